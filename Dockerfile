@@ -4,8 +4,9 @@
 #     docker run --rm -v "$PWD:/work" pgdyno demo
 #     docker run --rm -v "$PWD:/work" pgdyno investigate postgresql://user@host/db
 #
-# It runs as an ordinary account. Disks that are slowed down or cut (drills of power cuts, --data-disk
-# other than plain) need root, loop devices and FUSE: --user root --privileged.
+# It runs as an ordinary account with the user ID 1000, which must be able to write to the mounted
+# directory. Disks that are slowed down or cut (drills of power cuts, --data-disk other than plain)
+# need root, loop devices and FUSE: --user root --privileged.
 
 FROM rust:1-slim-bookworm AS build
 RUN apt-get update \
@@ -22,7 +23,8 @@ FROM debian:bookworm-slim
 RUN apt-get update \
  && apt-get install -y --no-install-recommends python3 e2fsprogs fuse3 \
  && rm -rf /var/lib/apt/lists/* \
- && useradd --create-home --shell /usr/sbin/nologin pgdyno
+ && useradd --uid 1000 --create-home --shell /usr/sbin/nologin pgdyno \
+ && install --directory --owner=pgdyno --group=pgdyno /work
 COPY --from=build /opt/pgdyno /opt/pgdyno
 ENV PATH="/opt/pgdyno/bin:$PATH"
 USER pgdyno

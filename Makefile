@@ -13,7 +13,7 @@ SOURCES := $(shell git ls-files 'crates/*.rs' 'crates/*.sql' 'crates/*.toml' Car
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -38,14 +38,22 @@ BUDGET ?= 2min
 .PHONY: test
 test: $(VENV)/.installed-dev ## Run all tests, on real servers
 	$(CARGO) test --workspace --quiet
-	$(BIN)/python tests/second_chance.py -m "not exam" --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+.PHONY: test-versions
+test-versions: $(VENV)/.installed-dev ## Run the server part of the tests on each of PostgreSQL 14 to 18 found
+	$(BIN)/python tests/each_version.py --numprocesses $(WORKERS) --dist loadfile -q
 
 # Most tests wait for servers and disks, so there may be more of them than cores.
-WORKERS ?= 3
+WORKERS ?= 4
 
 .PHONY: exam
-exam: $(VENV)/.installed-dev ## Tests with injected bottlenecks, for a quiet machine
-	$(BIN)/python -m pytest tests/exam
+exam: $(VENV)/.installed-dev ## Grade verdicts on injected bottlenecks and healthy loads, on a quiet machine
+	PYTHONPATH=tests $(BIN)/python -m exam --seeds $(SEEDS) --cells '$(CELLS)' --versions $(VERSIONS) $(EXAM)
+
+SEEDS ?= 1
+CELLS ?= *
+VERSIONS ?= 18,15
 
 .PHONY: wheel
 wheel: $(VENV)/.installed ## Build the package as a wheel, in dist/
@@ -64,19 +72,27 @@ lint: $(VENV)/.installed-dev ## Check formatting, lint and types, Python and Rus
 bench: $(VENV)/.installed-dev ## Compare pgdyno with its peers, in pairs: about 30 minutes
 	$(BIN)/python -m benches $(BENCH)
 
+.PHONY: simulate
+simulate: $(VENV)/.installed-dev ## Coverage and false verdicts of the statistics, by simulation: under a minute
+	$(BIN)/python -m benches.simulate
+
 # Each program says how to repeat what it found.
 .PHONY: fuzz
-fuzz: $(VENV)/.installed-dev ## Fuzz run files, specs, command lines, streams, signals; a minute each
-	for each in $(FUZZ); do \
-	    $(BIN)/python tests/fuzz/$$each.py --seconds $(FUZZ_SECONDS) $(FUZZ_SEED:%=--seed %) || exit 1; \
-	done
-	PROPTEST_CASES=$(FUZZ_CASES) $(CARGO) test -p pgdyno-wire --test protocol --quiet
+fuzz: $(VENV)/.installed-dev ## Fuzz run files, specs, command lines, streams, signals; property tests
+	printf '%s\n' $(FUZZ) | xargs -P $(WORKERS) -I PROGRAM \
+	    $(BIN)/python tests/fuzz/PROGRAM.py --seconds $(FUZZ_SECONDS) $(FUZZ_SEED:%=--seed %)
+	$(BIN)/python -m pytest -q --numprocesses $(WORKERS) -m hypothesis tests/unit \
+	    --reruns 0 --hypothesis-profile search --hypothesis-seed $(FUZZ_EXAMPLES)
+	PROPTEST_CASES=$(FUZZ_CASES) PROPTEST_RNG_SEED=$(FUZZ_EXAMPLES) \
+	    $(CARGO) test --workspace --quiet
 
 FUZZ ?= run_files specs command_lines streams signals
 FUZZ_SECONDS ?= 60
 # A number, to see the same again; a new one each time without.
 FUZZ_SEED ?=
 FUZZ_CASES ?= 5000
+# Of property tests, which have the same examples each time in `make test`.
+FUZZ_EXAMPLES := $(strip $(or $(FUZZ_SEED),$(shell od -An -N4 -tu4 /dev/urandom)))
 
 .PHONY: docs
 docs: $(VENV)/.installed ## Regenerate the reference pages and the schemas

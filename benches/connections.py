@@ -7,10 +7,12 @@ machine does not support so many. The rate is also measured on PostgreSQL, with 
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -18,8 +20,9 @@ from benches.engine import EngineChild, config_for
 from benches.floor import address_options
 from benches.pgbench import Pgbench
 from benches.sample import BenchError, Case, Sample
-from benches.server import BenchServer
+from benches.server import AUTHS, BenchServer
 from pgdyno.server import ConnInfo
+from pgdyno.stats import paired_effect
 
 _THINK = "200ms"
 
@@ -63,20 +66,39 @@ def memory_per_connection(program: str, clients: int) -> list[dict[str, Any]]:
     return rows
 
 
-def storm(server: BenchServer, child: EngineChild, clients: int, *, rounds: int) -> dict[str, Any]:
-    """Return the seconds until all clients are connected, for pgdyno and pgbench; medians."""
+def storm(
+    server: BenchServer, child: EngineChild, clients: int, *, pairs: int
+) -> list[dict[str, Any]]:
+    """Return the seconds until all clients are connected, for pgdyno and pgbench, without and with
+    passwords: medians, and the ratio pgdyno/pgbench by pairs.
+
+    Connecting alone: pgbench begins its transactions when all are connected, and pgdyno's clients
+    have none.
+    """
     case = Case("select-only", clients, "unix")
-    config = config_for(server.conninfo("unix"), case, server.scale)
-    ours: list[float] = []
-    theirs: list[float] = []
-    for _ in range(rounds):
-        ours.append(child.ask("storm", config)["connect_s"])
-        theirs.append(Pgbench(server, 1).run(case, "-t", "1").connect_s)
-    return {
-        "clients": clients,
-        "pgdyno_s": round(median(ours), 4),
-        "pgbench_s": round(median(theirs), 4),
-    }
+    rng = random.Random(4)
+    rows = []
+    for auth in AUTHS:
+        conninfo = server.conninfo_of(auth)
+        config = config_for(conninfo, case, server.scale)
+        config["groups"][0]["idle"] = True
+        ours_of = partial(child.ask, "storm", config)
+        theirs_of = partial(Pgbench(server, 1).run, case, "-t", "1", conninfo=conninfo)
+        seconds: tuple[list[float], list[float]] = ([], [])
+        for _ in range(pairs):
+            for side in rng.sample([0, 1], 2):
+                seconds[side].append(theirs_of().connect_s if side else ours_of()["connect_s"])
+        ours, theirs = seconds
+        rows.append(
+            {
+                "clients": clients,
+                "auth": auth,
+                "pgdyno_s": round(median(ours), 4),
+                "pgbench_s": round(median(theirs), 4),
+                "effect": vars(paired_effect(theirs, ours)),
+            }
+        )
+    return rows
 
 
 def reconnecting(

@@ -48,7 +48,7 @@ def page(results_path: Path) -> str:
     matrix = matrix_from(_rows(measured, "matrix"))
     sections = [
         _INTRO,
-        _machine(results["machine"]),
+        _machines(measured),
         _commands(measured),
         _required_table([*required_of_matrix(matrix), *required_of_parts(measured)]),
         _floor(matrix),
@@ -68,13 +68,23 @@ def _rows(measured: Mapping[str, Any], part: str) -> list[dict[str, Any]]:
     return rows
 
 
+def _machines(measured: Mapping[str, Any]) -> str:
+    """Return each machine and server, with its parts where there are several."""
+    parts: dict[str, list[str]] = {}
+    for name, part in measured.items():
+        parts.setdefault(_machine(part["machine"]), []).append(name)
+    if len(parts) == 1:
+        return f"{next(iter(parts))}\n"
+    return "\n".join(f"- {', '.join(names)}: {words}" for words, names in parts.items()) + "\n"
+
+
 def _machine(facts: Mapping[str, Any]) -> str:
     settings = ", ".join(f"{name} = {value}" for name, value in facts["settings"].items())
     return (
         f"{facts['cores']} cores ({_cpu_model(facts)}), {facts['memory_gib']} GiB,"
         f" Linux {facts['kernel']}; PostgreSQL and pgbench {facts['postgresql']};"
         f" {facts['sysbench'] or 'no sysbench'}; pgdyno {facts['pgdyno']}."
-        f" Server: {settings}.\n"
+        f" Server: {settings}."
     )
 
 
@@ -226,9 +236,9 @@ def _connections(rows: Sequence[Mapping[str, Any]], storm: Mapping[str, Any]) ->
         f" each; connected at {row['connects_per_s']:,} per second (the minimum over servers)"
         for row in rows
     ]
-    if at_once := storm.get("at_once"):
+    for at_once in storm.get("at_once", ()):
         lines.append(
-            f"- {at_once['clients']:,} connections at once to PostgreSQL:"
+            f"- {at_once['clients']:,} connections at once to PostgreSQL, {at_once['auth']}:"
             f" pgdyno {at_once['pgdyno_s']:.2f} s, pgbench -j 1 {at_once['pgbench_s']:.2f} s"
         )
     if again := storm.get("reconnecting"):

@@ -106,7 +106,7 @@ class Parts:
         options = self.arguments
         rounds, seconds = options.rounds, options.seconds
         return {
-            "at_once": storm(self.server, self.child, options.storm, rounds=rounds),
+            "at_once": storm(self.server, self.child, options.storm, pairs=self._pairs()),
             "reconnecting": reconnecting(
                 self.server, self.child, 8, rounds=rounds, seconds=seconds
             ),

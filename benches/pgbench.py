@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from benches.processes import run_to_end
 from benches.sample import BenchError, Case, Sample, plausible, startup_runs
 from benches.server import BenchServer
+from pgdyno.server import ConnInfo
 
 _TIMEOUT_BESIDE_S = 120
 _PROCESSED = re.compile(r"^number of transactions actually processed: (\d+)", re.MULTILINE)
@@ -51,15 +52,21 @@ class Pgbench:
         run = self.run(case, "-T", str(duration_s), timeout_s=duration_s + _TIMEOUT_BESIDE_S)
         return plausible(run.sample.minus(startup.sample), self.name)
 
-    def run(self, case: Case, *options: str, timeout_s: float = _TIMEOUT_BESIDE_S) -> PgbenchRun:
+    def run(
+        self,
+        case: Case,
+        *options: str,
+        timeout_s: float = _TIMEOUT_BESIDE_S,
+        conninfo: ConnInfo | None = None,
+    ) -> PgbenchRun:
         """Run pgbench with further options."""
-        conninfo = self.server.conninfo(case.transport)
+        conninfo = conninfo or self.server.conninfo(case.transport)
         argv = [
             *(str(self.server.cluster.installation.binary("pgbench")), "-n"),
             *("-M", "prepared", "-b", case.script, "-s", str(self.server.scale)),
             *("-c", str(case.clients), "-j", str(min(self.threads, case.clients))),
             *("-h", conninfo.host, "-p", str(conninfo.port), "-U", conninfo.user),
-            *(*options, conninfo.database),
+            *(*options, _database(conninfo)),
         ]
         ended = run_to_end(argv, timeout_s=timeout_s)
         transactions = int(_figure(_PROCESSED, ended.stdout))
@@ -76,6 +83,12 @@ class Pgbench:
         parts = [median(name) for name in ("seconds", "cpu_user_s", "cpu_system_s")]
         connect_s = statistics.median(run.connect_s for run in runs)
         return PgbenchRun(Sample(case.clients, *parts), connect_s)
+
+
+def _database(conninfo: ConnInfo) -> str:
+    if conninfo.password is None:
+        return conninfo.database
+    return f"dbname={conninfo.database} password={conninfo.password}"
 
 
 def _figure(pattern: re.Pattern[str], text: str) -> float:

@@ -64,6 +64,9 @@ def required_of_parts(parts: Mapping[str, Any]) -> Iterator[Figure]:
         if row["over"] == PLAIN:
             what = f"throughput recorded / {PLAIN}, {row['script']}, c={row['clients']}"
             yield from _figure(what, 0.75, False, Effect(**row["effect"]))
+    for row in parts.get("storm", {}).get("at_once", []):
+        what = f"time of {row['clients']:,} connections at once / pgbench -j 1, {row['auth']}"
+        yield from _figure(what, 0.8, True, Effect(**row["effect"]))
     for row in parts.get("memory", {}).get("rows", []):
         what = f"KiB per connection, {row['clients']:,} connections, {row['use']}"
         kib = row["bytes_per_connection"] / 1024

@@ -11,7 +11,7 @@ from typing import Any
 from benches.matrix import Matrix, Row
 from benches.sample import Case, Sample
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 RESULTS = Path(__file__).with_name("results") / "latest.json"
 
 
@@ -47,11 +47,12 @@ def matrix_from(rows: list[dict[str, Any]]) -> Matrix:
 def write_part(
     path: Path, machine: Mapping[str, Any], name: str, figures: Mapping[str, Any]
 ) -> None:
-    """Write the figures of a part to the file, which keeps its other parts."""
+    """Write the figures of a part, measured on ``machine``, to the file, which keeps its other
+    parts, perhaps of other machines."""
     results = read_results(path) if path.exists() else {}
-    parts = {**results.get("parts", {}), name: figures}
+    parts = {**results.get("parts", {}), name: {"machine": machine, **figures}}
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [f'"schema_version": {SCHEMA_VERSION}', f'"machine": {json.dumps(machine)}']
+    lines = [f'"schema_version": {SCHEMA_VERSION}']
     inner = [f"{json.dumps(part)}: {_part(parts[part])}" for part in sorted(parts)]
     lines.append('"parts": {' + ",\n".join(inner) + "}")
     path.write_text("{" + ",\n".join(lines) + "}\n")

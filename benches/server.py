@@ -1,15 +1,17 @@
 """The server that all contenders load: the newest PostgreSQL, with pgbench's tables.
 
 Causes of differences other than the client are turned off: waits for the disk at commit,
-checkpoints, autovacuum. Both sockets use trust authentication, so that no passwords are checked.
+checkpoints, autovacuum. Both sockets use trust authentication, so that no passwords are checked,
+except for the role that has one, with SCRAM.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from benches.sample import Transport
 from pgdyno.server import (
@@ -31,7 +33,15 @@ SETTINGS = {
     "max_wal_size": "16GB",
 }
 _CONNECTIONS_BESIDE = 30
-_TRUST = "local all all trust\nhost all all 127.0.0.1/32 trust\n"
+_SCRAM_ROLE = "bench_scram"
+_PASSWORD = "bench"
+_HBA = f"""local all {_SCRAM_ROLE} scram-sha-256
+local all all trust
+host all all 127.0.0.1/32 trust
+"""
+
+Auth = Literal["trust", "scram"]
+AUTHS: tuple[Auth, ...] = ("trust", "scram")
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,12 @@ class BenchServer:
     def conninfo(self, transport: Transport) -> ConnInfo:
         """Return its connection parameters."""
         return self.cluster.conninfo if transport == "unix" else self.cluster.conninfo_tcp
+
+    def conninfo_of(self, auth: Auth) -> ConnInfo:
+        """Return the connection parameters for connections without or with a password."""
+        if auth == "trust":
+            return self.cluster.conninfo
+        return replace(self.cluster.conninfo, user=_SCRAM_ROLE, password=_PASSWORD)
 
     def tidy(self) -> None:
         """Do what a run of pgbench begins with: empty the history, and vacuum the small tables."""
@@ -71,8 +87,10 @@ def bench_server(
     workload = {"script": "tpcb-like", "scale": scale}
     spec = spec_from_fields({"name": "bench", "workload": workload})
     with Cluster.create(newest_installation(), settings, disks=disks) as cluster:
-        (cluster.directory / "pg_hba.conf").write_text(_TRUST)
+        (cluster.directory / "pg_hba.conf").write_text(_HBA)
         with connect(cluster.conninfo) as conn:
+            conn.execute("set password_encryption = 'scram-sha-256'")
+            conn.execute(f"create role {_SCRAM_ROLE} superuser login password '{_PASSWORD}'")
             conn.execute("select pg_reload_conf()")
         prepare(cluster.conninfo, load_workloads(spec).values(), spec.workload, lambda *_: None)
         yield BenchServer(cluster, scale)

@@ -1,5 +1,6 @@
 """Regenerates what is derived from the code: the schemas of specs and of results, the reference of
-commands and of errors, man pages; and the links by which the package takes the guides along.
+commands, errors, findings and rules, man pages; and the links by which the package takes the guides
+along.
 
 Run by ``make docs``; tests fail while the results are stale.
 """
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import click
 import error_table
+import findings_page
+import rules_page
 from manpages import man_page
 
 from pgdyno import errors as tree
@@ -24,6 +27,8 @@ ROOT = Path(__file__).parents[1]
 SCHEMA = ROOT / "scenarios" / "pgdyno-spec.schema.json"
 REFERENCE = ROOT / "docs" / "reference" / "commands.md"
 ERRORS = ROOT / "docs" / "reference" / "errors.md"
+FINDINGS = ROOT / "docs" / "reference" / "findings.md"
+RULES = ROOT / "docs" / "reference" / "rules.md"
 SHARE = ROOT / "packaging" / "data" / "share"
 MAN_PAGES = SHARE / "man" / "man1"
 GUIDES = SHARE / "doc" / "pgdyno"
@@ -43,6 +48,16 @@ def errors() -> str:
     return error_table.page({k: getattr(tree, k).exit_status for k in error_table.STATUSES})
 
 
+def findings() -> str:
+    """Every finding with its trigger, its threshold and where that is from."""
+    return findings_page.page()
+
+
+def rules() -> str:
+    """Every rule of a check with its trigger, its threshold and where that is from."""
+    return rules_page.page()
+
+
 def man_pages() -> dict[str, str]:
     """File name → man page, for each command."""
     release = version("pgdyno")
@@ -53,8 +68,9 @@ def man_pages() -> dict[str, str]:
 
 
 def guides() -> dict[Path, str]:
-    """Path of each page of docs/ in the package → the link by which the build includes it."""
-    pages = (ROOT / "docs").rglob("*.md")
+    """Path of each page and dashboard of docs/ in the package → the link by which the build
+    includes it."""
+    pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs" / "grafana").glob("*.json")]
     places = {page: GUIDES / page.relative_to(ROOT / "docs") for page in pages}
     return {place: os.path.relpath(page, place.parent) for page, place in places.items()}
 
@@ -109,7 +125,9 @@ if __name__ == "__main__":
         path.write_text(text)
     REFERENCE.write_text(reference())
     ERRORS.write_text(errors())
-    for page in (*MAN_PAGES.glob("*.1"), *GUIDES.rglob("*.md")):
+    FINDINGS.write_text(findings())
+    RULES.write_text(rules())
+    for page in (*MAN_PAGES.glob("*.1"), *GUIDES.rglob("*.md"), *GUIDES.rglob("*.json")):
         page.unlink()
     for place, target in guides().items():
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -3,13 +3,18 @@
 ``pg18`` is the embedded server and ``pg15`` the first installed one of that version (skipped when
 there is none); ``pg`` runs a test on both. They live for the whole session and are shared: a test
 that changes settings or kills the server makes a cluster of its own with ``new_cluster``.
+
+With PGDYNO_TESTS_VERSION, as in ``make test-versions``, ``pg`` is a server of that version, and
+only the tests that use it are run.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,25 +25,44 @@ from hypothesis import HealthCheck, settings
 from pgdyno.disk import dismantle
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster, Installation, find_installation, restore_all_leftovers, sweep
+from pgdyno.server.directories import builds_dir
+from remains import directories, left_over
 
-pytest_plugins = ["pooler_fixtures"]
-# Property tests find faults of the code, not of a busy machine.
-settings.register_profile("pgdyno", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_GIVEN = os.environ.get("PGDYNO_TESTS_VERSION")
+VERSION = int(_GIVEN) if _GIVEN else None
+"""Major version on which the tests that use ``pg`` are run, instead of on 15 and 18."""
+pytest_plugins = ["pooler_fixtures", "front_fixtures"]
+# Where the environment forbids bytecode, as in containers, each worker and each command that a
+# test runs would compile everything again: a third of a command's start.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+# Property tests find faults of the code, not of a busy machine, and have the same examples every
+# time. `make fuzz` has new ones, by --hypothesis-profile search.
+settings.register_profile(
+    "pgdyno", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+settings.register_profile(
+    "search", settings.get_profile("pgdyno"), derandomize=False, max_examples=1000
+)
 settings.load_profile("pgdyno")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _pgdyno_home() -> Iterator[None]:
     """State of its own for the test session; that of sessions that were killed goes."""
+    fetched = builds_dir() if VERSION else None
     with pytest.MonkeyPatch.context() as patch:
         for left in _left_by_dead_sessions():
             patch.setenv("PGDYNO_HOME", str(left))
-            with contextlib.suppress(SetupError):  # Another worker may be removing it.
+            # Another worker may be removing it.
+            with contextlib.suppress(SetupError, OSError):
                 sweep(dismantle)
                 restore_all_leftovers(quick=True)
             shutil.rmtree(left, ignore_errors=True)
         with _open_directory() as home:
             patch.setenv("PGDYNO_HOME", str(home))
+            if fetched is not None:
+                (home / "builds").symlink_to(fetched)
             # Tests run beside each other; those of this limit set it themselves.
             patch.setenv("PGDYNO_MAX_OTHER_PROGRAMS", "100%")
             yield
@@ -81,25 +105,46 @@ def installation_of() -> Callable[[int], Installation]:
     return find
 
 
+# What a server does of its own accord would come to tests at any moment.
+_LEFT_ALONE = {"autovacuum_naptime": "1d", "checkpoint_timeout": "1d"}
+
+
 @pytest.fixture(scope="session")
 def pg18(installation_of: Callable[[int], Installation]) -> Iterator[Cluster]:
     """A running PostgreSQL 18, shared by the session."""
-    with Cluster.create(installation_of(18), {}) as cluster:
+    with Cluster.create(installation_of(18), _LEFT_ALONE) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def pg15(installation_of: Callable[[int], Installation]) -> Iterator[Cluster]:
     """A running PostgreSQL 15, shared by the session."""
-    with Cluster.create(installation_of(15), {}) as cluster:
+    with Cluster.create(installation_of(15), _LEFT_ALONE) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session", params=["pg18", "pg15"])
+@pytest.fixture(scope="session")
+def pg_of_version(installation_of: Callable[[int], Installation]) -> Iterator[Cluster]:
+    """A running server of the version in PGDYNO_TESTS_VERSION, shared by the session."""
+    assert VERSION is not None
+    with Cluster.create(installation_of(VERSION), _LEFT_ALONE) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session", params=["pg_of_version"] if VERSION else ["pg18", "pg15"])
 def pg(request: pytest.FixtureRequest) -> Cluster:
     """Each of the shared servers in turn."""
     cluster: Cluster = request.getfixturevalue(request.param)
     return cluster
+
+
+@pytest.fixture
+def nothing_left() -> Iterator[None]:
+    """Afterwards there is no directory of a server or pooler, and no process, that was not there
+    before."""
+    before = directories()
+    yield
+    assert left_over(before) == []
 
 
 @pytest.fixture
@@ -118,6 +163,40 @@ def new_cluster(
     yield make
     for cluster in made:
         cluster.destroy()
+
+
+_FIRST = ("fault", "server", "exam", "cli", "unit")
+"""Folders in the order in which they are played, the longest tests first, others last: files are
+given to the workers in this order, and at the end those of a moment are left."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Those that wait for servers begin, and the short ones fill what is left at the end."""
+    items.sort(key=_rank)
+    if VERSION is not None:
+        others = [item for item in items if "pg" not in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Skip what needs more than the build has: some that PGDYNO_TESTS_VERSION finds are small."""
+    try:
+        yield
+    except SetupError as problem:
+        if VERSION is None or problem.code != "no-program":
+            raise
+        pytest.skip(problem.message)
+
+
+def _rank(item: pytest.Item) -> int:
+    return next((n for n, name in enumerate(_FIRST) if name in item.path.parts), len(_FIRST))
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays until the end: it need not be looked through again and again."""
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -13,22 +13,37 @@ import os
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
+from patience import PATIENCE_S
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.server.local.account import Account, change_owner, plain_environment, server_account
+from pgdyno.server.local.ports import free_ports
+from pgdyno.server.local.programs import find_program
 
-PATIENCE_S = 20.0
 _PR_SET_PDEATHSIG = 1
+FOLLOWING_POOLER = {
+    "pooler": {
+        "kind": "pgbouncer",
+        "settings": {"pool_mode": "transaction", "server_login_retry": "1"},
+    },
+    "load": {"protocol": "extended"},
+}
+"""Fields of a spec whose clients reach the primary through PgBouncer, also after a failover."""
+
+
+def existing(cluster: Cluster) -> dict[str, Any]:
+    """The table server of a spec, for a server that is there already."""
+    return {"kind": "existing", "conninfo": cluster.conninfo.uri_without_password}
 
 
 class Pooler:
@@ -38,13 +53,13 @@ class Pooler:
     stop_signal = signal.SIGTERM
 
     def __init__(self, cluster: Cluster, settings: Mapping[str, object]) -> None:
-        found = shutil.which(self.program, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+        found = find_program(self.program)
         if found is None:
             pytest.skip(f"no {self.program} on this machine")
         self.cluster = cluster
         self.folder = Path(tempfile.mkdtemp(prefix="pgdyno-pooler-", dir="/tmp"))
         self.folder.chmod(0o700)
-        self.port = _free_port()
+        self.port = free_ports(1)[0]
         self.settings = dict(settings)
         self._program = found
         self._process: subprocess.Popen[bytes] | None = None
@@ -199,7 +214,7 @@ class Pgpool(Pooler):
             "port": self.port,
             "socket_dir": self.folder,
             "pcp_socket_dir": self.folder,
-            "pcp_port": _free_port(),
+            "pcp_port": free_ports(1)[0],
             "backend_hostname0": server.host,
             "backend_port0": server.port,
             "pid_file_name": self.folder / "pgpool.pid",
@@ -217,12 +232,6 @@ class Pgpool(Pooler):
         return ["-n", "-D", *(str(p) for flag, name in files for p in (flag, self.folder / name))]
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _poolers(kind: type[Pooler]) -> Iterator[Callable[..., Pooler]]:
     made: list[Pooler] = []
 
@@ -235,7 +244,10 @@ def _poolers(kind: type[Pooler]) -> Iterator[Callable[..., Pooler]]:
     yield make
     for pooler in made:
         pooler.destroy()
-    assert not any(Path(f"/proc/{pid}").exists() for pid in _left(made)), "a pooler is left"
+    deadline = time.monotonic() + PATIENCE_S
+    while left := _left(made):
+        assert time.monotonic() < deadline, f"a pooler is left: {left}"
+        time.sleep(0.02)
 
 
 def _left(made: list[Pooler]) -> list[int]:

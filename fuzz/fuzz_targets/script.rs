@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use pgdyno_load::script::{
-    BinaryType, Command, Rng, Rows, Source, Statement, Variables, eval, parse,
+    BinaryType, Command, Request, Rng, Rows, Source, Statement, Variables, eval, parse,
 };
 
 /// Types of every kind, and one that is not known.
@@ -24,8 +24,13 @@ fuzz_target!(|text: &str| {
                     value.write_text(&mut out);
                 }
             }
+            Command::Array(array) => drop(array.set(&mut variables, &mut rng)),
+            Command::Csv(table) => table.set(1, 2, 3, &mut variables),
             Command::Sleep(sleep) => drop(sleep.duration(&variables)),
             Command::Sql(statement) => {
+                if let Some(request) = &statement.request {
+                    send(request, &variables, &mut out);
+                }
                 statement.write_simple(&variables, &mut out);
                 for slot in &statement.parameters {
                     variables.write_parameter(*slot, &mut out);
@@ -43,6 +48,19 @@ fuzz_target!(|text: &str| {
         out.clear();
     }
 });
+
+/// A request, and a look at a response that is the same text.
+fn send(request: &Request, variables: &Variables, out: &mut Vec<u8>) {
+    let _ = request.write_target(variables, out);
+    let _ = request.write_headers(variables, out, |_| {});
+    let _ = request.write_body(variables, out);
+    for extract in &request.extracts {
+        let _ = extract.in_body(out);
+    }
+    let body = std::mem::take(out);
+    let _ = request.mismatch(&body, variables, out);
+    let _ = (request.keeps_body(), request.wants(200), request.is_idempotent());
+}
 
 /// A few of the rows, in each of the ways.
 fn render(

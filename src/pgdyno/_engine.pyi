@@ -81,6 +81,27 @@ class ScriptRow(TypedDict):
     service: bytes
 
 @type_check_only
+class HttpRow(TypedDict):
+    """Requests of one group in one interval.
+
+    ``reused`` are those over a connection that had served another, ``redirected`` those that a
+    redirect led to; ``status_1xx`` and so on are responses. ``closed_by_server`` are connections
+    that the server closed without a request failing by it. Bytes are without those of TLS.
+    """
+
+    requests: int
+    reused: int
+    redirected: int
+    status_1xx: int
+    status_2xx: int
+    status_3xx: int
+    status_4xx: int
+    status_5xx: int
+    closed_by_server: int
+    sent_bytes: int
+    received_bytes: int
+
+@type_check_only
 class GroupRow(TypedDict):
     """Connections of one group in one interval.
 
@@ -101,10 +122,15 @@ class GroupRow(TypedDict):
     auth: bytes
     ready: bytes
     total: bytes
+    http: HttpRow | None
 
 @type_check_only
 class StatementRow(TypedDict):
-    """Counts of one statement; ``position`` is its place in the script, from 0."""
+    """Counts of one statement; ``position`` is its place in the script, from 0.
+
+    ``untouched`` are those done that were to change or delete rows, and there were none. Of a
+    request ``first_byte`` is the time to the first byte of the response.
+    """
 
     group: str
     script: str
@@ -112,13 +138,18 @@ class StatementRow(TypedDict):
     statement: str
     done: int
     failed: int
+    untouched: int
     service: bytes
+    first_byte: bytes | None
 
 @type_check_only
 class ErrorRow(TypedDict):
     """Errors of one kind, with the first message seen.
 
-    ``sqlstate`` is the server's, or a code of the engine: ``connection-lost``,
+    ``sqlstate`` is the server's, ``http-`` with the status of a response, or a code of the engine:
+    ``connection-lost``, ``connect-refused``, ``no-response``, ``reset``, ``truncated``,
+    ``bad-response``, ``timeout-first-byte``, ``timeout-body``, ``body-mismatch``,
+    ``body-too-long``, ``extract-missing``, ``redirect-loop``, ``redirect-elsewhere``,
     ``connect-failed``, ``connect-timeout``, ``pool-timeout``, ``protocol-error``,
     ``script-error``, ``statement-unsendable``, ``gset-rows``, ``gset-name``,
     ``transaction-left-open``, ``expected-error-missing``, and ``other-errors`` when there are more
@@ -284,6 +315,9 @@ class Load:
          "groups" (required): [
             {"name" (required), "clients" (required),
              "schedule": [{"at_ms", "clients", "ramp_ms": 0}],
+             "http": {"host" (required), "port" (required), "tls": False, "verify": True,
+                      "ca_file": null (those of the system), "timeout_ms": 60000,
+                      "cookies": True, "body_bytes_max": 8388608},
              "arrival": {"process": "constant" | "poisson",
                          "profile": {"kind": "segments", "segments": [{"duration_ms", "rate_from",
                                      "rate_to"}], "repeat": false}
@@ -293,10 +327,15 @@ class Load:
              "pool": {"max", "min_idle": 0, "max_wait_ms": 30000, "max_lifetime_ms": null,
                       "idle_timeout_ms": null,
                       "validation": {"query": "select 1", "after_idle_ms": 0} | null} | null,
+             "instances": 1, "application_name": null (that of the target),
              "connection": {"reconnect_every": null, "slow_start": true},
              "idle": false, "hold_open_ms": 0, "witness": null (SQL), "think_ms": 0,
              "transactions": null, "variables": {},
              "scripts" (required): [{"name", "text", "file", "weight": 1}]}]}
+
+    With ``http`` a group's scripts are requests to that web server, and it uses no ``target``,
+    which may be left out if all groups do so. ``timeout_ms`` limits the time to the first byte of a
+    response, and from there to its end; ``body_bytes_max`` the body that a script looks at.
 
     The target's keys mean what libpq's parameters of that name mean, with libpq's defaults and
     files; ``sslcertmode`` cannot be ``require``. Hosts are tried in order for each connection.
@@ -322,14 +361,15 @@ class Load:
     ``skip`` none waits. A transaction that takes longer than ``latency_limit_us`` is ``late``; in
     an open loop a transaction that is later than that before it is sent is skipped.
 
-    A pool opens ``min_idle`` connections at the start and keeps so many idle; it closes others
-    that have been idle for ``idle_timeout_ms``, and any that is ``max_lifetime_ms`` old, or up to
-    a tenth less. One that was idle for ``after_idle_ms`` is validated before a client gets it; if
-    that fails it is replaced, and the client waits. After ``reconnect_every`` transactions a
-    connection is closed; the next transaction makes another within its wait. With ``slow_start``
-    connections come back one, two, four … at a time after a failure. ``idle`` clients connect and
-    never send; they need no scripts. ``hold_open_ms`` is a pause before each COMMIT; a script
-    without BEGIN is put into a block.
+    Each of the ``instances`` has a pool of its own, and clients take turns: client N belongs to
+    instance N modulo their number. A pool opens ``min_idle`` connections at the start and keeps so
+    many idle; it closes others that have been idle for ``idle_timeout_ms``, and any that is
+    ``max_lifetime_ms`` old, or up to a tenth less. One that was idle for ``after_idle_ms`` is
+    validated before a client gets it; if that fails it is replaced, and the client waits. After
+    ``reconnect_every`` transactions a connection is closed; the next transaction makes another
+    within its wait. With ``slow_start`` connections come back one, two, four … at a time after a
+    failure. ``idle`` clients connect and never send; they need no scripts. ``hold_open_ms`` is a
+    pause before each COMMIT; a script without BEGIN is put into a block.
     """
 
     def __init__(self, config_json: str) -> None:

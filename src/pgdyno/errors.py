@@ -27,6 +27,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals by which a user stops a command."""
 INTERNAL = "internal-error"
 REPORT = "this is a bug in pgdyno; PGDYNO_TRACEBACK=1 shows where, for a report"
 

@@ -84,7 +84,8 @@ _WITH_CREDENTIALS = re.compile(
     re.I,
 )
 _WEIGHT = re.compile(r"@-?\d*$")
-_CREDENTIALS = re.compile(rf":/*([^:/].*)|\b(?:{_NAMES})\b[\s=:'\"]+(\S+)", re.I | re.S)
+# Each colon counts, also one behind which another stands: what is before it may be a user.
+_CREDENTIALS = re.compile(rf"(?=:/*([^:/].*)|\b(?:{_NAMES})\b[\s=:'\"]+(\S+))", re.I | re.S)
 _FRAGMENT_MIN = 3
 """Length from which part of a password is recognised in a message."""
 _TELLTALE = re.compile(r":/|pass|pwd|scram|_secret|md5", re.I)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -21,9 +22,10 @@ class Said:
 
 @pytest.fixture
 def pgdyno(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[..., Said]:
-    """Run a command as the shell would, outputs captured."""
+    """Run a command as the shell would, in an empty directory, outputs captured."""
+    monkeypatch.chdir(tmp_path)
 
     def run(*arguments: str) -> Said:
         monkeypatch.setattr("sys.argv", ["pgdyno", *arguments])

@@ -14,11 +14,6 @@ Pgdyno = Callable[..., "object"]
 UNFINISHED = Path(__file__).parents[2] / "docs/reference/result-unfinished.schema.json"
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def test_unknown_command(pgdyno: Pgdyno) -> None:
     said = pgdyno("rnu")
     assert (said.status, said.out, said.err) == snapshot(
@@ -28,10 +23,32 @@ def test_unknown_command(pgdyno: Pgdyno) -> None:
             """\
 error: no such command 'rnu'
 
-hint: see pgdyno --help
+hint: did you mean run? For a database of that name: pgdyno run -d rnu
 """,
         )
     )
+
+
+@pytest.mark.parametrize("group", [[], ["server"]], ids=["pgdyno", "server"])
+def test_no_command_prints_the_help(pgdyno: Pgdyno, group: list[str]) -> None:
+    said = pgdyno(*group)
+    asked = pgdyno(*group, "--help")
+    assert (said.status, said.out, said.err) == (1, "", asked.out)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["bench"], "did you mean branch? For a database of that name: pgdyno run -d bench"),
+        (["-c", "8", "qq"], "pgbench's options follow run: pgdyno run -c 8 -T 60 DATABASE"),
+        (["qqqq"], "pgbench's options follow run: pgdyno run -c 8 -T 60 DATABASE"),
+    ],
+    ids=["near", "option", "other"],
+)
+def test_a_first_word_that_is_no_command(pgdyno: Pgdyno, words: list[str], hint: str) -> None:
+    said = pgdyno(*words)
+    assert (said.status, said.out) == (1, "")
+    assert f"hint: {hint}" in said.err
 
 
 def test_unknown_option(pgdyno: Pgdyno) -> None:
@@ -58,7 +75,7 @@ def test_unknown_workload(pgdyno: Pgdyno) -> None:
             """\
 error: "tpcb" is not a workload; tpcb-like is
 
-hint: workloads are tpcb-like, simple-update, select-only, mixed; use -d for a database of that name: -d tpcb
+hint: workloads are tpcb-like, simple-update, select-only, mixed, business, entity-resolution, ingest; use -d for a database of that name: -d tpcb
 """,
         )
     )
@@ -155,22 +172,22 @@ def test_nothing_to_compare(pgdyno: Pgdyno) -> None:
             """\
 error: nothing to compare: no change is given
 
-hint: --set NAME=VALUE, --pool-max N or --vary KEY=VALUE
+hint: --set NAME=VALUE, --pool-max N, --vary KEY=VALUE, --profile FILE or --against N
 """,
         )
     )
 
 
 def test_a_key_that_cannot_vary(pgdyno: Pgdyno) -> None:
-    said = pgdyno("compare", "--vary", "server.version=15")
+    said = pgdyno("compare", "--vary", "server.kind=existing")
     assert (said.status, said.out, said.err) == snapshot(
         (
             1,
             "",
             """\
-error: server.version: not a key that can differ between slices
+error: server.kind: not a key that can differ between slices
 
-hint: keys that can differ: load.*, workload.*, clients.GROUP.*, standby.*, server.checksums, disk.wal, workload.table_options.TABLE.NAME; for example load.protocol=simple
+hint: keys that can differ: load.*, workload.*, clients.GROUP.*, front.*, pooler.*, workload.ingest, workload.batch, standby.*, server.checksums, kernel.*, disk.wal, disk.data, workload.indexes.TABLE, workload.init.partitions, workload.table_options.TABLE.NAME, server.version, server.bindir; for example load.protocol=simple
 """,
         )
     )

@@ -18,7 +18,8 @@ Pgdyno = Callable[..., Said]
 def test_scenarios_are_listed(pgdyno: Pgdyno) -> None:
     said = pgdyno("demo", "--list")
     assert said.status == 0
-    for name in ("microservices", "wal-on-ram", "write-heavy-web"):
+    for name in ("business", "four-days", "microservices", "pgpool-storm", "wal-on-ram", "wraparound-day",
+                 "write-heavy-web"):  # fmt: skip
         assert name in said.out
 
 
@@ -36,7 +37,8 @@ def test_an_unknown_scenario(pgdyno: Pgdyno) -> None:
     assert (said.status, said.err) == (
         1,
         'error: "nonsense" is not a scenario\n\n'
-        "hint: scenarios are microservices, wal-on-ram, write-heavy-web\n",
+        "hint: scenarios are business, four-days, freeze-branches, microservices, partitioned-ingest,"
+        " pgpool-storm, threads, tomcat-dbcp, wal-on-ram, wraparound-day, write-heavy-web\n",
     )
 
 

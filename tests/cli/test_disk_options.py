@@ -15,6 +15,9 @@ from pgdyno.record import RunFile
 
 Pgdyno = Callable[..., Said]
 
+TRUSTED_OR_NOT = (0, 4)
+"""Whether the figures can be trusted, a busy machine decides too."""
+
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a disk")
 
 
@@ -47,7 +50,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a
         ),
         (
             ("compare", "--vary", "disk.data=tmpfs"),
-            "disk.data: not a key that can differ between slices",
+            'disk.data: "plain" is on no loop device, and only these can differ between slices',
         ),
         (
             ("compare", "-d", "mine", "--vary", "disk.wal=tmpfs"),
@@ -85,7 +88,7 @@ def test_a_run_on_emulated_disks_says_so(pgdyno: Pgdyno, tmp_path: Path) -> None
         *("run", "select-only", "-c", "2", "-T", "1", "-q", "-o", path, "--no-checksums"),
         *("--wal-disk", "slow:flush=1ms,size=128MB", "--data-disk", "tmpfs:512MB"),
     )
-    assert done.status == 0, done.err
+    assert done.status in TRUSTED_OR_NOT, done.err
     words = " ".join(done.out.split())
     assert "data on tmpfs of 512MB and WAL on an emulated slow disk of 128MB" in words
     assert words.endswith(
@@ -101,12 +104,15 @@ def test_a_run_on_emulated_disks_says_so(pgdyno: Pgdyno, tmp_path: Path) -> None
 @pytest.mark.server
 def test_the_wal_s_disk_can_be_what_is_compared(pgdyno: Pgdyno, tmp_path: Path) -> None:
     """From an emulated disk to memory: the comparison is emulated, for one of its sides is."""
-    done = pgdyno(
-        *("compare", "tpcb-like", "-c", "2", "-q", "-o", str(tmp_path / "run.db")),
-        *("--wal-disk", "slow:flush=1ms,size=256MB", "--vary", "disk.wal=tmpfs:512MB"),
-        *("--slice", "200ms", "--budget", "1s", "--format", "json"),
+    (tmp_path / "paced.sql").write_text(
+        "insert into pgbench_history (tid) values (1);\n\\sleep 5 ms\n"
     )
-    assert done.status == 0, done.err
+    done = pgdyno(
+        *("compare", "-f", "paced.sql", "-c", "2", "-q", "-o", str(tmp_path / "run.db")),
+        *("--wal-disk", "slow:flush=1ms,size=256MB", "--vary", "disk.wal=tmpfs:512MB"),
+        *("--slice", "200ms", "--pairs", "6", "--format", "json"),
+    )
+    assert done.status in TRUSTED_OR_NOT, done.err
     result = json.loads(done.out)
     assert result["change"] == {"spec": {"disk.wal": "tmpfs:512MB"}}
     assert result["emulated"].startswith("WAL on an emulated slow disk of 256MB")

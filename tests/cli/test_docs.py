@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -23,6 +24,22 @@ def test_the_command_reference_is_fresh(generate: ModuleType) -> None:
     assert generate.REFERENCE.read_text() == generate.reference(), "run make docs"
 
 
+def test_the_reference_of_findings_is_fresh(generate: ModuleType) -> None:
+    assert generate.FINDINGS.read_text() == generate.findings(), "run make docs"
+
+
+def test_the_reference_of_rules_is_fresh(generate: ModuleType) -> None:
+    assert generate.RULES.read_text() == generate.rules(), "run make docs"
+    assert re.findall(r"`[A-Z]+_[A-Z_]+`", generate.rules()) == []
+    assert "## unread-indexes" in generate.rules()
+
+
+def test_the_reference_of_findings_has_the_values_of_constants(generate: ModuleType) -> None:
+    page = generate.findings()
+    assert re.findall(r"`[A-Z]+_[A-Z_]+`", page) == []
+    assert "## advisory-lock" in page
+
+
 def test_the_schemas_of_results_are_fresh(generate: ModuleType) -> None:
     made = generate.result_schemas()
     assert {path: path.read_text() for path in made} == made, "run make docs"
@@ -35,7 +52,8 @@ def test_the_man_pages_are_fresh(generate: ModuleType) -> None:
 
 
 def test_the_package_takes_all_guides_along(generate: ModuleType) -> None:
-    there = {page: str(page.readlink()) for page in generate.GUIDES.rglob("*.md")}
+    pages = [page for page in generate.GUIDES.rglob("*") if page.is_symlink()]
+    there = {page: str(page.readlink()) for page in pages}
     assert there == generate.guides(), "run make docs"
 
 

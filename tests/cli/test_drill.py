@@ -20,7 +20,8 @@ from pgdyno.server import Cluster, Installation
 
 Pgdyno = Callable[..., Said]
 SCHEMA = Path(__file__).parents[2] / "docs/reference/result-drill.schema.json"
-SMALL = ("-s", "1", "-c", "4", "--load", "400ms", "-q")
+# Long enough that something is acknowledged on a disk that stands still for half a second.
+SMALL = ("-s", "1", "-c", "4", "--load", "1200ms", "-q")
 
 
 @pytest.fixture(autouse=True)

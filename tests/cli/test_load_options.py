@@ -14,11 +14,6 @@ from pgdyno.cli.pgbench_options import _REPLACEMENTS, replacement_hint
 Pgdyno = Callable[..., "object"]
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def test_a_rate_with_rubbish(pgdyno: Pgdyno) -> None:
     said = pgdyno("run", "-R", "100abc")
     assert (said.status, said.out, said.err) == snapshot(
@@ -125,7 +120,7 @@ def test_an_unknown_builtin(pgdyno: Pgdyno) -> None:
             """\
 error: -b tpcc: "tpcc" is not a built-in script
 
-hint: built-in scripts are tpcb-like, simple-update, select-only
+hint: built-in scripts are tpcb-like, simple-update, select-only, business, business-browse, business-payment, business-stream, business-desk, entity-resolution
 """,
         )
     )
@@ -140,7 +135,7 @@ def test_a_builtin_that_is_not_one(pgdyno: Pgdyno) -> None:
             """\
 error: -b s: "s" matches more than one script
 
-hint: built-in scripts are tpcb-like, simple-update, select-only
+hint: built-in scripts are tpcb-like, simple-update, select-only, business, business-browse, business-payment, business-stream, business-desk, entity-resolution
 """,
         )
     )
@@ -322,9 +317,15 @@ def test_built_in_scripts_are_listed_and_shown(pgdyno: Pgdyno) -> None:
     assert listed.status == 0
     assert listed.out.splitlines()[1:] == snapshot(
         [
-            "      tpcb-like: <builtin: TPC-B (sort of)>",
-            "  simple-update: <builtin: simple update>",
-            "    select-only: <builtin: select only>",
+            "         tpcb-like: <builtin: TPC-B (sort of)>",
+            "     simple-update: <builtin: simple update>",
+            "       select-only: <builtin: select only>",
+            "          business: an order of six or seven items, 30 or 34 statements",
+            "   business-browse: a page of the shop",
+            "  business-payment: the payment of an order",
+            "   business-stream: a batch of a stream consumer",
+            "     business-desk: a screen of the help desk",
+            "  entity-resolution: a record on its way through entity resolution, about 85 statements",
         ]
     )
     shown = pgdyno("run", "--show-script=sel")

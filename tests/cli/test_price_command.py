@@ -23,11 +23,6 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 SHORT = ("-s", "1", "-c", "2", "--budget", "1s", "-q")
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def refused(pgdyno: Pgdyno, *arguments: str) -> str:
     said = pgdyno("price", *arguments)
     assert (said.status, said.out) == (1, "")
@@ -60,10 +55,10 @@ hint: for example full_page_writes=off,wal_compression=on
 
 
 def test_a_key_that_cannot_vary(pgdyno: Pgdyno) -> None:
-    assert refused(pgdyno, "--candidate", "disk.data=tmpfs:1GB") == snapshot("""\
-error: disk.data: not a key that can differ between slices
+    assert refused(pgdyno, "--candidate", "server.kind=x") == snapshot("""\
+error: server.kind: not a key that can differ between slices
 
-hint: keys that can differ: load.*, workload.*, clients.GROUP.*, standby.*, server.checksums, disk.wal, workload.table_options.TABLE.NAME; for example load.protocol=simple
+hint: keys that can differ: load.*, workload.*, clients.GROUP.*, front.*, pooler.*, workload.ingest, workload.batch, standby.*, server.checksums, kernel.*, disk.wal, disk.data, workload.indexes.TABLE, workload.init.partitions, workload.table_options.TABLE.NAME, server.version, server.bindir; for example load.protocol=simple
 """)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,11 +13,6 @@ from pgdyno.record import Recorder
 from pgdyno.record.reserving import release
 
 Pgdyno = Callable[..., "object"]
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -74,10 +70,14 @@ def test_odd_arguments_are_no_internal_error(pgdyno: Pgdyno, words: list[str]) -
     assert "internal error" not in said.err
 
 
-def test_two_runs_of_one_second_have_two_files() -> None:
+def test_two_runs_of_one_second_have_two_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    clock = SimpleNamespace(strftime=lambda _: "now")
+    monkeypatch.setattr("pgdyno.cli.files.time", clock)
     first, *others = [run_path(None, "spec") for _ in range(3)]
-    assert {each.stem.removeprefix(first.stem) for each in others} <= {"-2", "-3", ""}
-    assert len({first, *others}) == 3
+    assert [each.stem for each in (first, *others)] == ["spec-now", "spec-now-2", "spec-now-3"]
     with Recorder.create(first, name="spec", command="run") as run:
         run.finish("done")
     assert first.stat().st_size > 0
@@ -86,6 +86,9 @@ def test_two_runs_of_one_second_have_two_files() -> None:
     assert not any(each.exists() for each in others)
 
 
-def test_a_run_file_may_be_in_a_new_directory() -> None:
+def test_a_run_file_may_be_in_a_new_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert run_path("new/within/x.db", "spec") == Path("new/within/x.db")
     assert not list(Path("new/within").iterdir())

@@ -14,7 +14,7 @@ from pgdyno.errors import UsageError
 
 Pgdyno = Callable[..., "object"]
 
-_WORKLOADS = "workloads are tpcb-like, simple-update, select-only, mixed"
+_WORKLOADS = "workloads are tpcb-like, simple-update, select-only, mixed, business, entity-resolution, ingest"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_server_that_only_the_environment_names(
     assert unused_server_note() == note
 
 
-@pytest.mark.parametrize("words", [("-c", "8", "shop"), ("orders",), ("bench", "-i")])
+@pytest.mark.parametrize("words", [("-c", "8", "shop"), ("orders",), ("sales", "-i")])
 def test_a_forgotten_run_is_suggested(pgdyno: Pgdyno, words: tuple[str, ...]) -> None:
     said = pgdyno(*words)
     assert said.status == 1

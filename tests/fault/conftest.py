@@ -10,8 +10,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from undo_runs import Begin, execute, wait_until
+from undo_runs import Begin, execute
 
+from patience import wait_until
 from pgdyno.server import Cluster, ConnInfo
 
 _CHANGING = """

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 from said import error_of
 
+from patience import PATIENCE_S
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster
 
 PGDYNO = [sys.executable, "-m", "pgdyno"]
-PATIENCE_S = 90.0
 Start = Callable[..., "subprocess.Popen[str]"]
 
 
@@ -69,16 +69,16 @@ def intervals(path: Path) -> int:
         return 0
 
 
-def servers_below(home: Path) -> list[str]:
-    """Command lines of processes that mention the folder."""
-    found = []
+def servers_below(home: Path) -> set[str]:
+    """Processes whose command lines mention the folder. One of an earlier test may be ending."""
+    found = set()
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = os.fsdecode(entry.read_bytes().replace(b"\0", b" "))
         except OSError:
             continue
         if str(home) in line:
-            found.append(line)
+            found.add(f"{entry.parent.name} {line}")
     return found
 
 
@@ -97,7 +97,7 @@ def test_kill_9_keeps_the_file_and_leaves_no_server(
     run.kill()
     run.communicate()
     assert intervals(path) >= 4
-    wait_for(lambda: servers_below(home) == before, "the server ends with pgdyno")
+    wait_for(lambda: servers_below(home) <= before, "the server ends with pgdyno")
     assert RunFile(path).run.status == "interrupted"
     assert RunFile(path).ledger().balanced
 
@@ -114,7 +114,7 @@ def test_a_stop_signal_ends_it_in_order(
     assert run.returncode == 128 + number
     assert error_of(err).startswith(f"error: interrupted by {number.name}\n")
     assert "pgdyno show run.db" in err
-    assert servers_below(home) == before
+    assert servers_below(home) <= before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run.db"], "left-over files"
     assert RunFile(tmp_path / "run.db").ledger().balanced
 
@@ -132,7 +132,7 @@ def test_ctrl_c_at_any_moment_leaves_nothing(
     assert run.returncode == 130
     assert error_of(err).startswith("error: interrupted by SIGINT\n")
     assert "Traceback" not in err
-    wait_for(lambda: servers_below(home) == before, "the server is gone")
+    wait_for(lambda: servers_below(home) <= before, "the server is gone")
 
 
 def _heeds(pid: int, number: signal.Signals) -> bool:
@@ -232,8 +232,8 @@ def test_kill_9_in_a_drill_is_cleared_up_by_the_next_start(
     run.communicate()
     again = start("run", "select-only", "-T", "300ms", "-o", "again.db", "-q")
     _, err = again.communicate(timeout=PATIENCE_S)
-    assert again.returncode == 0, err
+    assert again.returncode in (0, 4), err  # On a busy machine it is not trusted.
     assert mounts_below(home) == []
-    wait_for(lambda: servers_below(home) == before, "its server is gone")
+    wait_for(lambda: servers_below(home) <= before, "its server is gone")
     assert cluster_folders(home) <= folders, "its folder is gone"
     assert RunFile(tmp_path / "run.db").run.status == "interrupted"

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE_S
 from pgdyno.conduct import Silent
 from pgdyno.drill import _verify as verifying
 from pgdyno.drill._drill import Drill
@@ -33,11 +34,22 @@ def kill_postmaster(cluster: Cluster) -> None:
     os.kill(cluster.pid, signal.SIGKILL)
 
 
-def kill_backend(cluster: Cluster) -> None:
+def background_writer(cluster: Cluster) -> int | None:
+    """Return the PID of a process that lasts as long as its server."""
+    for pid in server_processes(cluster.data_dir):
+        with suppress(OSError):
+            if b"background writer" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return pid
+    return None
+
+
+def kill_process(cluster: Cluster) -> None:
     """As the OOM killer does; the server notices, and starts itself again."""
-    others = [pid for pid in server_processes(cluster.data_dir) if pid != cluster.pid]
-    os.kill(max(others), signal.SIGKILL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
+    while (writer := background_writer(cluster)) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(writer, signal.SIGKILL)
     while "terminated by signal 9" not in cluster.log_path.read_text():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -114,11 +126,11 @@ def nothing_is_known(result: DrillResult) -> bool:
 def test_a_backend_killed_before_a_crash(
     drilled: Callable[..., DrillResult], before_the_fault: Callable[[Kill], None], fault: str
 ) -> None:
-    before_the_fault(kill_backend)
+    before_the_fault(kill_process)
     assert nothing_is_known(drilled(fault))
 
 
-@pytest.mark.parametrize(("fault", "kill"), [("kill", kill_backend), ("power", kill_postmaster)])
+@pytest.mark.parametrize(("fault", "kill"), [("kill", kill_process), ("power", kill_postmaster)])
 def test_a_server_killed_while_it_is_verified(
     drilled: Callable[..., DrillResult],
     while_verified: Callable[[Kill], None],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from patience import PATIENCE_S
 from pgdyno.conduct import Silent
 from pgdyno.disk import dismantle
 from pgdyno.disk.mounting import loops_below, mounts_below
@@ -157,17 +159,39 @@ def test_killed_in_a_cut_it_leaves_nothing_that_a_sweep_does_not_find(
         assert drill.stderr
         while b" cut 1" not in (line := drill.stderr.readline()):
             assert line, "it ended"
-        while len(file_systems(open_dir)) < 2:  # The load's own, and that of the second cut.
-            time.sleep(0.01)
+        stop_within_a_cut(drill, open_dir)
+        kill_cleanup_process(drill)  # It would race with the sweep.
         drill.kill()
     done = sweep(dismantle)
     assert any(line.startswith("unmounted") for line in done)
-    deadline = time.monotonic() + 30  # The daemon of the load's disk clears up for itself.
+    deadline = time.monotonic() + PATIENCE_S  # The daemon of the load's disk clears up for itself.
     while (mounts_below(open_dir) or loops_below(open_dir)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not mounts_below(open_dir)
     assert not loops_below(open_dir)
     assert not list((open_dir / "clusters").glob("*-*"))
+
+
+def stop_within_a_cut(drill: subprocess.Popen[bytes], folder: Path) -> None:
+    """Stop it while the load's own file system is mounted, and that of a cut."""
+    stopped = False
+    while not stopped:
+        assert drill.poll() is None, "it ended"
+        time.sleep(0.01)
+        if len(file_systems(folder)) < 2:
+            continue
+        drill.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, drill.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        stopped = len(file_systems(folder)) >= 2
+        if not stopped:
+            drill.send_signal(signal.SIGCONT)
+
+
+def kill_cleanup_process(drill: subprocess.Popen[bytes]) -> None:
+    children = Path(f"/proc/{drill.pid}/task").glob("*/children")
+    for pid in " ".join(each.read_text() for each in children).split():
+        if b"cleanup_process.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(int(pid), signal.SIGKILL)
 
 
 def file_systems(folder: Path) -> list[str]:

@@ -22,10 +22,11 @@ def open_to_others(folder: Path) -> list[str]:
 
 
 def pgdyno(folder: Path, *words: str) -> None:
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "pgdyno", *words],
-        cwd=folder, umask=0, check=True, stdout=subprocess.DEVNULL,
+        cwd=folder, umask=0, check=False, stdout=subprocess.DEVNULL,
     )  # fmt: skip
+    assert done.returncode in (0, 4), "whether it can be trusted is not looked at"
 
 
 def test_a_run_s_files(tmp_path: Path) -> None:

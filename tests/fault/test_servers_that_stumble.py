@@ -17,15 +17,17 @@ from typing import Any
 import psycopg
 import pytest
 
+from patience import PATIENCE_S
 from pgdyno._engine import Histogram
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster
+from pgdyno.server.local.signals import send
 
 pytestmark = pytest.mark.server
 
 RATE = 200
-PAUSE_S = 2.0
-PATIENCE_S = 40.0
+PAUSE_S = 3.0
+"""A silence is two seconds between answers to the probes, the last of which may be noted late."""
 
 
 def _as_in_the_foreground() -> None:
@@ -147,14 +149,14 @@ def processes_of(cluster: Cluster) -> list[int]:
 @contextmanager
 def paused(cluster: Cluster) -> Iterator[None]:
     """The whole server, stopped with SIGSTOP while the block lasts."""
+    assert cluster.pid is not None
+    os.kill(cluster.pid, signal.SIGSTOP)  # From now on there are no new processes.
     pids = processes_of(cluster)
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
+    send(pids, signal.SIGSTOP)
     try:
         yield
     finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+        send(pids, signal.SIGCONT)
 
 
 def backends(cluster: Cluster) -> list[int]:
@@ -167,10 +169,10 @@ def backends(cluster: Cluster) -> list[int]:
 def test_a_pause_is_in_the_responses_of_all_who_came_meanwhile(
     new_cluster: Callable[..., Cluster], run: Callable[..., Running]
 ) -> None:
-    """The meter against coordinated omission: R x 1 s of those due in 2 s wait above 1 s."""
+    """The meter against coordinated omission: R x 2 s of those due in 3 s wait above 1 s."""
     cluster = new_cluster(18)
     uri = cluster.conninfo.uri_without_password
-    begun = run("select-only", uri, "-c", "8", "-R", str(RATE), "--process", "constant", "-T", "7")
+    begun = run("select-only", uri, "-c", "8", "-R", str(RATE), "--process", "constant", "-T", "9")
     begun.wait_for_more(1)
     with paused(cluster):
         time.sleep(PAUSE_S)
@@ -188,7 +190,7 @@ def test_a_pause_is_in_the_responses_of_all_who_came_meanwhile(
         responses.percentile(100 * rank / responses.count) > 1e9
         for rank in range(1, responses.count + 1)
     )
-    assert above > 0.9 * RATE * (PAUSE_S - 1.0), "those that came in the pause's first second"
+    assert above > 0.9 * RATE * (PAUSE_S - 1.0), "those that came in the pause's first seconds"
 
 
 @pytest.mark.parametrize("major", [18, 15])
@@ -246,7 +248,7 @@ def test_more_clients_than_the_server_takes(
     def pgdyno(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "pgdyno", "run", uri, *words],
-            cwd=tmp_path, text=True, capture_output=True, timeout=60, check=False,
+            cwd=tmp_path, text=True, capture_output=True, timeout=300, check=False,
         )  # fmt: skip
 
     said = pgdyno("-c", "19", "-T", "1")

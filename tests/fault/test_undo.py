@@ -15,8 +15,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from undo_runs import Begin, execute, guardian_of, is_as, is_locked, state, wait_until
+from undo_runs import Begin, execute, guardian_of, is_as, is_locked, state
 
+from patience import wait_until
 from pgdyno.conduct._server_away import is_loss
 from pgdyno.errors import RunError, SetupError
 from pgdyno.server import Cluster, Settings, restore_all_leftovers, restore_leftovers
@@ -227,6 +228,7 @@ def test_the_role_that_changed_them_is_dropped(
     run = begin(replace(server.conninfo, user="boss"), checkpoint_timeout="20min")
     execute(server.conninfo, "drop role boss")
     run.kill()
+    run.wait()  # Until then its process ID is that of a run that goes on.
     path = next(undo_files())
     wait_until(lambda: not is_locked(path), "another pgdyno may restore while the guardian retries")
     (left,) = restore_all_leftovers(quick=True)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from undo_runs import Begin, end, execute, guardian_of, is_as, state, wait_until
+from undo_runs import Begin, end, execute, guardian_of, is_as, state
 
+from patience import wait_until
 from pgdyno.server import Cluster, restore_leftovers
 from pgdyno.server.settings import undo_guardian
 from pgdyno.server.settings._persistent_session import PersistentSession
@@ -85,6 +86,12 @@ def test_another_role_restores_while_the_guardian_retries(
     wait_until(lambda: not Path(f"/proc/{guardian}").exists(), "the guardian ends")
 
 
+def _take(path: Path, taken: list[UndoFile]) -> bool:
+    if file := UndoFile.try_take(path):
+        taken.append(file)
+    return bool(taken)
+
+
 def test_the_last_message_says_how_to_restore(
     new_cluster: Callable[..., Cluster],
     begin: Begin,
@@ -96,8 +103,9 @@ def test_the_last_message_says_how_to_restore(
     os.kill(guardian_of(run), 9)
     end(run, "kill")
     (path,) = undo_files()
-    record, file = read_undo(path), UndoFile.try_take(path)
-    assert file is not None
+    record, taken = read_undo(path), list[UndoFile]()
+    wait_until(lambda: _take(path, taken), "the killed guardian has released the record")
+    (file,) = taken
     monkeypatch.setattr(undo_guardian, "RETRY_S_MAX", 0.5)
     session = PersistentSession(server.conninfo, f"pgdyno guardian {record.run}")
     with _no_alter_system(server):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from undo_runs import Begin, end, execute, guardian_of, is_as, state, wait_until
+from undo_runs import Begin, end, execute, guardian_of, is_as, state
 
+from patience import wait_until
 from pgdyno.server import Cluster
 from pgdyno.server.settings._undo import undo_files
 
@@ -20,18 +23,28 @@ ALTERED = "max_wal_size = '2GB'"
 """The former value, as ALTER SYSTEM writes it."""
 
 
+def _replace(path: Path, text: str) -> None:
+    """Write a file at once: a reload must not see the half of it."""
+    new = path.with_suffix(".new")
+    shutil.copy2(path, new)
+    owner = path.stat()
+    os.chown(new, owner.st_uid, owner.st_gid)
+    new.write_text(text)
+    new.replace(path)
+
+
 def _syntax_error(server: Cluster) -> Callable[[], object]:
     conf = server.directory / "postgresql.conf"
     text = conf.read_text()
-    conf.write_text(f"{text}this is = = not ' a line\n")
-    return lambda: conf.write_text(text)
+    _replace(conf, f"{text}this is = = not ' a line\n")
+    return lambda: _replace(conf, text)
 
 
 def _missing_include(server: Cluster) -> Callable[[], object]:
     conf = server.directory / "postgresql.conf"
     text = conf.read_text()
-    conf.write_text(f"{text}include 'nosuch.conf'\n")
-    return lambda: conf.write_text(text)
+    _replace(conf, f"{text}include 'nosuch.conf'\n")
+    return lambda: _replace(conf, text)
 
 
 def _missing_file(server: Cluster) -> Callable[[], object]:
@@ -64,17 +77,20 @@ def test_files_that_cannot_be_parsed(
     said = end(run, how)
     (path,) = undo_files()
     wait_until(lambda: ALTERED in auto_conf(server), "the former value is written back")
-    time.sleep(2)
+    wait_until(
+        lambda: re.search(reason, said or stderr_of_runs.read_text()) is not None,
+        "what prevents it is reported",
+    )
+    time.sleep(2)  # It is tried again meanwhile.
     assert path.exists()
     assert Path(f"/proc/{guardian}").exists()
     assert execute(server.conninfo, "show max_wal_size") == "4GB"
     assert execute(server.conninfo, "show pgdyno.undo")
-    assert re.search(reason, said or stderr_of_runs.read_text())
     mend()
     wait_until(is_as(server, before), "it is restored when the files can be parsed")
-    last = stderr_of_runs.read_text().splitlines()[-1]
     killed = "pgdyno was killed; " if how == "kill" else ""
-    assert last == f"{killed}your server's settings are restored: max_wal_size"
+    last = f"{killed}your server's settings are restored: max_wal_size"
+    wait_until(lambda: stderr_of_runs.read_text().splitlines()[-1:] == [last], "that is reported")
 
 
 def auto_conf(server: Cluster) -> str:
@@ -103,4 +119,5 @@ def test_a_role_that_may_not_read_the_file_of_alter_system(
     assert "max_wal_size = '4GB'" in auto_conf(server), "without the present value, no decision"
     mend()
     wait_until(is_as(server, before), "it is restored when the files can be parsed")
-    assert stderr_of_runs.read_text() == "your server's settings are restored: max_wal_size\n"
+    last = "your server's settings are restored: max_wal_size\n"
+    wait_until(lambda: stderr_of_runs.read_text() == last, "that alone is reported")

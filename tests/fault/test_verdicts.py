@@ -20,16 +20,19 @@ import psycopg
 import pytest
 from said import error_of
 
+from patience import PATIENCE_S
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster, ConnInfo
+from pgdyno.server.local.signals import send
 from pgdyno.server.replication._relay import Relay
 
 pytestmark = pytest.mark.server
 
-PATIENCE_S = 120.0
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 UNFINISHED = json.loads((REFERENCE / "result-unfinished.schema.json").read_text())
 INSERT = "insert into t values (1);\n"
+# For what does not depend on how much is done: a load that leaves the cores to the other tests.
+PACED = "select 1;\n\\sleep 5 ms\n"
 
 
 class Command:
@@ -101,8 +104,10 @@ def processes_of(cluster: Cluster) -> list[int]:
 
 
 def signal_all(cluster: Cluster, number: signal.Signals) -> None:
-    for pid in processes_of(cluster):
-        os.kill(pid, number)
+    """To the postmaster first: once it is stopped, it starts no more processes."""
+    assert cluster.pid is not None
+    os.kill(cluster.pid, number)
+    send(processes_of(cluster), number)
 
 
 @pytest.fixture
@@ -163,12 +168,14 @@ def run_sql(conninfo: ConnInfo, statement: str, database: str | None = None) -> 
         connection.execute(statement.encode())
 
 
-def test_a_comparison_outlives_a_restart(new_cluster: Callable[..., Cluster], begin: Begin) -> None:
+def test_a_comparison_outlives_a_restart(
+    new_cluster: Callable[..., Cluster], begin: Begin, script: Callable[[str], str]
+) -> None:
     """The pair under way is measured again; what happened stands before all figures."""
     cluster = new_cluster(18)
     begun = begin(
-        "compare", cluster.conninfo.uri_without_password, "-c", "4", "-S", "--pool-max", "2",
-        "--slice", "500ms", "--budget", "10",
+        "compare", cluster.conninfo.uri_without_password, "-c", "4", "-f", script(PACED),
+        "--pool-max", "2", "--slice", "500ms", "--budget", "24",
     )  # fmt: skip
     begun.wait_for(SLICES, 2)
     begun.wait_for("select count(*) from slice where ended_ms is null")
@@ -190,13 +197,13 @@ def test_a_comparison_outlives_a_restart(new_cluster: Callable[..., Cluster], be
 
 
 def test_a_comparison_over_a_server_that_hangs_has_no_verdict(
-    new_cluster: Callable[..., Cluster], begin: Begin
+    new_cluster: Callable[..., Cluster], begin: Begin, script: Callable[[str], str]
 ) -> None:
     """Connections stay open, nobody is answered, and it does not come back."""
     cluster = new_cluster(18)
     begun = begin(
-        "compare", cluster.conninfo.uri_without_password, "-c", "2", "-S", "--pool-max", "1",
-        "--budget", "15",
+        "compare", cluster.conninfo.uri_without_password, "-c", "2", "-f", script(PACED),
+        "--pool-max", "1", "--budget", "30",
     )  # fmt: skip
     begun.wait_for(SLICES, 2)
     signal_all(cluster, signal.SIGSTOP)
@@ -213,14 +220,14 @@ def test_a_comparison_over_a_server_that_hangs_has_no_verdict(
 
 
 def test_a_dropped_database(shop: ConnInfo, begin: Begin, script: Callable[[str], str]) -> None:
-    begun = begin("run", uri(shop), "-f", script(INSERT), "-c", "3", "-T", "5")
+    begun = begin("run", uri(shop), "-f", script(INSERT), "-c", "1", "-T", "8")
     begun.wait_for(DONE)
     run_sql(shop, "drop database verdicts with (force)")
     result, err = begun.end(4)
     assert not result["trustworthy"]
-    assert result["distrust"][0].startswith("all 3 connections were lost, and then: 3D000")
+    assert result["distrust"][0].startswith("the connection was lost, and then: 3D000")
     assert result["incidents"]
-    untrusted = "error: the measurement cannot be trusted: all 3 connections were lost"
+    untrusted = "error: the measurement cannot be trusted: the connection was lost"
     assert error_of(err).startswith(untrusted)
     assert "the server went away" not in str(result["incidents"])
 
@@ -249,13 +256,13 @@ def test_a_link_that_is_cut(
     """Closed, or a black hole that answers nothing."""
     relay = Relay(("127.0.0.1", pg18.conninfo.port))
     begun = begin(
-        "run", uri(shop, port=relay.port), "-f", script(INSERT), "-c", "3", "-T", "6"
+        "run", uri(shop, port=relay.port), "-f", script(INSERT), "-c", "1", "-T", "6"
     )  # fmt: skip
     begun.wait_for(DONE)
     relay.close() if cut == "closed" else relay.hold()
     result, _ = begun.end(4)
     relay.close()
-    why = {"closed": "all 3 connections were lost", "held": "the server answered nobody for"}[cut]
+    why = {"closed": "the connection was lost", "held": "the server answered nobody for"}[cut]
     assert result["distrust"][0].startswith(why)
     assert result["incidents"]
 
@@ -263,7 +270,8 @@ def test_a_link_that_is_cut(
 def test_the_share_of_failures_decides(
     shop: ConnInfo, begin: Begin, script: Callable[[str], str]
 ) -> None:
-    """One of four fails; what a script expects does not count."""
+    """One of four fails; what a script expects does not count. On a busy machine a run may be
+    distrusted for another reason."""
     mix = "\\set x random(1, 4)\n\\expect 22012\nselect 1 / 0;\nselect 1 / (:x - 1);\n"
     asked = ("run", uri(shop), "-f", script(mix), "-c", "2", "-T", "1")
     begun = begin(*asked)
@@ -273,10 +281,11 @@ def test_the_share_of_failures_decides(
     assert result["distrust"][0].startswith("more than 1 % of the transactions failed: ")
     assert "division by zero" in err
     begun.path.unlink()
-    for limit, status in (("60%", 0), ("3", 4)):
+    for limit, statuses in (("60%", (0, 4)), ("3", (4,))):
         again = begin(*asked, "--max-failures", limit)
-        result, _ = again.end(status)
-        assert result["trustworthy"] is (status == 0)
+        result, _ = again.end(*statuses)
+        blamed = any("of the transactions failed" in reason for reason in result["distrust"])
+        assert blamed is (limit == "3"), result["distrust"]
         again.path.unlink()
 
 
@@ -288,7 +297,7 @@ count = 2
 script = [{ file = "one.sql" }]
 [[clients]]
 name = "payments"
-arrival = { rate = 20 }
+arrival = { rate = 5 }
 script = [{ file = "own.sql" }]
 [load]
 hold = "6s"
@@ -339,9 +348,11 @@ def test_connections_refused_until_the_end(shop: ConnInfo, begin: Begin, script:
     begun = begin("run", uri(shop), "-f", script(INSERT), "-c", "4", "-C", "-T", "8")
     begun.wait_for(DONE)
     run_sql(shop, "alter database verdicts connection limit 0")
+    # The clients' sessions end by themselves: cut off, they might all be lost at once.
     run_sql(
         shop,
-        "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'verdicts'",
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where datname = 'verdicts' and application_name <> 'pgdyno'",
     )
     result, _ = begun.end(4)
     sentences = str(result["incidents"])
@@ -355,11 +366,11 @@ def test_connections_refused_until_the_end(shop: ConnInfo, begin: Begin, script:
     "change", [("--pool-max", "2"), ("--vary", "clients.pool.max=2")], ids=["option", "key"]
 )
 def test_a_smaller_pool_is_measured_like_any_change(
-    pg18: Cluster, begin: Begin, change: tuple[str, str]
+    pg18: Cluster, begin: Begin, script: Callable[[str], str], change: tuple[str, str]
 ) -> None:
     begun = begin(
-        "compare", pg18.conninfo.uri_without_password, "-c", "6", "-S", *change, "--slice",
-        "500ms", "--budget", "12",
+        "compare", pg18.conninfo.uri_without_password, "-c", "6", "-f", script(PACED), *change,
+        "--slice", "500ms", "--budget", "24",
     )  # fmt: skip
     result, _ = begun.end(0, 4)
     assert result["decision"] in ("better", "worse", "no difference", "inconclusive")
@@ -380,7 +391,7 @@ def test_failures_do_not_make_a_side_win(begin: Begin, script: Callable[[str], s
     )
     begun = begin(
         "compare", "-f", script(failing), "-c", "4", "--set", "work_mem=8MB", "--slice", "500ms",
-        "--budget", "12",
+        "--budget", "24",
     )  # fmt: skip
     result, err = begun.end(4)
     assert result["decision"] == "not comparable"
@@ -400,8 +411,8 @@ def test_slices_in_which_nothing_ends_have_no_verdict(
 ) -> None:
     """No half a transaction, so that there is a logarithm."""
     begun = begin(
-        "compare", "-f", script("select pg_sleep(20);\n"), "-c", "2", "--pool-max", "1",
-        "--slice", "1", "--budget", "8",
+        "compare", "-f", script("select pg_sleep(600);\n"), "-c", "2", "--pool-max", "1",
+        "--slice", "200ms", "--budget", "16",
     )  # fmt: skip
     result, err = begun.end(4)
     assert result["decision"] == "no verdict"
@@ -426,7 +437,9 @@ def test_a_run_of_which_nothing_succeeds_ends_with_2_however_long_it_is(
 def test_an_investigation_whose_baseline_is_void_has_no_verdict(
     begin: Begin, script: Callable[[str], str]
 ) -> None:
-    begun = begin("investigate", "-f", script("select pg_sleep(60);\n"), "-c", "2", "--budget", "8")
+    begun = begin(
+        "investigate", "-f", script("select pg_sleep(600);\n"), "-c", "2", "--budget", "8"
+    )
     result, err = begun.end(4)
     told = unfinished(begun, result, err)
     assert told["error"]["code"] == "void-slices"
@@ -449,10 +462,13 @@ def test_a_run_that_was_killed_tells_so(begin: Begin) -> None:
     assert told["ledger"]["done"] > 0
 
 
-def test_a_price_list_whose_server_dies_has_no_verdict(begin: Begin) -> None:
+def test_a_price_list_whose_server_dies_has_no_verdict(
+    begin: Begin, script: Callable[[str], str]
+) -> None:
     """What was measured until then is kept, and nothing is left running."""
+    paced = script("insert into pgbench_history (tid) values (1);\n\\sleep 5 ms\n")
     begun = begin(
-        "price", "-c", "2", "-s", "1", "--ladder", "async-200ms", "--cuts", "0", "--budget", "60"
+        "price", "-c", "2", "-f", paced, "--ladder", "fsync-off", "--cuts", "0", "--budget", "60"
     )
     begun.wait_for("select count(*) from slice where trial_id > 1 and ended_ms is not null")
     postmaster = RunFile(begun.path).run.server["postmaster_pid"]
@@ -460,6 +476,7 @@ def test_a_price_list_whose_server_dies_has_no_verdict(begin: Begin) -> None:
     result, err = begun.end(2)
     told = unfinished(begun, result, err)
     assert told["error"]["code"] == "server-gone"
+    assert "was ended by SIGKILL during the run" in told["error"]["message"]
     assert "the server went away" in [each["sentence"] for each in told["incidents"]]
     assert told["so_far"]["verdict"] == f"no verdict: {told['error']['message']}"
     assert not told["so_far"]["trustworthy"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rounds import Said, scratch
 
-PATIENCE_S = 120
+PATIENCE_S = 600
 """Longer than any command here has to wait for anything."""
 
 

@@ -19,7 +19,7 @@ from rounds import play
 COMMANDS = (
     "run select-only -i -c 2 -T 1",
     "run tpcb-like -i -c 2 -t 20 --protocol simple",
-    "compare select-only -i -c 2 --pool-max 1 --slice 200ms --budget 2",
+    "compare select-only -i -c 2 --pool-max 1 --slice 200ms --pairs 6",
 )
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from patience import PATIENCE_S, PAUSE_S_MAX
 from pgdyno._engine import Histogram, Load
 from pgdyno.server import ConnInfo
 
@@ -17,9 +18,8 @@ if TYPE_CHECKING:
 COUNTS = ["intended", "sent", "done", "failed", "skipped", "cancelled", "retried"]
 COUNTS += ["expected_errors", "late"]
 GROUP_COUNTS = ["connects", "reconnects", "connect_failures"]
-GROUP_KEYS = ["clients", "schedule", "arrival", "latency_limit_us", "pool", "think_ms"]
+GROUP_KEYS = ["clients", "schedule", "arrival", "latency_limit_us", "pool", "instances", "think_ms"]
 GROUP_KEYS += ["connection", "idle", "hold_open_ms", "witness", "variables", "transactions"]
-PATIENCE_S = 20.0
 
 
 def config(conninfo: ConnInfo, *scripts: str, **keys: Any) -> str:
@@ -72,17 +72,25 @@ class Run:
     def wait_for(self, condition: Callable[[Run], bool]) -> None:
         """Poll, cutting intervals short, until the condition holds for what was counted so far."""
         deadline = time.monotonic() + PATIENCE_S
+        pause_s = 0.01
         while not condition(self):
             assert time.monotonic() < deadline, f"waited in vain: {self.total} {self.errors}"
             self.load.end_interval(None)
-            time.sleep(0.01)
+            time.sleep(pause_s)
+            # Each look counts all intervals again, of which there is one more with each look.
+            pause_s = min(1.1 * pause_s, PAUSE_S_MAX)
             self.poll()
+
+    def wait_until_known(self) -> None:
+        """Wait until all threads have carried out what was asked of the load: an interval that
+        begins now takes them all."""
+        ended = len(self.intervals)
+        self.wait_for(lambda run: len(run.intervals) > ended + 1)
 
     def wait_for_more(self, key: str, count: int) -> None:
         """Wait until a count has grown by at least this much from now on."""
-        self.load.end_interval(None)
-        time.sleep(0.02)
-        self.poll()
+        now_ns = self.load.end_interval(None)
+        self.wait_for(lambda run: bool(run.intervals) and run.last["ended_ns"] >= now_ns)
         before = self.total[key]
         self.wait_for(lambda run: run.total[key] >= before + count)
 

@@ -8,15 +8,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine_runs import config
+from engine_runs import PATIENCE_S, config
 
 from pgdyno import _engine
 from pgdyno.server import Cluster
 
 if TYPE_CHECKING:
     from pgdyno._engine import ErrorRow
-
-PATIENCE_S = 20.0
 
 
 class Pair:

@@ -98,7 +98,7 @@ def cleanup(conninfo: ConnInfo, *arguments: str, **more: Any) -> subprocess.Comp
         [sys.executable, "-m", "pgdyno", "cleanup", conninfo.uri_without_password, *arguments],
         text=True,
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=False,
         stdin=subprocess.DEVNULL,
         env={**os.environ, "PGPASSWORD": conninfo.password or ""},

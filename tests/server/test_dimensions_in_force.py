@@ -24,13 +24,13 @@ def one_more_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     """The folder of dimensions with a file of one that is not there otherwise."""
     folder = tmp_path / "more"
     folder.mkdir()
-    (folder / "index.py").write_text(EXAMPLES["dimension/kinds/index.py"])
+    (folder / "statistics.py").write_text(EXAMPLES["dimension/kinds/statistics.py"])
     monkeypatch.setattr(kinds, "__path__", [*kinds.__path__, str(folder)])
     importlib.invalidate_caches()
     listed.cache_clear()
     yield
     listed.cache_clear()
-    sys.modules.pop("pgdyno.dimension.kinds.index", None)
+    sys.modules.pop("pgdyno.dimension.kinds.statistics", None)
 
 
 def spec_of(**fields: Any) -> Spec:
@@ -49,8 +49,8 @@ def answer(session: Session, query: str) -> Any:
         return connection.execute(query.encode()).fetchall()
 
 
-def indexes(session: Session) -> list[str]:
-    found = answer(session, "select indexname::text from pg_indexes where indexname ~ '^pgdyno_'")
+def statistics(session: Session) -> list[str]:
+    found = answer(session, "select stxname::text from pg_statistic_ext order by stxname")
     return [name for (name,) in found]
 
 
@@ -60,19 +60,23 @@ def test_a_file_more_is_a_dimension_more(
 ) -> None:
     installation_of(18)
     spec = spec_of()
-    change = change_of({"index.pgbench_accounts": "abalance", "work_mem": "8MB"}, spec=spec)
-    assert change == Change(
-        settings={"work_mem": "8MB"}, spec={"index.pgbench_accounts": "abalance"}
+    change = change_of(
+        {"statistics.pgbench_accounts": "bid, abalance", "work_mem": "8MB"}, spec=spec
     )
-    assert title_of(change, spec) == "work_mem = 8MB, index on pgbench_accounts(abalance)"
+    assert change == Change(
+        settings={"work_mem": "8MB"}, spec={"statistics.pgbench_accounts": "bid, abalance"}
+    )
+    assert (
+        title_of(change, spec) == "work_mem = 8MB, statistics on bid, abalance of pgbench_accounts"
+    )
     assert [event.sql for event in spec_with(spec, change).events] == [
-        "create index on pgbench_accounts (abalance)"
+        "create statistics pgdyno_pgbench_accounts on bid, abalance from pgbench_accounts"
     ]
     with session_of(tmp_path / "run.db") as session:
         session.provide(change)
-        for now, wanted in ((change, ["pgdyno_pgbench_accounts_abalance"]), (Change(), [])):
+        for now, wanted in ((change, ["pgdyno_pgbench_accounts"]), (Change(), [])):
             session.apply(now)
-            assert indexes(session) == wanted
+            assert statistics(session) == wanted
             session.slice(0.2, kind="run")
     with RunFile(tmp_path / "run.db") as run:
         assert Change.from_json(run.slices("run")[0].change) == change
@@ -80,7 +84,7 @@ def test_a_file_more_is_a_dimension_more(
 
 
 def test_without_the_file_there_is_no_such_dimension() -> None:
-    assert "index" not in {each.id for each in dimensions()}
+    assert "statistics" not in {each.id for each in dimensions()}
 
 
 def test_table_options_of_the_spec_are_had_again(
@@ -97,6 +101,24 @@ def test_table_options_of_the_spec_are_had_again(
         assert sorted(options) == ["autovacuum_enabled=false", "fillfactor=50"]
         session.apply(Change())
         assert answer(session, query) == [(["fillfactor=70"],)]
+
+
+def test_an_index_is_there_for_its_side_of_a_trial(
+    installation_of: Callable[[int], object], tmp_path: Path
+) -> None:
+    installation_of(18)
+    mine = {"workload": {"scale": 1, "indexes": {"pgbench_tellers": "tbalance"}}}
+    query = "select indexdef from pg_indexes where indexname ~ '^pgdyno_' order by indexname"
+    kept = "CREATE INDEX pgdyno_pgbench_tellers_tbalance ON public.pgbench_tellers"
+    with session_of(tmp_path / "run.db", **mine) as session:
+        assert answer(session, query) == [(f"{kept} USING btree (tbalance)",)]
+        session.apply(Change(indexes={"public.pgbench_accounts": "bid, abalance"}))
+        accounts, tellers = (text for (text,) in answer(session, query))
+        assert accounts.endswith("ON public.pgbench_accounts USING btree (bid, abalance)")
+        assert tellers.startswith(kept)
+        session.slice(0.2, kind="run")
+        session.apply(Change())
+        assert answer(session, query) == [(f"{kept} USING btree (tbalance)",)]
 
 
 def test_a_table_that_is_not_there_has_no_options(

@@ -206,6 +206,7 @@ def test_a_tmpfs_larger_than_memory_is_refused(open_dir: Path) -> None:
 @needs_root
 def test_a_killed_owner_s_disks_are_swept(open_dir: Path, installation_of: Find) -> None:
     installation_of(18)
+    sweep(dismantle)  # what tests before have left
     disks = ["tmpfs:256MB", f"plain:{open_dir}"]
     owner = subprocess.Popen(
         [sys.executable, "-c", _OWNER, *disks], stdout=subprocess.PIPE, text=True

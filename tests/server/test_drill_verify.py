@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ import pytest
 from engine_runs import config as load_config
 from pgbench_tables import make_pgbench_tables
 
+from patience import PATIENCE_S, wait_until
 from pgdyno._engine import Load, builtin_scripts
 from pgdyno.drill import _checking
 from pgdyno.drill._pages import scan_pages
@@ -47,10 +49,15 @@ pytestmark = pytest.mark.server
 
 TPCB = Workload("t", [WeightedScript("t", builtin_scripts()["tpcb-like"], "t", 1)], Tables.PGBENCH)
 COLD = "pgdyno_drill.cold_written"
-PATIENCE_S = 60.0
-# Few buffers, so that pages reach their files long before a checkpoint. kill -9 takes nothing from
-# the operating system, so that fsync would only take time.
-SETTINGS = {"shared_buffers": "2MB", "fsync": "off"}
+SETTINGS = {
+    # Pages reach their files long before a checkpoint.
+    "shared_buffers": "2MB",
+    # kill -9 takes nothing from the operating system: it would only take time.
+    "fsync": "off",
+    # None comes between the damage and what sees it.
+    "checkpoint_timeout": "1d",
+    "autovacuum_naptime": "1d",
+}
 
 
 @dataclass
@@ -107,21 +114,17 @@ def load_until(
     made["groups"][0]["witness"] = witness_statement(label, 0)
     load = Load(json.dumps(made))
     load.start()
-    wait_for_work(load)
+    wait_until(lambda: all_have_worked(folder / str(label)), "each client has done some")
     fault()
     cut_ns = time.monotonic_ns()
     load.stop(1000)
     return Crashed(cluster, read_acks(folder / str(label)), cut_ns, witnesses)
 
 
-def wait_for_work(load: Load) -> None:
-    """Let each client have some transactions behind it."""
-    done, deadline = 0, time.monotonic() + PATIENCE_S
-    while done < 150:
-        assert time.monotonic() < deadline, f"only {done} are done"
-        load.end_interval(None)
-        time.sleep(0.02)
-        done += sum(row["done"] for interval in load.poll() for row in interval["scripts"])
+def all_have_worked(acks: Path) -> bool:
+    """Whether each client has some transactions behind it."""
+    clients = Counter(read_acks(acks).records["client"].tolist())
+    return len(clients) == 4 and min(clients.values()) >= 20 and clients.total() >= 150
 
 
 def copy_files(source: Path, to: Path) -> None:
@@ -304,10 +307,8 @@ def test_wal_from_before_is_seen(cluster: Cluster, tmp_path: Path) -> None:
         with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
             row = conn.execute("select pg_current_wal_insert_lsn() + 65536").fetchone()
         assert row is not None
-        deadline = time.monotonic() + PATIENCE_S
-        while not scan_pages(cluster, parse_lsn(str(row[0]))).beyond:
-            assert time.monotonic() < deadline, "no page is written"
-            time.sleep(0.05)
+        beyond = parse_lsn(str(row[0]))
+        wait_until(lambda: bool(scan_pages(cluster, beyond).beyond), "a page is written")
         cluster.kill()
         copy_files(old, cluster.data_dir / "pg_wal")
 
@@ -389,7 +390,8 @@ def test_a_standby_is_looked_at_once_it_was_promoted(base: Base) -> None:
     seen: list[bool] = []
 
     def promote() -> None:
-        for _ in range(1000):
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
             time.sleep(0.02)
             with (
                 contextlib.suppress(psycopg.OperationalError),

@@ -94,8 +94,10 @@ def test_a_standby_behind_loses_or_corrupts(drilled: Callable[..., DrillResult])
     assert promoted.ledger.inconsistent == 0
     assert promoted.ledger.lost_ms > 0
     assert promoted.facts["behind_bytes"]["pgdyno_standby_1"] > 0
-    assert copied.outcome == "corrupt", copied.as_result()
-    assert failed(copied) & {"future-lsn", "ledger", "zero-sum"}
+    # Corrupt if the server had written a page whose WAL the standby has not received.
+    assert copied.outcome in ("lost", "corrupt"), copied.as_result()
+    if copied.outcome == "corrupt":
+        assert failed(copied) & {"future-lsn", "ledger", "zero-sum"}
 
 
 def test_after_a_shutdown_no_standby_is_needed(drilled: Callable[..., DrillResult]) -> None:

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from pgdyno.conduct import Silent, open_session
-from pgdyno.drill._clean_copy import CleanCopy
 from pgdyno.drill._drill import Drill
 from pgdyno.drill._evidence import NewLog
-from pgdyno.drill.faults import kill
+from pgdyno.drill.faults import kill, stop
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult
 from pgdyno.drill.running import run_drill
 from pgdyno.drill.storage import stored_drills
@@ -28,6 +27,7 @@ from pgdyno.price.candidates import of_change
 from pgdyno.record import Recorder, RunFile
 from pgdyno.remedy import Circumstances
 from pgdyno.server import Cluster, Installation
+from pgdyno.server.local.clean_copy import CleanCopy
 from pgdyno.server.local.safefiles import make_directory
 from pgdyno.spec import Change, Spec, spec_from_fields
 
@@ -107,7 +107,8 @@ def test_the_defaults_lose_nothing(drilled: Callable[..., DrillResult], fault: s
     assert cut.ledger.acked > 0
     facts = cut.proof.facts
     if fault == "stop":
-        assert cut.facts["silence_ms_max"] >= 1000 * facts["still_s"]
+        # Answers from before the pause may be read a little later.
+        assert cut.facts["silence_ms_max"] >= 1000 * facts["still_s"] - stop._IN_TRANSIT_MS
     if fault == "during-recovery":
         assert any(again["processes"] and not again["accepting"] for again in facts["again"])
 
@@ -265,6 +266,6 @@ def test_table_options_of_an_investigation_are_in_its_drills(
     with open_session(
         spec_of(), run=tmp_path / "run.db", command="price", spec_text="", watcher=Silent()
     ) as session:
-        plan = DrillPlan(1, 1, time.monotonic() + 60)
+        plan = DrillPlan(1, 1, time.monotonic() + 600)
         drill_all(session, [candidate], plan, LossTable())
     assert found == [(["fillfactor=50"],)]

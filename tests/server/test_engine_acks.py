@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from engine_runs import Run, config
 
+from patience import PATIENCE_S, wait_until
 from pgdyno._engine import Load, ScriptError
 from pgdyno.record import AckLedger, Outcome, read_acks
 from pgdyno.server import Cluster, ConnInfo
@@ -144,7 +145,7 @@ def test_what_is_cut_off_at_the_end_is_in_doubt_only_if_it_may_commit(
     pg: Cluster, tmp_path: Path
 ) -> None:
     execute(pg.conninfo, TABLE)
-    slow = "insert into kept select :client_id, :txn, 0 from pg_sleep(5)"
+    slow = "insert into kept select :client_id, :txn, 0 from pg_sleep(60)"
     acks = {"directory": str(tmp_path)}
     block = f"begin;\n{slow};\ncommit;"
     with Run(config(pg.conninfo, f"{slow};", block, acks=acks), drain_ms=0) as run:
@@ -234,9 +235,8 @@ def test_a_killed_generator_leaves_whole_records(pg18: Cluster, tmp_path: Path) 
     ledger = read_acks(tmp_path)
     assert ledger.problems() == []
     assert ledger.outcomes["acked"] == len(ledger.records) > 100
-    deadline = time.monotonic() + 20
-    while execute(pg18.conninfo, "select 1 from pg_stat_activity where application_name='pgdyno'"):
-        assert time.monotonic() < deadline
+    sessions = "select 1 from pg_stat_activity where application_name = 'pgdyno'"
+    wait_until(lambda: not execute(pg18.conninfo, sessions), "no session is left")
     assert chosen(ledger, ledger.records["commits"] != 0) <= set(kept(pg18.conninfo))
 
 
@@ -255,7 +255,11 @@ def test_a_full_disk_ends_the_load_with_one_error(pg18: Cluster, tmp_path: Path)
     )
     load = config(pg18.conninfo, "select 1;", acks={"directory": str(tmp_path)})
     ended = subprocess.run(
-        [sys.executable, "-c", limited], input=load, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", limited],
+        input=load,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     fatal = json.loads(ended.stdout)
     assert fatal["code"] == "acks-unwritable"
@@ -280,7 +284,9 @@ WITNESSED_SCRIPTS = {
     "several blocks": "begin; select 1; commit; begin; select 2; end; select 3;",
     "an expected error": "\\expect 42601\nnonsense;",
     "retries": (
-        "begin isolation level serializable;\nupdate counter set n = n + 1 where id = 1;\ncommit;"
+        # It holds the row until all clients want it.
+        "begin isolation level serializable;\nupdate counter set n = n + 1 where id = 1;\n"
+        "select pg_sleep(0.005);\ncommit;"
     ),
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import psycopg
 import pytest
 from engine_runs import Run, config
 
+from patience import wait_until
 from pgdyno._engine import EngineError, Load
 from pgdyno.server import Cluster
 
@@ -27,7 +27,9 @@ def cluster(
     request: pytest.FixtureRequest, installation_of: Callable[[int], Any]
 ) -> Iterator[Cluster]:
     """A server with one role for each way to log in."""
-    with Cluster.create(installation_of(request.param), {}) as made:
+    # A session's server process may end long after its client has the next one.
+    settings = {"max_connections": "400"}
+    with Cluster.create(installation_of(request.param), settings) as made:
         with psycopg.connect(**made.conninfo.kwargs(), autocommit=True) as connection:
             for method in METHODS:
                 stored = "md5" if method == "md5" else "scram-sha-256"
@@ -50,14 +52,14 @@ def cluster(
 
 
 def wait_until_refused(cluster: Cluster) -> None:
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
+    def refused() -> bool:
         try:
             psycopg.connect(**{**cluster.conninfo.kwargs(), "user": "refused"}).close()
         except psycopg.OperationalError:
-            return
-        time.sleep(0.02)
-    raise AssertionError("the server does not follow its new pg_hba.conf")
+            return True
+        return False
+
+    wait_until(refused, "the server follows its new pg_hba.conf")
 
 
 def target(cluster: Cluster, **changes: Any) -> str:
@@ -86,6 +88,31 @@ def test_a_wrong_password_is_told_in_the_servers_words(cluster: Cluster, method:
     assert caught.value.code == "authentication-failed"
     assert caught.value.message == f'password authentication failed for user "{method}"'
     assert caught.value.hint is not None
+
+
+def test_many_log_in_at_once_and_a_changed_password_is_told(cluster: Cluster) -> None:
+    load = json.loads(target(cluster, user="scram-sha-256", password=PASSWORD))
+    load["groups"][0] |= {"clients": 90, "connection": {"reconnect_every": 1}}
+    load |= {"backoff_ms_min": 1, "backoff_ms_max": 20}
+    with (
+        Run(json.dumps(load)) as run,
+        psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as connection,
+    ):
+        run.wait_for(lambda run: run.total["connects"] > 300)
+        assert not run.errors
+        try:
+            # Another salt, of which no keys are kept, and other keys.
+            connection.execute("alter role \"scram-sha-256\" password 'other'")
+            run.wait_for(lambda run: bool(run.errors))
+        finally:
+            quoted = PASSWORD.replace("'", "''")
+            connection.execute(f"alter role \"scram-sha-256\" password '{quoted}'")
+        run.wait_for_more("done", 100)
+    run.assert_balanced()
+    rows = [row for interval in run.intervals for row in interval["errors"]]
+    assert {row["sqlstate"] for row in rows} == {"28P01"}
+    told = 'password authentication failed for user "scram-sha-256"'
+    assert {row["message"] for row in rows} == {told}
 
 
 @pytest.mark.parametrize("password", [None, ""])

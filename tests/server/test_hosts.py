@@ -19,6 +19,7 @@ import pytest
 from engine_runs import Run
 from tls_files import Authority
 
+from patience import PATIENCE_S
 from pgdyno._engine import EngineError, Load
 from pgdyno.server import Cluster
 
@@ -61,7 +62,7 @@ class Fake:
 
     def _guarded(self, connection: socket.socket) -> None:
         with suppress(OSError), connection:
-            connection.settimeout(20)
+            connection.settimeout(PATIENCE_S)
             if self.tls is None:
                 self._serve(connection)
             else:
@@ -109,25 +110,32 @@ def load(ports: list[int], **changes: Any) -> str:
             "target": target | changes,
             "protocol": "simple",
             "backoff_ms_max": 60,
-            "connect_timeout_ms": 5000,
+            "connect_timeout_ms": 60_000,
             "groups": [group],
         }
     )
 
 
-def dead_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@pytest.fixture
+def dead_port() -> Iterator[int]:
+    """A port where nobody listens, nor can anybody begin to."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+def all_are_at_work(run: Run) -> None:
+    """Wait until all four clients are connected, and then for some transactions."""
+    run.wait_for(lambda run: run.total["connects"] == 4)
+    run.wait_for_more("done", 20)
 
 
 @pytest.mark.parametrize("attrs", ["any", "read-write", "primary"])
-def test_dead_and_unsuitable_servers_are_passed_over(attrs: str) -> None:
+def test_dead_and_unsuitable_servers_are_passed_over(attrs: str, dead_port: int) -> None:
     with fakes(True, False) as (standby, primary):
-        ports = [dead_port(), *([standby.port] if attrs != "any" else []), primary.port]
+        ports = [dead_port, *([standby.port] if attrs != "any" else []), primary.port]
         with Run(load(ports, target_session_attrs=attrs)) as run:
-            run.wait_for_more("done", 20)
+            all_are_at_work(run)
         assert primary.sessions == 5
         assert standby.sessions == (5 if attrs != "any" else 0)
     run.assert_balanced()
@@ -138,7 +146,7 @@ def test_dead_and_unsuitable_servers_are_passed_over(attrs: str) -> None:
 def test_standbys_are_found(attrs: str) -> None:
     with fakes(False, True) as (primary, standby):
         with Run(load([primary.port, standby.port], target_session_attrs=attrs)) as run:
-            run.wait_for_more("done", 20)
+            all_are_at_work(run)
         assert standby.sessions == 5
 
 
@@ -152,19 +160,18 @@ def test_what_a_server_does_not_say_it_is_asked() -> None:
     assert caught.value.message.endswith("it is not a standby")
 
 
-def test_a_preferred_standby_need_not_be_there() -> None:
+def test_a_preferred_standby_need_not_be_there(dead_port: int) -> None:
     with fakes(False) as (primary,):
-        ports = [dead_port(), primary.port]
+        ports = [dead_port, primary.port]
         with Run(load(ports, target_session_attrs="prefer-standby")) as run:
             run.wait_for_more("done", 20)
 
 
-def test_all_that_failed_is_told() -> None:
-    port = dead_port()
+def test_all_that_failed_is_told(dead_port: int) -> None:
     with fakes(True) as (standby,), pytest.raises(EngineError) as caught:
-        Load(load([port, standby.port], target_session_attrs="primary")).start()
+        Load(load([dead_port, standby.port], target_session_attrs="primary")).start()
     said = caught.value.message
-    assert f"127.0.0.1:{port}: Connection refused" in said
+    assert f"127.0.0.1:{dead_port}: Connection refused" in said
     assert f"127.0.0.1:{standby.port}: it is a standby" in said
 
 
@@ -173,7 +180,7 @@ def test_a_failover_is_followed() -> None:
     with fakes(True) as (standby,):
         primary = Fake(standby=False)
         with Run(load([primary.port, standby.port], target_session_attrs="read-write")) as run:
-            run.wait_for_more("done", 20)
+            all_are_at_work(run)
             primary.close()
             primary.standby, standby.standby = True, False
             # Those that are connected stay; whoever comes anew finds the other one.
@@ -211,7 +218,7 @@ def test_encryption_without_being_asked_for(tmp_path: Path, alpn: bool) -> None:
     try:
         if alpn:
             with Run(json.dumps(made)) as run:
-                run.wait_for_more("done", 20)
+                all_are_at_work(run)
             assert run.histogram("tls").count == 4
         else:
             with pytest.raises(EngineError) as caught:
@@ -260,7 +267,7 @@ def answering(serve: Callable[[socket.socket], None]) -> Iterator[int]:
                 while True:
                     connection, _ = server.accept()
                     with suppress(OSError), connection:
-                        connection.settimeout(10)
+                        connection.settimeout(PATIENCE_S)
                         serve(connection)
 
         threading.Thread(target=accept, daemon=True).start()
@@ -268,9 +275,9 @@ def answering(serve: Callable[[socket.socket], None]) -> Iterator[int]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_real_server_behind_a_dead_one(pg: Cluster) -> None:
+def test_a_real_server_behind_a_dead_one(pg: Cluster, dead_port: int) -> None:
     tcp = pg.conninfo_tcp
-    made = json.loads(load([dead_port(), tcp.port], target_session_attrs="read-write"))
+    made = json.loads(load([dead_port, tcp.port], target_session_attrs="read-write"))
     made["target"] |= {"user": tcp.user, "password": tcp.password, "database": tcp.database}
     with Run(json.dumps(made)) as run:
         run.wait_for_more("done", 20)

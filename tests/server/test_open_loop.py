@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from engine_runs import Run, config
 
-from pgdyno._engine import EngineError, Load
+from pgdyno._engine import EngineError, Histogram, Load
 from pgdyno.server import Cluster
 
 pytestmark = pytest.mark.server
@@ -74,10 +74,11 @@ def since_start(run: Run) -> float:
     return (time.monotonic_ns() - run.started_ns) / 1e9
 
 
-def wait_until_known(run: Run) -> None:
-    """Wait until all threads have carried out what they were told: an interval takes them all."""
-    ended = len(run.intervals)
-    run.wait_for(lambda run: len(run.intervals) > ended + 1)
+def work_off(run: Run) -> None:
+    """Have no more come due, of which a slow machine may do fewer, and wait until all are done."""
+    run.load.set_rate("g", 0)
+    run.wait_until_known()
+    run.wait_for(lambda run: run.total["backlog"] == 0)
 
 
 @pytest.mark.parametrize("pool", [None, {"max": 2}], ids=["own", "pool"])
@@ -126,11 +127,18 @@ def test_what_finds_no_room_is_skipped_and_counted(pg18: Cluster, busy: dict[str
     run.assert_balanced()
     room = busy.get("queue_max", 0)
     assert run.total["skipped"] > 300
-    assert run.total["backlog"] <= room
+    # Each client may have one that it has taken and not begun, also when the load ends.
+    assert run.total["backlog"] <= room + 2
     assert max(row["backlog"] for i in run.intervals for row in i["scripts"]) <= room + 2
     if not room:
-        # Whoever is not skipped finds a client: only its first connection may keep it waiting.
-        assert run.histogram("wait").percentile(50) < 50_000_000
+        # Whoever is not skipped finds a client: only its first connection may keep it waiting, and
+        # a thread of the load that gets no core.
+        late = Histogram()
+        for interval in run.intervals:
+            for row in interval["threads"]:
+                late.add_encoded(row["send_late"])
+        waited = run.histogram("wait").percentile(50)
+        assert waited < 50_000_000 + late.percentile(50), (waited, late.percentile(50))
 
 
 def test_steps_and_bursts_are_seen_in_the_intervals(pg18: Cluster) -> None:
@@ -170,12 +178,12 @@ def test_the_rate_can_be_changed_while_it_runs(pg18: Cluster) -> None:
         time.sleep(0.1)
         asked = time.monotonic()
         run.load.set_rate("g", 1000)
-        wait_until_known(run)
+        run.wait_until_known()
         in_force = time.monotonic()
         run.wait_for_more("done", 250)
         to_stop = time.monotonic()
         run.load.set_rate("g", 0)
-        wait_until_known(run)
+        run.wait_until_known()
         stopped = time.monotonic()
         intended = run.total["intended"]
         time.sleep(0.1)
@@ -197,11 +205,11 @@ def test_clients_come_and_go_under_a_rate(pg18: Cluster) -> None:
         run.wait_for_more("intended", 50)
         assert run.total["backlog"] > 40
         run.load.set_clients("g", 4)
-        run.wait_for(lambda run: run.total["backlog"] < 5)
+        run.wait_for_more("done", 50)
         for limit in (2, 1, 3, None):
             run.load.set_pool_max("g", limit)
             run.wait_for_more("done", 50)
-        run.wait_for(lambda run: run.total["backlog"] < 5)
+        work_off(run)
     run.assert_balanced()
     assert run.total["failed"] == run.total["skipped"] == 0
 
@@ -241,7 +249,7 @@ def test_what_is_too_late_is_skipped_and_what_ends_late_is_counted(pg18: Cluster
     assert run.histogram("wait").max <= 30_000_000 * 1.02 + 5_000_000 + stall_us * 1000
 
 
-@pytest.mark.parametrize("pool", [None, {"max": 2}], ids=["own", "pool"])
+@pytest.mark.parametrize("pool", [None, {"max": 2, "min_idle": 2}], ids=["own", "pool"])
 def test_a_server_that_stands_still_is_seen_by_those_who_were_due(
     new_cluster: Callable[..., Cluster], pool: dict[str, int] | None
 ) -> None:
@@ -249,16 +257,14 @@ def test_a_server_that_stands_still_is_seen_by_those_who_were_due(
     cluster = new_cluster()
     load = config(cluster.conninfo, SELECT, clients=4, threads=2, arrival=steady(rate), pool=pool)
     with Run(load) as run:
+        run.wait_for(lambda run: run.load.connections() == (2 if pool else 4))
         run.wait_for_more("done", 50)
         before = time.monotonic()
         with stopped_backends(cluster):
             begun = time.monotonic()
             time.sleep(1.0)
-            run.load.end_interval(None)
-            time.sleep(0.3)
-            run.poll()
-            # Nobody had time for them, and they are counted all the same.
-            assert run.total["backlog"] > rate * 0.7
+            # Nobody has time for them, and they are counted all the same.
+            run.wait_for(lambda run: run.total["backlog"] > rate * 0.7)
             time.sleep(max(0.0, begun + 2 - time.monotonic()))
             stood_s = time.monotonic() - begun
         run.wait_for(lambda run: run.total["backlog"] < 5)
@@ -299,7 +305,7 @@ def test_a_restarted_server_is_connected_to_again(
         run.wait_for_more("done", 50)
         cluster.restart()
         run.wait_for_more("done", 50)
-        run.wait_for(lambda run: run.total["backlog"] < 5)
+        work_off(run)
     run.assert_balanced()
     assert run.total["reconnects"] >= 1
     assert run.total["intended"] == run.total["done"] + run.total["failed"] + run.total["backlog"]

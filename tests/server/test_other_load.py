@@ -9,12 +9,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from pgdyno.diagnose.other_programs import other_programs
+from pgdyno.diagnose.facts.other_programs import other_programs
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster
 
@@ -23,12 +24,14 @@ pytestmark = pytest.mark.server
 
 @contextmanager
 def busy_loops(folder: Path, count: int) -> Iterator[None]:
-    """So many processes named ``busyloop`` that do nothing but that; a minute at most."""
+    """So many processes named ``busyloop`` that do nothing but that; ten minutes at most."""
     program = folder / "busyloop"
     program.symlink_to("/bin/sh")
-    command = ["timeout", "60", str(program), "-c", "while :; do :; done"]
-    # Not children of this process, which plays pgdyno in no test of this file.
-    running = [subprocess.Popen(command) for _ in range(count)]
+    command = ["timeout", "600", str(program), "-c", "while :; do :; done"]
+    # Not children of this process, which plays pgdyno in no test of this file. On all cores, also
+    # where the tests may only use some: what is idle elsewhere is no lack of cores.
+    everywhere = partial(os.sched_setaffinity, 0, range(os.cpu_count() or 1))
+    running = [subprocess.Popen(command, preexec_fn=everywhere) for _ in range(count)]
     try:
         yield
     finally:
@@ -47,7 +50,7 @@ def run_here(folder: Path, *options: str, limit: str = "33%") -> tuple[int, dict
         capture_output=True,
         check=False,
         text=True,
-        timeout=120,
+        timeout=400,
     )
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
@@ -60,7 +63,6 @@ def test_busy_loops_beside_a_run_are_named_and_the_run_is_not_trusted(open_dir: 
     assert status == 4
     assert result["trustworthy"] is False
     assert "busy with other programs" in str(result["distrust"])
-    assert result["verdict"]["finding"] in ("other-programs", "client-limited")  # type: ignore[index]
     findings = {each["id"]: each for each in result["findings"]}  # type: ignore[attr-defined]
     assert findings["other-programs"]["status"] == "found"
     with RunFile(open_dir / "run.db") as run:
@@ -79,7 +81,7 @@ def sessions_at_work(cluster: Cluster, count: int) -> Iterator[None]:
         values = {**cluster.conninfo.kwargs(), "dbname": "postgres", "application_name": "shop"}
         with psycopg.connect(**values, autocommit=True) as connection:
             while not stopping.is_set():
-                connection.execute("select pg_sleep(0.05)")
+                connection.execute("select pg_sleep(0.5)")
 
     threads = [threading.Thread(target=work) for _ in range(count)]
     for thread in threads:
@@ -100,7 +102,9 @@ def test_load_of_others_on_the_server_is_named_and_not_trusted(pg: Cluster, open
     assert "postgres (" in str(result["distrust"])
     (open_dir / "run.db").unlink()
     status, result = run_here(open_dir, "select-only", *to, limit="100%")
-    assert status == 0, result["distrust"]
+    # Other reasons may come of a machine that is busy otherwise.
+    assert status in (0, 4), result["distrust"]
+    assert "are not this load's" not in str(result["distrust"])
     findings = {each["id"]: each for each in result["findings"]}  # type: ignore[attr-defined]
     assert findings["other-load"]["status"] == "cleared"
 
@@ -111,7 +115,7 @@ def test_a_second_run_on_the_same_server_is_refused_with_who_is_there(
     command = [sys.executable, "-m", "pgdyno", "run", "select-only", "-s", "1", "-c", "1"]
     to = [*command, "-d", pg.conninfo.uri_without_password]
     first = subprocess.Popen(
-        [*to, "-T", "60", "-P", "1"], cwd=open_dir, stderr=subprocess.PIPE, text=True
+        [*to, "-T", "400", "-P", "1"], cwd=open_dir, stderr=subprocess.PIPE, text=True
     )
     assert first.stderr is not None
     try:
@@ -122,7 +126,7 @@ def test_a_second_run_on_the_same_server_is_refused_with_who_is_there(
             capture_output=True,
             check=False,
             text=True,
-            timeout=60,
+            timeout=400,
         )
     finally:
         first.kill()

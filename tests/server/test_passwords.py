@@ -16,12 +16,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from patience import PATIENCE_S
 from pgdyno.server import Cluster
 
 pytestmark = pytest.mark.server
 
 SECRET = "s3cr3t-Zebra"
-PATIENCE_S = 60
 
 
 @pytest.fixture

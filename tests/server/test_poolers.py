@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -20,8 +21,9 @@ import pytest
 from engine_runs import Run, config
 
 from pgdyno.record import RunFile
+from pgdyno.report.words.pooler import queue_words
 from pgdyno.report.words.sentences import setting_of_run
-from pgdyno.server import Cluster, ConnInfo
+from pgdyno.server import Cluster, ConnInfo, keeps_prepared
 from pgdyno.spec.model import WorkloadSpec
 from pgdyno.workload import prepare
 from pooler_fixtures import PATIENCE_S, PgBouncer, Pgpool
@@ -30,6 +32,7 @@ pytestmark = pytest.mark.server
 
 MakePgBouncer = Callable[..., PgBouncer]
 MakePgpool = Callable[..., Pgpool]
+_EIGHT_CLIENTS = ("-c", "8", "-s", "1", "-M", "extended", "-T", "4")
 
 
 def pgdyno(
@@ -48,11 +51,14 @@ def pgdyno(
 
 
 def run_through(cwd: Path, conninfo: ConnInfo, *arguments: str) -> dict[str, Any]:
-    """The result of ``pgdyno run`` there; it ends well and says nothing that looks like a fault."""
+    """The result of ``pgdyno run`` there; it ends well and says nothing that looks like a fault.
+
+    A machine that is busy otherwise may make the generator the limit, which is said.
+    """
     uri = conninfo.uri_without_password
     words = ["run", uri, "-T", "1", "-o", "run.db", "--format", "json", *arguments]
     done = pgdyno(cwd, *words, password=conninfo.password)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in (0, 4), done.stderr
     assert "Traceback" not in done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     ledger = result["ledger"]
@@ -100,12 +106,82 @@ def test_a_run_through_pgbouncer(
     words = ["-c", str(clients), "-s", "1", "-M", protocol, "--max-failures", allowed]
     result = run_through(tmp_path, conninfo, *words)
     assert {error["sqlstate"] for error in result["errors"]} <= unprepared
+    found = {each["id"]: each for each in result["findings"]}["unkept-statements"]
+    assert found["status"] == ("found" if unprepared else "cleared"), found
     facts = RunFile(tmp_path / "run.db").run.server
     assert facts["uri"] == pg.conninfo.uri_without_password
     assert facts["entrance_uri"] == conninfo.uri_without_password
     assert settings_of_sessions(pooler) <= {("client_encoding", "UTF8")}
     with psycopg.connect(**pg.conninfo.kwargs()) as connection:
         assert connection.execute("select count(*) from pgbench_branches").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_statements_that_a_pooler_does_not_keep_are_told_before_the_load(
+    pg18: Cluster, pgbouncer: MakePgBouncer, mode: str
+) -> None:
+    pooler = pgbouncer(pg18, pool_mode=mode, default_pool_size=3)
+    assert keeps_prepared(pooler.conninfo_tcp) == (mode == "session")
+    with psycopg.connect(**pooler.conninfo_tcp.kwargs(), autocommit=True) as connection:
+        left = "select count(*) from pg_prepared_statements where name like 'pgdyno_%'"
+        assert connection.execute(left).fetchone() == (0,)
+
+
+@pytest.mark.parametrize(("size", "warned"), [(30, True), (20, False)])
+def test_pools_of_all_pairs_are_added_up(
+    pg18: Cluster, pgbouncer: MakePgBouncer, tmp_path: Path, size: int, warned: bool
+) -> None:
+    """Four databases of the pooler, all of them the same one of the server: 97 connections are
+    left for their pools."""
+    database = pg18.conninfo.database
+    names = dict.fromkeys(("a", "b", "c", database), database)
+    pooler = pgbouncer(pg18, pool_mode="transaction", default_pool_size=size, databases=names)
+    for name in names:
+        psycopg.connect(**replace(pooler.conninfo_tcp, database=name).kwargs()).close()
+    conninfo = pooler.conninfo_tcp
+    words = ["run", conninfo.uri_without_password, "-T", "2", "-M", "simple", "-o", "run.db", "-i"]
+    done = pgdyno(tmp_path, *words, "--format", "json", password=conninfo.password)
+    assert done.returncode in (0, 4), done.stderr
+    told = f"4 pairs may make {4 * size} connections together, and the server has 97 for them"
+    assert (told in done.stderr) == warned, done.stderr
+    with RunFile(tmp_path / "run.db") as run:
+        pairs = run.run.server["pooler_pairs"]
+    assert pairs == {"count": 4, "connections": 4 * size, "free": 97}
+    found = {each["id"]: each for each in json.loads(done.stdout)["findings"]}
+    assert found["pooler-pairs"]["status"] == ("found" if warned else "cleared")
+
+
+def test_the_queue_of_the_users_own_pgbouncer_is_recorded(
+    pg18: Cluster, pgbouncer: MakePgBouncer, tmp_path: Path
+) -> None:
+    """Eight clients for two connections, and another user of the pooler with a pool of its own."""
+    pooler = pgbouncer(pg18, pool_mode="transaction", default_pool_size=2)
+    with psycopg.connect(**replace(pooler.conninfo_tcp, database="postgres").kwargs()) as other:
+        other.execute("select 1")
+        run_through(tmp_path, pooler.conninfo_tcp, *_EIGHT_CLIENTS)
+    with RunFile(tmp_path / "run.db") as run:
+        rows = run.series("metric_pooler")
+        words = queue_words(run, None)
+    assert set(rows["pool"]) == {pg18.conninfo.database}
+    assert max(rows["clients"]) == 8
+    assert max(rows["servers_active"] + rows["servers_idle"]) <= 2
+    assert "clients waited for a server connection" in words
+
+
+def test_poolers_in_a_row_lead_to_the_server(
+    pg18: Cluster, pgbouncer: MakePgBouncer, tmp_path: Path
+) -> None:
+    """What is not load goes past both of them; the queue is that of the first one."""
+    inner = pgbouncer(pg18, pool_mode="transaction", default_pool_size=2)
+    behind = SimpleNamespace(conninfo=inner.conninfo)
+    outer = pgbouncer(behind, pool_mode="transaction", default_pool_size=6)
+    result = run_through(tmp_path, outer.conninfo_tcp, *_EIGHT_CLIENTS)
+    assert not result["errors"]
+    with RunFile(tmp_path / "run.db") as run:
+        facts, rows = run.run.server, run.series("metric_pooler")
+    assert facts["uri"] == pg18.conninfo.uri_without_password
+    assert facts["entrance_uri"] == outer.conninfo_tcp.uri_without_password
+    assert max(rows["servers_active"] + rows["servers_idle"]) > 2
 
 
 def test_tables_behind_a_name_of_the_poolers_are_used_there(
@@ -226,11 +302,13 @@ def test_two_thousand_clients_on_few_connections(
     with closing(sqlite3.connect(tmp_path / "run.db")) as db:
         counts = db.execute(f"select {columns} from group_interval").fetchone()
     assert counts == (2000, 0, 0, 2000)
-    with psycopg.connect(**pg18.conninfo.kwargs()) as connection:
-        query = "select count(*) from pg_stat_activity where backend_type = 'client backend'"
-        row = connection.execute(query).fetchone()
-    assert row is not None
-    assert row[0] <= 20 + 5
+    query = "select count(*) from pg_stat_activity where backend_type = 'client backend'"
+    deadline = time.monotonic() + PATIENCE_S
+    with psycopg.connect(**pg18.conninfo.kwargs(), autocommit=True) as connection:
+        # Those of the run itself may take a moment to end.
+        while (row := connection.execute(query).fetchone()) and row[0] > 20 + 5:
+            assert time.monotonic() < deadline, row
+            time.sleep(0.1)
 
 
 def test_a_storm_on_a_pooler_is_survived(pg18: Cluster, pgbouncer: MakePgBouncer) -> None:
@@ -254,10 +332,10 @@ def test_a_storm_on_a_pooler_is_survived(pg18: Cluster, pgbouncer: MakePgBouncer
 def test_a_pooler_restarted_in_mid_run(pg: Cluster, pgbouncer: MakePgBouncer) -> None:
     pooler = pgbouncer(pg, pool_mode="transaction", default_pool_size=2)
     with Run(config(pooler.conninfo, "select 1;", clients=6, protocol="extended")) as run:
-        run.wait_for_more("done", 50)
+        run.wait_for(lambda run: run.total["connects"] == 6 and run.total["done"] > 50)
         pooler.stop()
         pooler.start()
-        run.wait_for(lambda run: run.total["reconnects"] == 6)
+        run.wait_for(lambda run: run.total["reconnects"] >= 6)
         run.wait_for_more("done", 50)
     run.assert_balanced()
     assert run.load.fatal() is None
@@ -293,7 +371,7 @@ def test_startup_parameters_that_the_pooler_refuses(
     said = pgdyno(
         tmp_path, "run", uri, "-M", "simple", "-T", "1", "-q", password=pg18.conninfo.password
     )
-    assert said.returncode == 0, said.stderr
+    assert said.returncode in (0, 4), said.stderr
 
 
 def test_a_database_that_the_pooler_does_not_have(

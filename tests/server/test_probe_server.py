@@ -18,11 +18,13 @@ from typing import Any
 import psycopg
 import pytest
 
+from patience import PATIENCE_S
 from pgdyno.probe import Probes, is_local, locate_postmaster
 from pgdyno.probe import _link as link_module
 from pgdyno.probe._link import Link, connect
 from pgdyno.probe._missing import Missing
 from pgdyno.probe._queries import queries_for
+from pgdyno.probe._vacuums import UNCOUNTED_SAMPLES_MAX
 from pgdyno.probe.waits import WAL_FLUSH, canonical
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.fileformat import columns
@@ -30,8 +32,6 @@ from pgdyno.record.incidents import incidents
 from pgdyno.record.void import void_reason
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.server.replication.standby import Standby
-
-PATIENCE_S = 60.0
 
 pytestmark = pytest.mark.server
 
@@ -53,6 +53,11 @@ class Written:
     def events(self, kind: str) -> list[dict[str, Any]]:
         """Events of a kind, details flattened in as JSON text."""
         return self.rows("select * from event where kind = ? order by at_ms", kind)
+
+    def gaps(self) -> list[str]:
+        """Labels of the probes' events, without samples that a busy machine leaves out."""
+        labels = [event["label"] for event in self.events("probe")]
+        return [label for label in labels if label != "samples left out"]
 
     def sample_until(self, probes: Probes, condition: Callable[[], object]) -> None:
         """Have the probes read until what they wrote fulfils the condition."""
@@ -131,7 +136,9 @@ def test_every_query_answers_with_the_columns_of_the_run_file(pg: Cluster) -> No
             table = f"metric_{query.name}"
             if table in columns() and query.name not in ("lock", "process"):
                 names = {column.name for column in description}
-                assert names | {"at_ms", "slice_id", "size_bytes"} >= set(columns()[table])
+                assert names | {"at_ms", "slice_id", "size_bytes", "own_transactions"} >= set(
+                    columns()[table]
+                )
                 assert names <= set(columns()[table])
 
 
@@ -143,6 +150,11 @@ def test_one_sample_fills_every_table(pg: Cluster, table: str, written: Written)
         expected_missing = {"io"} if "io" in probes.missing else set()
     never = {"metric_generator", "metric_replication", "metric_vacuum"}
     never |= {"metric_program", "metric_foreign"}  # what moved between two samples
+    never |= {"metric_slot", "metric_sequence", "metric_prepared"}  # there are none
+    never |= {"metric_control_group"}  # which only a quota has
+    never |= {"metric_load"}  # read where the load is that of others
+    # Read where there is one:
+    never |= {"metric_pooler", "metric_front", "metric_front_page", "metric_jvm"}
     for name in set(columns()) - never - {f"metric_{each}" for each in expected_missing}:
         if name.startswith("metric_"):
             assert written.rows(f"select * from {name} where slice_id = ?", slice_id), name
@@ -191,16 +203,21 @@ def test_writes_move_the_wal_and_flushes_show_as_waits(
         stop.set()
         for writer in writers:
             writer.join()
-        probes.sample_now()
-    wal = written.rows("select * from metric_wal order by at_ms")
-    for column in ("insert_lsn_bytes", "flush_lsn_bytes", "wal_bytes", "wal_records", "wal_sync"):
-        assert wal[-1][column] > wal[0][column], column
+        # Backends report what they wrote once a second, and when they end.
+        written.sample_until(probes, partial(_have_moved, written))
     [text] = written.rows("select text from statement where text like 'update probed%'")
     assert text["text"] == "update probed set n = n + ? where id = $1"
     per_flush = written.rows("select distinct at_ms, ticks from wait_sample")
     assert len({row["at_ms"] for row in per_flush}) == len(per_flush)
     seen = written.rows("select distinct wait_event_type, wait_event from wait_sample")
     assert {canonical(row["wait_event_type"], row["wait_event"]) for row in seen} & WAL_FLUSH
+
+
+def _have_moved(written: Written) -> bool:
+    """True if the counters of WAL that only writes and flushes move are not where they were."""
+    wal = written.rows("select * from metric_wal order by at_ms")
+    columns = ("insert_lsn_bytes", "flush_lsn_bytes", "wal_bytes", "wal_records", "wal_sync")
+    return all(wal[-1][column] > wal[0][column] for column in columns)
 
 
 def test_a_lock_queue_shows_its_depth_and_its_cause(
@@ -278,11 +295,11 @@ def test_a_vacuum_is_an_event_once(pg: Cluster, table: str, written: Written) ->
         connection.execute("set vacuum_cost_limit = 1")
         connection.execute("vacuum (freeze, disable_page_skipping) probed")
         written.wait_for("select 1 from event where kind = 'vacuum' and duration_ms is not null")
-        time.sleep(1.5)
-        probes.sample_now()
-    vacuums = written.events("vacuum")
-    assert {event["label"] for event in vacuums} == {"vacuum public.probed"}
-    assert len(vacuums) == 2
+        for _ in range(UNCOUNTED_SAMPLES_MAX + 1):
+            probes.sample_now()
+    # Autovacuum may come to a table of another test meanwhile.
+    labels = [event["label"] for event in written.events("vacuum")]
+    assert labels.count("vacuum public.probed") == 2
     assert written.rows("select * from metric_vacuum where relation = 'public.probed'")
 
 
@@ -293,11 +310,11 @@ def test_an_old_snapshot_is_named_as_holder(pg: Cluster, table: str, written: Wr
         for _ in range(3):
             busy.execute("update probed set n = n + 1 where id = 1")
         probes.sample_now()
+        [row] = written.rows(
+            "select * from metric_age where database = ? order by at_ms desc limit 1",
+            pg.conninfo.database,
+        )
         old.execute("rollback")
-    database = pg.conninfo.database
-    [row] = written.rows(
-        "select * from metric_age where database = ? order by at_ms desc limit 1", database
-    )
     assert row["xmin_holder"] == "backend"
     assert row["xmin_age"] >= 3
 
@@ -357,7 +374,7 @@ def test_a_database_without_an_encoding(pg: Cluster, written: Written) -> None:
 
 
 def test_receivers_of_wal_are_listed(pg: Cluster, written: Written, tmp_path: Path) -> None:
-    receiver = pg.installation.bindir / "pg_receivewal"
+    receiver = pg.installation.program("pg_receivewal")
     target = pg.conninfo
     where = f"host={target.host} port={target.port} user={target.user} application_name=receiver"
     with running(probes_for(written, pg)) as probes:
@@ -396,9 +413,10 @@ def test_a_killed_probe_comes_back(pg: Cluster, written: Written) -> None:
     with session(pg) as connection, running(probes_for(written, pg)) as probes:
         written.wait_for("select 1 from wait_sample")
         connection.execute(kill)
-        written.wait_for("select 1 from event where label = 'server back'")
-        before = written.rows("select max(at_ms) as at_ms from wait_sample")[0]["at_ms"]
-        written.wait_for("select 1 from wait_sample where at_ms > ?", before)
+        for probe in ("server", "waits"):  # each has a thread, which notices when it has its turn
+            written.wait_for("select 1 from event where label = ?", f"{probe} back")
+        last = written.recorder.at_ms()
+        written.wait_for("select 1 from wait_sample where at_ms > ?", last)
         probes.sample_now()
     labels = [event["label"] for event in written.events("probe")]
     assert [label for label in labels if "server" in label] == ["server away", "server back"]
@@ -414,14 +432,14 @@ def test_a_rest_covers_a_restart(new_cluster: Callable[..., Cluster], written: W
         with probes.rest():
             cluster.restart()
             probes.sample_now()
-        probes.sample_now()
         last = written.recorder.at_ms()
+        probes.sample_now()
         written.wait_for("select 1 from wait_sample where at_ms > ?", last)
         processes = written.rows(
-            "select * from metric_process where role = 'postmaster' and at_ms >= ?", last - 500
+            "select * from metric_process where role = 'postmaster' and at_ms >= ?", last
         )
     assert processes, "the new postmaster is followed"
-    assert written.events("probe") == []
+    assert written.gaps() == []
     assert written.events("checkpoint") == []
 
 
@@ -438,8 +456,8 @@ def test_a_server_that_dies_is_waited_for_in_silence(
             written.wait_for("select 1 from event where label = ?", f"{probe} away")
         own = written.rows("select count(*) as n from metric_process where role = 'pgdyno'")
     assert own[0]["n"] >= 3, "what is not the server's goes on"
-    labels = [event["label"] for event in written.events("probe")]
-    assert sorted(labels) == ["server away", "server still away", "waits away", "waits still away"]
+    away = ["server away", "server still away", "waits away", "waits still away"]
+    assert sorted(written.gaps()) == away
 
 
 def test_a_promotion_is_seen(new_cluster: Callable[..., Cluster], written: Written) -> None:
@@ -464,7 +482,6 @@ def test_a_promotion_is_seen(new_cluster: Callable[..., Cluster], written: Writt
 def test_a_server_that_hangs_keeps_nobody(
     pg: Cluster, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(link_module, "STUCK_S", 0.5)
     backends = "select pid from pg_stat_activity where application_name = 'pgdyno probe'"
     with session(pg, "pgdyno control") as connection, running(probes_for(written, pg)) as probes:
         written.wait_for("select 1 from wait_sample")
@@ -472,8 +489,11 @@ def test_a_server_that_hangs_keeps_nobody(
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         try:
-            probes.sample_now()
-            written.wait_for("select 1 from event where label = 'server away'")
+            with monkeypatch.context() as patch:
+                # Not for longer: an answer of a busy machine may take as long.
+                patch.setattr(link_module, "STUCK_S", 0.5)
+                probes.sample_now()
+                written.wait_for("select 1 from event where label = 'server away'")
         finally:
             for pid in pids:
                 os.kill(pid, signal.SIGCONT)
@@ -520,11 +540,11 @@ def test_the_server_is_found_on_this_host(pg: Cluster) -> None:
 
 
 def test_the_probes_leave_nothing_behind(pg: Cluster, written: Written) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with running(probes_for(written, pg)) as probes:
         probes.sample_now()
     probes.stop()
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
     with session(pg, "pgdyno control") as connection:
         give_up = time.monotonic() + PATIENCE_S
         count = "select count(*) from pg_stat_activity where application_name = 'pgdyno probe'"
@@ -538,6 +558,7 @@ def test_slices_do_not_share_a_batch(pg: Cluster, written: Written) -> None:
         slices = []
         for _ in range(2):
             slices.append(recorder.open_slice("run"))
+            probes.sample_now()
             sampled = "select 1 from wait_sample where slice_id = ?"
             written.sample_until(probes, partial(written.rows, sampled, slices[-1]))
             probes.sample_now()

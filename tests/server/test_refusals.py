@@ -64,7 +64,7 @@ def test_a_refusal_is_told_with_its_hint(
         [sys.executable, "-m", "pgdyno", "run", "tpcb-like", "-i", "-q", "-T", "1", "-c", "1",
          "-h", refusing.conninfo.host, "-p", str(refusing.conninfo.port), "-U", user,
          "-d", database],
-        capture_output=True, text=True, timeout=120, cwd=tmp_path,
+        capture_output=True, text=True, timeout=400, cwd=tmp_path,
     )  # fmt: skip
     said, _, hinted = done.stderr.partition("\n\nhint: ")
     assert (done.returncode, done.stdout) == (1, "")
@@ -121,7 +121,7 @@ def test_what_was_recorded_is_told_where_the_result_cannot_be_written(
             [sys.executable, "-m", "pgdyno", "run", "tpcb-like", "-q", "-T", "1", "-c", "1",
              "-o", "run.db", "-h", pg.conninfo.host, "-p", str(pg.conninfo.port),
              "-U", pg.conninfo.user],
-            stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, cwd=tmp_path,
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=400, cwd=tmp_path,
             env=os.environ | {"PGPASSWORD": pg.conninfo.password or ""},
         )  # fmt: skip
     assert done.returncode == 2
@@ -148,7 +148,7 @@ def test_what_a_trial_could_not_do_is_refused_before_the_load(
         [sys.executable, "-m", "pgdyno", "compare", "tpcb-like", "-q", "-c", "1", "-s", "1",
          "-o", "run.db", "--apply", "--set", setting, "-h", server.host, "-p", str(server.port),
          "-U", role],
-        capture_output=True, text=True, timeout=120, cwd=tmp_path,
+        capture_output=True, text=True, timeout=400, cwd=tmp_path,
         env=os.environ | {"PGPASSWORD": server.password or ""},
     )  # fmt: skip
     assert (done.returncode, message in done.stderr) == (1, True), done.stderr

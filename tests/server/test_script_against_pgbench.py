@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from engine_runs import PATIENCE_S
 
 from pgdyno import _engine
 from pgdyno.server import Cluster
@@ -114,7 +115,7 @@ def run_here(
     load.start()
     done = 0
     errors: list[object] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not done and not errors and time.monotonic() < deadline:
         time.sleep(0.02)
         load.end_interval(None)

@@ -102,7 +102,7 @@ def test_a_long_copy_is_streamed_while_others_work(
 ) -> None:
     copy = "copy made (k, t) from stdin \\rows 200000 :row, 'some text that makes it longer'"
     keys = {"clients": 3, "transactions": None, "weights": (1, 3), "protocol": protocol}
-    with Run(config(pg.conninfo, copy, "select 1;", **keys)) as run:
+    with Run(config(pg.conninfo, copy, "select 1;", **keys), drain_ms=120_000) as run:
         run.wait_for(
             lambda run: all(
                 sum(r["done"] for i in run.intervals for r in i["scripts"] if r["script"] == s) > 1

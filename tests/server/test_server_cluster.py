@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -9,20 +10,22 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from patience import PATIENCE_S
 from pgdyno.disk import dismantle
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, sweep
-from pgdyno.server.local._sharedmem import _posix_handles, _recorded_segment
 from pgdyno.server.local.account import change_owner, server_account
 from pgdyno.server.local.controldata import ControlData
+from pgdyno.server.local.ports import free_ports
 from pgdyno.server.local.safefiles import copy_tree
+from pgdyno.server.local.sharedmem import _posix_handles, _recorded_segment
 
 pytestmark = pytest.mark.server
 
@@ -66,7 +69,7 @@ def owner(request: pytest.FixtureRequest, installation_of: Find) -> Iterator[Own
     owner = Owner(request.param)
     yield owner
     owner.kill()
-    assert gone_within(owner.folder / "data", 5)
+    assert gone(owner.folder / "data")
     sweep(dismantle)
 
 
@@ -82,13 +85,21 @@ def processes_in(data_dir: Path, program: str = "") -> list[int]:
     return found
 
 
-def gone_within(data_dir: Path, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
+def gone(data_dir: Path) -> bool:
+    """Wait for its processes to end; false if they do not."""
+    deadline = time.monotonic() + PATIENCE_S
     while processes_in(data_dir):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
     return True
+
+
+def stop(pids: Iterable[int]) -> None:
+    """Have processes stand still, unless they have ended meanwhile."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
 
 
 def value_of(cluster: Cluster, statement: str) -> object:
@@ -159,7 +170,7 @@ def test_server_dies_with_a_killed_owner_and_is_swept(owner: Owner) -> None:
     assert sweep(dismantle) == []
     assert processes_in(data_dir)
     owner.kill()
-    assert gone_within(data_dir, 5)
+    assert gone(data_dir)
     assert sweep(dismantle) == [f"removed the server of a crashed run in {owner.folder}"]
     assert not owner.folder.exists()
     assert sweep(dismantle) == []
@@ -168,30 +179,28 @@ def test_server_dies_with_a_killed_owner_and_is_swept(owner: Owner) -> None:
 @pytest.mark.parametrize("owner", [18], indirect=True)
 def test_server_dies_even_if_its_guardian_is_killed_first(owner: Owner) -> None:
     os.kill(owner.guardian, signal.SIGKILL)
-    assert gone_within(owner.folder / "data", 5)
+    assert gone(owner.folder / "data")
 
 
 @pytest.mark.parametrize("owner", [18, 15], indirect=True)
 @pytest.mark.parametrize("orphans", [False, True])
 def test_a_server_that_stands_still_dies_with_a_killed_owner(owner: Owner, orphans: bool) -> None:
     data_dir = owner.folder / "data"
-    for pid in processes_in(data_dir):
-        os.kill(pid, signal.SIGSTOP)
+    stop(processes_in(data_dir))
     if orphans:  # Its children then have the guardian for a parent.
         os.kill(owner.postmaster, signal.SIGKILL)
     owner.kill()
-    assert gone_within(data_dir, 30)
+    assert gone(data_dir)
 
 
 @pytest.mark.parametrize("owner", [18], indirect=True)
 def test_a_guardian_that_stands_still_is_swept(owner: Owner) -> None:
-    for pid in (owner.guardian, *processes_in(owner.folder / "data")):
-        os.kill(pid, signal.SIGSTOP)
+    stop([owner.guardian, *processes_in(owner.folder / "data")])
     owner.kill()
     assert sweep(dismantle) == [f"removed the server of a crashed run in {owner.folder}"]
     with suppress(OSError):  # Until init has waited for it, it is there, without a command line.
         assert Path(f"/proc/{owner.guardian}/cmdline").read_bytes() == b""
-    assert gone_within(owner.folder / "data", 5)
+    assert gone(owner.folder / "data")
 
 
 @pytest.mark.parametrize("owner", [18], indirect=True)
@@ -205,7 +214,7 @@ def test_sweep_removes_shared_memory_of_a_killed_postmaster(owner: Owner) -> Non
     segment = _recorded_segment(owner.folder / "data")
     assert segment is not None
     os.kill(owner.postmaster, signal.SIGKILL)
-    assert gone_within(owner.folder / "data", 5)
+    assert gone(owner.folder / "data")
     handles = _posix_handles(segment[1])
     files = [Path(f"/dev/shm/PostgreSQL.{handle}") for handle in handles]
     assert files
@@ -451,7 +460,7 @@ def alive(pid: int) -> bool:
 @pytest.mark.parametrize("owner", [18], indirect=True)
 def test_sweep_lets_the_disks_go_before_it_removes_the_folder(owner: Owner) -> None:
     owner.kill()
-    assert gone_within(owner.folder / "data", 5)
+    assert gone(owner.folder / "data")
     released = []
 
     def release(folder: Path) -> list[str]:
@@ -482,16 +491,10 @@ def test_a_port_taken_meanwhile_is_no_obstacle(
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        offers = iter([taken.getsockname()[1], free_port()])
-        monkeypatch.setattr("pgdyno.server.local.cluster._free_port", lambda: next(offers))
+        offers = itertools.chain([taken.getsockname()[1]], free_ports(1))
+        monkeypatch.setattr("pgdyno.server.local.cluster.free_ports", lambda number: [next(offers)])
         with Cluster.create(installation_of(18), {}) as cluster:
             assert value_of(cluster, "select 1") == 1
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_a_place_that_the_server_cannot_enter_is_named(

@@ -163,3 +163,20 @@ def test_facts_for_a_role_without_rights(pg: Cluster, guest: str) -> None:
     assert facts["monitor"] is False
     assert facts["data_directory"] is None
     assert facts["settings"]["shared_buffers"]
+
+
+def test_all_servers_of_a_list_are_known_and_not_only_the_one_connected_to(
+    pg: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = pg.conninfo
+    hosts, ports = f"/nowhere,{own.host}", f"1,{own.port}"
+    known = [("/nowhere", 1), (own.host, own.port)]
+    options = f"user={own.user} dbname={own.database}"
+    named = resolve_conninfo(f"host={hosts} port={ports} {options}")
+    assert [(each.host, each.port) for each in named.hosts] == known
+    assert (named.host, named.port) == (own.host, own.port)
+    monkeypatch.setenv("PGHOST", hosts)
+    monkeypatch.setenv("PGPORT", ports)
+    inherited = resolve_conninfo(options)
+    assert [(each.host, each.port) for each in inherited.hosts] == known
+    assert resolve_conninfo(f"host={own.host} port={own.port} {options}").hosts == ()

@@ -19,8 +19,8 @@ from pgdyno.diagnose import Finding
 pytestmark = pytest.mark.server
 Findings = Mapping[str, Finding]
 
-# Every flush is made to take twenty milliseconds more, whatever the disk.
-SLOW_FLUSH = {"commit_delay": "20000", "commit_siblings": "0"}
+# Every flush is made to take so much more that neither the disk nor the machine matters.
+SLOW_FLUSH = {"commit_delay": "100000", "commit_siblings": "0"}
 FREE = {
     "synchronous_commit": "off",
     "full_page_writes": "off",
@@ -100,19 +100,30 @@ def test_a_small_pool_is_found(small_pool: Findings) -> None:
     finding = small_pool["client-pool"]
     assert finding.status == "found", status(small_pool)
     assert 0.7 < finding.share < 0.95  # 14 of 16 clients wait
-    best = finding.proposals[0]
-    assert best.change.pool_max == {"web": 16}
-    assert best.predicted_ratio > 4
+    idle = next(item.value for item in finding.evidence if item.name == "host CPU idle")
+    if idle > 0.3:  # on cores that others keep busy nothing is predicted
+        best = finding.proposals[0]
+        assert best.change.pool_max == {"web": 16}
+        assert best.predicted_ratio > 4
 
 
 def test_a_roomy_pool_is_not(roomy_pool: Findings) -> None:
     assert roomy_pool["client-pool"].status == "cleared", status(roomy_pool)
 
 
-def test_a_slow_flush_is_found(slow_flush: Findings) -> None:
+def test_a_delay_before_each_flush_is_found(slow_flush: Findings) -> None:
+    finding = slow_flush["commit-delay"]
+    assert finding.status == "found", status(slow_flush)
+    assert finding.sentence.startswith("commit_delay holds each commit back by 100 ms")
+    assert finding.share > 0.4
+    (reset,) = finding.proposals
+    assert reset.change.settings == {"commit_delay": "0"}
+    assert reset.predicted_ratio > 1.5
+
+
+def test_the_flush_itself_is_told_from_the_delay(slow_flush: Findings) -> None:
     finding = slow_flush["commit-flush"]
     assert finding.status == "found", status(slow_flush)
-    assert finding.share > 0.4
     off = [p for p in finding.proposals if p.remedy_id == "synchronous-commit-off"]
     assert off[0].predicted_ratio > 1.5
 

@@ -69,7 +69,8 @@ def pg(
     request: pytest.FixtureRequest, installation_of: Callable[[int], Installation]
 ) -> Iterator[Cluster]:
     """Servers of this module's own, for it drops whatever is in the database."""
-    with Cluster.create(installation_of(request.param), {}) as cluster:
+    # Autovacuum would set figures of tables that tests compare.
+    with Cluster.create(installation_of(request.param), {"autovacuum": "off"}) as cluster:
         yield cluster
 
 
@@ -313,6 +314,30 @@ def test_tables_along_the_search_path_are_found(pg: Cluster, run: Run) -> None:
     finally:
         run("alter role pgdyno in database pgdyno reset search_path")
         run("reset search_path; drop schema bench cascade")
+
+
+def test_a_table_locked_by_another_is_named_with_its_holder(
+    pg: Cluster, run: Run, tmp_path: Path
+) -> None:
+    """Set-up does not wait for it without end."""
+    _make_small_tables(run, scale=1)
+    (tmp_path / "own.sql").write_text("update pgbench_tellers set tbalance = 0;")
+    own = load_mix([ScriptPart(file=str(tmp_path / "own.sql"))])
+    run("begin")
+    run("lock table pgbench_branches, pgbench_tellers in access exclusive mode")
+    [(pid,)] = run("select pg_backend_pid()")
+    for setting_up in (
+        lambda: prepare(pg.conninfo, [builtin("tpcb-like")], SCALE_1, silent),
+        lambda: check_tables_exist(pg.conninfo, own),
+    ):
+        with pytest.raises(SetupError) as caught:
+            setting_up()
+        assert caught.value.code == "table-locked"
+        assert f"is locked by process {pid}" in caught.value.message
+        assert f"pg_terminate_backend({pid})" in (caught.value.hint or "")
+    assert "the table public.pgbench_tellers in" in caught.value.message
+    run("rollback")
+    check_tables_exist(pg.conninfo, own)
 
 
 def test_tables_that_the_search_path_hides_are_named_with_the_way_to_them(

@@ -28,8 +28,9 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--hide-scrollbars", "--remote-debugging-port=0", "--disable-dev-shm-usage"),
 )
-START_SECONDS_MAX = 30
-ANSWER_SECONDS_MAX = 30
+START_SECONDS_MAX = 300
+ANSWER_SECONDS_MAX = 300
+"""For a browser that hangs. On a busy machine it takes half a minute to start."""
 
 
 def installed() -> str | None:
@@ -50,22 +51,29 @@ class Browser:
 
     def open(self, path: Path, *, width: int, height: int = 900, dark: bool = False,
              phone: bool = False) -> None:  # fmt: skip
-        """Load a file and wait until its charts are drawn."""
+        """Load a file and wait until its charts are there."""
+        # What the page before still had to say is not of this one.
+        self.call("Page.navigate", url="about:blank")
+        self.until("location.href === 'about:blank' && document.readyState === 'complete'")
         self.errors.clear()
         self.requests.clear()
         self.resize(width, height, phone=phone)
         self.scheme(dark=dark)
         self.call("Page.navigate", url=path.resolve().as_uri())
-        ready = (
-            "document.readyState === 'complete' && (!document.querySelector('.plot')"
+        self.until(
+            f"location.href === {json.dumps(path.resolve().as_uri())}"
+            " && document.readyState === 'complete' && (!document.querySelector('.plot')"
             " || document.documentElement.dataset.drawn === 'yes')"
         )
-        deadline = time.monotonic() + ANSWER_SECONDS_MAX
-        while not self.evaluate(ready):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the page did not get ready: {self.errors}")
-            time.sleep(0.05)
         self.settle()
+
+    def until(self, condition: str) -> None:
+        """Wait until an expression is true."""
+        deadline = time.monotonic() + ANSWER_SECONDS_MAX
+        while not self.evaluate(condition):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"it does not become true: {condition}\n{self.errors}")
+            time.sleep(0.05)
 
     def resize(self, width: int, height: int, *, phone: bool = False) -> None:
         """The size of the window in CSS pixels."""
@@ -193,6 +201,12 @@ def _port(profile: Path, process: subprocess.Popen[bytes]) -> int:
 
 
 def _tab(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
-        tabs = json.load(answer)
-    return str(next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page"))
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
+            tabs = json.load(answer)
+        for tab in tabs:
+            if tab["type"] == "page":
+                return str(tab["webSocketDebuggerUrl"])
+        time.sleep(0.05)  # It answers before it has a tab.
+    raise TimeoutError("Chromium opens no tab")

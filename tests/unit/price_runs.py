@@ -116,7 +116,9 @@ def price_result(rows: Sequence[Mapping[str, Any]], run_file: str = "run.db") ->
     return {
         "schema_version": 1, "run_file": run_file, "trustworthy": True, "distrust": [],
         "incidents": [],
-        "server_version": "18.6", "noise_floor": {"of": "throughput", "ci95": [0.97, 1.03]},
+        "server_version": "18.6", "noise_floor": {
+            "of": "throughput", "ci95": [0.97, 1.03], "pairs": 6, "six_pairs_show": 0.045,
+        },
         "compared": "throughput", "cuts": 6, "seed": 1, "prices": [*rows],
         "verdict": verdict([Price.model_validate(each) for each in rows]), "elapsed_s": 812.0,
     }  # fmt: skip

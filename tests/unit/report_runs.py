@@ -7,20 +7,24 @@ commit flush does. Nothing is random: the same file comes out each time, but for
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import result_samples
 from record_samples import error_row, group_row
 
 from pgdyno._engine import Histogram
-from pgdyno.record import Recorder
+from pgdyno.record import Recorder, RunFile
+from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.results import store
+
+if TYPE_CHECKING:
+    from pgdyno.results import Result
 
 MS = 1_000_000
 NORMAL = NormalDist()
@@ -147,7 +151,8 @@ class Writer:
         return self.recorder.started_ns + self.at_ms * MS
 
     def second(self, level: Level, *, clients: int = 16, length_ms: int = 1000, dip: float = 1.0,
-               statements: bool = True, errors: bool = False) -> None:  # fmt: skip
+               statements: bool = True, errors: bool = False,
+               sigma: float = 0.6) -> None:  # fmt: skip
         """One interval of load under ``level``; ``dip`` below 1 is a stall's depth."""
         share = min(1.0, clients / 16 * 1.6) if clients < 16 else 1.0
         wobble = 1 + 0.06 * math.sin(self.at_ms / 1370) + 0.03 * math.sin(self.at_ms / 310)
@@ -164,7 +169,7 @@ class Writer:
             "sent": done + failed, "done": done, "failed": failed, "skipped": 0, "cancelled": 0,
             "backlog": backlog, "retried": 1 if errors else 0, "expected_errors": 0,
             "late": 0,
-            "response": histogram(done, response, 0.7 if dip == 1 else 1.1),
+            "response": histogram(done, response, sigma + 0.1 if dip == 1 else 1.1),
             "wait": histogram(done, wait + 0.02),
             "client_lag": histogram(done, 0.02),
             "pool_wait": histogram(done, wait),
@@ -259,9 +264,10 @@ class Writer:
         self.recorder.close_slice(slice_id, ns=self.ns)
 
     def finish(self, status: str = "done", detail: str = "") -> Path:
-        # What is written lies back in time; this sets the moment of the end, whatever writing took.
-        self.recorder._writer.started_ns = time.monotonic_ns() - int(self.seconds * 1000) * MS
-        self.recorder.finish(status, detail)
+        # The end is that of what was written, whatever writing took.
+        ended_ms = int(self.seconds * 1000)
+        with mock.patch.object(self.recorder, "at_ms", return_value=ended_ms):
+            self.recorder.finish(status, detail)
         return self.recorder.path
 
 
@@ -284,11 +290,12 @@ POOL_FINDING = finding(
     ],
     false_positives="the application holds connections while it does other work",
     remedies=[{"remedy_id": "pool-size", "change": {"pool_max": {"web": 16}},
-               "predicted_ratio": 1.9, "why": "…"}],
+               "predicted_ratio": 1.9, "why": "…", "specific": True}],
+    advice="hold a connection for the transaction only",
 )  # fmt: skip
 FLUSH_FINDING = finding(
     "commit-flush", "found",
-    "62 % of the server's time is spent waiting for the WAL to reach the disk",
+    "62 % of the response time is spent waiting for the WAL to reach the disk",
     rank=1, step=1, confidence=0.9,
     evidence=[
         {"name": "WALSync and WALWrite, share of active time", "value": 0.62, "unit": "share",
@@ -381,6 +388,14 @@ def write_trial(writer: Writer, tried: Tried) -> None:
 
 
 POOL_16 = {"pool_max": {"web": 16}}
+PROVED = {"specific": 1, "proof": "proved", "proof_why": "as predicted, within 1.38x to 3.61x"}
+TOTAL = {
+    "trial": 2, "effect": {"throughput_ratio": 2.14, "ci95": [2.06, 2.23], "pairs": 6},
+    "latency_p99": {"ratio": 0.47, "ci95": [0.43, 0.51]}, "compared": "throughput",
+    "throughput_tps": {"before": 2480.0, "after": 5310.0},
+    "latency_ms_p99": {"before": 29.9, "after": 14.0}, "failures": None, "postponed": [],
+    "verdict": "better", "pairs_needed": None, "sentence": "better: 2.14x [2.06, 2.23] in 6 pairs",
+}  # fmt: skip
 
 
 KILLED = {
@@ -415,7 +430,7 @@ def investigation_run(path: Path, *, kept: bool = True, **run: Any) -> Path:
         Tried("remedy", "pool 2 → 16", POOLED, FREE, POOL_16,
               columns={"finding": "client-pool-limit", "remedy": "pool-size", "step": 1,
                        "durability_class": "D0", "predicted_ratio": 1.9, "verdict": "better",
-                       "decision": "kept" if kept else "rejected"}),
+                       "decision": "kept" if kept else "rejected", **(PROVED if kept else {})}),
         Tried("remedy", "commit_delay = 100us", FREE, Level(5362, 2.9, 0.0, 16, FREE.waits),
               {"settings": {"commit_delay": "100"}}, POOL_16,
               {"finding": "commit-flush", "remedy": "commit-delay", "step": 2,
@@ -439,8 +454,11 @@ def investigation_run(path: Path, *, kept: bool = True, **run: Any) -> Path:
     result = result_samples.investigate_result(
         baseline_tps=2480.0, final_tps=5310.0 if kept else 2480.0, baseline_latency_ms_p99=29.9,
         final_latency_ms_p99=14.0 if kept else 29.9, kept=POOL_16 if kept else {},
+        total=TOTAL if kept else None,
         prices=[ASYNC_PRICE],
-        noise_floor={"of": "throughput", "ci95": [0.969, 1.031]}, next_limit=limit,
+        noise_floor={
+            "of": "throughput", "ci95": [0.969, 1.031], "pairs": 6, "six_pairs_show": 0.045,
+        }, matters=0.03, next_limit=limit,
         verdict={
             "finding": "client-pool-limit",
             "sentence": "pool 2 → 16 gives 2.14x; next limit: 62 % of the server's time is"
@@ -482,3 +500,22 @@ def empty_run(path: Path, status: str = "failed", **run: Any) -> Path:
     """A run that broke off before any load."""
     writer = Writer(path, 1, command="run", **run)
     return writer.finish(status, "the server went away")
+
+
+def run_of_slice(
+    path: Path, result: Result | None, command: str, kind: str, change: dict[str, Any]
+) -> RunFile:
+    """A run file with a slice of two seconds, and the result of the command."""
+    writer = Writer(path, 4, command=command)
+    slice_id = writer.recorder.open_slice(kind, change=change, ns=writer.ns)
+    for _ in range(2):
+        writer.second(Level(tps=900, service_ms=4, pool_wait_ms=0))
+    writer.recorder.close_slice(slice_id, ns=writer.ns)
+    if result is not None:
+        store(writer.recorder, result)
+    return RunFile(writer.finish())
+
+
+def text_of(run: RunFile, width: int = 120) -> str:
+    """The report on a terminal."""
+    return "\n".join(line.text for line in summary_lines(run, width))

@@ -1,5 +1,5 @@
 """The examples of CONTRIBUTING.md: each is one file that makes a copy of the package know one more
-command, signature, remedy, fault, check or dimension."""
+command, signature, rule, remedy, fault, check or dimension."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from diagnose_runs import CPU, IDLE, Load, written
 from examples import EXAMPLES
 
 import pgdyno
+from pgdyno.record import Recorder
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(pgdyno.__file__).parent
@@ -27,7 +28,9 @@ Python = Callable[..., str]
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tree with a copy of the package and the examples in it."""
     tree = tmp_path_factory.mktemp("copy")
-    shutil.copytree(PACKAGE, tree / "src" / "pgdyno", symlinks=True)
+    # Compiled files come and go while other tests run.
+    compiled = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PACKAGE, tree / "src" / "pgdyno", symlinks=True, ignore=compiled)
     for name, text in EXAMPLES.items():
         path = tree / "src" / "pgdyno" / name
         assert not path.exists(), f"{name} is no example of something new"
@@ -58,6 +61,7 @@ def test_there_is_an_example_of_each() -> None:
     assert len(EXAMPLES) == len(directories)
     assert directories == {
         "cli", "diagnose/signatures", "remedy", "drill/faults", "drill/checks", "dimension/kinds",
+        "check/rules",
     }  # fmt: skip
 
 
@@ -103,10 +107,27 @@ def test_a_signature_is_asked(
     code = (
         "from pgdyno.diagnose import diagnose; from pgdyno.record import RunFile\n"
         f"run = RunFile({str(run)!r})\n"
-        "found = diagnose(run, [part.id for part in run.slices()])\n"
+        "found = diagnose(run, [part.id for part in run.slices()]).findings\n"
         "print(*(f'{each.id} {each.status}' for each in found), sep='\\n')"
     )
-    assert f"round-trips {status}" in python("-c", code).splitlines()
+    assert f"open-transactions {status}" in python("-c", code).splitlines()
+
+
+@pytest.mark.parametrize(("value", "status"), [("off", "found"), ("on", "cleared")])
+def test_a_rule_is_asked(python: Python, tmp_path: Path, value: str, status: str) -> None:
+    path = tmp_path / "check.db"
+    setting = {"name": "track_io_timing", "setting": value, "unit": None, "boot_val": "off",
+               "source": "default", "context": "superuser", "pending_restart": False}  # fmt: skip
+    look = {"look": "setting", "duration_ms": 1.0, "rows": [setting], "why": "", "allow": ""}
+    with Recorder.create(path, name="check", command="check") as recorder:
+        recorder.add_rows("look", [look])
+        recorder.finish("done")
+    code = (
+        "from pgdyno.check._judging import judge; from pgdyno.record import RunFile\n"
+        f"found = judge(RunFile({str(path)!r})).findings\n"
+        "print(*(f'{each.id} {each.status}' for each in found), sep='\\n')"
+    )
+    assert f"no-io-timing {status}" in python("-c", code).splitlines()
 
 
 def test_a_remedy_is_assessed_and_makes_the_question_of_a_trial(python: Python) -> None:
@@ -149,20 +170,22 @@ def test_a_dimension_reads_its_keys_enters_a_spec_and_has_titles(
     python: Python, tmp_path: Path
 ) -> None:
     spec = tmp_path / "spec.toml"
-    spec.write_text('[[story]]\ntitle = "a"\nvary = { "index.pgbench_tellers" = "bid" }\n')
+    spec.write_text(
+        '[[story]]\ntitle = "a"\nvary = { "statistics.pgbench_tellers" = "bid, tbalance" }\n'
+    )
     python("-m", "pgdyno", "spec", "check", spec)
     code = (
         "from pgdyno.dimension import change_of, spec_with, title_of\n"
         "from pgdyno.remedy import Circumstances, assess\n"
         "from pgdyno.spec import Spec\n"
-        "change = change_of({'index.pgbench_tellers': 'bid'}, spec=Spec())\n"
+        "change = change_of({'statistics.pgbench_tellers': 'bid, tbalance'}, spec=Spec())\n"
         "print(title_of(change)); print(spec_with(Spec(), change).events[0].sql)\n"
         "print(*assess(change, Circumstances()).uncatalogued)"
     )
     assert python("-c", code).splitlines() == [
-        "index on pgbench_tellers(bid)",
-        "create index on pgbench_tellers (bid)",
-        "index.pgbench_tellers",
+        "statistics on bid, tbalance of pgbench_tellers",
+        "create statistics pgdyno_pgbench_tellers on bid, tbalance from pgbench_tellers",
+        "statistics.pgbench_tellers",
     ]
 
 

@@ -36,6 +36,7 @@ def test_the_defaults_say_nothing_special() -> None:
             "user": "me", "password": "pw", "database": "db", "application_name": "pgdyno",
         },
         "threads": 1, "seed": None, "protocol": "prepared", "max_tries": 10, "connecting_max": 100,
+        "backoff_ms_min": 50, "backoff_ms_max": 2000,
         "groups": [{
             "name": "clients", "clients": 8, "schedule": [], "think_ms": 0,
             "variables": {"scale": "1"},
@@ -57,6 +58,7 @@ def test_everything_at_once() -> None:
                         "max": 3, "min_idle": 1, "max_wait": "1s", "max_lifetime": "1min",
                         "idle_timeout": "10s", "validation": {"after_idle": "500ms"},
                     },
+                    "instances": 2,
                     "connection": {"slow_start": False},
                     "hold_open": "5ms",
                 },
@@ -73,6 +75,7 @@ def test_everything_at_once() -> None:
     common = {"variables": {"scale": "1"}, "scripts": scripts}
     assert made["groups"] == [
         {
+            "application_name": "pgdyno/web",
             "name": "web", "clients": 4, "schedule": [], "think_ms": 0, **common,
             "arrival": {
                 "process": "constant", "when_busy": "queue", "queue_max": 10,
@@ -87,17 +90,20 @@ def test_everything_at_once() -> None:
                 "idle_timeout_ms": 10000,
                 "validation": {"query": "select 1", "after_idle_ms": 500},
             },
+            "instances": 2,
             "connection": {"reconnect_every": None, "slow_start": False},
             "hold_open_ms": 5,
             "transactions": 7,
         },
         {
+            "application_name": "pgdyno/cron",
             "name": "cron", "clients": 8, "think_ms": 1000, **common,
             "schedule": [{"at_ms": 0, "clients": 8, "ramp_ms": 2000}],
             "connection": {"reconnect_every": 1, "slow_start": True},
             "transactions": 7,
         },
         {
+            "application_name": "pgdyno/parked",
             "name": "parked", "clients": 5, "think_ms": 0, **common, "idle": True,
             "schedule": [{"at_ms": 0, "clients": 5, "ramp_ms": 2000}],
         },
@@ -105,6 +111,7 @@ def test_everything_at_once() -> None:
     load = {key: value for key, value in made.items() if key not in ("groups", "target")}
     assert load == {
         "threads": 2, "seed": 9, "protocol": "prepared", "max_tries": 10, "connecting_max": 100,
+        "backoff_ms_min": 50, "backoff_ms_max": 2000,
         "reactor": "mio", "cpus": [0, 1], "nice": 5, "parameters": "binary",
         "acks": {"directory": "acks"},
     }  # fmt: skip

@@ -48,9 +48,16 @@ def interval(done: int = 0, *errors: tuple[str, int], **groups: int) -> dict[str
     }  # fmt: skip
 
 
-def ended(clock: Clock, each: dict[str, Any], *, seconds: int, silent_s: float = 0.0) -> str | None:
+def ended(
+    clock: Clock,
+    each: dict[str, Any],
+    *,
+    seconds: int,
+    silent_s: float = 0.0,
+    outage_s: float | None = None,
+) -> str | None:
     """The code of the error that ends a load of which every second is like that."""
-    watch = Standstill(lambda: silent_s)
+    watch = Standstill(lambda: silent_s, outage_s=outage_s)
     for _ in range(seconds):
         clock.now_s += 1
         watch.see(each)
@@ -59,6 +66,15 @@ def ended(clock: Clock, each: dict[str, Any], *, seconds: int, silent_s: float =
         except RunError as problem:
             return problem.code
     return None
+
+
+def test_a_load_that_expects_an_outage_waits_for_a_server_that_accepts_writes(clock: Clock) -> None:
+    none = interval(0, ("no-suitable-server", 50))
+    assert ended(clock, none, seconds=7) == "nothing-succeeds"
+    assert ended(clock, none, seconds=60, outage_s=80.0) is None
+    assert ended(clock, interval(0, ("42501", 50)), seconds=7, outage_s=80.0) == "nothing-succeeds"
+    assert ended(clock, interval(0), seconds=70, silent_s=70.0, outage_s=80.0) is None
+    assert ended(clock, interval(0), seconds=90, silent_s=90.0, outage_s=80.0) == "server-silent"
 
 
 def test_a_load_of_which_nothing_succeeds(clock: Clock) -> None:

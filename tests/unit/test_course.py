@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 import report_runs
 from report_runs import FREE, POOLED, SPEC, Writer
@@ -51,8 +52,8 @@ def test_a_fall_is_told_with_time_before_and_after_everywhere(tmp_path: Path) ->
     run = written(tmp_path, falling)
     (change,) = course(run).changes
     assert change.at_ms == pytest.approx(34_000, abs=50)
-    assert change.before_tps == pytest.approx(FREE.tps, rel=0.05)
-    assert change.after_tps == pytest.approx(POOLED.tps, rel=0.05)
+    assert change.before == pytest.approx(FREE.tps, rel=0.05)
+    assert change.after == pytest.approx(POOLED.tps, rel=0.05)
     said = "at 0:34 throughput fell from 5,300 to 2,471 tps"
     assert said in text_of(run)
     assert said in render(run).replace("\N{NO-BREAK SPACE}", " ")
@@ -60,10 +61,60 @@ def test_a_fall_is_told_with_time_before_and_after_everywhere(tmp_path: Path) ->
     assert "sudden change" in events.description
 
 
+def slowing(writer: Writer) -> None:
+    """An open loop holds its rate while the server takes twice as long."""
+    for second in range(60):
+        writer.second(FREE if second < 34 else replace(FREE, service_ms=2 * FREE.service_ms))
+
+
+def test_slower_responses_at_the_same_rate_are_told_everywhere(tmp_path: Path) -> None:
+    run = written(tmp_path, slowing)
+    found = course(run)
+    assert list(found.changes) == []
+    median, *others = found.latency_changes
+    assert (median.percentile, others) == (50, [])  # p99 doubled as well, which is not said again
+    assert median.at_ms == pytest.approx(34_000, abs=50)
+    assert median.before == pytest.approx(FREE.service_ms, rel=0.05)
+    assert median.ratio == pytest.approx(2, rel=0.05)
+    assert found.latency_json()["changes"][0]["percentile"] == 50
+    said = f"at 0:34 {median.sentence}"
+    assert "p50 of the response time rose from 3 to" in said
+    assert said in " ".join(text_of(run).split())
+    assert said in render(run).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_what_throughput_of_a_closed_loop_says_is_not_said_twice(tmp_path: Path) -> None:
+    found = course(written(tmp_path, falling))
+    assert len(found.changes) == 1
+    assert list(found.latency_changes) == []
+    assert found.latency_changes_absent == "none but those that throughput shows"
+
+
+def test_a_tail_that_grows_alone_is_told(tmp_path: Path) -> None:
+    def tailed(writer: Writer) -> None:
+        for second in range(60):
+            writer.second(FREE, sigma=0.6 if second < 30 else 1.2)
+
+    (change,) = course(written(tmp_path, tailed)).latency_changes
+    assert (change.percentile, change.at_ms) == (99, pytest.approx(30_000, abs=50))
+    assert change.ratio > 2
+
+
+def test_few_transactions_tell_nothing_about_response_times(tmp_path: Path) -> None:
+    def rare(writer: Writer) -> None:
+        for _ in range(60):
+            writer.second(replace(FREE, tps=3))
+
+    run = written(tmp_path, rare)
+    assert course(run).latency_changes_absent.startswith("not examined: too few transactions")
+    assert "response times: not examined" in " ".join(text_of(run).split())
+
+
 def test_a_steady_run_has_none_and_a_short_one_is_too_short(tmp_path: Path) -> None:
     steady = written(tmp_path, lambda writer: falling(writer, at_s=60))
     assert course(steady).changes == []
     assert course(steady).changes_absent == "none was found"
+    assert course(steady).latency_changes_absent == "none was found"
     assert course(steady).drops_absent == "none was found"
     (tmp_path / "short").mkdir()
     short = course(written(tmp_path / "short", lambda w: falling(w, at_s=4, seconds=4), seconds=4))
@@ -120,6 +171,90 @@ def test_clients_that_change_are_no_finding(tmp_path: Path) -> None:
     assert list(course(written(tmp_path, stepped, load=STEPS)).changes) == []
 
 
+@pytest.mark.parametrize(("vacuum_s", "overlaps"), [(33, True), (20, False)])
+def test_a_change_is_listed_with_what_overlapped_it(
+    tmp_path: Path, vacuum_s: int, overlaps: bool
+) -> None:
+    def with_vacuum(writer: Writer) -> None:
+        falling(writer)
+        writer.recorder.add_event(
+            "vacuum", "vacuum of shop", ns=writer.recorder.started_ns + vacuum_s * 10**9
+        )
+
+    (change,) = course(written(tmp_path, with_vacuum)).changes
+    assert ("vacuum of shop" in change.overlapped) is overlaps
+    assert ("overlapped with" in change.sentence) is bool(change.overlapped)
+    assert change.to_json()["overlapped_with"] == list(change.overlapped)
+
+
+def overlapped(path: Path, beside: Callable[[Writer, int], None]) -> tuple[str, ...]:
+    """What the only change, at 34 s, is tied to if ``beside`` writes more samples each second."""
+
+    def fill(writer: Writer) -> None:
+        for second in range(60):
+            beside(writer, second)
+            writer.second(FREE if second < 34 else POOLED)
+
+    (change,) = course(written(path, fill)).changes
+    return change.overlapped
+
+
+def test_what_was_there_all_the_time_explains_no_change(tmp_path: Path) -> None:
+    """Sessions of both levels wait for the WAL flush."""
+    assert overlapped(tmp_path, lambda *_: None) == ()
+
+
+@pytest.mark.parametrize(("from_s", "tied"), [(34, True), (0, False), (60, False)])
+def test_stolen_cpu_time_that_begins_with_a_change_is_tied_to_it(
+    tmp_path: Path, from_s: int, tied: bool
+) -> None:
+    def stealing(writer: Writer, second: int) -> None:
+        writer.cpu["steal"] += 600 * (second >= from_s)
+
+    found = overlapped(tmp_path, stealing)
+    assert any(each.startswith("stolen CPU time went from") for each in found) is tied
+
+
+@pytest.mark.parametrize(("from_s", "tied"), [(34, True), (0, False)])
+def test_another_program_that_begins_with_a_change_is_tied_to_it(
+    tmp_path: Path, from_s: int, tied: bool
+) -> None:
+    def busy(writer: Writer, second: int) -> None:
+        row = {"whose": "other", "program": "backup", "count": 1}
+        row["cpu_ms"] = 5000.0 + 1000 * max(0, second - from_s)
+        writer.recorder.add_rows("metric_program", [row], ns=writer.ns)
+
+    found = overlapped(tmp_path, busy)
+    assert any(each.startswith("backup went from") for each in found) is tied
+
+
+@pytest.mark.parametrize(
+    ("per_s", "offset", "tied"), [(0.02, 0.32, True), (0.02, 0.82, False), (0.5, 0.0, False)]
+)
+def test_a_segment_switch_is_tied_only_if_it_is_near_and_rare(
+    tmp_path: Path, per_s: float, offset: float, tied: bool
+) -> None:
+    def logging(writer: Writer, second: int) -> None:
+        written = int((10 + offset + second * per_s) * (16 << 20))
+        writer.recorder.add_rows("metric_wal", [{"insert_lsn_bytes": written}], ns=writer.ns)
+
+    found = overlapped(tmp_path, logging)
+    assert ("a switch to the next WAL segment" in found) is tied
+
+
+@pytest.mark.parametrize("freezes", [True, False])
+def test_a_vacuum_to_prevent_wraparound_is_called_so(tmp_path: Path, freezes: bool) -> None:
+    def vacuuming(writer: Writer, second: int) -> None:
+        if second >= 34:
+            row = {"pid": 7, "relation": "shop", "phase": "scanning heap", "automatic": 1}
+            row["to_prevent_wraparound"] = int(freezes)
+            writer.recorder.add_rows("metric_vacuum", [row], ns=writer.ns)
+
+    assert overlapped(tmp_path, vacuuming) == (
+        f"vacuum of shop{' to prevent wraparound' if freezes else ''}",
+    )
+
+
 def test_a_drop_is_told_with_what_overlapped_it(tmp_path: Path) -> None:
     run = RunFile(report_runs.plain_run(tmp_path / "run.db"))
     found = course(run)
@@ -142,6 +277,22 @@ def test_rates_that_are_low_by_plan_are_no_drop(tmp_path: Path) -> None:
     assert list(course(written(tmp_path, resting, clients=[group])).drops) == []
     (tmp_path / "closed").mkdir()
     assert len(course(written(tmp_path / "closed", resting)).drops) == 1
+
+
+def test_random_arrivals_that_leave_a_second_empty_are_no_drop_and_no_change(
+    tmp_path: Path,
+) -> None:
+    arrivals = np.random.default_rng(1).poisson(4, 120)
+    arrivals[60] = 0
+
+    def sparse(writer: Writer) -> None:
+        for count in arrivals:
+            writer.second(replace(FREE, tps=count + 0.5), clients=16)
+
+    group = {"name": "web", "count": 16, "arrival": {"rate": 4}}
+    found = course(written(tmp_path, sparse, seconds=120, clients=[group]))
+    assert (list(found.drops), list(found.all_changes)) == ([], [])
+    assert found.drops_absent == "none was found"
 
 
 def saturating(writer: Writer, *, most: int, counts: tuple[int, ...]) -> None:
@@ -206,8 +357,16 @@ def test_results_fit_their_schema(tmp_path: Path, load: Mapping[str, Any]) -> No
             falling(writer)
 
     run = written(tmp_path, fill, load=load)
-    result = run_result(run, [piece.id for piece in run.slices()], []).to_json()
+    result = run_result(run, [piece.id for piece in run.slices()], None).to_json()
     whole = json.loads(json.dumps(result))
     jsonschema.validate(whole, json.loads(SCHEMA.read_text()))
     assert bool(whole["throughput_by_clients"]) == ("steps" in load)
     assert bool(whole["throughput_over_time"]["changes"]) == ("steps" not in load)
+
+
+def test_the_reason_not_to_trust_a_run_is_not_repeated(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "run.db", 10, command="run", spec=SPEC)
+    with writer.slice("run") as slice_id:
+        writer.recorder.void_slice(slice_id, "the server went away")
+    found = course(RunFile(writer.finish()))
+    assert found.changes_absent == found.drops_absent == "not examined: the run is not trusted"

@@ -43,7 +43,14 @@ def spec_of(*groups: dict[str, Any], **fields: Any) -> Spec:
         (Change(spec={"standby.delay": "5ms"}), "standby.delay = 5ms"),
         (Change(spec={"standby.count": "0"}), "no standby"),
         (Change(spec={"workload.unlogged": "true"}), "unlogged tables"),
+        (Change(spec={"workload.init.partitions": "8"}), "8 partitions"),
+        (
+            Change(spec={"workload.ingest": "copy", "workload.batch": "10"}),
+            "COPY, 10 rows per commit",
+        ),
+        (Change(spec={"workload.init.partitions": "0"}), "no partitions"),
         (Change(table_options={"t": {"fillfactor": "90"}}), "t: fillfactor = 90"),
+        (Change(indexes={"t": "a, b"}), "index on t (a, b)"),
         (Change(spec={"load.protocol": "simple"}), "load.protocol = simple"),
         (Change(pool_max={"web": 16}), "pool 16"),
         (Change(pool_max={"web": None}), "no pool"),
@@ -85,6 +92,7 @@ def test_a_spec_takes_every_part_of_a_change() -> None:
         clients={"web": 3},
         rate={"app": 1.5},
         table_options={"pgbench_accounts": {"fillfactor": "90"}},
+        indexes={"pgbench_tellers": "(bid, TBalance)"},
         spec={
             "load.protocol": "simple",
             "clients.web.think": "1s",
@@ -103,6 +111,7 @@ def test_a_spec_takes_every_part_of_a_change() -> None:
     assert app.open_loop
     assert app.open_loop.rate == 300
     assert changed.workload.table_options == {"pgbench_accounts": {"fillfactor": "90"}}
+    assert changed.workload.indexes == {"pgbench_tellers": "bid, tbalance"}
     assert changed.load.protocol == "simple"
     assert (changed.disk.wal, changed.server.checksums) == ("tmpfs:1GB", False)
     assert (changed.standby.count, changed.workload.unlogged) == (1, True)
@@ -114,11 +123,12 @@ def test_words_become_settings_and_keys() -> None:
     change = change_of(
         {"pg_stat_statements.track": "all", "load.protocol": "simple"},
         settings={"load.shape": "round"},
-        keys={"workload.table_options.public.t.fillfactor": "90"},
+        keys={"workload.table_options.public.t.fillfactor": "90", "workload.indexes.public.t": "a"},
     )
     assert change.settings == {"pg_stat_statements.track": "all", "load.shape": "round"}
     assert change.spec == {"load.protocol": "simple"}
     assert change.table_options == {"public.t": {"fillfactor": "90"}}
+    assert change.indexes == {"public.t": "a"}
     assert not is_key("work_mem")
 
 
@@ -135,7 +145,7 @@ def test_a_plain_rate_is_told_to_the_running_load_and_one_with_a_shape_is_not() 
 
 
 @pytest.mark.parametrize(
-    "key", ["server.version", "load", "clients.app.think", "workload.scale", "workload.init.steps"]
+    "key", ["server.kind", "load", "clients.app.think", "workload.scale", "workload.init.steps"]
 )
 def test_keys_that_cannot_differ(key: str) -> None:
     with pytest.raises(UsageError):

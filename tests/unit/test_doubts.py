@@ -12,7 +12,6 @@ import pytest
 from diagnose_runs import CPU, WAL_SYNC, Load, diagnosed, ranked, written
 from record_samples import at, new_recorder
 
-from pgdyno.diagnose import verdict
 from pgdyno.probe import _programs
 from pgdyno.probe._host import TICK_MS
 from pgdyno.probe.gaps import Gaps
@@ -59,7 +58,7 @@ def test_a_tenth_of_the_cores_is_told_and_not_yet_distrusted(tmp_path: Path) -> 
         programs={("ours", "pgdyno"): 0.1, ("other", "rsync"): 0.3},
     )
     findings = ranked(tmp_path, some)
-    assert verdict(findings)["finding"] == "other-programs", "nothing else is found"
+    assert findings[0].id == "other-programs", "nothing else is found"
     with written(tmp_path, some) as run:
         assert doubts(run) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.drill._ledger import WITNESS_COLUMNS, compare
+from pgdyno.drill._ledger import WITNESS_COLUMNS, compare, compare_moved
 from pgdyno.drill.model import LedgerCount
 from pgdyno.record.acks import AckLedger, Outcome
 
@@ -19,6 +20,7 @@ Key = tuple[int, int, int, int]
 COLUMNS = [("load", "<u4"), ("group", "<u4"), ("client", "<u4"), ("txn", "<u8")]
 COLUMNS += [("sent_ns", "<u8"), ("ended_ns", "<u8"), ("outcome", "u1"), ("commits", "u1")]
 CUT_NS = 1_000_000_000
+MOVED_NS = 3_000_000_000
 
 
 def ledger_of(records: list[tuple[int, ...]]) -> AckLedger:
@@ -26,8 +28,19 @@ def ledger_of(records: list[tuple[int, ...]]) -> AckLedger:
     return AckLedger(Path(), (), array, {}, {}, 0)
 
 
-def rows_of(keys: list[Key]) -> Any:
-    return np.array(keys, dtype=np.dtype(WITNESS_COLUMNS))
+OLD_PORT, NEW_PORT = 5001, 5002
+
+
+def rows_of(keys: list[Key], written_there: Collection[Key] = ()) -> Any:
+    """All written on the first server, but for those of ``written_there``."""
+    rows = [(*key, NEW_PORT if key in written_there else OLD_PORT) for key in keys]
+    return np.array(rows, dtype=np.dtype(WITNESS_COLUMNS))
+
+
+def compared(
+    acks: AckLedger, present: Any, cut_ns: int = CUT_NS, moved_ns: int | None = None
+) -> LedgerCount:
+    return compare_moved(acks, present, cut_ns, moved_ns=moved_ns or MOVED_NS, port=NEW_PORT)
 
 
 def naive(
@@ -151,3 +164,65 @@ def test_after_the_cut_nothing_is_owed_and_nothing_may_be() -> None:
     assert found == LedgerCount(acked=1, unknown=1)
     found = compare(ledger, rows_of(keys), CUT_NS, only_before_cut=True)
     assert found == LedgerCount(acked=1, unknown=1, ghost=1, phantoms=1)
+
+
+def moved(
+    client: int, txn: int, sent_s: float, outcome: Outcome = Outcome.ACKED
+) -> tuple[int, ...]:
+    sent_ns = round(sent_s * 1e9)
+    return (0, 0, client, txn, sent_ns, sent_ns + 1_000_000, outcome, 0)
+
+
+def test_commits_that_a_failover_lost_are_no_holes() -> None:
+    """Three of the old primary's, of which the standby had one, and two of the new primary's."""
+    acks = ledger_of([moved(0, txn, sent_s) for txn, sent_s in enumerate((0.5, 0.7, 0.9, 3.5, 4))])
+    present = rows_of([(0, 0, 0, 0), (0, 0, 0, 3), (0, 0, 0, 4)])
+    count = compared(acks, present)
+    assert (count.acked, count.lost, count.inconsistent) == (3, 2, 0)
+    assert count.lost_ms == pytest.approx(1000 - 701)
+    assert compare(acks, present, CUT_NS).holes == 2
+
+
+def test_what_is_missing_on_one_side_of_a_failover_is_a_hole_there() -> None:
+    acks = ledger_of([moved(0, txn, sent_s) for txn, sent_s in enumerate((0.5, 0.7, 3.5, 4.0))])
+    for missing in (0, 2):
+        keys = [(0, 0, 0, txn) for txn in range(4) if txn != missing]
+        count = compared(acks, rows_of(keys))
+        assert (count.lost, count.holes) == (1, 1)
+
+
+def test_commits_on_the_new_primary_while_the_old_one_is_ended_are_its_own() -> None:
+    """The third was acknowledged by the old primary, the fourth by the new one just before the end
+    of the old one was known."""
+    acks = ledger_of([moved(0, txn, sent_s) for txn, sent_s in enumerate((0.5, 0.7, 2.8, 2.9, 4))])
+    keys = [(0, 0, 0, txn) for txn in (0, 3, 4)]
+    count = compared(acks, rows_of(keys, keys[1:]))
+    assert (count.lost, count.inconsistent) == (2, 0)
+    assert compared(acks, rows_of(keys)).holes == 2
+    del keys[1]
+    count = compared(acks, rows_of(keys, keys[1:]))
+    assert (count.lost, count.inconsistent) == (3, 0)
+
+
+def test_what_the_fault_interrupted_may_be_there_and_what_failed_later_may_not() -> None:
+    records = [
+        moved(0, 0, 0.5),
+        moved(0, 1, 0.999, Outcome.UNKNOWN),
+        moved(0, 2, 3.2, Outcome.FAILED),
+        moved(0, 3, 3.5),
+    ]
+    keys = [(0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 0, 3), (0, 0, 0, 4)]
+    count = compared(ledger_of(records), rows_of(keys))
+    assert (count.lost, count.unknown, count.ghost, count.phantoms) == (0, 2, 2, 0)
+    count = compared(ledger_of(records), rows_of([*keys, (0, 0, 0, 2)]))
+    assert count.phantoms == 1
+
+
+@given(histories())
+def test_a_load_that_moved_before_it_began_is_of_one_server(
+    history: tuple[list[tuple[int, ...]], list[Key], int, bool],
+) -> None:
+    records, keys, cut_ns, _ = history
+    acks, present = ledger_of(records), rows_of(keys)
+    never = compared(acks, present, cut_ns, 1 << 62)
+    assert never == compare(acks, present, cut_ns)

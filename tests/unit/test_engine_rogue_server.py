@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from patience import PATIENCE_S
 from pgdyno._engine import EngineError, Histogram, Load
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def listening(serve: Callable[[socket.socket, int], None]) -> Iterator[int]:
 
         def guarded(connection: socket.socket, number: int) -> None:
             with connection:
-                connection.settimeout(10)
+                connection.settimeout(PATIENCE_S)
                 with suppress(OSError):
                     serve(connection, number)
 
@@ -85,9 +86,26 @@ def config(port: int, **keys: object) -> str:
 
 
 def log_in(connection: socket.socket) -> None:
-    (length,) = struct.unpack("!I", connection.recv(4, socket.MSG_WAITALL))
-    connection.recv(length - 4, socket.MSG_WAITALL)
+    (length,) = struct.unpack("!I", received(connection, 4))
+    received(connection, length - 4)
     connection.sendall(LOGIN)
+
+
+def received(connection: socket.socket, count: int) -> bytes:
+    """So many bytes; ConnectionError if the client ends the connection before, as a load does that
+    is stopped while it connects."""
+    data = b""
+    while len(data) < count:
+        if not (more := connection.recv(count - len(data))):
+            raise ConnectionError
+        data += more
+    return data
+
+
+def hold(connection: socket.socket) -> None:
+    """Answer nothing until the client ends the connection."""
+    while connection.recv(4096):
+        pass
 
 
 MISDEEDS = {
@@ -166,7 +184,7 @@ def test_answers_in_single_bytes_are_put_together() -> None:
 
 def test_a_server_that_never_answers_a_login_times_out() -> None:
     with (
-        listening(lambda connection, _: time.sleep(1)) as port,
+        listening(lambda connection, _: hold(connection)) as port,
         pytest.raises(EngineError) as caught,
     ):
         Load(config(port, connect_timeout_ms=100)).start()
@@ -175,9 +193,12 @@ def test_a_server_that_never_answers_a_login_times_out() -> None:
 
 
 def test_a_login_that_hangs_later_is_tried_again() -> None:
+    come: list[int] = []
+
     def serve(connection: socket.socket, number: int) -> None:
+        come.append(number)
         if number in (1, 2):
-            time.sleep(2)
+            hold(connection)
             return
         log_in(connection)
         while connection.recv(4096):
@@ -185,13 +206,19 @@ def test_a_login_that_hangs_later_is_tried_again() -> None:
 
     with listening(serve) as port:
         intervals = run(
-            config(port, connect_timeout_ms=100), lambda t: t["connects"] == 2 and t["done"] > 5
+            config(port, connect_timeout_ms=1500), lambda t: t["connects"] == 2 and t["done"] > 5
         )
     errors = [row for interval in intervals for row in interval["errors"]]
-    assert sum(row["count"] for row in errors) == 2
+    assert sum(row["count"] for row in errors) == tries_in_vain(come) >= 2
     assert {(row["sqlstate"], row["statement"]) for row in errors} == {
         ("connect-timeout", "connect")
     }
+
+
+def tries_in_vain(come: list[int]) -> int:
+    """Of the connections that came, by their numbers from 0: all but the first, which is the check
+    that the server is there, and those of the two clients that were let in."""
+    return max(come) + 1 - 3
 
 
 LOGIN_MISDEEDS = {
@@ -208,26 +235,27 @@ LOGIN_MISDEEDS = {
 @pytest.mark.parametrize("misdeed", LOGIN_MISDEEDS)
 def test_a_misdeed_at_the_login_ends_in_an_error(misdeed: str) -> None:
     """When the load starts, where it is told, and later, where it is counted and tried again."""
+    come: list[int] = []
 
     def serve(connection: socket.socket, number: int) -> None:
+        come.append(number)
         if spared(number):
             log_in(connection)
             while connection.recv(4096):
                 connection.sendall(READY)
         else:
             connection.sendall(LOGIN_MISDEEDS[misdeed])
-            connection.recv(4096)
-            time.sleep(0.5)
+            hold(connection)
 
     def spared(number: int) -> bool:
         return number == 0 or number > 3
 
     with listening(serve) as port:
         intervals = run(
-            config(port, connect_timeout_ms=200), lambda t: t["connects"] == 2 and t["done"] > 5
+            config(port, connect_timeout_ms=1500), lambda t: t["connects"] == 2 and t["done"] > 5
         )
     errors = [row for interval in intervals for row in interval["errors"]]
-    assert sum(row["count"] for row in errors) == 3
+    assert sum(row["count"] for row in errors) == tries_in_vain(come) >= 3
     assert {row["statement"] for row in errors} == {"connect"}
     codes = {"protocol-error", "connect-timeout", "authentication-failed", "connect-failed"}
     assert {row["sqlstate"] for row in errors} <= codes
@@ -249,9 +277,9 @@ def run(load_config: str, enough: Callable[[dict[str, int]], bool]) -> list[Inte
     load = Load(load_config)
     load.start()
     intervals: list[Interval] = []
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not enough(totals(intervals)):
-        assert time.monotonic() < deadline, (totals(intervals), intervals[-1]["errors"])
+        assert time.monotonic() < deadline, (totals(intervals), intervals[-1:])
         load.end_interval(None)
         time.sleep(0.01)
         intervals += load.poll()
@@ -271,29 +299,51 @@ def assert_balanced(intervals: list[Interval]) -> None:
     assert total["intended"] == total["done"] + total["failed"] + total["cancelled"] + backlog
 
 
+NINE = GROUP | {"clients": 9}
+
+
 @pytest.mark.parametrize("pool", [None, {"max": 9}])
 def test_so_many_connections_are_on_their_way_at_once(pool: object) -> None:
     """A server that answers no log-in but the first, which is the check that it is there."""
+    waiting: list[int] = []
+    refusing = threading.Event()
+
+    def serve(connection: socket.socket, number: int) -> None:
+        if number == 0:
+            log_in(connection)
+            return
+        waiting.append(number)
+        refusing.wait(PATIENCE_S)
+
+    keys = {"connecting_max": 4, "connect_timeout_ms": 1000 * PATIENCE_S, "threads": 2}
+    with listening(serve) as port:
+        load = Load(config(port, **keys, groups=[NINE | {"pool": pool}]))
+        load.start()
+        wait_until(lambda: len(waiting) >= 4, "the first four come")
+        time.sleep(0.1)
+        assert len(waiting) == 4
+        refusing.set()
+        wait_until(lambda: len(waiting) >= 9, "those that failed make room for the others")
+        assert load.connections() == 0
+        load.stop(0)
+
+
+@pytest.mark.parametrize("pool", [None, {"max": 9}])
+def test_connections_that_give_up_make_room_for_others(pool: object) -> None:
     waiting: list[int] = []
 
     def serve(connection: socket.socket, number: int) -> None:
         if number == 0:
             log_in(connection)
-        else:
-            waiting.append(number)
-        while connection.recv(4096):
-            pass
+            return
+        waiting.append(number)
+        hold(connection)
 
-    scripts = [{"name": "s", "text": "select 1;"}]
-    group = {"name": "g", "clients": 9, "scripts": scripts, "pool": pool}
-    keys = {"connecting_max": 4, "connect_timeout_ms": 1500, "threads": 2, "groups": [group]}
+    keys = {"connecting_max": 4, "connect_timeout_ms": 1500, "threads": 2}
     with listening(serve) as port:
-        load = Load(config(port, **keys))
+        load = Load(config(port, **keys, groups=[NINE | {"pool": pool}]))
         load.start()
-        wait_until(lambda: len(waiting) >= 4, "the first four come")
-        time.sleep(0.1)
-        assert len(waiting) == 4
-        wait_until(lambda: len(waiting) >= 9, "those that gave up make room for the others")
+        wait_until(lambda: len(waiting) >= 9, "more than four come")
         assert load.connections() == 0
         load.stop(0)
 
@@ -310,9 +360,10 @@ def test_connections_that_transactions_make_are_not_held_back() -> None:
         while connection.recv(4096):
             pass
 
-    group = GROUP | {"clients": 9, "connection": {"reconnect_every": 1}}
+    keys = {"connecting_max": 2, "connect_timeout_ms": 1000 * PATIENCE_S, "threads": 2}
+    group = NINE | {"connection": {"reconnect_every": 1}}
     with listening(serve) as port:
-        load = Load(config(port, connecting_max=2, threads=2, groups=[group]))
+        load = Load(config(port, **keys, groups=[group]))
         load.start()
         wait_until(lambda: len(waiting) == 9, "all clients knock, however few get in")
         load.stop(0)
@@ -320,7 +371,7 @@ def test_connections_that_transactions_make_are_not_held_back() -> None:
 
 def test_waiting_for_a_connection_counts_as_connecting_from_the_first_try() -> None:
     """The pause after a failure is the connection's doing, not the client's."""
-    pause_ms = 300
+    pause_ms = 2000  # Far more than a busy machine lets a client wait for a core.
 
     def serve(connection: socket.socket, number: int) -> None:
         if number == 1:
@@ -343,7 +394,7 @@ def test_waiting_for_a_connection_counts_as_connecting_from_the_first_try() -> N
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.01)

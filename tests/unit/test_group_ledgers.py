@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from record_samples import add_second, at, group_row, new_recorder, script_row
 
-from pgdyno.diagnose.groups import group_accounts
+from pgdyno.diagnose.facts.groups import group_accounts
 from pgdyno.record import RunFile
 from pgdyno.report.words import accounts
 from pgdyno.trial.result import run_result
@@ -52,7 +52,7 @@ def test_columns_add_up(
 ) -> None:
     path = tmp_path_factory.mktemp("run") / "run.db"
     with recorded(path, seconds, range(1, len(seconds) - 1)) as run:
-        result = run_result(run, [1], []).to_json()
+        result = run_result(run, [1], None).to_json()
     whole = result["ledger_measured"]
     for column, value in whole.items():
         if column != "over":

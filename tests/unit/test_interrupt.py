@@ -180,3 +180,19 @@ def test_before_there_is_a_session_it_is_one_line(number: signal.Signals) -> Non
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (128 + number, "")
     assert done.stderr == f"error: interrupted by {number.name}\n"
+
+
+def test_a_signal_while_the_interpreter_ends_changes_no_status() -> None:
+    program = """if True:
+        import os, signal, sys
+        class Last:
+            def __del__(self):
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                    os.kill(os.getpid(), number)
+        last = Last()
+        sys.argv = ["pgdyno", "--version"]
+        from pgdyno.__main__ import main
+        main()
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), done

@@ -60,14 +60,19 @@ def test_no_other_remedy_may_change_what_a_guard_holds() -> None:
 def test_it_is_kept_unless_it_costs_something(outcome: str, decision: str) -> None:
     (guard,) = assessed_proposals([FILLING], Change(), spec_from_fields({}))
     answer: Any = SimpleNamespace(verdict=SimpleNamespace(outcome=outcome))
-    assert decision_of(guard, answer) == decision
+    assert decision_of(guard, answer, may_keep=True) == decision
+    assert decision_of(guard, answer, may_keep=False) == "offered"
 
 
 def test_a_promise_that_is_no_throughput() -> None:
     remedy = catalogue()["wal-within-disk"]
-    assert prediction(remedy, 1.0) == remedy.summary
-    assert prediction(catalogue()["commit-delay"], 1.25, " at full load") == (
+    assert prediction(remedy, {"predicted_ratio": 1.0}) == remedy.summary
+    assert prediction(catalogue()["commit-delay"], {"predicted_ratio": 1.25}, " at full load") == (
         "predicted 1.2x at full load"
+    )
+    shorter = {"predicted_ratio": 1.0, "predicted_response_ratio": 0.5}
+    assert prediction(catalogue()["client-count"], shorter) == (
+        "predicted 1.0x, response time 0.50x"
     )
 
 

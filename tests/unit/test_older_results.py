@@ -16,14 +16,19 @@ from pgdyno.results import load, schemas
 ADDED = {
     "run": (
         *("database", "incidents", "failures", "ledger.over", "ledger.carried_in"),
-        *("ledger_measured", "throughput_over_time", "throughput_by_clients"),
+        *("ledger_measured", "throughput_over_time", "latency_over_time"),
+        "throughput_by_clients",
         *("groups.clients_connected", "groups.ledger.over", "groups.ledger.carried_in"),
         *("errors.group", "errors.file", "errors.line", "errors.statement", "errors.client"),
         *("errors.detail", "errors.hint", "errors.context", "errors.excerpt", "errors.advice"),
+        *("findings.remedies.specific", "findings.advice"),
     ),
-    "compare": ("database", "incidents", "catalogue", "set_by", "failures", "chapter"),
+    "compare": ("database", "incidents", "catalogue", "set_by", "failures", "postponed", "chapter"),
     "investigate": (
         *("database", "incidents", "steps.set_by", "steps.failures", "prices.losses.promised"),
+        *("steps.specific", "steps.tolerance", "steps.pairs_needed", "steps.proof"),
+        *("steps.postponed", "not_measured.minutes_needed", "total", "total.postponed"),
+        "total_absent",
     ),
     "price": ("incidents", "prices.gain.set_by", "prices.losses.promised", "against"),
     "drill": ("chapter",),

@@ -12,7 +12,7 @@ import report_runs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.diagnose.failures import Failures
+from pgdyno.diagnose.facts.failures import Failures
 from pgdyno.price._gain import GainTrial
 from pgdyno.price.sentences import gain_words
 from pgdyno.record import RunFile
@@ -35,7 +35,7 @@ def test_the_kept_ratio_is_written_as_the_measured_one(a: float, b: float, c: fl
     words = effect_words(ratio, lo, hi)
     assert words == effect_words(rounded(ratio), rounded(lo), rounded(hi))
     assert words == str(Ratio(ratio, lo, hi))
-    assert words in decide(Effect(ratio, lo, hi, 6, 0.1), None).sentence
+    assert words in decide(Effect(ratio, lo, hi, 6, 0.1)).sentence
 
 
 def terminal(run: RunFile) -> str:
@@ -182,7 +182,7 @@ def answer_of(tps_a: list[float], tps_b: list[float]) -> Answer:
     none_failed = Failures(count=0, ended=100, top=None)
     return Answer(
         trial_id=1, throughput=effect, latency_p99=paired_effect(p99_a, p99_b),
-        measure="throughput", verdict=decide(effect, None), tps_a=tuple(tps_a), tps_b=tuple(tps_b),
+        measure="throughput", verdict=decide(effect), tps_a=tuple(tps_a), tps_b=tuple(tps_b),
         latency_p99_a=tuple(p99_a), latency_p99_b=tuple(p99_b), slices_a=(1, 3, 5),
         slices_b=(2, 4, 6), failures_a=none_failed, failures_b=none_failed, set_by={},
     )  # fmt: skip

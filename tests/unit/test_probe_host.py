@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.probe import _disks, _facts, _host, _processes
+from pgdyno.probe import _control_groups, _disks, _facts, _host, _processes
 from pgdyno.record.fileformat import columns
 
 DISKSTATS = """\
@@ -106,6 +106,14 @@ def test_a_process_whose_name_has_brackets() -> None:
     assert process.children.system_ms == 8 * _host.TICK_MS
 
 
+def test_the_queue_for_a_core_is_that_of_the_kernel_or_not_known(tmp_path: Path) -> None:
+    (tmp_path / "schedstat").write_text("118718 99780000 2\n")
+    known = _processes.queued_ms(tmp_path)
+    assert math.isnan(known) or known == pytest.approx(99.78)
+    assert math.isnan(known) is not _processes._queue_is_counted()
+    assert math.isnan(_processes.queued_ms(tmp_path / "missing"))
+
+
 def burn() -> None:
     """A child of this process that uses CPU and ends, between two samples."""
     subprocess.run([sys.executable, "-S", "-c", "sum(range(10_000_000))"], check=True)
@@ -170,7 +178,7 @@ def group_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tree / "a" / "b").mkdir(parents=True)
     (proc / "self" / "cgroup").write_text("0::/a/b\n")
     (proc / "self" / "mountinfo").write_text(f"1 1 0:1 / {tree} rw - cgroup2 cgroup2 rw\n")
-    monkeypatch.setattr(_facts, "PROC", proc)
+    monkeypatch.setattr(_control_groups, "PROC", proc)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
     return tree
 
@@ -187,14 +195,14 @@ def test_the_tightest_group_limits_cores_and_memory(group_tree: Path) -> None:
 
 
 def test_a_group_that_is_only_known_outside_falls_back_to_the_root(group_tree: Path) -> None:
-    (_facts.PROC / "self" / "cgroup").write_text("0::/kubepods/pod7\n")
+    (_control_groups.PROC / "self" / "cgroup").write_text("0::/kubepods/pod7\n")
     (group_tree / "cpu.max").write_text("200000 100000\n")
     assert _facts.cores_of() == 2
 
 
 def test_version_1_groups(group_tree: Path) -> None:
-    (_facts.PROC / "self" / "cgroup").write_text("4:memory:/a\n3:cpu,cpuacct:/a/b\n")
-    (_facts.PROC / "self" / "mountinfo").write_text(
+    (_control_groups.PROC / "self" / "cgroup").write_text("4:memory:/a\n3:cpu,cpuacct:/a/b\n")
+    (_control_groups.PROC / "self" / "mountinfo").write_text(
         f"1 1 0:1 / {group_tree} rw - cgroup cgroup rw,cpu,cpuacct\n"
         f"2 1 0:2 / {group_tree} rw - cgroup cgroup rw,memory\n"
     )
@@ -217,3 +225,17 @@ def test_facts_of_this_host(tmp_path: Path) -> None:
     assert found["filesystem"].keys() == {"data", "wal"}
     assert found["filesystem"]["data"]["mount"]
     assert _facts.host_facts(None)["filesystem"] == {}
+
+
+def test_throttling_is_read_from_every_group_with_a_quota(group_tree: Path) -> None:
+    (_control_groups.PROC / "77").mkdir()
+    (_control_groups.PROC / "77" / "cgroup").write_text("0::/kubepods/pod7\n")
+    pod = group_tree / "kubepods" / "pod7"
+    pod.mkdir(parents=True, exist_ok=True)
+    (pod / "cpu.stat").write_text("usage_usec 5\nnr_periods 10\nnr_throttled 4\nthrottled_usec 9\n")
+    (pod.parent / "cpu.stat").write_text("usage_usec 5\nnr_periods 0\nnr_throttled 0\n")
+    throttling = _control_groups.Throttling()
+    throttling.follow(77)
+    (row,) = throttling.sample()
+    assert (row["nr_periods"], row["nr_throttled"], row["throttled_us"]) == (10, 4, 9)
+    assert str(row["control_group"]).endswith("/kubepods/pod7")

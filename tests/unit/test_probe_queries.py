@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from pgdyno.probe._queries import Query, all_queries, first_version, queries_for
-from pgdyno.probe._server_sampler import PLAIN
+from pgdyno.probe._server_sampler import PLAIN, SELDOM
 from pgdyno.record.fileformat import columns
 
 NAMES = sorted({query.name for query in all_queries()})
@@ -47,7 +47,7 @@ def test_each_version_has_one_query_per_name(major: int) -> None:
     assert queries_for(major).keys() == expected
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", [*PLAIN, *SELDOM])
 def test_columns_are_those_of_the_run_file(name: str) -> None:
     table = set(columns()[f"metric_{name}"]) - {"at_ms", "slice_id", "size_bytes"}
     for query in of(name):

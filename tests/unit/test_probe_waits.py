@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.probe import waits
-from pgdyno.probe.waits import canonical, statement_shape
+from pgdyno.probe.waits import canonical, page_of, shape_with_page, statement_shape
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,19 @@ def test_a_text_cut_within_a_value_tells_nothing_of_it(secret: str, length: int)
 def test_a_shape_is_its_own_shape(text: str) -> None:
     once = statement_shape(text.replace("$", ""))
     assert statement_shape(once) == once
+
+
+@pytest.mark.parametrize(
+    ("text", "page", "shape"),
+    [
+        ("/* /order */ select  1", "/order", "/* /order */ select ?"),
+        ("/* / */ select 1", "/", "/* / */ select ?"),
+        ("/* /order/17 */ select 1", "", "select ?"),
+        ("/* traceparent='00-1' */ select 1", "", "select ?"),
+        ("select 1 /* /order */", "", "select ?"),
+    ],
+)
+def test_a_statement_of_a_front_end_names_its_page(text: str, page: str, shape: str) -> None:
+    assert page_of(text) == page
+    assert shape_with_page(text) == shape
+    assert page_of(shape) == page

@@ -233,6 +233,18 @@ def test_series_select_and_keep_nulls(tmp_path: Path) -> None:
         assert len(run.series("metric_table", where={"relation": ("a", "b")})["at_ms"]) == 6
         assert len(run.series("metric_table", where={"n_tup_upd": None})["at_ms"]) == 6
         assert run.series("metric_wal")["wal_bytes"].shape == (0,)
+        rows = run.samples("metric_table", where={"relation": "a"})
+        assert [row["n_tup_ins"] for row in rows] == [0.0, 1.0, 2.0]
+        assert {name: row for name, row in rows[1].items() if row is not None} == {
+            "at_ms": 1000,
+            "relation": "a",
+            "n_tup_ins": 1.0,
+        }
+        assert list(rows[0]) == list(series)
+        assert run.samples("metric_wal") == []
+        assert run.has_samples("metric_table")
+        assert not run.has_samples("metric_table", [1])
+        assert not run.has_samples("metric_wal")
         for wrong in ("metric_x", "statement"):
             with pytest.raises(ValueError, match=wrong):
                 run.series(wrong)
@@ -400,6 +412,20 @@ def test_a_file_from_before_drills_recorded_into_others_is_read(run: RunFile) ->
     db.close()
     with RunFile(run.path) as older:
         assert [event.label for event in older.events()] == ["x"]
+
+
+def test_columns_that_an_older_version_did_not_record_are_null(run: RunFile) -> None:
+    with sqlite3.connect(run.path) as db:
+        db.execute("insert into metric_wal (at_ms, wal_bytes) values (1, 2)")
+        db.execute("alter table metric_wal drop column wal_fpi")
+        db.execute("alter table finding drop column advice")
+    db.close()
+    with RunFile(run.path) as older:
+        series = older.series("metric_wal")
+        assert len(series["wal_bytes"])
+        assert all(value != value for value in series["wal_fpi"])
+        assert older.delta("metric_wal", "wal_fpi") is None
+        assert all(finding.advice == "" for finding in older.findings())
 
 
 def test_a_truncated_file_is_refused(tmp_path: Path, run: RunFile) -> None:

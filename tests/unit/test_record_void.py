@@ -300,6 +300,17 @@ def test_all_connections_lost_at_once(made: Callable[..., Made], lost: int, void
     assert run.said() == (["all 4 connections were lost"] if void else [])
 
 
+@pytest.mark.parametrize(("then", "void"), [(2, False), (3, True)])
+def test_connections_lost_while_an_interval_ends(
+    made: Callable[..., Made], then: int, void: bool
+) -> None:
+    run = made()
+    cut = [second(errors=[error("57P01", lost)]) for lost in (1, then)]
+    why = run.why(run.slice(*well(4), *cut, *well(4)))
+    assert why == ("all 4 connections were lost" if void else None)
+    assert run.said() == (["all 4 connections were lost"] if void else [])
+
+
 def test_connections_lost_one_after_the_other(made: Callable[..., Made]) -> None:
     run = made()
     assert run.why(run.slice(*[second(errors=[error("57P01")]) for _ in range(8)])) is None

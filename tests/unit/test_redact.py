@@ -15,7 +15,7 @@ from record_samples import add_second, error_row, new_recorder, script_row
 from pgdyno.record import RunFile
 from pgdyno.record._interval_rows import ERROR_TEXTS
 from pgdyno.record.plain import plain
-from pgdyno.redact import blank, may_hold_password
+from pgdyno.redact import blank, may_hold_password, withhold
 
 SECRET = "s3cr3t!"
 
@@ -205,3 +205,9 @@ def test_an_ordinary_name_is_quoted(word: str) -> None:
 )  # fmt: skip
 def test_a_uri_with_a_secret_parameter_is_not_quoted(word: str) -> None:
     assert may_hold_password(word)
+
+
+@pytest.mark.parametrize("word", ["postgresql://sec:QAAAAz9", "sec:QAAAAz9@h:1", "a:b:QAAAAz9"])
+def test_what_may_be_a_password_is_not_quoted_by_itself(word: str) -> None:
+    said = withhold(f'"QAAAAz9" is not a port in {word}', [word])
+    assert "QAAAAz9" not in said

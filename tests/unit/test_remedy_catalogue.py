@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pgdyno.diagnose.finding import Finding, Proposal
 from pgdyno.drill.faults import fault_names
-from pgdyno.investigate._loop import remedy_question
 from pgdyno.investigate._proposals import assessed_proposals
+from pgdyno.investigate._questions import remedy_question
 from pgdyno.price._gain import price_question
 from pgdyno.price.candidates import of_change
 from pgdyno.price.remedies import candidates_of
@@ -45,7 +45,7 @@ class Known:
 
     def __str__(self) -> str:
         parts = {**self.change.settings, **self.change.spec, **self.change.pool_max}
-        told = ",".join(f"{k}={v}" for k, v in parts.items()) or str(self.change.table_options)
+        told = ",".join(f"{k}={v}" for k, v in parts.items()) or str(self.change.to_json())
         return f"{told} on {self.spec}" if self.spec else told
 
 
@@ -60,6 +60,34 @@ def key(**keys: str) -> Change:
 ASYNC = {"server": {"settings": {"synchronous_commit": "off"}}}
 KNOWN = [
     Known(put(commit_delay="100"), "commit-delay", faults=("power",)),
+    Known(put(commit_delay="0"), "reset-setting",
+          spec={"server": {"settings": {"commit_delay": "5000"}}}),
+    Known(put(commit_delay="0", jit_above_cost="100000"), "reset-setting",
+          spec={"server": {"settings": {"commit_delay": "5000", "jit_above_cost": "0"}}}),
+    Known(put(jit="off"), "jit-off"),
+    Known(put(jit="on"), None),
+    Known(key(load__protocol="prepared"), "prepared-statements", needs=("client",)),
+    Known(key(workload__init__partitions="8"), "partitions", needs=("rewrite",)),
+    Known(key(workload__ingest="copy"), "ingest", needs=("client",)),
+    Known(key(server__version="17"), "other-version", needs=("layout",)),
+    Known(key(workload__update_last="t"), "update-last", needs=("client",)),
+    Known(key(pooler__kind="pgbouncer", pooler__pool_mode="session"), "pooler", needs=("client",)),
+    Known(key(front__max_total="50"), "front-pool", needs=("client",), spec={"front": {}}),
+    Known(key(front__threads="50"), "front-connector", needs=("client",), spec={"front": {}}),
+    Known(key(front__heap="1g"), "front-machine", needs=("client",), spec={"front": {}}),
+    Known(key(front__prepare_threshold="5"), "prepared-statements", needs=("client",),
+          spec={"front": {"prepare_threshold": 0}}),
+    Known(key(front__prepare_threshold="0"), None, needs=("client",), spec={"front": {}}),
+    Known(key(kernel__dirty="10%"), "kernel-parameter", needs=("machine",)),
+    Known(key(disk__data="loop:fs=xfs"), "data-disk", needs=("layout",),
+          spec={"disk": {"data": "loop:fs=ext4"}}),
+    Known(key(disk__data="loop:mount=barrier=0"), "no-barrier", "D2", "may be corrupt", ("power",),
+          needs=("layout",), spec={"disk": {"data": "loop:fs=ext4"}}),
+    Known(put(commit_siblings="0"), "commit-delay", faults=("power",)),
+    Known(put(wal_sync_method="fdatasync"), "reset-setting", faults=("power",),
+          spec={"server": {"settings": {"wal_sync_method": "open_sync"}}}),
+    Known(put(wal_sync_method="fdatasync"), "wal-sync-method", "unknown", "not known:", ("power",),
+          spec={"server": {"settings": {"wal_sync_method": "fsync_writethrough"}}}),
     Known(put(synchronous_commit="off"), "synchronous-commit-off", "D1", "(600 ms)"),
     Known(put(synchronous_commit="FALSE"), "synchronous-commit-off", "D1", "(600 ms)"),
     Known(put(Synchronous_Commit="0"), "synchronous-commit-off", "D1", "(600 ms)"),
@@ -77,6 +105,11 @@ KNOWN = [
     Known(put(synchronous_commit="local"), None),
     Known(put(synchronous_commit="remote_write"), None),
     Known(put(synchronous_commit="remote_apply"), None, spec=SYNC_STANDBY),
+    Known(put(synchronous_commit="on"), "synchronous-commit-on", faults=("wal-device",),
+          spec={"standby": {"count": 1, "mode": "remote_apply"}}),
+    Known(put(synchronous_standby_names="ANY 1 (a, b)"), "synchronous-standbys-any",
+          bound="nothing is lost if the standby that has received most", faults=("wal-device",),
+          spec={"server": {"settings": {"synchronous_standby_names": "FIRST 1 (a, b)"}}}),
     Known(put(synchronous_commit="local"), "synchronous-commit-local", "D1",
           "at a failover the commits that the standby had not received are lost",
           ("wal-device",), spec=SYNC_STANDBY),
@@ -115,7 +148,9 @@ KNOWN = [
     Known(put(ignore_checksum_failure="on"), "ignore-checksum-failure", "D2", "corruption"),
     Known(put(data_sync_retry="on"), "data-sync-retry", "D2", "data is lost", needs=("restart",)),
     Known(put(data_sync_retry="off"), None, needs=("restart",)),
-    Known(put(work_mem="8MB"), None, "D0", "work_mem is not in the catalogue", needs=()),
+    Known(put(work_mem="8MB"), "work-mem"),
+    Known(put(work_mem="1MB"), None),
+    Known(put(temp_buffers="8MB"), None, "D0", "temp_buffers is not in the catalogue", needs=()),
     Known(put(**{"some_extension.sync": "off"}), None, "unknown", "not known:", needs=()),
     Known(key(disk__wal="tmpfs:1GB"), "wal-on-tmpfs", "D3", "destroys the whole WAL",
           ("wal-device",), needs=("layout",)),
@@ -130,7 +165,8 @@ KNOWN = [
     Known(key(load__protocol="simple"), None, needs=("client",)),
     Known(Change(pool_max={"clients": 4}), "pool-size", needs=("client",)),
     Known(Change(table_options={"t": {"fillfactor": "80"}}), "fillfactor", needs=("table",)),
-    Known(Change(clients={"clients": 8}), None, needs=("client",)),
+    Known(Change(indexes={"t": "a"}), "create-index", needs=("rewrite",)),
+    Known(Change(clients={"clients": 8}), "client-count", needs=("client",)),
 ]  # fmt: skip
 
 
@@ -202,7 +238,8 @@ def test_every_remedy_is_priced(remedy: Remedy) -> None:
         assert text
         assert not text.endswith(".")
     assert (remedy.durability_class == "D0") == remedy.bound.startswith("nothing is lost")
-    assert remedy.settings or remedy.keys or remedy.table_options or remedy.pools
+    names = remedy.settings or remedy.keys or remedy.table_options
+    assert names or remedy.pools or remedy.clients or remedy.indexes
     assert {*remedy.faults} <= {*fault_names()}
 
 
@@ -211,11 +248,13 @@ def test_every_remedy_is_what_some_change_amounts_to() -> None:
     others = {
         "wal-on-tmpfs-async-standby", "autovacuum-pace", "checkpoint-spread", "checksums-off",
         "archive-mode-off", "archive-command-off", "ignore-invalid-pages",
-        "allow-system-table-mods",
+        "allow-system-table-mods", "autovacuum-faster", "autovacuum-threshold",
     }  # fmt: skip
     changes = [
         key(disk__wal="tmpfs:1GB", standby__count="1"),
         put(autovacuum_vacuum_cost_limit="100"),
+        put(autovacuum_vacuum_cost_limit="1000"),
+        put(autovacuum_vacuum_scale_factor="0.01"),
         put(checkpoint_completion_target="0.5"),
         key(server__checksums="false"),
         put(ignore_invalid_pages="on"),
@@ -229,14 +268,38 @@ def test_every_remedy_is_what_some_change_amounts_to() -> None:
     assert reached | others >= {*catalogue()}
 
 
+@pytest.mark.parametrize(
+    ("before", "change", "remedy"),
+    [
+        ({}, {"autovacuum_vacuum_cost_limit": "200"}, None),
+        ({}, {"autovacuum_vacuum_cost_delay": "0"}, "autovacuum-faster"),
+        ({}, {"autovacuum_vacuum_cost_delay": "20"}, "autovacuum-pace"),
+        ({"autovacuum_vacuum_cost_delay": "0"}, {"autovacuum_vacuum_cost_limit": "100"}, None),
+        ({"vacuum_cost_limit": "50"}, {"autovacuum_vacuum_cost_limit": "100"}, "autovacuum-faster"),
+    ],
+)
+def test_the_pace_of_vacuum_goes_up_or_down(
+    before: dict[str, str], change: dict[str, str], remedy: str | None
+) -> None:
+    said = assess(put(**change), Circumstances(ActiveSettings(before)))
+    assert [each.id for each in said.remedies] == ([] if remedy is None else [remedy])
+
+
+def test_the_pace_of_one_table() -> None:
+    slow = Change(table_options={"t": {"autovacuum_vacuum_cost_limit": "10"}})
+    assert [each.id for each in assess(slow, DEFAULTS).remedies] == ["autovacuum-pace"]
+
+
 def test_only_what_is_written_again_has_a_fillfactor() -> None:
     loose = Change(table_options={"t": {"fillfactor": "80"}})
     assert not assess(loose, DEFAULTS).acts_on_existing_rows
-    assert assess(put(work_mem="8MB"), DEFAULTS).acts_on_existing_rows
+    assert assess(put(temp_buffers="8MB"), DEFAULTS).acts_on_existing_rows
 
 
 def test_several_remedies_in_one_change() -> None:
-    said = assess(put(full_page_writes="off", synchronous_commit="off", work_mem="8MB"), DEFAULTS)
+    said = assess(
+        put(full_page_writes="off", synchronous_commit="off", temp_buffers="8MB"), DEFAULTS
+    )
     assert said.durability_class == "D2"
     assert [remedy.id for remedy in said.remedies] == [
         "full-page-writes-off",
@@ -245,7 +308,7 @@ def test_several_remedies_in_one_change() -> None:
     assert "torn pages" in said.bound
     assert "wal_writer_delay (600 ms)" in said.bound
     assert said.faults == ("kill", "power")
-    assert said.uncatalogued == ("work_mem",)
+    assert said.uncatalogued == ("temp_buffers",)
 
 
 def test_fewer_standbys_to_wait_for() -> None:
@@ -287,7 +350,7 @@ def test_lines_of_settings_some_of_which_need_a_restart() -> None:
     ]
     both = assess(put(wal_buffers="64MB", commit_delay="10"), DEFAULTS).lines_to_apply()
     assert both[2:] == ["SELECT pg_reload_conf();", lines[1]]
-    other = assess(put(work_mem="8MB"), DEFAULTS).lines_to_undo()
+    other = assess(put(temp_buffers="8MB"), DEFAULTS).lines_to_undo()
     assert other[-1] == "SELECT pg_reload_conf();  -- or restart, if the setting needs it"
 
 
@@ -304,6 +367,15 @@ def test_lines_of_a_table() -> None:
     said = assess(Change(table_options={"public.Order lines": {"fillfactor": "80"}}), DEFAULTS)
     assert said.lines_to_apply() == ['ALTER TABLE public."Order lines" SET (fillfactor = 80);']
     assert said.lines_to_undo() == ['ALTER TABLE public."Order lines" RESET (fillfactor);']
+
+
+def test_lines_of_an_index() -> None:
+    said = assess(Change(indexes={"public.Order lines": '(customer, "At")'}), DEFAULTS)
+    assert said.lines_to_apply() == [
+        'CREATE INDEX CONCURRENTLY "Order lines_customer_At_idx" ON public."Order lines"'
+        ' (customer, "At");'
+    ]
+    assert said.lines_to_undo() == ['DROP INDEX CONCURRENTLY public."Order lines_customer_At_idx";']
 
 
 @given(st.text())

@@ -76,6 +76,34 @@ def tab() -> Iterator[chromium.Browser]:
         yield browser
 
 
+LOOKS_MAX = 200
+"""Looks at a page, each two frames after the last one, until its charts are painted."""
+
+
+def complaint(chart: dict[str, Any], *, dark: bool) -> str:
+    """What is wrong with the look of a chart; empty for a good one."""
+    if chart["width"] <= 250 or chart["height"] <= 60:
+        return f"a small chart: {chart}"
+    if chart["coloured"] <= 30:
+        return f"an empty chart: {chart}"
+    if chart["lightest"] <= 150 if dark else chart["darkest"] >= 110:
+        return f"no letters on the {'dark' if dark else 'light'} page: {chart}"
+    return ""
+
+
+def complaints(tab: chromium.Browser, *, dark: bool) -> list[str]:
+    """What is wrong with the look of the charts once they are painted, in however many frames."""
+    found = [""]
+    for _ in range(LOOKS_MAX):
+        found = [said for chart in tab.evaluate(LOOK) if (said := complaint(chart, dark=dark))]
+        if not found:
+            break
+        tab.settle()
+    # Of looking more than once, which no page does.
+    tab.errors[:] = [said for said in tab.errors if "willReadFrequently" not in said]
+    return found
+
+
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("run", RUNS)
 def test_the_page_is_drawn(
@@ -85,24 +113,15 @@ def test_the_page_is_drawn(
     assert tab.errors == []
     assert tab.requests == [reports[run].resolve().as_uri()]
     assert tab.evaluate("document.documentElement.scrollWidth") <= VIEWS[view]["width"]
-    charts: list[dict[str, Any]] = tab.evaluate(LOOK)
-    assert bool(charts) == (run != "broken-off")
-    for chart in charts:
-        assert chart["width"] > 250, chart
-        assert chart["height"] > 60, chart
-        assert chart["coloured"] > 30, f"an empty chart: {chart}"
-        if VIEWS[view]["dark"]:
-            assert chart["lightest"] > 150, f"no letters on the dark page: {chart}"
-        else:
-            assert chart["darkest"] < 110, f"no letters on the light page: {chart}"
+    assert bool(tab.evaluate(LOOK)) == (run != "broken-off")
+    assert complaints(tab, dark=VIEWS[view]["dark"]) == []
 
 
 def test_charts_follow_a_change_of_scheme(tab: chromium.Browser, reports: dict[str, Path]) -> None:
     tab.open(reports["investigate"], width=1280)
+    assert complaints(tab, dark=False) == []
     tab.scheme(dark=True)
-    tab.settle()
-    tab.settle()
-    assert all(chart["lightest"] > 150 for chart in tab.evaluate(LOOK))
+    assert complaints(tab, dark=True) == []
     assert tab.errors == []
 
 
@@ -164,11 +183,9 @@ def test_a_drag_zooms_and_a_double_click_shows_all_again(
     drag = [("mousePressed", 300), ("mouseMoved", 400), ("mouseMoved", 500), ("mouseReleased", 500)]
     for kind, x in drag:
         tab.mouse(kind, left + x, top + 100)
-    tab.settle()
-    assert 0 < tab.evaluate(span) < whole / 2
+    tab.until(f"0 < {span} && {span} < {whole} / 2")
     for clicks in (1, 2):
         tab.mouse("mousePressed", left + 400, top + 100, clicks=clicks)
         tab.mouse("mouseReleased", left + 400, top + 100, clicks=clicks)
-    tab.settle()
-    assert tab.evaluate(span) == whole
+    tab.until(f"{span} === {whole!r}")
     assert tab.errors == []

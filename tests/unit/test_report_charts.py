@@ -11,7 +11,7 @@ import price_runs
 import pytest
 import report_runs
 
-from pgdyno.diagnose.intervals import timed
+from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.record import ErrorTotal, RunFile
 from pgdyno.report.charts import _server
 from pgdyno.report.charts._batches import batch_begins, joined, steps

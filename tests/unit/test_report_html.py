@@ -113,7 +113,7 @@ def test_the_investigation_tells_its_story(tmp_path: Path) -> None:
         "pool 2 → 16 gives 2.14x",
         "2,480 →",
         "5,310",
-        "two identical slices differ by up to 3.2 % (6 pairs)",
+        "identical slices differ by [0.97, 1.03]; six pairs show effects of about 4.5 % or more",
         "1.64x [1.57, 1.70]",
         "rejected: no difference",
         "D1: may lose the last acknowledged commits; measured price: kill: lost at most 16 commits",
@@ -153,7 +153,7 @@ def test_where_a_rate_is_held_the_page_speaks_of_p99(tmp_path: Path) -> None:
     assert charts["pairs"].description.startswith("6 of 6 pairs were faster with the change")
     assert "chain-p99" in charts
     assert "chain-tps" not in charts
-    assert "differ by up to 8.0 % in p99 (6 pairs)" in Outline(render(run)).text.replace(
+    assert "dentical slices differ in p99 by [0.93, 1.08]" in Outline(render(run)).text.replace(
         "\N{NO-BREAK SPACE}", " "
     )
 

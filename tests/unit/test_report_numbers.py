@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.report.words import numbers
+from pgdyno.report.words.cutting import cut
 
 MODERATE = st.floats(min_value=1e-6, max_value=1e12)
 
@@ -73,3 +74,19 @@ def test_what_is_not_there_is_a_dash(value: float | None) -> None:
     writers = (numbers.tps, numbers.ms, numbers.ns, numbers.times, numbers.percent)
     others = (numbers.duration, numbers.size, numbers.count, numbers.change_percent)
     assert {write(value) for write in writers + others} == {numbers.ABSENT}
+
+
+@pytest.mark.parametrize(
+    ("text", "letters_max", "shown"),
+    [
+        ("update accounts set n = 1", 40, "update accounts set n = 1"),
+        ("update  accounts\n set n", 40, "update accounts set n"),
+        ("update accounts set balance = 1", 20, "update accounts set…"),
+        ("update accounts set balance = 1", 28, "update accounts set balance…"),
+        ("a, b, and c", 7, "a, b…"),
+        ("averylongwordwithoutaspace", 10, "averylong…"),
+    ],
+)
+def test_long_texts_end_with_a_whole_word(text: str, letters_max: int, shown: str) -> None:
+    assert cut(text, letters_max) == shown
+    assert len(cut(text, letters_max)) <= letters_max

@@ -49,8 +49,9 @@ def test_a_recheck_is_named_after_what_was_taken_back(investigation: RunSummary)
     ]
 
 
-def test_the_noise_floor_is_the_larger_side(investigation: RunSummary) -> None:
-    assert investigation.noise_half_width == pytest.approx(1 / 0.969 - 1)
+def test_identical_slices_are_shown_with_what_six_pairs_show(investigation: RunSummary) -> None:
+    assert investigation.noise_interval == (0.969, 1.031)
+    assert investigation.six_pairs_show == 0.045
 
 
 def test_a_run_that_broke_off_has_a_verdict_and_no_figures(tmp_path: Path) -> None:
@@ -75,7 +76,8 @@ def test_a_ledger_that_does_not_add_up_is_not_trusted(tmp_path: Path) -> None:
     [
         ({"synchronous_commit": "off"}, "synchronous-commit-off"),
         ({"synchronous_commit": "on"}, None),
-        ({"work_mem": "64MB"}, None),
+        ({"work_mem": "64MB"}, "work-mem"),
+        ({"cursor_tuple_fraction": "0.2"}, None),
     ],
 )
 def test_a_comparison_knows_the_price_of_what_the_user_changed(

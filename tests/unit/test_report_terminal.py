@@ -13,6 +13,7 @@ from rich.console import Console
 
 from pgdyno.record import RunFile
 from pgdyno.report import stdout_console, terminal_summary
+from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._run_summary import LINES_MAX, summary_lines
 from pgdyno.results import store
 
@@ -26,14 +27,13 @@ def test_investigation(tmp_path: Path) -> None:
 PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale 20 · 16 clients
 through a pool of 2
 
-noise   two identical slices differ by up to 3.2 % (6 pairs); smaller differences are not called
-        an effect
+noise   identical slices differ by [0.97, 1.03]; six pairs show effects of about 4.5 % or more
 
 1  client pool limit    clients wait 5.4 of 6.3 ms for one of 2 connections while the server is 38
                         % idle
    pool 2 → 16                      predicted 1.9x   measured 2.14x [2.06, 2.23]   p99 -53 %
-      kept
-2  commit flush         62 % of the server's time is spent waiting for the WAL to reach the disk
+      kept   proved: as predicted, within 1.38x to 3.61x
+2  commit flush         62 % of the response time is spent waiting for the WAL to reach the disk
    commit_delay = 100us             predicted 1.1x   measured 1.01x [0.97, 1.05]
       rejected: no difference
    synchronous_commit = off  D1     predicted 1.7x   measured 1.64x [1.57, 1.70]   p99 -38 %
@@ -42,15 +42,35 @@ noise   two identical slices differ by up to 3.2 % (6 pairs); smaller difference
       measured price: kill: lost at most 16 commits, the oldest 1.5 ms old, in 5 cuts (median 4,
       0.6 ms), within the documented 600 ms; not drilled with the fault power: needs root
 taken back one at a time: pool 2 → 16 still earns 2.14x
-next limit: commit flush; 62 % of the server's time is spent waiting for the WAL to reach the
+next limit: commit flush; 62 % of the response time is spent waiting for the WAL to reach the
 disk; no other change within D0 is predicted to gain more than 3.0 %
 to apply  -- client pool of web: at most 16 connections (HikariCP maximumPoolSize=16, DBCP
           maxTotal=16, PgBouncer default_pool_size=16)
 to undo   -- client pool of web: at most 2 connections (HikariCP maximumPoolSize=2, DBCP
           maxTotal=2, PgBouncer default_pool_size=2)
 
-2,480 → 5,310 tps (2.14x [2.06, 2.23]) · p99 29.9 → 14.0 ms (0.47x [0.43, 0.51]) · 2 min 11 s\
+2,480 → 5,310 tps (2.14x [2.06, 2.23]) · p99 29.9 → 14.0 ms (0.47x [0.43, 0.51]) · 2 min 11 s
+mean        4.00 ms: 70 % the WAL flush (IO:WalSync), 20 % other waits (IPC:Odd; unexplained), 10
+            % CPU
+of this     50 % begin, 2.00 ms: 70 % the WAL flush
+            50 % end, 2.00 ms: 70 % the WAL flush
+note        sessions at work were seen 12 times only: shares of waits are rough\
 """)
+
+
+def test_a_shorter_response_is_predicted_and_shown_with_its_price(tmp_path: Path) -> None:
+    writer = report_runs.Writer(tmp_path / "run.db", 60, command="investigate")
+    free, fewer = report_runs.FREE, {"clients": {"web": 8}}
+    known = {"finding": "buffer-mapping", "remedy": "client-count", "durability_class": "D0"}
+    shorter = {"predicted_ratio": 1.0, "predicted_response_ratio": 0.5}
+    decided = {"step": 1, "verdict": "no difference", "decision": "kept"}
+    report_runs.write_trial(writer, report_runs.Tried("noise", "identical slices", free, free))
+    columns = known | shorter | decided
+    tried = report_runs.Tried("remedy", "clients 16 → 8", free, free, fewer, columns=columns)
+    report_runs.write_trial(writer, tried)
+    text = " ".join(summary(writer.finish()).split())
+    assert "clients 16 → 8 predicted 1.0x, response time 0.50x measured" in text
+    assert "waits in the application, where the response time does not count it" in text
 
 
 def test_comparison(tmp_path: Path) -> None:
@@ -58,8 +78,7 @@ def test_comparison(tmp_path: Path) -> None:
 PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale 20 · 16 clients
 through a pool of 2
 
-noise       two identical slices differ by up to 4.2 % (6 pairs); smaller differences are not
-            called an effect
+noise       identical slices differ by [0.96, 1.04] in 6 pairs
 change      synchronous_commit = off
 durability  D1: commits acknowledged within the last three times wal_writer_delay (600 ms) may be
             lost in a crash; the database remains consistent
@@ -79,7 +98,7 @@ def test_single_run(tmp_path: Path) -> None:
 PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale 20 · 16 clients
 through a pool of 2
 
-throughput  2,391 tps [2,192, 2,590] over 50 s
+throughput  2,391 tps over 50 s
 steadiness  steady from the start
 changes     none was found in the 42 of 50 s that could be searched
 drops       at 0:41 throughput nearly stopped for 2 s, 117 tps where the median is 2,471;
@@ -94,12 +113,17 @@ latency, ms          p50    p95    p99  p99.9  p99.99    max  samples
      for a client  0.020  0.058  0.077  0.077   0.077  0.077  119,558
      for a pool     5.51   15.7   20.8   20.8    20.8   20.8  119,558
    service         0.819   2.34   3.08   15.7    46.7   61.6  119,558
+mean        4.00 ms: 70 % the WAL flush (IO:WalSync), 20 % other waits (IPC:Odd; unexplained), 10
+            % CPU
+of this     50 % begin, 2.00 ms: 70 % the WAL flush
+            50 % end, 2.00 ms: 70 % the WAL flush
+note        sessions at work were seen 12 times only: shares of waits are rough
 
-statements, ms (2 more)                          time     done   mean    p50    p99  p99.9
+statements, ms (2 more)                         share     done   mean    p50    p99  p99.9
   END                                            44 %  119,558  0.415  0.344   1.29   6.62
-  UPDATE pgbench_accounts SET abalance = abal…   17 %  119,558  0.158  0.131  0.492   2.52
-  UPDATE pgbench_branches SET bbalance = bbal…   13 %  119,558  0.118  0.098  0.369   1.89
-  UPDATE pgbench_tellers SET tbalance = tbala…   11 %  119,558  0.109  0.090  0.338   1.73
+  UPDATE pgbench_accounts SET abalance =…        17 %  119,558  0.158  0.131  0.492   2.52
+  UPDATE pgbench_branches SET bbalance =…        13 %  119,558  0.118  0.098  0.369   1.89
+  UPDATE pgbench_tellers SET tbalance =…         11 %  119,558  0.109  0.090  0.338   1.73
   SELECT abalance FROM pgbench_accounts WHERE…  7.3 %  119,558  0.069  0.057  0.215   1.11
 
 ledger      134,701 intended = 134,681 done + 15 failed + 5 backlog, over the whole run
@@ -114,9 +138,10 @@ generator   9.00 µs of CPU per transaction, 99 % sent within 0.193 ms of the ea
 
 limit       client pool limit: clients wait 5.4 of 6.3 ms for one of 2 connections while the
             server is 38 % idle
+might help  pool 16 (predicted 1.9x)
+advice      hold a connection for the transaction only
 found       stall to zero: throughput fell below a fifth for 2 s while a checkpoint synced its
             files
-might help  pool 16 (predicted 1.9x)
 cleared     CPU saturated, hot row, client limited
 skipped     checkpoint storm
 run file    run.db\
@@ -206,3 +231,28 @@ def test_text_of_the_server_is_not_taken_for_markup(tmp_path: Path) -> None:
     out = io.StringIO()
     terminal_summary(RunFile(writer.finish()), Console(file=out, force_terminal=True))
     assert "[bold]not markup[/bold] :smile:" in out.getvalue()
+
+
+def test_the_lines_to_undo_a_change_of_the_web_front_end_have_its_value_before(
+    tmp_path: Path,
+) -> None:
+    front = {"pool": "tomcat-jdbc", "max_wait": "2s", "keepalive_requests": -1}
+    spec = report_runs.SPEC | {"front": front}
+    writer = report_runs.Writer(tmp_path / "run.db", 60, command="investigate", spec=spec)
+    keys = {"max_total": "20", "max_wait": "5s", "threads": "50", "prepare_threshold": "1"}
+    change = {"spec": {f"front.{name}": value for name, value in keys.items()}}
+    decided = {"remedy": "front-pool", "step": 1, "verdict": "better", "decision": "kept"}
+    free = report_runs.FREE
+    tried = report_runs.Tried("remedy", "front", free, free, change, columns=decided)
+    report_runs.write_trial(writer, tried)
+    shown = RunSummary(RunFile(writer.finish()))
+    assert shown.kept.lines_to_undo(shown.before_all) == snapshot(
+        [
+            "-- web application: max_total = 100 (Commons DBCP2 maxTotal, Tomcat JDBC maxActive,"
+            " HikariCP maximumPoolSize)",
+            "-- web application: max_wait = 2s (Commons DBCP2 maxWaitMillis, Tomcat JDBC maxWait,"
+            " HikariCP connectionTimeout)",
+            "-- web application: maxThreads = 200",
+            "-- web application: prepareThreshold = 5",
+        ]
+    )

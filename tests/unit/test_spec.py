@@ -84,7 +84,8 @@ x.toml: 3 errors in the spec
 
 def test_a_workload_that_is_not_there() -> None:
     assert message({"workload": {"script": "tpcc"}}) == snapshot(
-        'x.toml: workload.script: "tpcc" is not one of tpcb-like, simple-update, select-only, mixed'
+        'x.toml: workload.script: "tpcc" is not one of tpcb-like, simple-update, select-only,'
+        " mixed, business, entity-resolution, ingest"
         ' (for a file, write [{ file = "…", weight = 1 }])'
     )
 

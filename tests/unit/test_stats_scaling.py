@@ -81,9 +81,9 @@ def test_the_interval_of_the_knee_covers_the_true_one() -> None:
     assert exact is not None
     generator = np.random.default_rng(2)
     covered = []
-    for _ in range(40):
+    for _ in range(200):
         noisy = [law(n, 500, 0.05, 0.002) * math.exp(generator.normal(0, 0.05)) for n in CLIENTS]
         found = knee(CLIENTS, noisy)
         assert found is not None
         covered.append(found.knee_ci95[0] <= exact.clients_at_knee <= found.knee_ci95[1])
-    assert np.mean(covered) >= 0.8
+    assert np.mean(covered) >= 0.90  # 0.95 less three errors of 200 fits

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pgdyno.stats import change_points, effective_size, mean_with_interval, steady_from
+from pgdyno.diagnose._levels import sudden_changes
+from pgdyno.stats import change_points, mean_with_interval, steady_from
 
 Series = NDArray[np.float64]
 
@@ -75,28 +76,23 @@ def test_steadiness_has_no_unit(values: list[float], unit: float) -> None:
     scaled = [unit * value for value in values]
     assert steady_from(values) == steady_from(scaled)
     assert change_points(values) == change_points(scaled)
-    assert effective_size(values) == pytest.approx(effective_size(scaled))
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.8])
-def test_the_mean_of_dependent_values_has_an_honest_interval(phi: float) -> None:
+@pytest.mark.parametrize("size", [5, 10, 30, 119, 120, 123, 200, 600])
+def test_the_mean_of_dependent_values_has_an_interval_that_covers_or_none(
+    phi: float, size: int
+) -> None:
     generator = np.random.default_rng(5)
-    covered = []
-    for _ in range(300):
-        estimate = mean_with_interval(10 + autoregressive(generator, 200, phi))
-        covered.append(estimate.lo <= 10 <= estimate.hi)
-    assert np.mean(covered) >= 0.88
+    estimates = [mean_with_interval(10 + autoregressive(generator, size, phi)) for _ in range(1000)]
+    if size < 120:
+        assert all(math.isnan(each.lo) and math.isnan(each.hi) for each in estimates)
+    else:
+        covered = np.mean([each.lo <= 10 <= each.hi for each in estimates])
+        assert covered >= 0.92  # 0.94 less three errors of 1000 series
 
 
-def test_effective_size_follows_theory() -> None:
-    """For AR(1) it is n (1 - phi) / (1 + phi)."""
-    generator = np.random.default_rng(6)
-    for phi, share in ((0.0, 1.0), (0.5, 1 / 3), (0.8, 1 / 9)):
-        sizes = [effective_size(autoregressive(generator, 2000, phi)) for _ in range(10)]
-        assert np.mean(sizes) / 2000 == pytest.approx(share, rel=0.3)
-
-
-@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=50))
+@given(st.lists(st.floats(-1e6, 1e6), min_size=120, max_size=150))
 def test_a_mean_lies_within_its_interval(values: list[float]) -> None:
     estimate = mean_with_interval(values)
     assert estimate.lo <= estimate.mean <= estimate.hi
@@ -104,7 +100,7 @@ def test_a_mean_lies_within_its_interval(values: list[float]) -> None:
 
 def test_means_of_next_to_nothing() -> None:
     assert math.isnan(mean_with_interval([3.0]).lo)
-    assert mean_with_interval([3.0, 3.0]).hi == 3
+    assert mean_with_interval([3.0] * 120).hi == 3
     with pytest.raises(ValueError):
         mean_with_interval([])
 
@@ -146,3 +142,34 @@ def test_change_points_are_the_same_each_time_and_mirror_with_time() -> None:
     values = np.repeat([5.0, 9.0], 30) + generator.normal(size=60)
     assert change_points(values) == change_points(values)
     assert change_points(values[::-1]) == [60 - point for point in change_points(values)]
+
+
+def found_at(series: Series) -> list[int]:
+    return [point for point, _, _ in sudden_changes(series.tolist())]
+
+
+@pytest.mark.parametrize("phi", [0.0, 0.5, 0.8])
+@pytest.mark.parametrize("noise", [0.02, 0.1, 0.25])
+@pytest.mark.parametrize("size", [60, 200])
+def test_at_most_one_of_twenty_steady_runs_has_a_false_change(
+    size: int, noise: float, phi: float
+) -> None:
+    generator = np.random.default_rng(11)
+    series = (1000 * (1 + noise * autoregressive(generator, size, phi)) for _ in range(100))
+    assert sum(bool(found_at(each)) for each in series) <= 5
+
+
+@pytest.mark.parametrize(
+    ("size", "noise", "phi", "least"),
+    [(60, 0.02, 0.0, 90), (60, 0.1, 0.0, 80), (60, 0.02, 0.5, 55), (200, 0.02, 0.5, 95),
+     (200, 0.1, 0.5, 75), (200, 0.1, 0.0, 95)],
+)  # fmt: skip
+def test_a_fall_of_a_fifth_for_half_of_the_run_is_found(
+    size: int, noise: float, phi: float, least: int
+) -> None:
+    """The more values and the less dependent noise, the more often."""
+    generator = np.random.default_rng(12)
+    level = np.where(np.arange(size) < size // 2, 1000.0, 800.0)
+    series = (level * (1 + noise * autoregressive(generator, size, phi)) for _ in range(100))
+    found = [found_at(each) for each in series]
+    assert sum(any(abs(point - size // 2) <= 5 for point in points) for points in found) >= least

@@ -26,6 +26,10 @@ from pgdyno.story._running import as_expected
             {"settings": {"fsync": False}, "expect": "clean"},
             '"clean" is not an outcome of a comparison',
         ),
+        ({"run": True, "fault": "kill"}, "a run or a drill"),
+        ({"run": True, "expect": "found"}, "a table of findings"),
+        ({"run": True, "expect": {"pooler": "better"}}, '"better" is not an outcome of a run'),
+        ({"fault": "kill", "expect": "found"}, '"found" is not an outcome of a drill'),
         ({"fault": "kill", "vary": {"disk.wal": ["x"]}}, "a string, a number or a Boolean"),
     ],
 )

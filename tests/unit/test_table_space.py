@@ -20,10 +20,14 @@ def disk(holds: str, free_gb: float, wal_dir_bytes: int | None = 0) -> DiskSpace
 
 
 def check(
-    monkeypatch: pytest.MonkeyPatch, needed: TableSpace, *disks: DiskSpace, max_wal_size: int = GB
+    monkeypatch: pytest.MonkeyPatch,
+    needed: TableSpace,
+    *disks: DiskSpace,
+    max_wal_size: int = GB,
+    keep_free: float = 0,
 ) -> None:
     monkeypatch.setattr(_space, "sample_space", lambda _: list(disks))
-    _space.check_table_space(needed, Path("/srv/pg"), max_wal_size)
+    _space.check_table_space(needed, Path("/srv/pg"), max_wal_size, int(keep_free * GB))
 
 
 def needed(scale: int, **given: Any) -> TableSpace:
@@ -45,6 +49,18 @@ def test_a_scale_too_large_is_refused_with_one_that_fits(monkeypatch: pytest.Mon
     check(monkeypatch, needed(fits), disk("data,wal", 73))
     with pytest.raises(SetupError):
         check(monkeypatch, needed(fits + 100), disk("data,wal", 73))
+
+
+def test_what_a_soak_is_to_leave_free_is_not_for_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    check(monkeypatch, needed(1000), disk("data,wal", 25), keep_free=5)
+    with pytest.raises(
+        SetupError, match=r"20 GB free, of which 5\.00 GB must be left free"
+    ) as refused:
+        check(monkeypatch, needed(1000), disk("data,wal", 20), keep_free=5)
+    fits = int(str(refused.value.hint).removeprefix("-s ").removesuffix(" fits"))
+    check(monkeypatch, needed(fits), disk("data,wal", 20), keep_free=5)
+    with pytest.raises(SetupError, match="the disk of the WAL"):
+        check(monkeypatch, needed(50), disk("data", 50), disk("wal", 1.5), keep_free=1)
 
 
 def test_a_small_disk_of_the_wal_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import report_runs
 
-from pgdyno.spec import Change, spec_from_fields
-from pgdyno.stats import noise_floor, paired_effect
-from pgdyno.trial.pairs import Noise, _GroupCounts, _measure_of, _Side, _verdict, same_rate
+from pgdyno.record import RunFile, throughput_tps
+from pgdyno.spec import Change, Spec, spec_from_fields
+from pgdyno.stats import paired_effect
+from pgdyno.trial._judging import Matters, judge, same_rate, verdict_of
+from pgdyno.trial._sides import GroupSlice, Measured, Side, measure_of
+from pgdyno.trial.recorded import pair_ratios
 
 OPEN = {"name": "open", "count": 16, "arrival": {"rate": 100}}
 CLOSED = {"name": "closed"}
 IDLE = {"name": "idle", "idle": True}
+
+
+def side_of(*slices: dict[str, GroupSlice], seconds: float = 1.0) -> Side:
+    return Side([Measured(n, seconds, groups, 1e6) for n, groups in enumerate(slices)])
+
+
+def verdict_about(
+    spec: Spec, a: list[dict[str, GroupSlice]], b: list[dict[str, GroupSlice]]
+) -> Any:
+    return judge(spec, {"a": side_of(*a), "b": side_of(*b)}, 0.95, matters=Matters()).verdict
+
+
+def closed(done: int, failed: int = 0) -> GroupSlice:
+    return GroupSlice(done + failed, done, failed)
 
 
 @pytest.mark.parametrize(
@@ -31,33 +50,29 @@ def test_latency_only_where_all_rates_are_held(
     groups: list[dict[str, Any]], done: int, backlog_growth: int, measure: str
 ) -> None:
     spec = spec_from_fields({"clients": groups})
-    sides = {
-        "a": _Side(groups={"open": _GroupCounts(1000, 1000)}),
-        "b": _Side(groups={"open": _GroupCounts(1000, done, backlog_growth)}),
-    }
-    assert _measure_of(spec, sides) == measure
+    a = side_of({"open": GroupSlice(1000, 1000)})
+    b = side_of({"open": GroupSlice(1000, done, backlog_growth=backlog_growth)})
+    assert measure_of(spec, (a, b)) == measure
 
 
 def test_a_small_group_that_does_not_hold_its_rate_is_not_hidden_by_a_large_one() -> None:
     few = {"name": "few", "arrival": {"rate": 1}}
     spec = spec_from_fields({"clients": [OPEN, few]})
-    large = _GroupCounts(100_000, 100_000)
-    held = _Side(groups={"open": large, "few": _GroupCounts(100, 100)})
-    failing = _Side(groups={"open": large, "few": _GroupCounts(100, 3)})
-    assert _measure_of(spec, {"a": held, "b": held}) == "latency_p99"
-    assert _measure_of(spec, {"a": held, "b": failing}) == "throughput"
+    large = GroupSlice(100_000, 100_000)
+    held = side_of({"open": large, "few": GroupSlice(100, 100)})
+    failing = side_of({"open": large, "few": GroupSlice(100, 3)})
+    assert measure_of(spec, (held, held)) == "latency_p99"
+    assert measure_of(spec, (held, failing)) == "throughput"
 
 
 def test_a_shorter_tail_at_a_held_rate_is_better_and_says_why() -> None:
-    still = noise_floor([1.0, 1.01, 1.0, 0.99, 1.0, 1.0], [1.0, 1.0, 1.01, 1.0, 0.99, 1.0])
     effect = paired_effect([10.0, 11, 10, 10, 11, 10], [5.0, 5.2, 5, 5.1, 5, 5])
-    noise = Noise(still, still, "latency_p99")
-    verdict = _verdict(effect, noise, "latency_p99")
+    verdict = verdict_of(effect, "latency_p99", Matters())
     assert verdict.outcome == "better"
     assert verdict.sentence.startswith("both sides held the rate, so throughput is equal")
     slower = paired_effect([5.0, 5.2, 5, 5.1, 5, 5], [10.0, 11, 10, 10, 11, 10])
-    assert _verdict(slower, noise, "latency_p99").outcome == "worse"
-    own = _verdict(effect, noise, "latency_p99", same_rate=False)
+    assert verdict_of(slower, "latency_p99", Matters()).outcome == "worse"
+    own = verdict_of(effect, "latency_p99", Matters(), same_rate=False)
     assert own.sentence.startswith("each side held its own rate; p99 better: ")
 
 
@@ -74,3 +89,81 @@ def test_whether_both_sides_ask_for_the_same_rate(change: Change, same: bool) ->
     server = {"kind": "existing", "conninfo": "host=here"}
     spec = spec_from_fields({"server": server, "clients": [{"arrival": {"rate": 100}}]})
     assert same_rate(spec, Change(), change) == same
+
+
+TWO = spec_from_fields({"clients": [{"name": "reads"}, {"name": "checkout"}]})
+ONE = spec_from_fields({"clients": [{"name": "clients"}]})
+
+
+def test_a_starved_group_vetoes_a_larger_sum() -> None:
+    a = [{"reads": closed(1000 + n), "checkout": closed(100 + n)} for n in range(6)]
+    b = [{"reads": closed(1500 + n), "checkout": closed(40 + n)} for n in range(6)]
+    verdict = verdict_about(TWO, a, b)
+    assert verdict.outcome == "mixed"
+    assert "client group checkout loses: 0.4" in verdict.sentence
+    assert "in total better: 1.4" in verdict.sentence
+    assert len(verdict.against) == 1
+    assert verdict_about(TWO, b, a).outcome == "worse", "reads lose, and with them the sum"
+
+
+def test_a_group_that_gains_less_than_another_is_no_loss() -> None:
+    a = [{"reads": closed(1000 + n), "checkout": closed(100 + n)} for n in range(6)]
+    b = [{"reads": closed(1500 + n), "checkout": closed(101 + n)} for n in range(6)]
+    assert verdict_about(TWO, a, b).outcome == "better"
+
+
+def test_a_group_that_does_nothing_loses() -> None:
+    a = [{"reads": closed(1000 + n), "checkout": closed(10)} for n in range(6)]
+    b = [{"reads": closed(2000 + n), "checkout": GroupSlice(1, 0)} for n in range(6)]
+    assert verdict_about(TWO, a, b).outcome == "mixed"
+
+
+def test_a_change_that_fails_transactions_does_not_win() -> None:
+    a = [{"clients": closed(1000 + n)} for n in range(6)]
+    b = [{"clients": closed(1500 + n, failed=5 + n)} for n in range(6)]
+    verdict = verdict_about(ONE, a, b)
+    assert verdict.outcome == "mixed"
+    assert "of the transactions fail with the change, 0 % without" in verdict.sentence
+    few = [{"clients": closed(15_000 + n, failed=1)} for n in range(6)]
+    many = [{"clients": closed(10_000 + n)} for n in range(6)]
+    assert verdict_about(ONE, many, few).outcome == "better", "a failure in 15,000 is no veto"
+
+
+def test_a_change_that_loses_in_total_is_worse_whoever_loses() -> None:
+    a = [{"reads": closed(1000 + n), "checkout": closed(100 + n)} for n in range(6)]
+    b = [{"reads": closed(500 + n), "checkout": closed(120 + n)} for n in range(6)]
+    verdict = verdict_about(TWO, a, b)
+    assert verdict.outcome == "worse"
+    assert "client group reads loses" in verdict.sentence
+
+
+def test_an_open_loop_is_credited_with_what_became_due_in_the_slice() -> None:
+    spec = spec_from_fields({"clients": [OPEN]})
+    after_a_slow_slice = side_of({"open": GroupSlice(1000, 1300, backlog_growth=-300)})
+    assert after_a_slow_slice.tps(spec) == [1000]
+    too_slow = side_of({"open": GroupSlice(1000, 900, backlog_growth=100)})
+    assert too_slow.tps(spec) == [900]
+
+
+def test_a_closed_loop_is_credited_with_all_that_it_did() -> None:
+    assert side_of({"clients": GroupSlice(1000, 1002)}).tps(ONE) == [1002]
+
+
+@pytest.mark.parametrize(("arrival", "expected"), [({"rate": 5000}, 0.8), (None, 1.0)])
+def test_recorded_pairs_count_no_more_of_an_open_loop_than_became_due(
+    tmp_path: Path, arrival: dict[str, Any] | None, expected: float
+) -> None:
+    """The changed side does a fifth of its transactions for a queue that was left to it."""
+    spec = {"clients": [{"name": "web", "arrival": arrival}]}
+    writer = report_runs.Writer(tmp_path / "run.db", 20, command="compare", spec=spec)
+    trial_id = writer.recorder.add_trial(kind="compare", title="it", change={})
+    for pair in range(1, 3):
+        for side in "ab":
+            writer.left = 5 + (1000 if side == "b" else 0)
+            with writer.slice("trial", trial_id=trial_id, pair=pair, side=side):
+                writer.second(report_runs.Level(5000, 1.0))
+    run = RunFile(writer.finish())
+    ratios = pair_ratios(run, trial_id, "throughput")
+    for ratio, (a, b) in zip(ratios.values(), run.pairs(trial_id), strict=True):
+        done = throughput_tps(run, [b.id]) / throughput_tps(run, [a.id])
+        assert ratio / done == pytest.approx(expected, rel=0.04)

@@ -17,8 +17,9 @@ from pgdyno.cli import _status
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.terminal.diff import diff_lines
-from pgdyno.report.words.diff import NOT_PAIRS, diff
+from pgdyno.report.terminal.diff import _ratio, diff_lines
+from pgdyno.report.words.diff import NOT_PAIRS, diff, pair
+from pgdyno.results.diff import LoadFigures
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "docs/reference/result-diff.schema.json").read_text()
@@ -138,3 +139,20 @@ def test_the_status_is_good(
         jsonschema.validate(json.loads(out), SCHEMA)
     else:
         assert "B / A" in out
+
+
+def test_what_is_small_or_not_known_is_read_at_once(tmp_path: Path) -> None:
+    """A ratio of 0.00x would say nothing, nor a dash without its reason."""
+    assert _ratio(0.00048) == "0.00048x"
+    assert _ratio(0.87) == "0.87x"
+    found = diff(*(RunFile(report_runs.plain_run(tmp_path / f"{name}.db")) for name in "ab"))
+    assert isinstance(found.figures, LoadFigures)
+    text = "\n".join(line.text for line in diff_lines(found, 120))
+    assert "too few transactions" not in text
+    unknown = found.figures.latency_ms.response | {"p99": pair(None, 4.0)}
+    latency = found.figures.latency_ms.model_copy(update={"response": unknown})
+    figures = found.figures.model_copy(update={"latency_ms": latency})
+    text = "\n".join(
+        line.text for line in diff_lines(found.model_copy(update={"figures": figures}), 120)
+    )
+    assert "— too few transactions: p50 needs 20 of them, p99 1,000" in text

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from report_runs import comparison_run, plain_run
 from rich.console import Console
 
-from pgdyno.cli.output import print_result
+from pgdyno.cli.output import print_csv, print_result
 from pgdyno.cli.printed import printable
 from pgdyno.record import RunFile
 from pgdyno.report import terminal_summary, write_html
@@ -81,11 +81,11 @@ def test_progress_and_csv_and_json_show_hostile_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert printable(f"{HOSTILE} postgresql://joe:pw@db") == f"{SHOWN} postgresql://joe:***@db"
-    print_result("csv", tmp_path, {}, [{"name": HOSTILE, "count": 1}])
+    print_csv([{"name": HOSTILE, "count": 1}])
     printed = capsys.readouterr().out
     assert unfit(printed.replace("\r\n", "\n")) == []
     assert next(csv.DictReader(io.StringIO(printed)))["name"] == SHOWN
-    print_result("json", tmp_path, {"name": HOSTILE + "\x7f"}, [])
+    print_result("json", tmp_path, {"name": HOSTILE + "\x7f"})
     printed = capsys.readouterr().out
     assert printed.isascii()
     assert unfit(printed) == []

@@ -10,8 +10,9 @@ import pytest
 from record_samples import add_second, at, error_row, group_row, new_recorder, script_row
 
 from pgdyno._engine import Histogram
-from pgdyno.diagnose.failures import not_comparable
-from pgdyno.diagnose.groups import group_accounts, open_loop_sentence
+from pgdyno.diagnose import too_short
+from pgdyno.diagnose.facts.failures import not_comparable
+from pgdyno.diagnose.facts.groups import group_accounts, open_loop_sentence
 from pgdyno.record import RunFile
 from pgdyno.record.incidents import incidents
 from pgdyno.record.void import void_reason
@@ -187,7 +188,7 @@ def test_a_run_that_is_too_short_has_no_verdict(
     written: Written, seconds: int, enough: bool
 ) -> None:
     run = written(well(seconds))
-    verdict = run_result(run, [1], []).verdict
-    assert (verdict.finding is not None) is enough
+    assert (too_short(run, [1]) is None) is enough
     if not enough:
+        verdict = run_result(run, [1], None).verdict
         assert verdict.sentence == "no verdict: 0 s measured, 1 s is needed"

@@ -1,5 +1,7 @@
 //! A simulated client: its variables, its randomness, and its position in its script.
 
+use pgdyno_http::Jar;
+
 use crate::plan::{GroupPlan, Plan, ScriptPlan};
 use crate::script::{
     Command, Datum, EvalError, Names, Rng, Rows, Statement, Value, Variables, eval, eval_truth,
@@ -83,6 +85,8 @@ pub struct Client {
     pub think_until_ns: u64,
     /// Values of the group's variables.
     pub variables: Variables,
+    /// Its cookies, if it sends requests.
+    pub jar: Jar,
     command: usize,
     /// Between `\startpipeline` and `\endpipeline`.
     in_pipeline: bool,
@@ -140,6 +144,7 @@ impl Client {
             progress: Progress::default(),
             think_until_ns: 0,
             variables,
+            jar: Jar::default(),
             command: 0,
             in_pipeline: false,
             choice,
@@ -229,10 +234,21 @@ impl Client {
             match command {
                 Command::Sql(_) if self.in_pipeline => return Step::Pipe(self.command - 1),
                 Command::Sql(_) => return Step::Send(self.command - 1),
+                Command::Hops(_) => {}
                 Command::Set { slot, expr } => match eval(expr, &self.variables, &mut self.rng) {
                     Ok(value) => self.variables.set(*slot, value),
                     Err(error) => return Step::Failed(error.to_string()),
                 },
+                Command::Array(array) => {
+                    if let Err(error) = array.set(&mut self.variables, &mut self.rng) {
+                        return Step::Failed(error.to_string());
+                    }
+                }
+                Command::Csv(table) => {
+                    let clients = plan.schedule.clients_max();
+                    table.set(self.id, clients, self.txn, &mut self.variables);
+                }
+                Command::Forget => self.jar.clear(),
                 Command::Sleep(sleep) => match sleep.duration(&self.variables) {
                     Ok(time) => {
                         return Step::Sleep(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));

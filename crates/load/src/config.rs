@@ -1,6 +1,7 @@
 //! A load's configuration as it is given: JSON, every key but a few with a default.
 
 mod group;
+mod http;
 mod target;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use crate::error::LoadError;
 use crate::reactor::Wanted;
 
 pub use group::{ArrivalConfig, GroupConfig, PoolConfig, check_rate, default_pool_wait};
+pub use http::HttpConfig;
 pub use target::{
     ChannelBinding, HostConfig, LoadBalance, ProtocolVersionConfig, SessionAttrs, SslCertMode,
     SslMode, SslNegotiation, TargetConfig, TlsVersion,
@@ -44,7 +46,8 @@ pub enum Parameters {
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)] // the keys are documented in the Python stub
 pub struct Config {
-    pub target: TargetConfig,
+    #[serde(default)]
+    pub target: Option<TargetConfig>,
     #[serde(default = "one")]
     pub threads: u32,
     #[serde(default)]
@@ -163,7 +166,9 @@ impl Config {
     pub fn from_json(json: &str) -> Result<Self, LoadError> {
         let config: Self = serde_json::from_str(json)
             .map_err(|error| invalid(format!("the load configuration is not valid: {error}")))?;
-        target::check(&config.target)?;
+        if let Some(target) = &config.target {
+            target::check(target)?;
+        }
         check_bounds(&config)?;
         Ok(config)
     }
@@ -218,6 +223,10 @@ fn check_bounds(config: &Config) -> Result<(), LoadError> {
             )));
         }
         group.check()?;
+        if group.http.is_none() && config.target.is_none() {
+            let message = format!("client group {:?} has no server", group.name);
+            return Err(invalid(message));
+        }
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ use pgdyno_wire::{
 
 use crate::config::SessionAttrs;
 use crate::hosts::{Address, Encryption, Route};
+use crate::keys::{Derived, KeyId};
 use crate::script::Rng;
 use crate::target::{Peer, Target};
 use crate::times::ConnectMarks;
@@ -25,8 +26,8 @@ use error::Next;
 
 /// The parts of a finished connection.
 pub struct Established {
-    /// Protocol state.
-    pub session: Session,
+    /// Protocol state; none for HTTP.
+    pub session: Option<Session>,
     /// Data that came after authentication.
     pub scanner: Scanner,
     /// Encryption.
@@ -55,6 +56,8 @@ enum Step {
 
 /// A connection that is being made.
 pub struct Connecting {
+    /// The group that it is for; `None` for that before the load.
+    group: Option<usize>,
     route: Route,
     step: Step,
     session: Option<Session>,
@@ -80,8 +83,9 @@ struct Reported {
 impl Connecting {
     /// At the first place.
     #[must_use]
-    pub fn new(target: &Target, rng: &mut Rng, now_ns: u64) -> Self {
+    pub fn new(target: &Target, group: Option<usize>, rng: &mut Rng, now_ns: u64) -> Self {
         Self {
+            group,
             route: target.hosts.route(rng),
             step: Step::Socket,
             session: None,
@@ -96,6 +100,12 @@ impl Connecting {
             reported: Reported::default(),
             failed: Vec::new(),
         }
+    }
+
+    /// Deadline for an answer from this address.
+    #[must_use]
+    pub fn until_ns(&self) -> u64 {
+        self.until_ns
     }
 
     /// Address for the socket.
@@ -152,7 +162,7 @@ impl Connecting {
         Ok(())
     }
 
-    /// The socket is connected.
+    /// The socket is connected; true when the connection is established with that.
     ///
     /// # Errors
     /// It cannot go on here.
@@ -161,17 +171,21 @@ impl Connecting {
         target: &Target,
         now_ns: u64,
         out: &mut BytesMut,
-    ) -> Result<(), ConnectError> {
+    ) -> Result<bool, ConnectError> {
         self.marks.socket_ns = now_ns;
         match self.route.encryption() {
-            Encryption::Clear => self.authenticate(target, Channel::Clear, out),
-            Encryption::Tls if target.direct_tls => self.begin_tls(target, out),
+            Encryption::Clear if target.is_http => {
+                self.step = Step::Established;
+                return Ok(true);
+            }
+            Encryption::Clear => self.authenticate(target, Channel::Clear, out)?,
+            Encryption::Tls if target.direct_tls => self.begin_tls(target, out)?,
             Encryption::Tls => {
                 write_tls_request(out);
                 self.step = Step::TlsAsked;
-                Ok(())
             }
         }
+        Ok(false)
     }
 
     /// Takes what the socket received; true when the connection is established.
@@ -208,6 +222,45 @@ impl Connecting {
         outcome
     }
 
+    /// The keys that it waits for: [`Connecting::on_keys`] takes them.
+    #[must_use]
+    pub fn keys_needed(&self, target: &Target) -> Option<KeyId> {
+        let salt = self.session.as_ref()?.salt()?;
+        let (host, _) = self.route.place()?;
+        Some(KeyId {
+            host,
+            user: target.identity.user.clone(),
+            salt: salt.clone(),
+        })
+    }
+
+    /// Takes keys, if they are those that it waits for.
+    ///
+    /// # Errors
+    /// It cannot go on here.
+    pub fn on_keys(
+        &mut self,
+        target: &Target,
+        derived: &Derived,
+        out: &mut BytesMut,
+    ) -> Result<(), ConnectError> {
+        if self.keys_needed(target).as_ref() != Some(&derived.id) {
+            return Ok(());
+        }
+        let Some(session) = &mut self.session else {
+            return Ok(());
+        };
+        let mut said = BytesMut::new();
+        if let Err(error) = session.prove(&derived.keys, &mut said) {
+            return Err(self.protocol_error(target, &error));
+        }
+        if let Some(tls) = &mut self.tls {
+            tls.seal(&mut said);
+        }
+        out.extend_from_slice(&said);
+        Ok(())
+    }
+
     /// Ends the connection in good order, as far as it has come.
     pub fn say_goodbye(&mut self, out: &mut BytesMut) {
         if let Some(session) = &mut self.session {
@@ -223,7 +276,7 @@ impl Connecting {
     #[must_use]
     pub fn finish(self) -> Option<Established> {
         let Self {
-            session: Some(session),
+            session,
             mut scanner,
             tls,
             marks,
@@ -295,6 +348,11 @@ impl Connecting {
             if tls.is_handshaking() {
                 return Ok(false);
             }
+            if target.is_http {
+                self.marks.tls_ns = now_ns;
+                self.step = Step::Established;
+                return Ok(true);
+            }
             if target.direct_tls && !tls.agreed_on_postgresql() {
                 let why = "it accepts direct TLS, but does not announce the PostgreSQL protocol";
                 return Err(self.tls_error(
@@ -315,7 +373,7 @@ impl Connecting {
         channel: Channel,
         out: &mut BytesMut,
     ) -> Result<(), ConnectError> {
-        let session = Session::start(&target.identity, channel, out)
+        let session = Session::start(target.identity_of(self.group), channel, out)
             .map_err(|error| self.protocol_error(target, &error))?;
         self.session = Some(session);
         self.step = Step::LoggingIn;
@@ -457,7 +515,7 @@ impl Connecting {
     /// The socket cannot be made or does not connect.
     #[must_use]
     pub fn on_unreachable(&self, target: &Target, error: &io::Error) -> ConnectError {
-        ConnectError::no_socket(self.place_in_words(target), error)
+        ConnectError::no_socket(self.place_in_words(target), error, target.is_http)
     }
 }
 

@@ -230,7 +230,9 @@ impl Coordinator {
             }
         }
         for group in &self.shared.groups {
-            left.extend(std::iter::from_fn(|| lock(&group.pool).take_first()));
+            for pool in &group.pools {
+                left.extend(std::iter::from_fn(|| lock(pool).take_first()));
+            }
         }
         let waiting = self
             .shared

@@ -14,6 +14,8 @@ pub enum Code {
     Sqlstate([u8; 5]),
     /// The engine's own word.
     Own(&'static str),
+    /// `http-` and the status code of a response.
+    Status([u8; 8]),
 }
 
 impl Code {
@@ -25,11 +27,22 @@ impl Code {
             .map_or(Self::Own("sqlstate-invalid"), Self::Sqlstate)
     }
 
+    /// Of a response with this status code.
+    #[must_use]
+    pub fn status(status: u16) -> Self {
+        let mut code = *b"http-000";
+        for (at, unit) in [(5, 100), (6, 10), (7, 1)] {
+            code[at] += u8::try_from(status / unit % 10).unwrap_or(0);
+        }
+        Self::Status(code)
+    }
+
     /// As text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
             Self::Sqlstate(code) => std::str::from_utf8(code).unwrap_or("?????"),
+            Self::Status(code) => std::str::from_utf8(code).unwrap_or("http-???"),
             Self::Own(code) => code,
         }
     }

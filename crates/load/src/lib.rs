@@ -11,6 +11,7 @@
 //! Target (target.rs)   the servers: which one a connection gets (hosts.rs), how it is made (socket.rs),
 //!                      encrypted and logged in (connecting.rs, tls.rs), tried and cancelled (net.rs)
 //! SlowStart            who of a group may connect again after a failure (slow_start.rs)
+//! Exchange             requests and responses of one connection by HTTP (exchange.rs)
 //! Client (client.rs)   one simulated client in its script (script/); moves between threads through
 //!                      its group's pool (pool.rs)
 //! Collector            the threads' counts of an interval (collect.rs), put together (report.rs)
@@ -29,9 +30,11 @@ mod config;
 mod connecting;
 mod coordinator;
 mod error;
+mod exchange;
 mod failure;
 mod histogram;
 mod hosts;
+mod keys;
 mod link;
 mod load;
 pub mod mix;
@@ -60,4 +63,4 @@ pub use error::LoadError;
 pub use histogram::Histogram;
 pub use load::{Facts, Load};
 pub use plan::PlanError;
-pub use report::{ErrorRow, GroupRow, Interval, ScriptRow, StatementRow, ThreadRow};
+pub use report::{ErrorRow, GroupRow, HttpRow, Interval, ScriptRow, StatementRow, ThreadRow};

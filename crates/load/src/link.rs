@@ -8,7 +8,9 @@ use pgdyno_wire::{Scanner, Session, TransactionStatus};
 use crate::capture::Capturing;
 use crate::client::Client;
 use crate::connecting::Connecting;
+use crate::exchange::Exchange;
 use crate::failure::Failure;
+use crate::pool::PoolId;
 use crate::target::Peer;
 use crate::times::ConnectMarks;
 use crate::tls::Tls;
@@ -45,6 +47,8 @@ pub struct InFlight {
     pub sent_ns: u64,
     /// Error of the server.
     pub error: Option<Box<Failure>>,
+    /// A part of it was to change rows, and there were none.
+    pub untouched: bool,
     /// Variables that its rows set.
     pub capture: Capturing,
     /// Of COPY FROM STDIN: number of the next row, and number of rows.
@@ -114,16 +118,29 @@ pub struct Link {
     pub id: u64,
     /// Its group.
     pub group: usize,
-    /// True if it belongs to the group's pool; else to its client.
+    /// True if it belongs to a pool of the group; else to its client.
     pub pooled: bool,
+    /// Of the pool: its instance.
+    pub instance: usize,
     /// Its state.
     pub doing: Doing,
     /// The client that uses it.
     pub client: Option<Box<Client>>,
     /// The connection while it is being made.
     pub connecting: Option<Box<Connecting>>,
-    /// Protocol state; there once the connection is established.
+    /// State of PostgreSQL's protocol; there once the connection is established.
     pub session: Option<Session>,
+    /// State of HTTP, instead.
+    pub http: Option<Box<Exchange>>,
+    /// Of HTTP: a server may close a connection between two requests, and it is made again for the
+    /// next one. In between it counts as the client's, or the pool's, though it is none.
+    pub dormant: bool,
+    /// The command with the request for which it is made again.
+    pub pending: Option<usize>,
+    /// The pending request is sent again because the server had closed the connection.
+    pub sent_again: bool,
+    /// Of that request, if a redirect led to it: how many did, and its target.
+    pub kept: Option<(u32, Vec<u8>)>,
     /// Encryption.
     pub tls: Option<Box<Tls>>,
     /// The server that it is to.
@@ -169,15 +186,21 @@ pub struct Link {
 impl Link {
     /// Not connected yet.
     #[must_use]
-    pub fn new(id: u64, group: usize, pooled: bool) -> Self {
+    pub fn new(id: u64, group: usize) -> Self {
         Self {
             id,
             group,
-            pooled,
+            pooled: false,
+            instance: 0,
             doing: Doing::Pausing,
             client: None,
             connecting: None,
             session: None,
+            http: None,
+            dormant: false,
+            pending: None,
+            sent_again: false,
+            kept: None,
             tls: None,
             peer: None,
             scanner: Scanner::new(),
@@ -201,10 +224,25 @@ impl Link {
         }
     }
 
+    /// The pool that it belongs to, if it is a pool's.
+    #[must_use]
+    pub fn pool(&self) -> PoolId {
+        PoolId {
+            group: self.group,
+            instance: self.instance,
+        }
+    }
+
+    /// It is a pool's from now on.
+    pub fn join(&mut self, pool: PoolId) {
+        self.pooled = true;
+        self.instance = pool.instance;
+    }
+
     /// True if authentication is over and the connection not lost.
     #[must_use]
     pub fn is_established(&self) -> bool {
-        !matches!(self.doing, Doing::Pausing | Doing::Connecting | Doing::Dead)
+        !self.dormant && !matches!(self.doing, Doing::Pausing | Doing::Connecting | Doing::Dead)
     }
 
     /// Stores the row that `\gset` waits for, if it does; what is wrong with it.
@@ -223,6 +261,11 @@ impl Link {
     pub fn disconnect(&mut self) {
         self.connecting = None;
         self.session = None;
+        self.http = None;
+        self.dormant = false;
+        self.pending = None;
+        self.sent_again = false;
+        self.kept = None;
         self.tls = None;
         self.peer = None;
         self.scanner = Scanner::new();

@@ -75,7 +75,7 @@ impl Load {
             ));
         };
         let timeout = Duration::from_nanos(plan.connect_timeout_ns);
-        let target = Target::reach(&plan.target, timeout)?;
+        let targets = targets(plan, timeout)?;
         raise_open_files();
         let (reactors, choice) = Reactor::for_threads(plan.reactor, plan.threads)
             .map_err(|error| no_reactor(plan.reactor, &error))?;
@@ -92,7 +92,7 @@ impl Load {
                 "the load was started before",
             ));
         };
-        let (running, started_ns) = spawn(plan, target, reactors, choice, records, tag)?;
+        let (running, started_ns) = spawn(plan, targets, reactors, choice, records, tag)?;
         *lock(&self.running) = Some(running);
         Ok(started_ns)
     }
@@ -277,9 +277,28 @@ impl Drop for Load {
     }
 }
 
+/// The server of each group, reached: of all that speak PostgreSQL's protocol it is the same.
+fn targets(plan: &Plan, timeout: Duration) -> Result<Vec<Arc<Target>>, LoadError> {
+    let is_wanted = plan.groups.iter().any(|group| group.http.is_none());
+    let database = match plan.target.as_ref().filter(|_| is_wanted) {
+        Some(config) => {
+            let reached = Target::reach(config, plan.application_names(), timeout)?;
+            Some(Arc::new(reached))
+        }
+        None => None,
+    };
+    let groups = plan.groups.iter().map(|group| match &group.http {
+        Some(http) => Ok(Arc::new(Target::http(&http.config)?.reached(timeout)?)),
+        None => database
+            .clone()
+            .ok_or_else(|| LoadError::new("config-invalid", "the load has no server")),
+    });
+    groups.collect()
+}
+
 fn spawn(
     plan: Plan,
-    target: Target,
+    targets: Vec<Arc<Target>>,
     reactors: Vec<(Reactor, Arc<Bell>)>,
     choice: Choice,
     records: Records,
@@ -294,7 +313,7 @@ fn spawn(
     let mailboxes = bells.into_iter().map(Mailbox::new).collect();
     let started_ns = monotonic_ns();
     let shared = Arc::new(Shared::new(
-        plan, target, mailboxes, records, started_ns, tag,
+        plan, targets, mailboxes, records, started_ns, tag,
     ));
     for (group, schedule) in shared.groups.iter().zip(&schedules) {
         group.set_target(schedule.clients_at(0));

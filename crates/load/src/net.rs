@@ -2,6 +2,7 @@
 //! requests.
 
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
@@ -11,6 +12,7 @@ use crate::blocking::Blocking;
 use crate::config::TargetConfig;
 use crate::connecting::{ConnectError, Connecting};
 use crate::error::LoadError;
+use crate::keys::Derived;
 use crate::script::Rng;
 use crate::socket::CLOSED;
 use crate::sys::monotonic_ns;
@@ -24,10 +26,22 @@ impl Target {
     /// # Errors
     /// As [`Target::new`]; no host has an address, nothing listens there, or authentication fails:
     /// with the server's message.
-    pub fn reach(config: &TargetConfig, timeout: Duration) -> Result<Self, LoadError> {
-        let target = Self::new(config)?;
+    pub fn reach<'a>(
+        config: &TargetConfig,
+        names: impl Iterator<Item = Option<&'a str>>,
+        timeout: Duration,
+    ) -> Result<Self, LoadError> {
+        Self::new(config, names)?.reached(timeout)
+    }
+
+    /// As [`Target::reach`], of a target that is there.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn reached(self, timeout: Duration) -> Result<Self, LoadError> {
+        let target = self;
         let mut connecting =
-            Connecting::new(&target, &mut Rng::new(monotonic_ns()), monotonic_ns());
+            Connecting::new(&target, None, &mut Rng::new(monotonic_ns()), monotonic_ns());
         if connecting.place().is_none() {
             return Err(LoadError::new(
                 "connection-failed",
@@ -59,7 +73,9 @@ impl Target {
             Blocking::connect(address, until).map_err(|error| failure(connecting, &error))?;
         let mut out = BytesMut::new();
         let mut buffer = vec![0; 16 << 10];
-        connecting.on_socket(self, monotonic_ns(), &mut out)?;
+        if connecting.on_socket(self, monotonic_ns(), &mut out)? {
+            return Ok(());
+        }
         loop {
             // Why the server takes nothing more may be among what it said.
             let sent = socket.write_all(&out);
@@ -71,13 +87,33 @@ impl Target {
                     return Err(failure(connecting, &error));
                 }
             };
-            let outcome = connecting.on_bytes(&buffer[..count], self, monotonic_ns(), &mut out);
+            let outcome = connecting
+                .on_bytes(&buffer[..count], self, monotonic_ns(), &mut out)
+                .and_then(|done| self.give_keys(connecting, &mut out).map(|()| done));
             if outcome.is_err() || matches!(outcome, Ok(true)) {
                 connecting.say_goodbye(&mut out);
                 let _ = socket.write_all(&out);
                 return outcome.map(drop);
             }
         }
+    }
+
+    /// Derives the keys that a connection waits for, here and now; those of the load find them.
+    fn give_keys(
+        &self,
+        connecting: &mut Connecting,
+        out: &mut BytesMut,
+    ) -> Result<(), ConnectError> {
+        let Some(id) = connecting.keys_needed(self) else {
+            return Ok(());
+        };
+        let derived = self.keys.find(&id).unwrap_or_else(|| {
+            let keys = self.identity.derive_keys(&id.salt);
+            let derived = Arc::new(Derived { id, keys });
+            self.keys.keep(Arc::clone(&derived));
+            derived
+        });
+        connecting.on_keys(self, &derived, out)
     }
 
     /// Asks the server to cancel what the connection with this key executes, on a connection that is

@@ -3,6 +3,7 @@
 mod block;
 mod effect;
 mod hold;
+mod http;
 mod witness;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -24,6 +25,7 @@ use crate::script::{
 use crate::seeds::Seeds;
 
 pub use effect::Effect;
+pub use http::HttpPlan;
 
 /// The latency limit of a group that has none.
 pub const NO_LIMIT_NS: u64 = u64::MAX;
@@ -52,8 +54,8 @@ impl From<ScriptError> for PlanError {
 /// A checked load, ready to start.
 #[derive(Debug)]
 pub struct Plan {
-    /// The server.
-    pub target: TargetConfig,
+    /// The database server, if a group uses one.
+    pub target: Option<TargetConfig>,
     /// Event loops.
     pub threads: usize,
     /// Start of all randomness.
@@ -102,12 +104,18 @@ pub struct GroupPlan {
     pub name: String,
     /// Clients over time.
     pub schedule: Schedule,
+    /// The web server that it sends requests to; `None` if it uses the database server.
+    pub http: Option<HttpPlan>,
     /// Its arrival process; `None` for a closed loop.
     pub arrival: Option<ArrivalConfig>,
     /// Transactions that take longer are late.
     pub latency_limit_ns: u64,
     /// State shared by its clients.
     pub pool: PoolPlan,
+    /// Its sessions' `application_name`, if not that of the target.
+    pub application_name: Option<String>,
+    /// Instances of the application, each with a pool of its own.
+    pub instances: usize,
     /// After so many transactions a connection is closed, and another made for the next.
     pub reconnect_every: u64,
     /// After a failure connections come back one, two, four … at a time.
@@ -132,7 +140,7 @@ pub struct GroupPlan {
     pub has_client_id: bool,
 }
 
-/// The connections that a group's clients share.
+/// The connections that the clients of an instance share.
 #[derive(Debug, Clone)]
 pub struct PoolPlan {
     /// At most so many; `None` when each client has its own.
@@ -257,6 +265,12 @@ impl Plan {
             && script.types[statement.position].get().is_none()
     }
 
+    /// By group: its sessions' `application_name`, if not that of the target.
+    pub fn application_names(&self) -> impl Iterator<Item = Option<&str>> {
+        let groups = self.groups.iter();
+        groups.map(|group| group.application_name.as_deref())
+    }
+
     /// The number of a group's first client, where clients are numbered through all groups.
     #[must_use]
     pub fn first_client(&self, group: usize) -> u32 {
@@ -334,6 +348,9 @@ fn plan_group(
 ) -> Result<GroupPlan, PlanError> {
     let (parsed, names) = parse_scripts(&config)?;
     let mix = Mix::new(config.scripts.iter().map(|script| script.weight).collect());
+    for script in &parsed {
+        http::check_fits(script, config.http.is_some())?;
+    }
     let scripts = plan_scripts(parsed, protocol, rows, statements)?;
     let schedule = Schedule::new(config.clients, &config.schedule);
     let has_default_seed = config.variables.contains_key("default_seed");
@@ -343,6 +360,7 @@ fn plan_group(
     Ok(GroupPlan {
         name: config.name,
         schedule,
+        http: config.http.map(HttpPlan::new),
         transactions: config.transactions,
         seeds,
         arrival: config.arrival,
@@ -350,6 +368,8 @@ fn plan_group(
             .latency_limit_us
             .map_or(NO_LIMIT_NS, |limit_us| limit_us * 1000),
         pool: PoolPlan::new(config.pool.as_ref()),
+        application_name: config.application_name,
+        instances: config.instances as usize,
         reconnect_every: config.connection.reconnect_every.unwrap_or(u64::MAX),
         slow_start: config.connection.slow_start,
         idle: config.idle,

@@ -1,9 +1,19 @@
-//! The pool that clients of a group share: idle connections, and a queue of clients, first come
-//! first served. Threads share it behind a mutex; connections stay with the thread that opened them.
+//! A pool that clients of a group share: idle connections, and a queue of clients, first come first
+//! served. Each instance of the application has its own. Threads share it behind a mutex; connections
+//! stay with the thread that opened them.
 
 use std::collections::VecDeque;
 
 use crate::client::Client;
+
+/// A pool of a group: that of one instance of the application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PoolId {
+    /// The group.
+    pub group: usize,
+    /// The instance, by number.
+    pub instance: usize,
+}
 
 /// A connection, by the thread that owns it and its number there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +44,7 @@ pub enum Grant {
     Queued,
 }
 
-/// A group's pool.
+/// A pool.
 #[derive(Debug)]
 pub struct Pool {
     /// Connections at most; `None` when each client holds its own.
@@ -43,6 +53,8 @@ pub struct Pool {
     open: usize,
     /// Those of them being opened.
     opening: usize,
+    /// Established, but neither granted to a client nor idle yet.
+    arriving: usize,
     idle: Vec<LinkRef>,
     queue: VecDeque<Waiter>,
     /// No connection is opened before this time, after a failure to open one.
@@ -70,6 +82,7 @@ impl Pool {
             max: max.map(|max| max as usize),
             open: 0,
             opening: 0,
+            arriving: 0,
             idle: Vec::new(),
             queue: VecDeque::new(),
             not_before_ns: 0,
@@ -178,10 +191,10 @@ impl Pool {
         Some(self.idle.remove(index))
     }
 
-    /// True if more connections are wanted than are being opened.
+    /// True if more connections are wanted than are on their way.
     fn wants_more(&self) -> bool {
         let idle = self.idle_min.saturating_sub(self.idle.len());
-        self.opening < self.queue.len() + idle
+        self.opening + self.arriving < self.queue.len() + idle
     }
 
     /// True if another connection should be opened now; if so it counts as being opened, and the
@@ -207,9 +220,11 @@ impl Pool {
         waits.then_some(self.not_before_ns)
     }
 
-    /// A connection was established; true if it replaces one that was lost.
+    /// A connection was established, and will be released and then have arrived; true if it
+    /// replaces one that was lost.
     pub fn opened(&mut self) -> bool {
         self.opening -= 1;
+        self.arriving += 1;
         self.failures = 0;
         self.not_before_ns = 0;
         // It wants no more once its queue is served, and the pace is forgotten then.
@@ -220,6 +235,12 @@ impl Pool {
         let replaces = self.lost > 0;
         self.lost -= usize::from(replaces);
         replaces
+    }
+
+    /// A new connection was released: it is granted, idle or closed. Until then other threads must
+    /// not open another in its place.
+    pub fn arrived(&mut self) {
+        self.arriving -= 1;
     }
 
     /// A connection could not be established: how often in a row, for the length of the pause.

@@ -4,7 +4,7 @@ use crate::collect::Finished;
 use crate::failure::Code;
 use crate::plan::Plan;
 use crate::script::{Command, Origin};
-use crate::tally::{ErrorKey, Place, Seen, Tally, ThreadTally};
+use crate::tally::{ErrorKey, HttpTally, Place, Seen, Tally, ThreadTally};
 
 /// A finished interval, summed over threads.
 #[derive(Debug)]
@@ -68,6 +68,24 @@ pub struct GroupRow {
     pub auth: Vec<u8>,
     pub ready: Vec<u8>,
     pub total: Vec<u8>,
+    pub http: Option<HttpRow>,
+}
+
+/// See [`crate::tally::HttpTally`].
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub struct HttpRow {
+    pub requests: u64,
+    pub reused: u64,
+    pub redirected: u64,
+    pub status_1xx: u64,
+    pub status_2xx: u64,
+    pub status_3xx: u64,
+    pub status_4xx: u64,
+    pub status_5xx: u64,
+    pub closed_by_server: u64,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
 }
 
 /// See [`crate::tally::StatementTally`].
@@ -80,7 +98,9 @@ pub struct StatementRow {
     pub statement: String,
     pub done: u64,
     pub failed: u64,
+    pub untouched: u64,
     pub service: Vec<u8>,
+    pub first_byte: Option<Vec<u8>>,
 }
 
 /// Errors of one kind; `script` is empty for those outside of transactions.
@@ -225,6 +245,7 @@ fn group_rows(plan: &Plan, sum: &Tally, clients: &[u32]) -> Vec<GroupRow> {
             auth: tally.auth.encode(),
             ready: tally.ready.encode(),
             total: tally.total.encode(),
+            http: group.http.is_some().then(|| http_row(&tally.http)),
         })
         .collect()
 }
@@ -242,12 +263,31 @@ fn statement_rows(plan: &Plan, sum: &Tally) -> Vec<StatementRow> {
                     statement: shortened(&statement.text),
                     done: tally.done,
                     failed: tally.failed,
+                    untouched: tally.untouched,
                     service: tally.service.encode(),
+                    first_byte: group.http.is_some().then(|| tally.first_byte.encode()),
                 });
             }
         }
     }
     rows
+}
+
+fn http_row(tally: &HttpTally) -> HttpRow {
+    let [status_1xx, status_2xx, status_3xx, status_4xx, status_5xx] = tally.statuses;
+    HttpRow {
+        requests: tally.requests,
+        reused: tally.reused,
+        redirected: tally.redirected,
+        status_1xx,
+        status_2xx,
+        status_3xx,
+        status_4xx,
+        status_5xx,
+        closed_by_server: tally.closed_by_server,
+        sent_bytes: tally.sent_bytes,
+        received_bytes: tally.received_bytes,
+    }
 }
 
 fn error_rows(plan: &Plan, sum: &Tally) -> Vec<ErrorRow> {

@@ -9,8 +9,9 @@ use crate::client::Client;
 use crate::collect::Collector;
 use crate::error::LoadError;
 use crate::failure::Failure;
+use crate::keys::Derived;
 use crate::plan::{GroupPlan, Plan};
-use crate::pool::{LinkRef, Pool};
+use crate::pool::{LinkRef, Pool, PoolId};
 use crate::script::Rng;
 use crate::slow_start::SlowStart;
 use crate::sys::{Bell, lock, monotonic_ns};
@@ -24,13 +25,15 @@ pub enum Mail {
     Handover(LinkRef, Box<Client>),
     /// This connection of yours, of this group, may be tried now.
     Connect(usize, LinkRef),
-    /// Open a connection for this group's pool.
-    OpenPooled(usize),
+    /// Keys that this connection waits for.
+    Keys(LinkRef, Arc<Derived>),
+    /// Open a connection for this pool.
+    OpenPooled(PoolId),
     /// The number of clients of a group changed.
     ClientsChanged,
     /// An open loop's arrivals are not what they were: look again who takes what.
     Arrivals(usize),
-    /// The limit of a group's pool changed, or whether it has one.
+    /// The limit of a group's pools changed, or whether it has any.
     PoolChanged(usize),
     /// Begin no more transactions; cut off at this time what is still under way.
     Stop(u64),
@@ -99,8 +102,8 @@ pub struct GroupShared {
     lives: Mutex<Vec<Life>>,
     /// Clients that exist.
     clients: AtomicU32,
-    /// The pool.
-    pub pool: Mutex<Pool>,
+    /// The pools, one for each instance.
+    pub pools: Vec<Mutex<Pool>>,
     /// True if clients share connections.
     shares: AtomicBool,
     /// Queue of its transactions, for an open loop.
@@ -127,7 +130,9 @@ impl GroupShared {
             target: AtomicU32::new(0),
             lives: Mutex::new(Vec::new()),
             clients: AtomicU32::new(0),
-            pool: Mutex::new(Pool::new(pool.max, pool.idle_min, plan.slow_start)),
+            pools: (0..plan.instances)
+                .map(|_| Mutex::new(Pool::new(pool.max, pool.idle_min, plan.slow_start)))
+                .collect(),
             shares: AtomicBool::new(pool.max.is_some()),
         }
     }
@@ -206,14 +211,21 @@ impl GroupShared {
         self.target() > 0 && self.clients() == 0 && wanted.all(|life| *life == Life::Finished)
     }
 
+    /// The instance of a client: the clients take turns.
+    pub fn instance_of(&self, client: &Client) -> usize {
+        client.id as usize % self.pools.len()
+    }
+
     /// True if clients share connections.
     pub fn shares(&self) -> bool {
         self.shares.load(Ordering::Relaxed)
     }
 
-    /// Changes the pool's limit, or whether there is a pool.
+    /// Changes the limit of each pool, or whether there are pools.
     pub fn set_pool_max(&self, max: Option<u32>) {
-        lock(&self.pool).set_max(max);
+        for pool in &self.pools {
+            lock(pool).set_max(max);
+        }
         self.shares.store(max.is_some(), Ordering::Relaxed);
     }
 }
@@ -232,8 +244,8 @@ pub struct Records {
 pub struct Shared {
     /// The pending command.
     pub plan: Plan,
-    /// The server.
-    pub target: Target,
+    /// By group: its server.
+    pub targets: Vec<Arc<Target>>,
     /// By number.
     pub groups: Vec<GroupShared>,
     /// By thread.
@@ -264,7 +276,7 @@ impl Shared {
     #[must_use]
     pub fn new(
         plan: Plan,
-        target: Target,
+        targets: Vec<Arc<Target>>,
         mailboxes: Vec<Mailbox>,
         records: Records,
         started_ns: u64,
@@ -287,7 +299,7 @@ impl Shared {
             failure: Mutex::new(None),
             collector: Mutex::new(Collector::new(plan.threads, started_ns, tag)),
             plan,
-            target,
+            targets,
             mailboxes,
             interval: AtomicU64::new(0),
             drained: AtomicUsize::new(0),
@@ -341,6 +353,24 @@ impl Shared {
     /// The error that ended the load, if a thread found that.
     pub fn failure(&self) -> Option<LoadError> {
         lock(&self.failure).clone()
+    }
+
+    /// A pool.
+    pub fn pool(&self, id: PoolId) -> &Mutex<Pool> {
+        &self.groups[id.group].pools[id.instance]
+    }
+
+    /// The pool of a client's instance.
+    pub fn pool_of(&self, client: &Client) -> PoolId {
+        PoolId {
+            group: client.group,
+            instance: self.groups[client.group].instance_of(client),
+        }
+    }
+
+    /// The pools of a group.
+    pub fn pools_of(&self, group: usize) -> impl Iterator<Item = PoolId> + use<> {
+        (0..self.groups[group].pools.len()).map(move |instance| PoolId { group, instance })
     }
 
     /// Posts to every thread.

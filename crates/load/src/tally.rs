@@ -146,8 +146,12 @@ pub struct StatementTally {
     pub done: u64,
     /// Failed.
     pub failed: u64,
+    /// Those done that were to change or delete rows, and there were none.
+    pub untouched: u64,
     /// Sent → answered, of those done.
     pub service: Histogram,
+    /// Of requests: sent → first byte of the response.
+    pub first_byte: Histogram,
 }
 
 /// Counts of one group's connections.
@@ -171,6 +175,41 @@ pub struct GroupTally {
     pub ready: Histogram,
     /// Establishing: all of it.
     pub total: Histogram,
+    /// Requests by HTTP.
+    pub http: HttpTally,
+}
+
+/// Counts of one group's requests by HTTP.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct HttpTally {
+    /// Requests that were sent.
+    pub requests: u64,
+    /// Those of them over a connection that had served another.
+    pub reused: u64,
+    /// Those of them that a redirect led to.
+    pub redirected: u64,
+    /// Responses by the first digit of their status, from 1.
+    pub statuses: [u64; 5],
+    /// Connections that the server closed.
+    pub closed_by_server: u64,
+    /// Bytes of requests.
+    pub sent_bytes: u64,
+    /// Bytes of responses, without those of TLS.
+    pub received_bytes: u64,
+}
+
+impl HttpTally {
+    fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.reused += other.reused;
+        self.redirected += other.redirected;
+        self.closed_by_server += other.closed_by_server;
+        self.sent_bytes += other.sent_bytes;
+        self.received_bytes += other.received_bytes;
+        for (mine, theirs) in self.statuses.iter_mut().zip(other.statuses) {
+            *mine += theirs;
+        }
+    }
 }
 
 impl GroupTally {
@@ -197,6 +236,7 @@ impl GroupTally {
         self.connects += other.connects;
         self.reconnects += other.reconnects;
         self.connect_failures += other.connect_failures;
+        self.http.add(&other.http);
         let theirs = other.histograms();
         for (mine, theirs) in self.histograms_mut().into_iter().zip(theirs) {
             mine.add(theirs);
@@ -208,6 +248,7 @@ impl GroupTally {
         self.connects = 0;
         self.reconnects = 0;
         self.connect_failures = 0;
+        self.http = HttpTally::default();
         self.histograms_mut().into_iter().for_each(Histogram::clear);
     }
 
@@ -364,7 +405,9 @@ impl Tally {
         for statement in &mut self.statements {
             statement.done = 0;
             statement.failed = 0;
+            statement.untouched = 0;
             statement.service.clear();
+            statement.first_byte.clear();
         }
         self.groups.iter_mut().for_each(GroupTally::clear);
         self.errors.clear();
@@ -382,7 +425,9 @@ impl Tally {
         for (mine, theirs) in self.statements.iter_mut().zip(&other.statements) {
             mine.done += theirs.done;
             mine.failed += theirs.failed;
+            mine.untouched += theirs.untouched;
             mine.service.add(&theirs.service);
+            mine.first_byte.add(&theirs.first_byte);
         }
         for (mine, theirs) in self.groups.iter_mut().zip(&other.groups) {
             mine.add(theirs);

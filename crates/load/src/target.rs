@@ -2,10 +2,15 @@
 
 use pgdyno_wire::{Binding, Identity, ProtocolVersion};
 
-use crate::config::{ChannelBinding, ProtocolVersionConfig, SslNegotiation, TargetConfig};
+use crate::config::{
+    ChannelBinding, HttpConfig, ProtocolVersionConfig, SslNegotiation, TargetConfig,
+};
 use crate::error::LoadError;
 use crate::hosts::{Address, Hosts};
-use crate::tls::TlsPlan;
+use crate::keys::Keys;
+use crate::tls::{self, TlsPlan};
+
+const APPLICATION_NAME: &str = "application_name";
 
 /// The servers and the role.
 pub struct Target {
@@ -13,10 +18,16 @@ pub struct Target {
     pub hosts: Hosts,
     /// For authentication.
     pub identity: Identity,
+    /// By group: the identity under its `application_name`, if it has one of its own.
+    identities: Vec<Option<Identity>>,
+    /// Keys for authentication that were derived already.
+    pub keys: Keys,
     /// Encryption of connections.
     pub tls: TlsPlan,
     /// True if encryption begins without a request for it.
     pub direct_tls: bool,
+    /// True if it speaks HTTP, and not PostgreSQL's protocol: who connects is connected.
+    pub is_http: bool,
 }
 
 /// The server that a connection is to.
@@ -31,26 +42,65 @@ pub struct Peer {
 }
 
 impl Target {
-    /// Reads the files that are needed and looks the hosts' names up.
+    /// Reads the files that are needed and looks the hosts' names up. `names`: the groups'
+    /// `application_name`.
     ///
     /// # Errors
     /// The configuration names a file that cannot be used, or an authentication method that does
     /// not exist.
-    pub fn new(config: &TargetConfig) -> Result<Self, LoadError> {
+    pub fn new<'a>(
+        config: &TargetConfig,
+        names: impl Iterator<Item = Option<&'a str>>,
+    ) -> Result<Self, LoadError> {
+        let identity = identity(config)?;
         Ok(Self {
-            tls: TlsPlan::new(config)?,
+            tls: TlsPlan::new(config, tls::POSTGRESQL)?,
             hosts: Hosts::new(config),
-            identity: identity(config)?,
+            identities: names.map(|name| named(&identity, name?)).collect(),
+            identity,
+            keys: Keys::default(),
             direct_tls: config.sslnegotiation == SslNegotiation::Direct,
+            is_http: false,
         })
+    }
+
+    /// A web server.
+    ///
+    /// # Errors
+    /// The file of trusted certificates cannot be used.
+    pub fn http(config: &HttpConfig) -> Result<Self, LoadError> {
+        let config = config.target();
+        Ok(Self {
+            tls: TlsPlan::new(&config, tls::HTTP)?,
+            hosts: Hosts::new(&config),
+            identities: Vec::new(),
+            identity: Identity::default(),
+            keys: Keys::default(),
+            direct_tls: true,
+            is_http: true,
+        })
+    }
+
+    /// The identity of a group's sessions; without a group, that of the load itself.
+    #[must_use]
+    pub fn identity_of(&self, group: Option<usize>) -> &Identity {
+        let own = group.and_then(|group| self.identities.get(group)?.as_ref());
+        own.unwrap_or(&self.identity)
     }
 }
 
+fn named(identity: &Identity, application_name: &str) -> Option<Identity> {
+    let mut named = identity.clone();
+    let parameter = named
+        .parameters
+        .iter_mut()
+        .find(|(name, _)| name == APPLICATION_NAME)?;
+    application_name.clone_into(&mut parameter.1);
+    Some(named)
+}
+
 fn identity(config: &TargetConfig) -> Result<Identity, LoadError> {
-    let mut parameters = vec![(
-        "application_name".to_owned(),
-        config.application_name.clone(),
-    )];
+    let mut parameters = vec![(APPLICATION_NAME.to_owned(), config.application_name.clone())];
     if let Some(options) = &config.options {
         parameters.push(("options".to_owned(), options.clone()));
     }

@@ -27,7 +27,9 @@ use crate::error::LoadError;
 use verify::{Chains, Verifier, WrongName};
 
 /// Name of PostgreSQL's protocol in a handshake (ALPN).
-const ALPN: &[u8] = b"postgresql";
+pub const POSTGRESQL: &[u8] = b"postgresql";
+/// Name of HTTP/1.1 likewise.
+pub const HTTP: &[u8] = b"http/1.1";
 
 /// Encryption of each host's connections.
 pub struct TlsPlan {
@@ -46,7 +48,7 @@ impl TlsPlan {
     /// # Errors
     /// One is missing, cannot be read or does not fit; but where encryption is only preferred, that
     /// shows when a connection tries it.
-    pub fn new(config: &TargetConfig) -> Result<Self, LoadError> {
+    pub fn new(config: &TargetConfig, protocol: &[u8]) -> Result<Self, LoadError> {
         if config.sslmode == SslMode::Disable {
             return Ok(Self { hosts: Vec::new() });
         }
@@ -57,7 +59,7 @@ impl TlsPlan {
             return Err(error.clone());
         }
         let host = |host: &crate::config::HostConfig| match &common {
-            Ok(common) => common.for_host(config, &host.host),
+            Ok(common) => common.for_host(config, &host.host, protocol),
             Err(error) => Err(error.clone()),
         };
         Ok(Self {
@@ -104,7 +106,12 @@ impl Common {
         })
     }
 
-    fn for_host(&self, config: &TargetConfig, host: &str) -> Result<HostTls, LoadError> {
+    fn for_host(
+        &self,
+        config: &TargetConfig,
+        host: &str,
+        protocol: &[u8],
+    ) -> Result<HostTls, LoadError> {
         let must_name = (config.sslmode == SslMode::VerifyFull).then(|| host.to_owned());
         let verifier = Verifier::new(self.chains.clone(), must_name, &self.provider);
         let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
@@ -116,7 +123,7 @@ impl Common {
             Some(own) => builder.with_client_cert_resolver(self.certify(own)?),
             None => builder.with_no_client_auth(),
         };
-        tls.alpn_protocols = vec![ALPN.to_vec()];
+        tls.alpn_protocols = vec![protocol.to_vec()];
         tls.enable_sni = config.sslsni;
         // PostgreSQL does not resume sessions.
         tls.resumption = Resumption::disabled();
@@ -245,7 +252,7 @@ impl Tls {
     /// True if both sides agreed on PostgreSQL's protocol.
     #[must_use]
     pub fn agreed_on_postgresql(&self) -> bool {
-        self.connection.alpn_protocol() == Some(ALPN)
+        self.connection.alpn_protocol() == Some(POSTGRESQL)
     }
 
     /// The hash of the server's certificate that SCRAM can be bound to (RFC 5929).

@@ -2,9 +2,9 @@
 //!
 //! This file has the loop itself, and the way in for bytes. A client comes, waits and goes in
 //! [`clients`], with an open loop's transactions from [`arrivals`]; its connection passes the [`gate`]
-//! and is made and lost in [`connect`], or shared in [`pooled`]. Its transactions run in [`transact`]:
+//! and is made and lost in [`connect`], with keys from [`deriving`], or shared in [`pooled`]. Its transactions run in [`transact`]:
 //! statements are put together in [`writing`] with the values of [`bound`], in pipelines by
-//! [`pipeline`], and [`copy`] feeds COPY. Their outcomes go to the ack ledger in [`ledger`], and to
+//! [`pipeline`], and [`copy`] feeds COPY; requests are sent and answered in [`http`]. Their outcomes go to the ack ledger in [`ledger`], and to
 //! the log of
 //! transactions in [`logging`]; errors are explained in [`explain`].
 
@@ -14,8 +14,10 @@ mod bound;
 mod clients;
 mod connect;
 mod copy;
+mod deriving;
 mod explain;
 mod gate;
+mod http;
 mod ledger;
 mod logging;
 mod pipeline;
@@ -38,6 +40,7 @@ use crate::acks::AckFile;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::link::{Doing, Link};
+use crate::pool::PoolId;
 use crate::reactor::{self, Reactor};
 use crate::script::Rng;
 use crate::shared::{Mail, Shared};
@@ -55,19 +58,21 @@ enum Timer {
     Link(usize, u32),
     /// A client that thinks without a connection.
     Thinker(usize),
-    /// The first client in a group's queue may have waited too long.
-    PoolWait(usize),
-    /// A group's pool may open connections again.
-    PoolOpen(usize),
+    /// The first client in a pool's queue may have waited too long.
+    PoolWait(PoolId),
+    /// A pool may open connections again.
+    PoolOpen(PoolId),
     /// After a failure, another connection of a group may be tried.
     Turn(usize),
-    /// Connections of a group's pool may have become too old.
+    /// Connections of a group's pools may have become too old.
     PoolSweep(usize),
     /// The next of an open loop's transactions is due.
     Arrival(usize),
+    /// Responses to a group's requests may be overdue.
+    Overdue(usize),
 }
 
-/// True if timers for a group's pool are set in this thread.
+/// True if timers for a pool are set in this thread.
 #[derive(Debug, Clone, Copy, Default)]
 struct PoolTimers {
     wait: bool,
@@ -88,8 +93,8 @@ pub struct Worker {
     /// Clients between transactions, without a connection.
     thinkers: Slab<Box<Client>>,
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
-    /// By group.
-    pool_timers: Vec<PoolTimers>,
+    /// By group and instance.
+    pool_timers: Vec<Vec<PoolTimers>>,
     /// By group: open loops' clients that have nothing to do.
     free: Vec<FreeClients>,
     /// Connections whose client goes on without having waited for anything.
@@ -108,6 +113,8 @@ pub struct Worker {
     reported_drained: bool,
     out: BytesMut,
     text: Vec<u8>,
+    /// Body of a request.
+    body: Vec<u8>,
     bound: Bound,
     /// Decrypted input.
     plain: Vec<u8>,
@@ -133,7 +140,11 @@ impl Worker {
             freed: Vec::new(),
             thinkers: Slab::new(),
             timers: BinaryHeap::new(),
-            pool_timers: vec![PoolTimers::default(); shared.groups.len()],
+            pool_timers: shared
+                .groups
+                .iter()
+                .map(|group| vec![PoolTimers::default(); group.pools.len()])
+                .collect(),
             free: shared
                 .groups
                 .iter()
@@ -151,6 +162,7 @@ impl Worker {
             reported_drained: false,
             out: BytesMut::with_capacity(4096),
             text: Vec::with_capacity(256),
+            body: Vec::new(),
             bound: Bound::default(),
             plain: Vec::new(),
             rng: Rng::new(seed),
@@ -165,6 +177,7 @@ impl Worker {
     pub fn run(mut self) {
         let mut buffer = vec![0; reactor::RECEIVE_BYTES_MAX];
         self.start_pools(monotonic_ns());
+        self.watch_overdue(monotonic_ns());
         self.spawn_clients();
         self.pass_gate();
         while self.reactor.wait(self.wakes_at_ns()).is_ok() {
@@ -265,7 +278,8 @@ impl Worker {
                     self.take_over(link, client);
                 }
                 Mail::Connect(group, link) => self.on_admitted(group, link),
-                Mail::OpenPooled(group) => self.open_pooled(group),
+                Mail::Keys(link, derived) => self.on_keys(link, &derived),
+                Mail::OpenPooled(pool) => self.open_pooled(pool),
                 Mail::ClientsChanged => {
                     self.retire_free();
                     self.spawn_clients();
@@ -306,6 +320,9 @@ impl Worker {
     fn on_plain(&mut self, slot: usize, bytes: &[u8]) {
         let now_ns = monotonic_ns();
         let link = &mut self.links[slot];
+        if link.http.is_some() {
+            return self.on_http_bytes(slot, bytes, now_ns);
+        }
         let mut scanner = std::mem::take(&mut link.scanner);
         scanner.keep_rows(link.statement.capture.is_on());
         let outcome = self.on_messages(slot, &mut scanner, bytes, now_ns);
@@ -326,6 +343,7 @@ impl Worker {
         bytes: &[u8],
         now_ns: u64,
     ) -> Result<(), ProtocolError> {
+        let group = self.links[slot].group;
         let mut scan = scanner.scan(bytes);
         while let Some(message) = scan.message()? {
             // An event before this one may have closed the connection.
@@ -336,7 +354,8 @@ impl Worker {
             else {
                 break;
             };
-            let event = session.receive(message, &self.shared.target.identity, &mut self.out)?;
+            let event =
+                session.receive(message, &self.shared.targets[group].identity, &mut self.out)?;
             if !self.out.is_empty() {
                 self.send(slot);
             }
@@ -361,7 +380,7 @@ impl Worker {
             Event::Columns(columns) => self.on_columns(slot, columns)?,
             Event::Row(Some(row)) => self.on_row(slot, row)?,
             Event::CopyIn(format) => self.on_copy_in(slot, format)?,
-            Event::Complete => self.on_complete(slot, now_ns),
+            Event::Complete { untouched } => self.on_complete(slot, untouched, now_ns),
             _ => {}
         }
         Ok(())
@@ -403,17 +422,18 @@ impl Worker {
                         self.begin_pooled(client, at_ns);
                     }
                 }
-                Timer::PoolWait(group) => {
-                    self.pool_timers[group].wait = false;
-                    self.expire_waiters(group, now_ns);
+                Timer::PoolWait(pool) => {
+                    self.timers_of(pool).wait = false;
+                    self.expire_waiters(pool, now_ns);
                 }
-                Timer::PoolOpen(group) => {
-                    self.pool_timers[group].open = false;
-                    self.grow_pool(group, now_ns);
+                Timer::PoolOpen(pool) => {
+                    self.timers_of(pool).open = false;
+                    self.grow_pool(pool, now_ns);
                 }
                 Timer::Turn(group) => self.admit(group),
                 Timer::PoolSweep(group) => self.sweep_pool(group, now_ns),
                 Timer::Arrival(group) => self.on_arrival(group, at_ns),
+                Timer::Overdue(group) => self.end_overdue(group, now_ns),
             }
         }
     }

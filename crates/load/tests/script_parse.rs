@@ -1,8 +1,9 @@
 //! Parsed scripts: statements, parameters, jumps; and the errors of wrong ones.
 
 use pgdyno_load::script::{
-    BUILTIN_NAMES, CaptureKind, Command, Group, HEIGHT_MAX, NESTING_MAX, Names, SCRIPT_BYTES_MAX,
-    Script, ScriptError, Source, Statement, Value, Variables, builtin, parse,
+    BUILTIN_NAMES, CaptureKind, Command, Group, HEIGHT_MAX, NESTING_MAX, Names, Rng,
+    SCRIPT_BYTES_MAX, Script, ScriptError, Source, Statement, Value, Variables, builtin, eval,
+    parse,
 };
 
 fn group(text: &str) -> Result<Group, ScriptError> {
@@ -270,6 +271,57 @@ fn expected_errors_belong_to_the_next_statement() {
         .map(|statement| statement.expect)
         .collect();
     assert_eq!(expects, [Some(*b"42P01"), None, Some(*b"23505")]);
+}
+
+#[test]
+fn expected_errors_may_be_absent_if_the_script_says_so() {
+    let script = script("\\expect 40P01 or success\nselect 1;\n\\expect 42P01\nselect 2");
+    let may_succeed: Vec<_> = script
+        .statements()
+        .map(|statement| statement.may_succeed)
+        .collect();
+    assert_eq!(may_succeed, [true, false]);
+}
+
+#[test]
+fn arrays_are_made_and_their_elements_found() {
+    let text = "\\set n 3\n\\array a :n (:row + 1) * 10\n\\array none 0 1\n\\set x :a[2] + :a[:n]\n\
+                \\set y :a[:n + 1]\n\\set z :none[1]\nselect :a, ':a';";
+    let group = parse(
+        &[Source {
+            name: "t",
+            text,
+            file: "t",
+        }],
+        &[],
+    )
+    .expect("it is right");
+    let mut variables = Variables::new(&group.names);
+    let mut rng = Rng::new(1);
+    for command in &group.scripts[0].commands {
+        match command {
+            Command::Set { slot, expr } => {
+                let value = eval(expr, &variables, &mut rng).expect("a value");
+                variables.set(*slot, value);
+            }
+            Command::Array(array) => array.set(&mut variables, &mut rng).expect("an array"),
+            Command::Sql(statement) => {
+                let mut out = Vec::new();
+                statement.write_simple(&variables, &mut out);
+                assert_eq!(out, b"select '{10,20,30}', '{10,20,30}'");
+            }
+            _ => {}
+        }
+    }
+    let text = |name| {
+        let mut out = Vec::new();
+        variables.write_text(group.names.find(name).expect("there"), &mut out);
+        String::from_utf8(out).expect("ASCII")
+    };
+    assert_eq!(text("a"), "{10,20,30}");
+    assert_eq!(text("none"), "{}");
+    assert_eq!(text("x"), "50");
+    assert_eq!((text("y"), text("z")), ("NULL".into(), "NULL".into()));
 }
 
 /// The statements that run, with every condition replaced by its value in `truth`.
@@ -606,6 +658,49 @@ fn mistakes_have_a_place_a_message_and_a_hint() {
             1,
             9,
             "not the SQLSTATE of an error",
+            "",
+        ),
+        (
+            "\\expect 40P01 or not\nselect 1",
+            1,
+            15,
+            "\\expect does not take \"or\"",
+            "or success",
+        ),
+        (
+            "\\expect 40P01 or success too\nselect 1",
+            1,
+            26,
+            "\\expect does not take \"too\"",
+            "",
+        ),
+        ("\\array", 1, 1, "\\array needs a variable, a count", ""),
+        (
+            "\\array a many 1\nselect 1",
+            1,
+            10,
+            "\"many\" is not a number of elements",
+            "\\array ids 10",
+        ),
+        (
+            "\\array a 65536 1\nselect 1",
+            1,
+            10,
+            "65536 elements are too many",
+            "",
+        ),
+        (
+            "\\set x :a[1\nselect 1",
+            1,
+            12,
+            "found the end of the line where \"]\"",
+            "",
+        ),
+        (
+            "\\set x text_of(1)\nselect 1",
+            1,
+            8,
+            "text_of takes 2 arguments",
             "",
         ),
         ("select '\0'", 1, 9, "zero byte", ""),

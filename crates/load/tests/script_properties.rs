@@ -42,6 +42,7 @@ fn exercise(text: &str) {
                     variables.set(*slot, value);
                 }
             }
+            Command::Array(array) => drop(array.set(&mut variables, &mut rng)),
             Command::Sleep(sleep) => drop(sleep.duration(&variables)),
             Command::Sql(statement) => {
                 out.clear();
@@ -80,6 +81,15 @@ fn soup() -> impl Strategy<Value = String> {
         "\\startpipeline",
         "\\syncpipeline",
         "\\rows ",
+        "\\array ",
+        "a",
+        ":a[",
+        "[",
+        "]",
+        "or success",
+        "random_text(",
+        "text_of(",
+        "timestamp(",
         "copy x from stdin",
         "values",
         ":rows",

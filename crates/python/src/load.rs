@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pgdyno_load::{
-    ErrorRow, GroupRow, Interval, Load as Inner, ScriptRow, State, StatementRow, ThreadRow,
+    ErrorRow, GroupRow, HttpRow, Interval, Load as Inner, ScriptRow, State, StatementRow, ThreadRow,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -147,14 +147,48 @@ fn script_dict<'py>(py: Python<'py>, row: &ScriptRow) -> PyResult<Bound<'py, PyD
 }
 
 fn group_dict<'py>(py: Python<'py>, row: &GroupRow) -> PyResult<Bound<'py, PyDict>> {
-    Ok(dict!(
+    let dict = dict!(
         py, row, group, clients, connections, connects, reconnects, connect_failures;
         tcp, tls, auth, ready, total
-    ))
+    );
+    let http = row
+        .http
+        .as_ref()
+        .map(|row| http_dict(py, row))
+        .transpose()?;
+    dict.set_item("http", http)?;
+    Ok(dict)
 }
 
 fn statement_dict<'py>(py: Python<'py>, row: &StatementRow) -> PyResult<Bound<'py, PyDict>> {
-    Ok(dict!(py, row, group, script, position, statement, done, failed; service))
+    let dict = dict!(
+        py, row, group, script, position, statement, done, failed, untouched;
+        service
+    );
+    let first_byte = row.first_byte.as_ref();
+    dict.set_item(
+        "first_byte",
+        first_byte.map(|bytes| PyBytes::new(py, bytes)),
+    )?;
+    Ok(dict)
+}
+
+fn http_dict<'py>(py: Python<'py>, row: &HttpRow) -> PyResult<Bound<'py, PyDict>> {
+    Ok(dict!(
+        py,
+        row,
+        requests,
+        reused,
+        redirected,
+        status_1xx,
+        status_2xx,
+        status_3xx,
+        status_4xx,
+        status_5xx,
+        closed_by_server,
+        sent_bytes,
+        received_bytes
+    ))
 }
 
 fn error_dict<'py>(py: Python<'py>, row: &ErrorRow) -> PyResult<Bound<'py, PyDict>> {

@@ -3,14 +3,14 @@
 
 use bytes::{BufMut, BytesMut};
 use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{
-    ChannelBinding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256,
-};
+use postgres_protocol::authentication::sasl::{SCRAM_SHA_256, SCRAM_SHA_256_PLUS};
 use postgres_protocol::message::frontend;
 
+use crate::error::unsendable;
 use crate::fields::split_text;
 use crate::require_auth::{Method, RequireAuth};
-use crate::{Channel, ProtocolError};
+use crate::scram::{Challenge, ChannelBinding, Exchange, Expected, ScramKeys};
+use crate::{Channel, ProtocolError, Salt};
 
 /// A version of the protocol, of major version 3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -71,13 +71,15 @@ pub(crate) enum Authentication {
     /// A password was sent; the result comes next. `bound`: with channel binding.
     PasswordSent { bound: bool },
     /// The first SCRAM message was sent.
-    ScramBegun {
-        scram: Box<ScramSha256>,
+    ScramBegun { exchange: Exchange, bound: bool },
+    /// The server's challenge came; keys are needed to answer it.
+    ScramChallenged {
+        challenge: Box<Challenge>,
         bound: bool,
     },
     /// The proof was sent; the server's own proof comes next.
     ScramProved {
-        scram: Box<ScramSha256>,
+        expected: Box<Expected>,
         bound: bool,
     },
     /// The server accepted the client; parameters, key and ReadyForQuery follow.
@@ -170,13 +172,12 @@ pub(crate) fn answer(
             .map_err(unsendable)?;
             Ok(Authentication::PasswordSent { bound: false })
         }
-        (11, Authentication::ScramBegun { mut scram, bound }) => {
-            scram.update(data).map_err(not_authentic)?;
-            frontend::sasl_response(scram.message(), out).map_err(unsendable)?;
-            Ok(Authentication::ScramProved { scram, bound })
+        (11, Authentication::ScramBegun { exchange, bound }) => {
+            let challenge = Box::new(exchange.challenge(data)?);
+            Ok(Authentication::ScramChallenged { challenge, bound })
         }
-        (12, Authentication::ScramProved { mut scram, bound }) => {
-            scram.finish(data).map_err(not_authentic)?;
+        (12, Authentication::ScramProved { expected, bound }) => {
+            expected.check(data)?;
             Ok(Authentication::PasswordSent { bound })
         }
         (2, _) => Err(ProtocolError::AuthenticationUnsupported("Kerberos V5")),
@@ -225,10 +226,41 @@ fn begin_scram(
             "SASL without SCRAM-SHA-256",
         ));
     }
-    let scram = Box::new(ScramSha256::new(password(identity)?, binding));
-    frontend::sasl_initial_response(name, scram.message(), out).map_err(unsendable)?;
+    password(identity)?;
+    let exchange = Exchange::begin(name, binding, out)?;
     let bound = name == SCRAM_SHA_256_PLUS;
-    Ok(Authentication::ScramBegun { scram, bound })
+    Ok(Authentication::ScramBegun { exchange, bound })
+}
+
+impl Authentication {
+    /// The salt of the keys that the server's challenge waits for.
+    pub(crate) fn salt(&self) -> Option<&Salt> {
+        match self {
+            Self::ScramChallenged { challenge, .. } => Some(&challenge.salt),
+            _ => None,
+        }
+    }
+
+    /// Answers the server's challenge, if there is one.
+    pub(crate) fn prove(self, keys: &ScramKeys, out: &mut BytesMut) -> Result<Self, ProtocolError> {
+        match self {
+            Self::ScramChallenged { challenge, bound } => {
+                let expected = Box::new(challenge.prove(keys, out)?);
+                Ok(Self::ScramProved { expected, bound })
+            }
+            other => Ok(other),
+        }
+    }
+}
+
+impl Identity {
+    /// Derives the keys of the password with a salt: for [`Session::prove`](crate::Session::prove).
+    /// It takes milliseconds.
+    #[must_use]
+    pub fn derive_keys(&self, salt: &Salt) -> ScramKeys {
+        let password = self.password.as_deref().unwrap_or_default();
+        ScramKeys::derive(password.as_bytes(), salt)
+    }
 }
 
 /// Return whether the server offers SCRAM without, and with channel binding.
@@ -260,10 +292,9 @@ fn bind_channel(
         (Channel::Clear, Binding::Require) => Err(ProtocolError::BindingMissing(
             "the connection is not encrypted",
         )),
-        (Channel::Tls(Some(hash)), Binding::Prefer | Binding::Require) if offered => Ok((
-            SCRAM_SHA_256_PLUS,
-            ChannelBinding::tls_server_end_point(hash.into_vec()),
-        )),
+        (Channel::Tls(Some(hash)), Binding::Prefer | Binding::Require) if offered => {
+            Ok((SCRAM_SHA_256_PLUS, ChannelBinding::end_point(hash)))
+        }
         (Channel::Tls(_), Binding::Require) if offered => Err(ProtocolError::BindingMissing(
             "the signature algorithm of the server's certificate defines no hash for it",
         )),
@@ -272,7 +303,7 @@ fn bind_channel(
         )),
         // Lets a server that did offer it detect that the offer was removed in transit.
         (Channel::Tls(Some(_)), Binding::Prefer) => {
-            Ok((SCRAM_SHA_256, ChannelBinding::unrequested()))
+            Ok((SCRAM_SHA_256, ChannelBinding::not_offered()))
         }
         _ => Ok((SCRAM_SHA_256, ChannelBinding::unsupported())),
     }
@@ -283,12 +314,4 @@ fn password(identity: &Identity) -> Result<&[u8], ProtocolError> {
         Some(password) if !password.is_empty() => Ok(password.as_bytes()),
         _ => Err(ProtocolError::PasswordMissing),
     }
-}
-
-fn not_authentic(error: std::io::Error) -> ProtocolError {
-    ProtocolError::ServerNotAuthentic(error.to_string())
-}
-
-pub(crate) fn unsendable(error: std::io::Error) -> ProtocolError {
-    ProtocolError::Unsendable(error.to_string())
 }

@@ -118,6 +118,11 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
+/// The error of a message that could not be written.
+pub(crate) fn unsendable(error: std::io::Error) -> ProtocolError {
+    ProtocolError::Unsendable(error.to_string())
+}
+
 /// A kind of message from the server, and its type byte.
 struct Sent(&'static str, u8);
 

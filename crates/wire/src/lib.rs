@@ -8,6 +8,9 @@
 //! socket <- output buffer <- Session::start, query, parse, bind, execute, sync …
 //! ```
 //!
+//! Keys for SCRAM are not derived here while a message is taken, since that takes milliseconds:
+//! [`Session::salt`] says that they are needed, and [`Session::prove`] takes them.
+//!
 //! Whatever a server sends, a scanner holds a bounded amount of memory, and a session answers with
 //! an event or a [`ProtocolError`]; neither panics.
 
@@ -18,6 +21,7 @@ mod fields;
 mod key;
 mod require_auth;
 mod scan;
+mod scram;
 mod session;
 
 pub use authentication::{Binding, Identity, ProtocolVersion};
@@ -27,4 +31,5 @@ pub use fields::{Columns, ParameterTypes, Row, ServerMessage};
 pub use key::{BackendKey, write_cancel};
 pub use require_auth::RequireAuth;
 pub use scan::{MESSAGE_BYTES_MAX, Message, Scan, Scanner};
+pub use scram::{Salt, ScramKeys};
 pub use session::{Event, Format, Session, TransactionStatus};

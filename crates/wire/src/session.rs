@@ -8,9 +8,10 @@ use bytes::{BufMut, BytesMut};
 use postgres_protocol::IsNull;
 use postgres_protocol::message::frontend;
 
-use crate::authentication::{self, Authentication, Identity, unsendable};
+use crate::authentication::{self, Authentication, Identity};
+use crate::error::unsendable;
 use crate::fields::{Columns, ParameterTypes, Row, ServerMessage, split_text};
-use crate::{BackendKey, Channel, Message, ProtocolError, ProtocolVersion};
+use crate::{BackendKey, Channel, Message, ProtocolError, ProtocolVersion, Salt, ScramKeys};
 
 /// The transaction status in ReadyForQuery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +47,10 @@ pub enum Event<'a> {
     /// A row of it; its values are there only if the scanner keeps rows.
     Row(Option<Row<'a>>),
     /// A statement is done.
-    Complete,
+    Complete {
+        /// It was to change or delete rows, and there were none: `UPDATE 0`.
+        untouched: bool,
+    },
     /// A statement, or the connection, failed.
     Error(ServerMessage<'a>),
     /// A warning or remark.
@@ -122,6 +126,29 @@ impl Session {
     #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.accepted
+    }
+
+    /// The salt of the keys that authentication waits for: [`Session::prove`] takes them.
+    #[must_use]
+    pub fn salt(&self) -> Option<&Salt> {
+        match &self.state {
+            State::Authenticating(authentication) => authentication.salt(),
+            _ => None,
+        }
+    }
+
+    /// Answers the server's challenge with the keys of [`Session::salt`]; nothing without one.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn prove(&mut self, keys: &ScramKeys, out: &mut BytesMut) -> Result<(), ProtocolError> {
+        self.state = match std::mem::replace(&mut self.state, State::Broken) {
+            State::Authenticating(authentication) => {
+                State::Authenticating(authentication.prove(keys, out)?)
+            }
+            other => other,
+        };
+        Ok(())
     }
 
     /// Writes a simple query; it is a whole cycle.
@@ -413,7 +440,9 @@ impl Session {
                 self.state = State::Cycles(pending - 1);
                 Ok(Event::Ready(read_status(body)?))
             }
-            b'C' | b'I' => Ok(Event::Complete),
+            b'C' | b'I' => Ok(Event::Complete {
+                untouched: matches!(body, b"UPDATE 0\0" | b"DELETE 0\0" | b"MERGE 0\0"),
+            }),
             b'1' => Ok(Event::Parsed),
             b'T' => Ok(Event::Columns(Columns::read(body)?)),
             b'D' if body.is_empty() => Ok(Event::Row(None)),

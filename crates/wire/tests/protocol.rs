@@ -257,10 +257,33 @@ fn a_whole_cycle_yields_its_events() {
     assert_eq!(row.value(), Ok(None));
     assert!(matches!(
         receive(&mut session, b'C', b"SELECT 1\0"),
-        Ok(Event::Complete)
+        Ok(Event::Complete { untouched: false })
     ));
     let ready = receive(&mut session, b'Z', b"T");
     assert!(matches!(ready, Ok(Event::Ready(TransactionStatus::Open))));
+}
+
+#[test]
+fn a_change_of_no_row_is_told_from_others() {
+    for (command, none) in [
+        ("UPDATE 0", true),
+        ("DELETE 0", true),
+        ("MERGE 0", true),
+        ("UPDATE 10", false),
+        ("INSERT 0 0", false),
+        ("SELECT 0", false),
+        ("DEALLOCATE", false),
+        ("", false),
+    ] {
+        let mut session = connected();
+        let mut out = BytesMut::new();
+        session.query(b"update a", &mut out).expect("sendable");
+        let body = [command.as_bytes(), b"\0"].concat();
+        let Ok(Event::Complete { untouched }) = receive(&mut session, b'C', &body) else {
+            panic!("{command}");
+        };
+        assert_eq!(untouched, none, "{command}");
+    }
 }
 
 #[test]
@@ -470,7 +493,7 @@ fn an_error_ends_its_own_cycle_of_a_pipeline_only() {
     let events: String = answers
         .iter()
         .map(|(tag, body)| match receive(&mut session, *tag, body) {
-            Ok(Event::Complete) => 'c',
+            Ok(Event::Complete { .. }) => 'c',
             Ok(Event::Error(_)) => 'e',
             Ok(Event::Ready(_)) => 'r',
             other => panic!("{other:?}"),

@@ -6,7 +6,6 @@ message and the exit status of the error tree (``pgdyno.errors``).
 
 from __future__ import annotations
 
-import difflib
 import os
 import signal
 import sys
@@ -19,15 +18,24 @@ from pgdyno.cli import arguments, ending, streams
 from pgdyno.cli.group import LazyGroup, listed_commands
 from pgdyno.cli.printed import Printed, printable
 from pgdyno.cli.typed_words import without_typed_passwords
-from pgdyno.errors import INTERNAL, REPORT, Ending, Interrupted, RunError, UsageError, ending_of
+from pgdyno.errors import (
+    INTERNAL,
+    REPORT,
+    STOP_SIGNALS,
+    Ending,
+    Interrupted,
+    RunError,
+    UsageError,
+    ending_of,
+)
 from pgdyno.visible import is_utf8
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        from importlib.metadata import version
+        from pgdyno._engine import build_info
 
-        click.echo(f"pgdyno {version('pgdyno')}")
+        click.echo(f"pgdyno {build_info()['version']}")
         ctx.exit()
 
 
@@ -66,7 +74,10 @@ def main() -> NoReturn:
     arguments.hide_passwords()
     threading.excepthook = _report_thread_error
     sys.unraisablehook = _ignore_unraisable
-    sys.exit(_status())
+    status = _status()
+    # All is said. While it ends, the interpreter would let a signal kill it, with another status.
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    sys.exit(status)
 
 
 def _status() -> int:
@@ -78,6 +89,9 @@ def _status() -> int:
             sys.stdout.flush()
     except click.exceptions.Exit as leave:
         return leave.exit_code
+    except click.exceptions.NoArgsIsHelpError as asked:
+        click.echo(asked.message, err=True)
+        return UsageError.exit_status
     except (Exception, Interrupted) as problem:
         return _report_failure(problem, printed)
     return outcome if isinstance(outcome, int) else 0
@@ -89,7 +103,7 @@ def _report_failure(problem: Exception | Interrupted, printed: Printed) -> int:
     Returns the exit status.
     """
     if isinstance(problem, Interrupted):
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for each in STOP_SIGNALS:
             signal.signal(each, signal.SIG_IGN)  # One message is enough.
     how = without_typed_passwords(_ending_of(problem))
     if how.code == INTERNAL or isinstance(problem.__cause__, Exception):
@@ -166,15 +180,19 @@ def _usage_hint(problem: click.ClickException) -> str | None:
     context = getattr(problem, "ctx", None)
     if context is None:
         return None
-    if context.command is cli and _resembles_pgbench(sys.argv[1:]):
-        return "pgbench's options follow run: pgdyno run -c 8 -T 60 DATABASE; or see pgdyno --help"
+    words = sys.argv[1:]
+    if context.command is cli and words and words[0] not in listed_commands():
+        return _hint_for_unknown(words[0])
     return f"see {context.command_path} --help"
 
 
-def _resembles_pgbench(words: list[str]) -> bool:
-    """True if the command line begins with an option or a database, as for pgbench."""
-    known = difflib.get_close_matches(words[0], listed_commands(), 1) if words else ["--help"]
-    return not known
+def _hint_for_unknown(word: str) -> str:
+    """Return the hint for a first word that is no command: misspelt, or as pgbench takes it."""
+    import difflib
+
+    if near := difflib.get_close_matches(word, listed_commands(), 1):
+        return f"did you mean {near[0]}? For a database of that name: pgdyno run -d {word}"
+    return "pgbench's options follow run: pgdyno run -c 8 -T 60 DATABASE; or see pgdyno --help"
 
 
 def _print_error(message: str, hint: str | None) -> None:

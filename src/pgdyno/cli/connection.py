@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pgdyno.cli.positional import Positional
+from pgdyno.cli.password import conninfo_for
+from pgdyno.cli.positional import Positional, parse_positional
 from pgdyno.errors import UsageError
 
 
@@ -29,6 +30,26 @@ def conninfo_of(positional: Positional, given: Mapping[str, Any]) -> str | None:
     return _merge_conninfo(positional.conninfo, present)
 
 
+def conninfo_without_load(given: Mapping[str, Any], command: str) -> str:
+    """Return the connection string for a command that makes no load, with its password; the
+    default server if none is named. Raises UsageError for a workload or a spec."""
+    positional = positional_without_load(given, command)
+    return conninfo_for(conninfo_of(positional, given) or "", given["prompt"])
+
+
+def positional_without_load(given: Mapping[str, Any], command: str) -> Positional:
+    """Return the positional arguments of a command that makes no load. Raises UsageError for a
+    workload or a spec."""
+    positional = parse_positional(given["what"])
+    if wrong := positional.builtin or positional.spec_path:
+        raise UsageError(
+            f'"{wrong}": pgdyno {command} makes no load, so it takes no workload and no spec',
+            code="unknown-argument",
+            hint=f"name a database of that name with -d {wrong}",
+        )
+    return positional
+
+
 def _database(positional: Positional, option: str | None) -> str | None:
     """Return the database of -d or of a bare word. Raises UsageError if both are given."""
     if positional.database is not None and option is not None:
@@ -41,22 +62,13 @@ def _database(positional: Positional, option: str | None) -> str | None:
 
 def _merge_conninfo(conninfo: str | None, parts: dict[str, Any]) -> str:
     """Return one connection string; -d may be a connection string too."""
-    from psycopg import ProgrammingError
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+    from psycopg.conninfo import make_conninfo
 
-    from pgdyno.server.connecting.complaints import malformed, one_line
-    from pgdyno.server.connecting.connect import wrong_port
+    from pgdyno.server.connecting.complaints import malformed
+    from pgdyno.server.connecting.connect import parse_conninfo
 
-    database = parts.get("dbname")
+    named = parse_conninfo(parts.pop("dbname", None))
     try:
-        if database is not None and ("://" in database or "=" in database):
-            named = conninfo_to_dict(parts.pop("dbname"))
-            # Here, where the string is known as it was typed: a "port" may be a password.
-            if complaint := wrong_port(str(named.get("port", ""))):
-                raise malformed(complaint, database)
-            parts |= named
-        return make_conninfo(conninfo or "", **parts)
+        return make_conninfo(**(parse_conninfo(conninfo) | parts | named))
     except UnicodeError:
         raise malformed("it is not UTF-8", "") from None
-    except ProgrammingError as problem:
-        raise malformed(one_line(str(problem)), conninfo or database or "") from None

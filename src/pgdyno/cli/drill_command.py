@@ -11,7 +11,7 @@ import click
 from pgdyno.cli.completing import faults
 from pgdyno.cli.options import load_options_of_several, output_options, settings_option
 from pgdyno.cli.output import print_result
-from pgdyno.cli.positional import parse_positional
+from pgdyno.cli.positional import parse_without_database
 from pgdyno.cli.servers import ServerRun, run_on_each, servers_of
 from pgdyno.cli.types import Duration
 from pgdyno.drill.faults import fault_names
@@ -25,7 +25,7 @@ _CLIENTS = 16
 _SEED = 1
 _OWN_OPTIONS = (
     *("fault", "variant", "cuts", "load", "budget", "sham", "sector", "minimise", "cut"),
-    *("recording", "seed"),
+    *("recording", "detect", "seed"),
 )
 """Options of the drill that are not keys of the spec."""
 
@@ -66,6 +66,12 @@ _OWN_OPTIONS = (
     metavar="DIR",
     help="Keep the recorded load in DIR, or use the recording that is already there (power only).",
 )
+@click.option(
+    "--detect",
+    type=Duration(positive=True),
+    help="Time without an answer of the primary until a standby is promoted (default 3s; failover"
+    " and partition).",
+)
 @settings_option("--set", "--setting", text="Setting to start the server with.")
 @output_options
 def command(**given: Any) -> None:
@@ -85,16 +91,19 @@ def command(**given: Any) -> None:
     from pgdyno.drill.trust import check_drilled
     from pgdyno.drill.two_servers import comparison
     from pgdyno.record import RunFile
-    from pgdyno.report.rows import cut_rows
 
-    positional, options = parse_positional(given["what"]), _options(given)
+    positional, options = parse_without_database(given["what"], "drill"), _options(given)
     fault = find_fault(options.fault)
     servers = servers_of(positional, given, scale=_SCALE, clients=_CLIENTS)
     for spec, _ in servers.specs:
         check_drill(spec, options, fault)
     name = f"drill-{options.fault}"
     runs = servers.runs(given["output"], name, _OWN_OPTIONS)
-    with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
+    with watcher_for(
+        quiet=given["quiet"],
+        every_s=given["progress"] / 1000,
+        metrics=servers.specs[0][0].metrics,
+    ) as watcher:
 
         def drill(run: ServerRun, against: DrillResult | None) -> DrillResult:
             named = {} if positional.spec_path else {"name": name}
@@ -110,7 +119,7 @@ def command(**given: Any) -> None:
 
         result = run_on_each(runs, drill)
     with RunFile(result.run_file) as run:
-        print_result(given["output_format"], run.path, run.run.result, cut_rows(run))
+        print_result(given["output_format"], run.path, run.run.result)
         check_drilled(result, run)
 
 
@@ -129,4 +138,5 @@ def _options(given: Mapping[str, Any]) -> DrillOptions:
         variant=given["variant"],
         cut=given["cut"],
         recording=given["recording"],
+        detect_s=given["detect"] / 1000 if given["detect"] else None,
     )

@@ -41,4 +41,10 @@ def _text_of(parameter: click.Parameter, value: Any) -> str:
         from pgdyno.spec.units import format_duration
 
         return format_duration(value)
-    return str(Path(value).absolute()) if parameter.name in _PATHS else str(value)
+    # A profile is the name of one of pgdyno's, or a path; what is compared with, a version or one.
+    is_path = (
+        parameter.name in _PATHS
+        or (parameter.name == "profile" and Path(value).is_file())
+        or (parameter.name == "against" and Path(value).is_dir())
+    )
+    return str(Path(value).absolute()) if is_path else str(value)

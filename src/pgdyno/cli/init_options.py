@@ -34,7 +34,7 @@ INIT_OPTIONS = [
         "--partitions",
         type=click.IntRange(0),
         metavar="N",
-        help="Number of partitions of pgbench_accounts.",
+        help="Number of partitions of pgbench_accounts, or of entity-resolution's large tables.",
     ),
     click.option(
         "--partition-method",

@@ -12,20 +12,21 @@ from pgdyno.spec import Spec
 
 def check_names(spec: Spec) -> None:
     """Raise UsageError for an invalid name, SetupError if the server is not installed."""
-    from pgdyno.conduct import check_binaries, check_settings
+    from pgdyno.branch.preparing import variants_of
+    from pgdyno.conduct import check_settings
     from pgdyno.dimension import change_of, spec_with
     from pgdyno.drill.fault import find_fault
 
     for chapter in spec.story:
         if chapter.fault is not None:
             find_fault(chapter.fault)
+    if spec.branches:
+        variants_of(spec)
     changes = list(_changes(spec))
     for keys, _ in changes:
         spec_with(spec, change_of(keys=keys))
     if spec.server.kind == "embedded":
-        check_binaries(spec)
-        for _, settings in changes:
-            check_settings(spec, settings)
+        check_settings(spec, spec.server.settings, *(settings for _, settings in changes))
 
 
 def _changes(spec: Spec) -> Iterator[tuple[Mapping[str, str], Mapping[str, str]]]:
@@ -36,6 +37,8 @@ def _changes(spec: Spec) -> Iterator[tuple[Mapping[str, str], Mapping[str, str]]
         yield {}, event.settings or {}
     for chapter in spec.story:
         yield chapter.vary, chapter.settings
+    for branch in spec.branches:
+        yield branch.vary, branch.settings
     if spec.price.ladder is not None or spec.price.candidates:
         prices = spec.price
         candidates = choose(prices.ladder, prices.candidates, spec, where="price.candidates")

@@ -34,9 +34,23 @@ _OPTIONS = {
     "disk.data": "--data-disk",
     "disk.wal": "--wal-disk",
     "standby.delay": "--standby-delay",
+    "standby.manager": "--manager",
+    "standby.manager_settings": "--manager-set",
+    "pooler.kind": "--pooler",
+    "pooler.settings": "--pooler-set",
+    "metrics": "--metrics",
+    "http.metrics": "--front-metrics",
 }
 """Keys of a spec and the options that set them."""
-_TABLES = ("load.log", "workload.init", "load", "clients[0].arrival", "clients[0].pool")
+_TABLES = (
+    "standby",
+    "pooler",
+    "load.log",
+    "workload.init",
+    "load",
+    "clients[0].arrival",
+    "clients[0].pool",
+)
 
 
 def in_options(message: str) -> str:

@@ -29,34 +29,49 @@ from pgdyno.visible import is_utf8
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-_LOAD_OPTIONS = [
-    click.argument(
-        "what",
-        nargs=-1,
-        metavar="[WORKLOAD|SPEC.toml|RUN.db] [DATABASE|CONNINFO]",
-        shell_complete=workloads,
-    ),
-    click.option(
-        "-c",
-        "--clients",
-        "--client",
-        "clients",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Number of clients.",
-    ),
-    click.option(
-        "-j",
-        "--threads",
-        "--jobs",
-        "threads",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Number of load engine threads.",
-    ),
-    click.option("--ramp", type=Duration(), help="Increase the load linearly over this time."),
-    click.option("--think", type=Duration(), help="Pause of each client after a transaction."),
-]
+_WHAT = click.argument(
+    "what",
+    nargs=-1,
+    metavar="[WORKLOAD|SPEC.toml|RUN.db] [DATABASE|CONNINFO]",
+    shell_complete=workloads,
+)
+_CLIENTS = click.option(
+    "-c",
+    "--clients",
+    "--client",
+    "clients",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of clients.",
+)
+_CLIENTS_MAX = click.option(
+    "-c",
+    "--clients-max",
+    "clients",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Most clients to try (default 16 for each core, at least 64, and no more than connections"
+    " are free).",
+)
+_STORM_MAX = click.option(
+    "-c",
+    "--clients-max",
+    "clients",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Clients of the largest storm to try (default 1,000, through a pooler 10,000).",
+)
+_THREADS = click.option(
+    "-j",
+    "--threads",
+    "--jobs",
+    "threads",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of load engine threads.",
+)
+_RAMP = click.option("--ramp", type=Duration(), help="Increase the load linearly over this time.")
+_THINK = click.option("--think", type=Duration(), help="Pause of each client after a transaction.")
 
 _ARRIVAL_OPTIONS = [
     click.option(
@@ -92,16 +107,24 @@ _ARRIVAL_OPTIONS = [
     ),
 ]
 
+_POOL_MAX = click.option(
+    "--pool-max",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Let clients share a pool of N connections.",
+)
+_POOL_MAX_TRIED = click.option(
+    "--pool-max",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Largest pool to try (default 16 connections for each core, at least 64, no more than"
+    " there are clients and than connections are free).",
+)
 _CONNECTION_OPTIONS = [
     click.option(
         "-C", "--connect", is_flag=True, help="Open a new connection for each transaction."
     ),
-    click.option(
-        "--pool-max",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Let clients share a pool of N connections.",
-    ),
+    _POOL_MAX,
     click.option(
         "--pool-max-wait", type=Duration(), help="Maximum wait for a connection from the pool."
     ),
@@ -224,6 +247,11 @@ _ENGINE_OPTIONS = [
         shell_complete=directories,
         help="Directory for the ack ledger, the clients' record of every transaction.",
     ),
+    click.option(
+        "--metrics",
+        metavar="[HOST:]PORT",
+        help="Answer Prometheus on this address during the load (HOST is 127.0.0.1 by default).",
+    ),
 ]
 
 _TRUST_OPTIONS = [
@@ -291,6 +319,11 @@ _DISK_OPTIONS = [
         default=None,
         help="Data checksums (default depends on the version).",
     ),
+    click.option(
+        "--snapshot",
+        metavar="NAME",
+        help="Start the server from this saved state (pgdyno snapshot).",
+    ),
 ]
 
 _STANDBY_OPTIONS = [
@@ -303,6 +336,33 @@ _STANDBY_OPTIONS = [
     ),
     click.option(
         "--standby-delay", type=Duration(), help="Network delay to and from each standby."
+    ),
+    click.option(
+        "--manager",
+        type=click.Choice(["none", "patroni"]),
+        help="What runs the servers and manages failovers: pgdyno itself, or this program.",
+    ),
+    click.option(
+        "--manager-set",
+        "manager_settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Setting of that manager, such as ttl=20.",
+    ),
+]
+
+_POOLER_OPTIONS = [
+    click.option(
+        "--pooler",
+        type=click.Choice(["none", "pgbouncer", "pgpool", "haproxy"]),
+        help="Start this pooler in front of the server, for the clients to connect to.",
+    ),
+    click.option(
+        "--pooler-set",
+        "pooler_settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Setting of that pooler, such as default_pool_size=5.",
     ),
 ]
 
@@ -359,9 +419,7 @@ def all_of(options: list[Callable[[Any], Any]]) -> Callable[[_Command], _Command
     return decorate
 
 
-_SHARED_OPTIONS = [
-    *_LOAD_OPTIONS,
-    *_ARRIVAL_OPTIONS,
+_LOADED_SERVER_OPTIONS = [
     *_CONNECTION_OPTIONS,
     *_SCRIPT_OPTIONS,
     *INIT_OPTIONS,
@@ -370,11 +428,35 @@ _SHARED_OPTIONS = [
     *_SERVER_OPTIONS,
     *_DISK_OPTIONS,
     *_STANDBY_OPTIONS,
+    *_POOLER_OPTIONS,
 ]
+_SHARED_OPTIONS = [
+    *(_WHAT, _CLIENTS, _THREADS, _RAMP, _THINK),
+    *_ARRIVAL_OPTIONS,
+    *_LOADED_SERVER_OPTIONS,
+]
+_SEARCH_OPTIONS = [*(_WHAT, _CLIENTS_MAX, _THREADS, _THINK), *_LOADED_SERVER_OPTIONS]
+_POOL_SEARCH_OPTIONS = [
+    *(_WHAT, _CLIENTS, _THREADS, _THINK),
+    *_ARRIVAL_OPTIONS,
+    *(_POOL_MAX_TRIED if each is _POOL_MAX else each for each in _LOADED_SERVER_OPTIONS),
+]
+matters_option = click.option(
+    "--matters",
+    type=Share(),
+    metavar="SHARE",
+    help="Smallest effect that matters (default 3% of throughput, 10% of p99 at a held rate).",
+)
 load_options = all_of([*_SHARED_OPTIONS, _ONE_BINDIR])
+search_options = all_of([*_SEARCH_OPTIONS, _ONE_BINDIR])
+"""The options of a load whose clients or rate are looked for."""
+storm_options = all_of([_WHAT, _STORM_MAX, _THREADS, _THINK, *_LOADED_SERVER_OPTIONS, _ONE_BINDIR])
+pool_search_options = all_of([*_POOL_SEARCH_OPTIONS, _ONE_BINDIR])
+"""The options of a load whose pool size is looked for."""
 load_options_of_several = all_of([*_SHARED_OPTIONS, _BINDIRS])
 connection_options = all_of(_CONNECT_OPTIONS)
 output_options = all_of(_OUTPUT_OPTIONS)
+progress_options = all_of(_OUTPUT_OPTIONS[2:])
 
 
 def settings_option(*names: str, text: str) -> Callable[[_Command], _Command]:

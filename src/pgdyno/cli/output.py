@@ -10,19 +10,18 @@ from typing import Any
 
 from pgdyno.cli.printed import print_json
 from pgdyno.errors import RunError
-from pgdyno.record.plain import plain
 from pgdyno.visible import visible_within
 
 
-def print_result(
-    output_format: str, path: Path, result: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
-) -> None:
-    """Print ``result`` in ``output_format``: the run file's summary, JSON, or ``rows`` as CSV."""
+def print_result(output_format: str, path: Path, result: Mapping[str, Any]) -> None:
+    """Print ``result`` as JSON, or of the run file its summary or its rows as CSV."""
     try:
         if output_format == "json":
+            from pgdyno.record.plain import plain
+
             print_json(plain(result))
         elif output_format == "csv":
-            _print_csv(list(rows))
+            print_rows(path)
         else:
             print_summary(path)
         sys.stdout.flush()
@@ -30,6 +29,15 @@ def print_result(
         if problem.code == "result-unwritable":
             problem.hint = f"the recorded data is kept: pgdyno show {path} prints it again"
         raise
+
+
+def write_page(path: Path, page: Path | None) -> None:
+    """Write the HTML page of a run file, if one is wanted."""
+    if page is not None:
+        from pgdyno.record import RunFile
+        from pgdyno.report import write_html
+
+        write_html(RunFile(path), page)
 
 
 def print_summary(path: Path) -> None:
@@ -50,8 +58,21 @@ def print_statements(path: Path) -> None:
         console.print(line, soft_wrap=True, markup=False)
 
 
-def _print_csv(rows: list[Mapping[str, Any]]) -> None:
-    if rows:
-        writer = csv.DictWriter(sys.stdout, list(rows[0]))
+def print_rows(path: Path) -> None:
+    """Print the rows of a run file as CSV."""
+    from pgdyno.record import RunFile
+    from pgdyno.report.rows import result_rows
+
+    with RunFile(path) as run:
+        print_csv(result_rows(run))
+
+
+def print_csv(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print rows with the same columns as CSV; nothing if there are none."""
+    from pgdyno.record.plain import plain
+
+    listed = list(rows)
+    if listed:
+        writer = csv.DictWriter(sys.stdout, list(listed[0]))
         writer.writeheader()
-        writer.writerows(visible_within(plain(row)) for row in rows)
+        writer.writerows(visible_within(plain(row)) for row in listed)

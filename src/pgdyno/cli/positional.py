@@ -6,7 +6,6 @@ looks like a host, a script or a misspelt workload is refused.
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +48,24 @@ def parse_positional(what: tuple[str, ...]) -> Positional:
     return Positional(**found)
 
 
+def parse_without_database(what: tuple[str, ...], command: str) -> Positional:
+    """Sort the arguments of a command for servers that pgdyno starts. Raises UsageError for a bare
+    word that would be a database elsewhere: here a workload was meant."""
+    from pgdyno.spec.mix import BUILTIN_SCRIPTS
+
+    positional = parse_positional(what)
+    if positional.database is not None:
+        raise UsageError(
+            f'"{positional.database}" is not a workload',
+            code="unknown-argument",
+            hint=f"workloads are {', '.join(BUILTIN_SCRIPTS)}; pgdyno {command} is only for servers"
+            " that pgdyno starts, so it takes no database",
+        )
+    return positional
+
+
 def _kind_of(word: str) -> str:
+    from pgdyno.imports import FOREIGN_SUFFIXES
     from pgdyno.record import is_run_file
     from pgdyno.spec.mix import BUILTIN_SCRIPTS
 
@@ -61,7 +77,7 @@ def _kind_of(word: str) -> str:
         return "spec_path"
     if "=" in word:
         return "conninfo"
-    if word.endswith((".toml", ".db")):
+    if word.lower().endswith((".toml", ".db", *FOREIGN_SUFFIXES)):
         return "spec_path"
     if (problem := _not_a_database(word, BUILTIN_SCRIPTS)) is not None:
         message, hint = problem
@@ -102,4 +118,6 @@ def _alike(word: str, workloads: tuple[str, ...]) -> str | None:
         for name in workloads:
             if name.startswith(lower):
                 return name
+    import difflib
+
     return next(iter(difflib.get_close_matches(lower, workloads, 1, _LIKENESS)), None)

@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgdyno.cli.options import load_options_of_several, output_options, settings_option
+from pgdyno.cli.options import (
+    load_options_of_several,
+    matters_option,
+    output_options,
+    settings_option,
+)
 from pgdyno.cli.output import print_result
-from pgdyno.cli.positional import parse_positional
+from pgdyno.cli.positional import parse_without_database
 from pgdyno.cli.servers import ServerRun, run_on_each, servers_of
 from pgdyno.cli.types import Duration
 
@@ -42,9 +47,10 @@ _OWN = ("own", "ladder", "cuts", "budget")
 @click.option(
     "--budget",
     type=Duration(positive=True),
-    help="Time to spend on gains and drills (default 65 s per candidate).",
+    help="Time to spend on gains and drills (default 75 s per candidate or more).",
 )
 @settings_option("--set", "--setting", text="Setting to start every server with.")
+@matters_option
 @output_options
 def command(**given: Any) -> None:
     """Measure what each setting gains, and what it loses in a crash.
@@ -60,10 +66,9 @@ def command(**given: Any) -> None:
     """
     from pgdyno.cli.session import session_for
     from pgdyno.price.pricing import check_price, check_promises, price, price_options
-    from pgdyno.report.rows import price_rows
     from pgdyno.results.trust import check_trust
 
-    positional = parse_positional(given["what"])
+    positional = parse_without_database(given["what"], "price")
     servers = servers_of(positional, given, scale=_SCALE, clients=_CLIENTS)
     first = servers.specs[0][0]
     options = price_options(
@@ -86,6 +91,6 @@ def command(**given: Any) -> None:
     priced = run_on_each(runs, price_server)
     result = priced.result
     path = runs[0].run_path
-    print_result(given["output_format"], path, result.to_json(), price_rows(result))
+    print_result(given["output_format"], path, result.to_json())
     check_trust(result)
     check_promises(result)

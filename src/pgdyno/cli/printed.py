@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import click
@@ -30,3 +31,8 @@ def print_json(value: object) -> None:
 def printable(text: str) -> str:
     """Return text that may quote a server, a file or user input, made safe for a terminal."""
     return visible(blank(text))
+
+
+def notes(*, quiet: bool) -> Callable[[str], None]:
+    """Return what prints a note to stderr; nothing with ``quiet``."""
+    return (lambda text: None) if quiet else (lambda text: click.echo(printable(text), err=True))

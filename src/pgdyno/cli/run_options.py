@@ -1,4 +1,5 @@
-"""Options of ``pgdyno run`` only: duration, pgbench's log, and additional output."""
+"""Options of ``pgdyno run``: the web server to load, which other commands take too; duration,
+pgbench's log, and additional output."""
 
 from __future__ import annotations
 
@@ -17,15 +18,39 @@ def _print_script(_ctx: click.Context, _parameter: click.Parameter, name: str | 
     "Print a built-in script and exit."
     if name is None:
         return
-    from pgdyno._engine import builtin_scripts
     from pgdyno.cli.scripts import DESCRIBED, builtin_named
+    from pgdyno.workload.builtin import builtin_texts
 
     found = builtin_named(name, f"--show-script={name}")
-    click.echo(f"-- {found}: {DESCRIBED[found]}\n{builtin_scripts()[found].strip()}")
+    click.echo(f"-- {found}: {DESCRIBED[found]}\n{builtin_texts()[found].strip()}")
     raise click.exceptions.Exit(0)
 
 
+URL_OPTIONS = [
+    click.option(
+        "--url",
+        "urls",
+        multiple=True,
+        metavar="URL",
+        help="Send requests to a web server instead of SQL to PostgreSQL: this URL, one of several,"
+        " or with -f the server that the script's requests go to.",
+    ),
+    click.option(
+        "--url-list",
+        metavar="FILE",
+        help="The same, with a file of URLs, one a line.",
+    ),
+    click.option(
+        "--front-metrics",
+        metavar="URL",
+        help="Read the web server's own figures, of its pool and its threads, from this endpoint in"
+        " Prometheus' text format.",
+    ),
+]
+"""Options of commands that can load a web server."""
+
 RUN_OPTIONS = [
+    *URL_OPTIONS,
     click.option(
         "-t",
         "--transactions",
@@ -46,6 +71,12 @@ RUN_OPTIONS = [
         "report_per_command",
         is_flag=True,
         help="Print the latency and failures of each statement.",
+    ),
+    click.option(
+        "--statements",
+        is_flag=True,
+        help="Also report the server's own counts of statements, by pg_stat_statements: time, WAL,"
+        " pages, I/O, JIT.",
     ),
     click.option(
         "-l",

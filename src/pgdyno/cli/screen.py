@@ -18,10 +18,28 @@ from pgdyno.conduct.watch import Silent, Tick, Watcher
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from pgdyno.record import Recorder
+
 
 @contextmanager
-def watcher_for(*, quiet: bool, every_s: float, timestamps: bool = False) -> Iterator[Watcher]:
-    """Yield the watcher for stderr, a terminal or not; its display is removed at the end."""
+def watcher_for(
+    *, quiet: bool, every_s: float, timestamps: bool = False, metrics: str | None = None
+) -> Iterator[Watcher]:
+    """Yield the watcher for stderr, a terminal or not; its display is removed at the end.
+
+    With ``metrics``, an address, Prometheus is answered there meanwhile."""
+    with _shown(quiet, every_s, timestamps) as watcher:
+        if metrics is None:
+            yield watcher
+            return
+        from pgdyno.live import offering_metrics
+
+        with offering_metrics(watcher, metrics) as offering:
+            yield offering
+
+
+@contextmanager
+def _shown(quiet: bool, every_s: float, timestamps: bool) -> Iterator[Watcher]:
     if quiet:
         yield _Notes()
     elif sys.stderr.isatty() and not timestamps:
@@ -50,6 +68,9 @@ class _Lines:
         self._ticks: list[Tick] = []
         self._last_s: float | None = None
         self._progress_s = 0.0
+
+    def recording(self, recorder: Recorder) -> None:
+        """Print nothing."""
 
     def phase(self, text: str, lasts_s: float | None = None) -> None:
         """Print a line."""
@@ -118,6 +139,9 @@ class _Bars:
     def __exit__(self, *_: object) -> None:
         with suppress(OSError):  # The terminal may be closed.
             self._progress.stop()
+
+    def recording(self, recorder: Recorder) -> None:
+        """Change nothing."""
 
     def phase(self, text: str, lasts_s: float | None = None) -> None:
         """Set the description, and a bar that advances with time."""

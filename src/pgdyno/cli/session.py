@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,15 @@ import click
 from pgdyno.cli.environment import unused_server_note
 from pgdyno.cli.password import with_password
 from pgdyno.cli.screen import watcher_for
-from pgdyno.conduct import Session, initialise, open_session
+from pgdyno.conduct import Session, Target, initialise, open_session
 from pgdyno.errors import UsageError
+from pgdyno.record import Continuation
 from pgdyno.spec import Spec
 from pgdyno.trial.trust import check_something_succeeded
 from pgdyno.visible import visible
+
+WITH_REQUESTS = ("run", "investigate", "compare", "knee")
+"""Commands that send requests to a web server."""
 
 
 @contextmanager
@@ -26,25 +30,47 @@ def session_for(
     given: Mapping[str, Any],
     spec: Spec,
     spec_text: str,
-    path: Path,
+    path: Path | Continuation,
     asked: Sequence[str] = (),
     settings: Collection[str] = (),
+    keep_server: Path | None = None,
+    ready: Callable[[Target], None] | None = None,
+    keep_free_bytes: int = 0,
 ) -> Iterator[Session]:
-    """Open the session of ``spec``, recorded in ``path``.
+    """Open the session of ``spec``, recorded in ``path``, or in a run file to go on
+    with.
 
     ``given`` are the command's options, ``asked`` those that are not in the spec, as words, and
-    ``settings`` the settings that will be changed."""
+    ``settings`` the settings that will be changed. ``keep_server`` is the directory of a server
+    that is started and kept. ``ready`` may refuse the server before anything is recorded,
+    and tables are made only if they leave ``keep_free_bytes`` on their disk."""
     if command != "run" and spec.load.transactions is not None:
         raise UsageError(
             f"load.transactions cannot be used with pgdyno {command}: its slices have a fixed time",
             code="contradiction",
             hint="remove load.transactions from the spec; it is for pgdyno run",
         )
+    if command not in WITH_REQUESTS and spec.http is not None:
+        raise UsageError(
+            f"a web server is loaded by pgdyno {', '.join(WITH_REQUESTS)} only, not by pgdyno"
+            f" {command}",
+            code="no-requests",
+            hint="pgdyno run with the same spec; with server.conninfo it also diagnoses the"
+            " database behind the web server",
+        )
+    if command != "run" and spec.server.kind == "none":
+        raise UsageError(
+            f"pgdyno {command} needs the database behind the web server",
+            code="no-control",
+            hint="name it with --control postgresql://…, or with server.conninfo in a spec;"
+            " pgdyno run needs none",
+        )
     spec = with_password(spec, given.get("prompt"))
     with watcher_for(
         quiet=given["quiet"],
         every_s=given["progress"] / 1000,
         timestamps=given.get("progress_timestamp", False),
+        metrics=spec.metrics,
     ) as watcher:
         note = unused_server_note() if spec.server.kind == "embedded" else None
         if note is not None:
@@ -58,6 +84,9 @@ def session_for(
             asked=asked,
             may_apply=given.get("may_apply", False),
             settings=settings,
+            keep_server=keep_server,
+            ready=ready,
+            keep_free_bytes=keep_free_bytes,
         ) as session:
             yield session
             check_something_succeeded(session.reader())

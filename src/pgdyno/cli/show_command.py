@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from pgdyno.cli.output import print_summary
+from pgdyno.cli.output import print_rows, print_summary
 from pgdyno.cli.printed import print_json
 from pgdyno.visible import visible
 
@@ -19,9 +19,9 @@ HELP_ORDER = 80
 @click.option(
     "--format",
     "output_format",
-    type=click.Choice(["text", "json", "spec"]),
+    type=click.Choice(["text", "json", "csv", "spec"]),
     default="text",
-    help="Summary, JSON result, or the spec that repeats the run (default text).",
+    help="Summary, JSON result, its rows as CSV, or the spec that repeats the run (default text).",
 )
 def command(run: str, output_format: str) -> None:
     """Print the summary of a run file."""
@@ -35,12 +35,18 @@ def _show(run: Path, output_format: str) -> None:
     if output_format == "text":
         print_summary(run)
         return
+    if output_format == "csv":
+        print_rows(run)
+        return
+    from pgdyno.conduct.repeating import require_load
     from pgdyno.investigate.unfinished import recorded_result
     from pgdyno.record import RunFile
     from pgdyno.spec import spec_from_fields, spec_to_toml
 
     with RunFile(run) as file:
         about = file.run
+        if output_format == "spec":
+            require_load(file)
         if output_format == "json":
             print_json(recorded_result(file))
     if output_format == "spec":

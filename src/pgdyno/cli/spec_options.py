@@ -16,6 +16,7 @@ from pgdyno.cli.options import parse_assignments
 from pgdyno.cli.positional import Positional
 from pgdyno.cli.run_options import check_tries, log_fields
 from pgdyno.cli.scripts import script_parts, variables_of
+from pgdyno.cli.urls import given_urls, http_fields, request_parts
 from pgdyno.errors import UsageError
 
 # Options that are keys of the spec's table load, under the same name.
@@ -26,26 +27,34 @@ _LOAD_KEYS = (
 
 # Options for a server that pgdyno starts, not for a running server.
 _STARTED_ONLY = (
-    "pg_bindir", "pg_version", "data_disk", "wal_disk", "checksums", "standby", "standby_delay",
+    "pg_bindir", "pg_version", "data_disk", "wal_disk", "checksums", "snapshot", "standby",
+    "standby_delay", "manager",
 )  # fmt: skip
 
 
 def build_spec(positional: Positional, given: Mapping[str, Any]) -> tuple[Any, str]:
     """Return the spec of arguments and options, and the spec file's text ('' without one)."""
     from pgdyno.conduct import check_server_named, read_spec_or_run
+    from pgdyno.imports import is_foreign
     from pgdyno.spec import spec_from_fields
     from pgdyno.spec.mix import DEFAULT_SCRIPT
 
     if positional.spec_path is None:
         _check_arrival(given)
     overrides = _overrides(positional, given)
+    if positional.spec_path is not None and is_foreign(positional.spec_path):
+        return _imported(positional.spec_path, given, overrides), ""
     if positional.spec_path is not None:
         spec, text = read_spec_or_run(positional.spec_path, overrides, _group_fields(given))
         check_server_named(spec, positional.spec_path)
         return spec, text
     scripts = [*given["files"], *given["builtins"]]
     name = positional.builtin or (
-        Path(scripts[0].partition("@")[0]).stem if scripts else DEFAULT_SCRIPT
+        Path(scripts[0].partition("@")[0]).stem
+        if scripts
+        else "http"
+        if "http" in overrides
+        else DEFAULT_SCRIPT
     )
     fields = {"name": _safe_name(name), **overrides, "clients": [_group_fields(given)]}
     try:
@@ -55,14 +64,32 @@ def build_spec(positional: Positional, given: Mapping[str, Any]) -> tuple[Any, s
         raise
 
 
+def _imported(path: Path, given: Mapping[str, Any], overrides: dict[str, Any]) -> Any:
+    """Return the spec of a file of another tool. Raises UsageError."""
+    from pgdyno.cli.printed import notes
+    from pgdyno.imports import Choices, fields_with_texts, read_foreign
+    from pgdyno.spec.read import spec_over
+
+    http = overrides.get("http") or {}
+    choices = Choices(url=http.get("url"), variables=variables_of(given["define"]))
+    imported = read_foreign(path, choices)
+    for note in imported.notes:
+        notes(quiet=bool(given.get("quiet")))(f"note: {note}")
+    workload = overrides.get("workload", {})
+    for key in ("script", "variables"):
+        workload.pop(key, None)  # The URL is the server's, and the variables are the file's.
+    return spec_over(fields_with_texts(imported), overrides, _group_fields(given), path=path)
+
+
 def _overrides(positional: Positional, given: Mapping[str, Any]) -> dict[str, Any]:
     check_tries(given)
     overrides: dict[str, Any] = {}
-    server = _server_fields(positional, given)
+    urls = given_urls(given)
+    server = _server_fields(positional, given, has_urls=bool(urls))
     if server:
         overrides["server"] = server
     workload = {
-        "script": script_parts(given, positional.builtin),
+        "script": script_parts(given, positional.builtin) or request_parts(urls, given),
         "scale": given["scale"],
         "variables": variables_of(given["define"]) or None,
         **init_fields(given),
@@ -73,22 +100,34 @@ def _overrides(positional: Positional, given: Mapping[str, Any]) -> dict[str, An
         "transactions": given.get("transactions"),
         "log": log_fields(given),
         "verbose_errors": given.get("verbose_errors") or None,
+        "matters": given.get("matters"),
         **{name: given[name] for name in _LOAD_KEYS},
     }
     load["threads"] = _threads(given)
     disk = {"data": given["data_disk"], "wal": given["wal_disk"]}
-    standby = {**(given["standby"] or {}), "delay": _ms(given["standby_delay"])}
-    tables = {"disk": disk, "standby": standby, "workload": workload, "load": load}
+    standby = _standby(given)
+    tables = {
+        "disk": disk,
+        "standby": standby,
+        "pooler": _pooler(given),
+        "workload": workload,
+        "load": load,
+    }
     for key, fields in tables.items():
         if present := _without_none(fields):
             overrides[key] = present
-    return overrides
+    alone = {"metrics": given.get("metrics"), "http": http_fields(urls, given)}
+    return overrides | _without_none(alone)
 
 
-def _server_fields(positional: Positional, given: Mapping[str, Any]) -> dict[str, Any]:
-    conninfo = conninfo_of(positional, given)
+def _server_fields(
+    positional: Positional, given: Mapping[str, Any], *, has_urls: bool
+) -> dict[str, Any]:
+    conninfo, control = conninfo_of(positional, given), given["control"]
+    if conninfo is None and has_urls:
+        conninfo, control = control, None  # The clients do not connect to it.
     if conninfo is None:
-        if given["control"] is not None:
+        if control is not None:
             raise UsageError(
                 "--control requires a server for the clients, named with -h or -d",
                 code="contradiction",
@@ -115,6 +154,8 @@ def _server_fields(positional: Positional, given: Mapping[str, Any]) -> dict[str
                 "version": given["pg_version"],
                 "settings": settings or None,
                 "checksums": given["checksums"],
+                "snapshot": given["snapshot"],
+                "statements": given.get("statements") or None,
             }
         )
     for option in _STARTED_ONLY:
@@ -134,10 +175,26 @@ def _server_fields(positional: Positional, given: Mapping[str, Any]) -> dict[str
         {
             "kind": "existing",
             "conninfo": conninfo,
-            "control": given["control"],
+            "control": control,
             "wait": _ms(given["server_wait"]),
+            "statements": given.get("statements") or None,
         }
     )
+
+
+def _standby(given: Mapping[str, Any]) -> dict[str, Any]:
+    settings = parse_assignments(given.get("manager_settings", ()), "--manager-set")
+    return {
+        **(given["standby"] or {}),
+        "delay": _ms(given["standby_delay"]),
+        "manager": given.get("manager"),
+        "manager_settings": settings or None,
+    }
+
+
+def _pooler(given: Mapping[str, Any]) -> dict[str, Any]:
+    settings = parse_assignments(given.get("pooler_settings", ()), "--pooler-set")
+    return {"kind": given.get("pooler"), "settings": settings or None}
 
 
 def _group_fields(given: Mapping[str, Any]) -> dict[str, Any]:

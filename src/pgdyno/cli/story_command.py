@@ -1,4 +1,4 @@
-"""Run the chapters of a spec: comparisons and drills."""
+"""Run the chapters of a spec: comparisons, drills and runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 from pgdyno.cli.files import chapter_path, page_path, run_path
 from pgdyno.cli.options import output_options
-from pgdyno.cli.output import print_result
+from pgdyno.cli.output import print_csv, print_result
 from pgdyno.errors import PgdynoError, partial_results
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ HELP_ORDER = 70
 @click.option("--only", type=click.IntRange(1), metavar="N", help="Run only chapter N.")
 @output_options
 def command(**given: Any) -> None:
-    """Run the chapters of a spec: comparisons and drills.
+    """Run the chapters of a spec: comparisons, drills and runs.
 
     Each chapter ([[story]]) has its own run file, named after -o and its number; one HTML page
     shows all of them. The exit status is 3 if the outcome of a chapter differs from the one that
@@ -47,7 +47,8 @@ def command(**given: Any) -> None:
     base = run_path(given["output"], spec.name)
     output = _Output(spec, given["output_format"], base, page_path(None, base))
     try:
-        with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
+        every_s = given["progress"] / 1000
+        with watcher_for(quiet=given["quiet"], every_s=every_s, metrics=spec.metrics) as watcher:
             for chapter in run_story(
                 spec,
                 spec_text=text,
@@ -65,7 +66,7 @@ def command(**given: Any) -> None:
         raise
     output.finish()
     if output.format == "json":
-        print_result("json", base, output.result().to_json(), ())
+        print_result("json", base, output.result().to_json())
     check_outcomes(output.chapters)
 
 
@@ -90,7 +91,7 @@ class _Output:
         if self.format == "text":
             click.echo(f"page    {self.page}")
         elif self.format == "csv":
-            print_result("csv", self.base, {}, chapter_rows(self.chapters))
+            print_csv(chapter_rows(self.chapters))
 
     def result(self) -> StoryResult:
         """Return the result of the finished chapters."""

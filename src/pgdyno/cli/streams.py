@@ -12,6 +12,7 @@ import codecs
 import errno
 import io
 import os
+import select
 import sys
 from typing import TextIO
 
@@ -88,3 +89,10 @@ def _discard(stream: TextIO) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
+
+
+def is_read(stream: TextIO) -> bool:
+    """Return whether anybody still reads a stream: false for a pipe whose reader has ended."""
+    watched = select.poll()
+    watched.register(stream.fileno(), 0)  # Errors are always reported.
+    return not any(events & select.POLLERR for _, events in watched.poll(0))

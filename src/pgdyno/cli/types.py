@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 import time
 from typing import Any
 
@@ -36,6 +35,22 @@ class Duration(click.ParamType[int]):
         if self._positive and duration_ms == 0:
             self.fail(f'"{value}" must be greater than 0', param, ctx)
         return duration_ms
+
+
+class Size(click.ParamType[int]):
+    """A size on the command line, in bytes, as PostgreSQL writes it: ``5GB``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from pgdyno.spec.units import parse_size_bytes
+
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_size_bytes(value)
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
 
 
 class LatencyLimit(click.ParamType[int]):
@@ -126,6 +141,8 @@ class Seed(click.ParamType[int]):
         if value == "time":
             return time.time_ns() // 1000 & SEED_MAX
         if value == "rand":
+            import secrets
+
             return secrets.randbits(63)
         if not (value.isascii() and value.isdecimal()) or int(value) > SEED_MAX:
             self.fail(f'"{value}" is neither time nor rand nor a whole number', param, ctx)
@@ -168,3 +185,48 @@ class Standbys(click.ParamType[dict[str, Any]]):
         if colon and not (count.isascii() and count.isdecimal() and len(count) < 4):
             self.fail(f'"{value}": "{count}" is not a number of standbys, as in on:2', param, ctx)
         return {"mode": mode, "count": int(count) if colon else 1}
+
+
+class Count(click.ParamType[int]):
+    """A whole number of something, which may be written as ``1.2e9``."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        plain = value.replace("_", "").replace(",", "")
+        if not _NUMBER.fullmatch(plain) or not float(plain).is_integer():
+            self.fail(f'"{value}" is not a whole number such as 1500000000 or 1.5e9', param, ctx)
+        return int(float(plain))
+
+
+class ListenAddress(click.ParamType[Any]):
+    """An address to listen on: ``HOST:PORT``, or a port of the loopback address."""
+
+    name = "address"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from pgdyno.spec.address import parse_address
+
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse_address(value)
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
+
+
+class Limits(click.ParamType[str]):
+    """Limits of the response time, such as ``p99<20ms``, as text."""
+
+    name = "limits"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from pgdyno.search.slo import parse_limits
+
+        try:
+            parse_limits(value)
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
+        return str(value)

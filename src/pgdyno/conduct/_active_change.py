@@ -13,11 +13,14 @@ from dataclasses import replace
 import psycopg
 
 from pgdyno.conduct._load import RunningLoad
+from pgdyno.conduct._prewarming import prewarm
+from pgdyno.conduct._settling import settle
 from pgdyno.conduct._target import Target
-from pgdyno.dimension import Context, Need, Transition, dimensions, spec_with
+from pgdyno.dimension import Context, Need, Transition, begin_kernel, dimensions, spec_with
 from pgdyno.dimension.kinds.settings import apply_event, session_statement
 from pgdyno.record import Recorder
 from pgdyno.spec import Change, Spec
+from pgdyno.spec.debt import Debt
 
 
 class ActiveChange:
@@ -30,6 +33,17 @@ class ActiveChange:
         self._target = target
         self._context = Context(spec, target, recorder, note)
         self.change = Change()
+
+    def begin(self) -> None:
+        """Set the kernel's parameters of the spec, before any load. Raises PgdynoError."""
+        if (transition := begin_kernel(self._context.base)) is None:
+            return
+        needs = {each.id: each.needs(transition, self._context) for each in dimensions()}
+        transition = replace(transition, needs={name: n for name, n in needs.items() if n})
+        if transition.need is Need.SERVER_RESTART:
+            self.apply_with_restart(transition)
+        else:
+            self.apply(transition)
 
     def spec(self, change: Change | None = None) -> Spec:
         """Return the spec that a load begins with under ``change`` (by default the active one),
@@ -87,9 +101,18 @@ class ActiveChange:
         """Change settings in the middle of a run, and record it in the run file."""
         apply_event(settings, self._context)
 
-    def checkpoint(self) -> None:
-        """Execute CHECKPOINT."""
-        self._context.run_sql("checkpoint")
+    def settle(self, debt: Debt) -> None:
+        """Do work that was postponed, now. A server of the user is never vacuumed."""
+        if debt == "vacuum" and not self._target.ours:
+            return
+        with self._context.connect() as connection:
+            settle(debt, connection, self._context.recorder)
+
+    def prewarm(self) -> bool:
+        """Read the data into the buffers of a server that pgdyno restarted; False if that takes too
+        long."""
+        with self._context.connect() as connection:
+            return prewarm(connection, self._context.recorder)
 
     def connect(self) -> psycopg.Connection:
         """Open a control connection in autocommit mode, outside the load."""

@@ -16,19 +16,25 @@ from pgdyno.conduct._engine_types import (
     ConnectionConfig,
     EngineConfig,
     GroupConfig,
+    HttpConfig,
     LogConfig,
     PoolConfig,
     Segments,
     Sine,
     Step,
 )
+from pgdyno.conduct._names import application_name
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Arrival, ClientGroup, Pool, Spec
-from pgdyno.spec.model import LogSpec
+from pgdyno.spec.http import HttpSpec
+from pgdyno.spec.log import LogSpec
+from pgdyno.spec.manager import seconds_of
 from pgdyno.workload import Workload
 
 _FLAT_MS = 60_000
 """Length of a segment of constant rate; the last segment of a profile continues."""
+_PROMOTION_S = 20
+"""Time for Patroni to promote a standby once the lock of the leader has expired."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class Acks:
 
 def engine_config(
     spec: Spec,
-    conninfo: ConnInfo,
+    conninfo: ConnInfo | None,
     workloads: Mapping[str, Workload],
     variables: Mapping[str, Mapping[str, str]],
     *,
@@ -54,6 +60,7 @@ def engine_config(
 ) -> EngineConfig:
     """Return the engine's configuration for a spec; ``scheduled`` includes its ramp or load steps.
 
+    ``conninfo`` is None where all clients use a web server.
     ``workloads`` and ``variables`` are by group. ``acks`` takes precedence over the spec's.
     """
     load = spec.load
@@ -63,6 +70,7 @@ def engine_config(
         "nice": load.nice,
         "parameters": None if load.parameters == "text" else load.parameters,
         "acks": _acks(spec, acks),
+        "give_up_after_ms": _give_up_after_ms(spec),
         # A load that is only part of a run would overwrite the log of the load before it.
         "log": _log(load.log) if load.log and scheduled else None,
         "verbose_errors": load.verbose_errors or None,
@@ -76,9 +84,11 @@ def engine_config(
             config["witness"] = witnesses[group.name]
         groups.append(config)
     fields = {
-        "target": conninfo.engine_target(),
+        **({} if conninfo is None else {"target": conninfo.engine_target()}),
         "threads": load.threads,
         "connecting_max": load.connecting_max,
+        "backoff_ms_min": load.backoff_min_ms,
+        "backoff_ms_max": load.backoff_max_ms,
         "seed": load.seed,
         "protocol": load.protocol,
         "max_tries": load.max_tries,
@@ -86,6 +96,14 @@ def engine_config(
         "groups": groups,
     }
     return cast("EngineConfig", fields)
+
+
+def _give_up_after_ms(spec: Spec) -> int | None:
+    """Return the time without a server after which a load ends, if it is longer than usual: what
+    Patroni needs to replace a primary."""
+    if not spec.standby.managed:
+        return None
+    return 2 * (seconds_of(spec.standby.manager_settings, "ttl") + _PROMOTION_S) * 1000
 
 
 def _log(log: LogSpec) -> LogConfig:
@@ -128,9 +146,14 @@ def _group(
     scheduled: bool,
 ) -> GroupConfig:
     special = {
+        "http": spec.http and _http(spec.http),
         "arrival": group.open_loop and arrival_config(spec, group.open_loop, scheduled=scheduled),
         "latency_limit_us": group.latency_limit_us,
         "pool": group.pool and _pool(group.pool),
+        "instances": group.instances if group.instances > 1 else None,
+        "application_name": application_name(spec, group)
+        if len(spec.clients) > 1 and spec.http is None
+        else None,
         "connection": _connection(group),
         "idle": group.idle or None,
         "hold_open_ms": group.hold_open_ms or None,
@@ -149,6 +172,21 @@ def _group(
         **_given(special),
     }
     return cast("GroupConfig", fields)
+
+
+def _http(http: HttpSpec) -> HttpConfig:
+    url = http.parsed
+    config: HttpConfig = {
+        "host": url.host,
+        "port": url.port,
+        "tls": url.secure,
+        "timeout_ms": http.timeout_ms,
+        "cookies": http.cookies,
+        "verify": http.verify,
+    }
+    if http.ca_file is not None:
+        config["ca_file"] = str(Path(http.ca_file).expanduser())
+    return config
 
 
 def _clients_over_time(spec: Spec, group: ClientGroup) -> list[Step]:

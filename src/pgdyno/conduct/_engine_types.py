@@ -83,6 +83,18 @@ class ScriptConfig(TypedDict):
     weight: int
 
 
+class HttpConfig(TypedDict):
+    """The web server of a group."""
+
+    host: str
+    port: int
+    tls: bool
+    timeout_ms: int
+    cookies: bool
+    verify: NotRequired[bool]
+    ca_file: NotRequired[str]
+
+
 class GroupConfig(TypedDict):
     """A client group."""
 
@@ -92,9 +104,12 @@ class GroupConfig(TypedDict):
     think_ms: float
     variables: dict[str, str]
     scripts: list[ScriptConfig]
+    http: NotRequired[HttpConfig]
     arrival: NotRequired[ArrivalConfig]
     latency_limit_us: NotRequired[int]
     pool: NotRequired[PoolConfig]
+    instances: NotRequired[int]
+    application_name: NotRequired[str]
     connection: NotRequired[ConnectionConfig]
     idle: NotRequired[bool]
     hold_open_ms: NotRequired[float]
@@ -121,13 +136,16 @@ class AcksConfig(TypedDict):
 class EngineConfig(TypedDict):
     """The configuration of a load."""
 
-    target: EngineTarget
+    target: NotRequired[EngineTarget]
     threads: int
     connecting_max: int | None
+    backoff_ms_min: int
+    backoff_ms_max: int
     seed: int | None
     protocol: str
     max_tries: int
     groups: list[GroupConfig]
+    give_up_after_ms: NotRequired[int]
     reactor: NotRequired[str]
     cpus: NotRequired[list[int]]
     nice: NotRequired[int]

@@ -22,9 +22,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from pgdyno.errors import Interrupted
-
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from pgdyno.errors import STOP_SIGNALS, Interrupted
 
 
 def _none() -> None:
@@ -64,7 +62,7 @@ def stop_signals(*, hint: str | None = None) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handled = [each for each in _STOP_SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
+    handled = [each for each in STOP_SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
     before = {each: signal.signal(each, _stop) for each in handled}
     within = _stop in before.values()
     held_before, _signals.holding = _signals.holding, False

@@ -8,9 +8,12 @@ back, the disk is full) wakes the conductor, which raises it.
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pgdyno._engine import EngineError, Histogram, Load, build_info
@@ -21,7 +24,7 @@ from pgdyno.conduct.watch import Tick, Watcher
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import ErrorTotal, Recorder, error_lines
 from pgdyno.record.facts import EngineFacts
-from pgdyno.record.failures import PASSING_CODES
+from pgdyno.record.failures import NO_PRIMARY, PASSING_CODES
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Spec
 from pgdyno.workload import load_workloads
@@ -31,11 +34,17 @@ if TYPE_CHECKING:
 
 _Row = TypeVar("_Row", bound=Mapping[str, object])
 _POLL_SECONDS = 0.1
+_FIRST_POLL_SECONDS = 0.005
+"""Pause before the first look at the load, doubled with each until it is the usual one: a load of a
+few transactions has ended by then."""
 _RECORDED_SECONDS_MAX = 5.0
 _CONNECTING_LOOK_SECONDS = 0.002
 _CONNECTING_SECONDS_MAX = 3.0
 """Time without a new connection; longer than a pause after a failure."""
 DRAIN_MS = 5_000
+_RISE = 0.1
+"""Rise of the throughput from look to look that counts as noise, not as warming up."""
+_WARM_LOOK_SECONDS = 0.5
 _NO_SERVER = ConnInfo("127.0.0.1", 1, "nobody", None, "nothing")
 _KINDS_NOTED_MAX = 20
 """Kinds of errors that are shown while the load runs; all are in the run file."""
@@ -51,6 +60,15 @@ def check_scripts(spec: Spec, acks: Acks) -> None:
     _made(engine_config(spec, _NO_SERVER, workloads, unset, scheduled=False, acks=acks))
 
 
+@dataclass(frozen=True)
+class Arrived:
+    """Clients that are there, by group, their connections, and transactions that wait or run."""
+
+    clients: Mapping[str, int]
+    connections: int
+    waiting: int
+
+
 class RunningLoad:
     """A running engine, from the first connection until it is drained."""
 
@@ -63,10 +81,13 @@ class RunningLoad:
         *,
         tag: int | None = None,
         outage_expected: bool = False,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start the load. With ``outage_expected``, lost connections are not shown."""
+        """Start the load. With ``outage_expected``, lost connections are not shown. ``check``
+        raises what ends it from outside."""
         self._load = _made(config)
         self._standstill = standstill
+        self._check = check
         self._recorder = recorder
         self._watcher = watcher
         self._fault: BaseException | None = None
@@ -77,6 +98,8 @@ class RunningLoad:
         self._over = False
         self._outage_expected = outage_expected
         self._groups = {group["name"]: group.copy() for group in config["groups"]}
+        self._rates: dict[str, float] = {}
+        """Factor of each group whose rate was changed."""
         self._pooled = {group["name"] for group in config["groups"] if group.get("pool")}
         """Groups whose clients share a pool."""
         self._verbose = config.get("verbose_errors", False)
@@ -84,6 +107,7 @@ class RunningLoad:
         self._last_rows: dict[tuple[str, str], ScriptRow] = {}
         self._to_end = _transactions_in_all(config)
         self._last_groups: dict[str, GroupRow] = {}
+        self._last_tps = 0.0
         self._poller = threading.Thread(target=self._poll_loop, name="load-poll", daemon=True)
         self.started_ns = _started(self._load, tag)
         self._poller.start()
@@ -104,10 +128,11 @@ class RunningLoad:
     def connections_wanted(self) -> int | None:
         """Number of clients that keep one connection each.
 
-        ``None`` with an open loop, whose clients connect when they are needed.
+        ``None`` with an open loop, whose clients connect when they are needed, and with a web
+        server, which may close connections at any time.
         """
         groups = self._groups.values()
-        if any(group.get("arrival") for group in groups):
+        if any(group.get("arrival") or group.get("http") for group in groups):
             return None
         own = [each for each in groups if each["name"] not in self._pooled]
         return sum(each["clients"] for each in own if not _reconnects(each))
@@ -124,6 +149,15 @@ class RunningLoad:
             self.wait(_CONNECTING_LOOK_SECONDS)
         return now
 
+    def arrived(self, tag: int | None) -> Arrived:
+        """End the interval, tag those that follow, and return who is there."""
+        self.wait_recorded(self.end_interval(tag))
+        return Arrived(
+            clients={name: row["clients"] for name, row in self._last_groups.items()},
+            connections=self._load.connections(),
+            waiting=sum(row["backlog"] for row in self._last_rows.values()),
+        )
+
     def wait_served(self, seconds_max: float) -> None:
         """Wait until the server answers clients or probes again, and the backlog is done."""
         since_s = time.monotonic()
@@ -132,6 +166,43 @@ class RunningLoad:
             if time.monotonic() - since_s >= seconds_max:
                 return
             self.wait(_POLL_SECONDS)
+
+    def drain(self, seconds_max: float) -> None:
+        """Hold back arrivals until no more transactions wait than there are clients."""
+        since_s = time.monotonic()
+        rates = {
+            name: self._rates.get(name, 1.0)
+            for name, group in self._groups.items()
+            if group.get("arrival")
+        }
+        if not rates:
+            return
+        self.wait_recorded(self.end_interval(None))
+        if not self._is_behind():
+            return
+        for group in rates:
+            self._load.set_rate(group, 0.0)
+        try:
+            while self._is_behind() and time.monotonic() - since_s < seconds_max:
+                self.wait(_POLL_SECONDS)
+                self.wait_recorded(self.end_interval(None))
+        finally:
+            for group, factor in rates.items():
+                self._load.set_rate(group, factor)
+
+    def wait_warm(self, seconds_max: float) -> float:
+        """Let the load run until its throughput no longer rises: in two looks in a row, by at most
+        ``_RISE`` over the best one before. Returns the time that it took, in seconds."""
+        best_tps, steady, took_s = 0.0, 0, 0.0
+        self.end_interval(None)
+        while steady < 2 and took_s < seconds_max and not self.complete:
+            look_s = min(_WARM_LOOK_SECONDS, seconds_max - took_s)
+            self.wait(look_s)
+            took_s += look_s
+            self.wait_recorded(self.end_interval(None))
+            steady = 0 if self._last_tps > best_tps * (1 + _RISE) else steady + 1
+            best_tps = max(best_tps, self._last_tps)
+        return took_s
 
     def _is_behind(self) -> bool:
         """True if more transactions are waiting than there are clients."""
@@ -168,7 +239,20 @@ class RunningLoad:
 
     def set_rate(self, group: str, factor: float) -> None:
         """Multiply the rate of an open loop by ``factor``, from now on."""
+        self._rates[group] = factor
         self._load.set_rate(group, factor)
+
+    def slow_down(self, share: float) -> None:
+        """Start transactions of open loops at this share of their rate, and let this share of the
+        clients of closed ones work. Of a load that is ending, nothing changes."""
+        with suppress(EngineError):
+            for name, group in self._groups.items():
+                if group.get("idle"):
+                    continue
+                if group.get("arrival"):
+                    self._load.set_rate(name, share)
+                else:
+                    self._load.set_clients(name, math.ceil(share * group["clients"]))
 
     def set_session(self, statement: str) -> None:
         """Have every session execute ``statement`` before its next transaction."""
@@ -224,10 +308,13 @@ class RunningLoad:
             raise fault
 
     def _poll_loop(self) -> None:
+        pause_s = _FIRST_POLL_SECONDS
         try:
-            while not self._stopping.wait(_POLL_SECONDS):
+            while not self._stopping.wait(pause_s):
+                pause_s = min(_POLL_SECONDS, 2 * pause_s)
                 over = self._load.state() == "stopped"
                 self._collect()
+                self._check()
                 if self._recorder.failure is not None:
                     raise self._recorder.failure
                 if (fatal := self._load.fatal()) is not None:
@@ -268,7 +355,7 @@ class RunningLoad:
         """Note the first error of each kind, or every error with ``verbose_errors``."""
         rows = interval["reports"] if self._verbose else interval["errors"]
         for row in rows:
-            if self._outage_expected and row["sqlstate"] in PASSING_CODES:
+            if self._outage_expected and row["sqlstate"] in (*PASSING_CODES, NO_PRIMARY):
                 continue
             key = tuple(row[name] for name in ("group", "script", "line", "sqlstate"))
             new = key not in self._noted and len(self._noted) < _KINDS_NOTED_MAX
@@ -291,9 +378,10 @@ class RunningLoad:
                 self._to_end -= sum(row[name] for name in _ENDINGS)
             response.add_encoded(row["response"])
         seconds = max((interval["ended_ns"] - interval["started_ns"]) / 1e9, 1e-9)
+        self._last_tps = sum(row["done"] for row in interval["scripts"]) / seconds
         return Tick(
             at_s=self._recorder.at_ms(interval["ended_ns"]) / 1000,
-            throughput_tps=sum(row["done"] for row in interval["scripts"]) / seconds,
+            throughput_tps=self._last_tps,
             latency_ms_p50=_ms(response, 50),
             latency_ms_p99=_ms(response, 99),
             clients=sum(row["clients"] for row in interval["groups"]),
@@ -340,7 +428,13 @@ def _zeros(row: _Row) -> _Row:
     """Return a row with the same names and all counts zero."""
     empty = Histogram().encode()
     zeros = {
-        name: value if isinstance(value, str) else empty if isinstance(value, bytes) else 0
+        name: value
+        if isinstance(value, str)
+        else empty
+        if isinstance(value, bytes)
+        else None
+        if value is None or isinstance(value, dict)
+        else 0
         for name, value in row.items()
     }
     return cast("_Row", zeros)

@@ -21,10 +21,12 @@ _REFUSAL_CODES = ("locked-out", "startup-library")
 T = TypeVar("T")
 
 
-def retry_while_away(act: Callable[[], T], wait: Callable[[float], None]) -> T:
+def retry_while_away(
+    act: Callable[[], T], wait: Callable[[float], None], *, within_s: float = RETURN_S_MAX
+) -> T:
     """Call ``act``, again while the server is away; ``wait`` lets the given seconds pass.
 
-    Raises RunError for a server that does not come back.
+    Raises RunError for a server that does not come back ``within_s``.
     """
     give_up_s: float | None = None
     while True:
@@ -34,9 +36,9 @@ def retry_while_away(act: Callable[[], T], wait: Callable[[float], None]) -> T:
             if not is_loss(problem):
                 raise
             now_s = time.monotonic()
-            give_up_s = now_s + RETURN_S_MAX if give_up_s is None else give_up_s
+            give_up_s = now_s + within_s if give_up_s is None else give_up_s
             if now_s >= give_up_s:
-                raise _gone(problem) from None
+                raise _gone(problem, within_s) from None
         wait(_LOOK_EVERY_S)
 
 
@@ -60,10 +62,10 @@ def _is_connection_state(sqlstate: str | None) -> bool:
     return sqlstate is None or sqlstate.startswith(("08", "57P0"))
 
 
-def _gone(problem: BaseException) -> RunError:
+def _gone(problem: BaseException, within_s: float) -> RunError:
     why = problem.message if isinstance(problem, PgdynoError) else str(problem).strip()
     return RunError(
-        f"the server went away and did not come back within {RETURN_S_MAX:g} s: {why}",
+        f"the server went away and did not come back within {within_s:g} s: {why}",
         code="server-gone",
         hint="see the server's log for the reason",
     )

@@ -8,31 +8,50 @@ clients.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import psycopg
 
 from pgdyno.conduct._active_change import ActiveChange
+from pgdyno.conduct._aging import Aged, grow_old, note_age
 from pgdyno.conduct._config import Acks, engine_config
-from pgdyno.conduct._load import DRAIN_MS, RunningLoad, engine_facts
+from pgdyno.conduct._fronting import wait_compiled
+from pgdyno.conduct._load import DRAIN_MS, Arrived, RunningLoad, engine_facts
 from pgdyno.conduct._server_away import RETURN_S_MAX, retry_while_away
 from pgdyno.conduct._standstill import Standstill
 from pgdyno.conduct._target import Target
 from pgdyno.conduct.watch import Watcher
-from pgdyno.dimension import Need, Transition, fields_with
-from pgdyno.probe import Probes
+from pgdyno.dimension import Need, Transition, fields_with, own_server
+from pgdyno.probe import HostProbes, Probes
 from pgdyno.record import Recorder, RunFile
+from pgdyno.record.failures import OUT_OF_IDS
 from pgdyno.record.void import void_reason
 from pgdyno.spec import Change, Spec
+from pgdyno.spec.age import Ids
+from pgdyno.spec.debt import Debt
+from pgdyno.spec.kernel import KernelSpec
 from pgdyno.workload import Workload, load_workloads
 
 # After a reload or a change of a pool, the load runs this long before a slice is measured: sessions
 # apply a reload between statements, and transactions begun before it finish.
 SETTLE_SECONDS = 0.3
-# After a restart, connections are also made again and the first pages read.
-SETTLE_RESTART_SECONDS = 1.0
+# Longest pause of the arrivals of open loops in which their queue is processed, between slices.
+DRAIN_SECONDS_MAX = 10.0
+# After a restart, connections are also made again and pages read into the buffers, until the
+# throughput no longer rises; or until further warming up costs more than it is worth.
+WARM_UP_SECONDS_MAX = 10.0
+# The shortest limit of it: two looks at the throughput.
+WARM_UP_SECONDS_MIN = 1.0
+
+
+def warm_up_seconds_max(slice_s: float) -> float:
+    """Return how long a load that has started again warms up at most before a slice of ``slice_s``:
+    half as long, so that most of a budget is measured."""
+    return min(max(slice_s / 2, WARM_UP_SECONDS_MIN), WARM_UP_SECONDS_MAX)
 
 
 @dataclass
@@ -44,14 +63,32 @@ class Session:
     workloads: Mapping[str, Workload]
     """Workload of each client group."""
     recorder: Recorder
-    probes: Probes
+    probes: Probes | HostProbes
     watcher: Watcher
+    aged: Aged | None = None
+    """Age to which the server was brought; None: that of a new server."""
     _active: ActiveChange = field(init=False)
     _load: RunningLoad | None = None
     _reader: RunFile | None = None
+    _share: float = 1.0
+    """Share of their time for which clients work."""
+    _warm_up_s: float = 0.0
+    """Time from a restart until the throughput no longer rose, or the limit of that time."""
+    _prewarms: bool = True
+    _compiled_pid: int = 0
+    """PID of the front end that has compiled what the load uses."""
+    _warm_up_limit_s: float = 0.0
+    """Limit of the time when it was found; 0 before the first restart."""
 
     def __post_init__(self) -> None:
         self._active = ActiveChange(self.target, self.recorder, self.spec, self.watcher.note)
+
+    def begin(self) -> None:
+        """Set the kernel's parameters that the spec asks for, before any load; with a restart of
+        the server where they need one. Raises PgdynoError."""
+        if self.spec.kernel != KernelSpec():
+            with self.probes.rest():
+                self._active.begin()
 
     def reader(self) -> RunFile:
         """Return a reader of the run file in its present state; the previous reader is closed."""
@@ -80,25 +117,33 @@ class Session:
         connections are not shown. All counts belong to ``slice_id`` from the start. Returns time
         zero of the load in monotonic ns.
         """
+        self.target.renew_gateway()
         spec = self._active.spec()
         if seed is not None:
             load = spec.load.model_copy(update={"seed": seed})
             spec = spec.model_copy(update={"load": load})
+        if self.target.application is not None and spec.http is not None:
+            url = self.target.application.url
+            spec = spec.model_copy(update={"http": spec.http.at(url)})
         workloads = self._workloads_of(spec)
-        conninfo = self.target.conninfo
+        server = self.target.server
         variables = {
-            name: workload.variables(conninfo, spec.workload)
-            for name, workload in workloads.items()
+            name: workload.variables(server, spec.workload) for name, workload in workloads.items()
         }
         config = engine_config(
             spec,
-            self.target.entrance,
+            None if server is None else self.target.entrance,
             workloads,
             variables,
             scheduled=scheduled,
             acks=acks,
         )
-        standstill = Standstill(lambda: self.probes.silent_s)
+        outage_s = config.get("give_up_after_ms", 0) / 1000 if outage_expected else None
+        standstill = Standstill(
+            lambda: self.probes.silent_s,
+            outage_s=outage_s,
+            expected=(OUT_OF_IDS,) if self._is_old else (),
+        )
         self._load = RunningLoad(
             config,
             self.recorder,
@@ -106,10 +151,19 @@ class Session:
             standstill,
             tag=slice_id,
             outage_expected=outage_expected,
+            check=partial(self.target.check_programs, outage_expected=outage_expected),
         )
+        if self._share < 1:
+            self._load.slow_down(self._share)
         self._adjust_sessions()
         self.recorder.update_run(engine={**engine_facts(spec), **self._load.facts()})
         return self._load.started_ns
+
+    @property
+    def _is_old(self) -> bool:
+        """True if pgdyno raised the age of the server, now or before it was saved."""
+        saved = self.target.snapshot
+        return self.aged is not None or bool(saved and saved.aged)
 
     def _adjust_sessions(self) -> None:
         """Apply the active settings to the load's sessions."""
@@ -123,6 +177,7 @@ class Session:
         """
         if self._load is None:
             return
+        self._compiled_pid = wait_compiled(self.target, self.wait, self._compiled_pid)
         wanted = self._load.connections_wanted
         if wanted is None:
             return
@@ -143,13 +198,28 @@ class Session:
 
     def _workloads_of(self, spec: Spec) -> Mapping[str, Workload]:
         """Return the workloads of ``spec``, whose scripts a change may have replaced."""
-        mixes = [[each.mix_of(group) for group in each.clients] for each in (spec, self.spec)]
-        return self.workloads if mixes[0] == mixes[1] else load_workloads(spec)
+        asked, loaded = (
+            (
+                [each.mix_of(group) for group in each.clients],
+                (each.workload.update_last, each.workload.ingest, each.workload.batch),
+            )
+            for each in (spec, self.spec)
+        )
+        return self.workloads if asked == loaded else load_workloads(spec)
 
     @property
     def load_complete(self) -> bool:
         """True if every client has executed the number of transactions given to it."""
         return self._load is not None and self._load.complete
+
+    def grow_old(self, ids: Ids, age: int) -> Aged:
+        """Bring a server of pgdyno to an age, with a restart; no load runs now."""
+        assert self._load is None, "the server of a running load is not restarted"
+        with self.probes.rest():
+            self.recorder.add_event("restart", "server restarted by pgdyno")
+            self.aged = grow_old(self.target, self.watcher, ids, age)
+        note_age(self.aged, self.recorder)
+        return self.aged
 
     def stop_load(self) -> None:
         """Drain the clients and record their last intervals."""
@@ -184,41 +254,127 @@ class Session:
         """
         if checkpoint:
             self.target.require_checkpoint()
-        self._active.provide(change, under_load=self._load is not None)
+        with ExitStack() as stack:
+            others, keys = self.target.others, own_server(change)
+            if self._load is None and others and keys and not others.is_there(keys):
+                # The server under test is stopped meanwhile, and started again.
+                stack.enter_context(self.probes.rest())
+                self.recorder.add_event("restart", "server stopped by pgdyno to make another one")
+            self._active.provide(change, under_load=self._load is not None)
 
     def set_by(self, names: Collection[str]) -> dict[str, str]:
         """Return by setting how :meth:`apply` sets it: sessions, reload or restart."""
         return retry_while_away(lambda: self.target.set_by(names), self.wait)
 
-    def apply(self, change: Change, *, checkpoint: bool = False) -> None:
-        """Make ``change`` the only difference from the spec and let the load settle under it.
+    def drain(self) -> None:
+        """Hold back the arrivals of open loops until what waits is done, at most a few seconds."""
+        if self._load is not None:
+            self._load.drain(DRAIN_SECONDS_MAX)
 
-        With ``checkpoint``, execute CHECKPOINT at the end, so that slices begin at the same phase
-        of full-page images. Waits for a server that is away; RunError when it does not come back.
+    def apply(
+        self,
+        change: Change,
+        *,
+        checkpoint: bool = False,
+        by_way_of: Change | None = None,
+        warm_up_s_max: float = WARM_UP_SECONDS_MAX,
+    ) -> None:
+        """Make ``change`` the only difference from the spec and let the load settle under it, after
+        a restart until it is warm, ``warm_up_s_max`` at most.
+
+        A change that is active already is left ``by_way_of`` another and entered again, if that is
+        given. With ``checkpoint``, execute CHECKPOINT at the end, so that slices begin at the same
+        phase of full-page images. Waits for a server that is away; RunError when it does not come
+        back.
         """
-        retry_while_away(lambda: self._apply(change, checkpoint=checkpoint), self.wait)
+        if by_way_of is not None and self._active.change == change:
+            retry_while_away(lambda: self._enter(by_way_of), self.wait)
+        retry_while_away(lambda: self._apply(change, checkpoint, warm_up_s_max), self.wait)
 
-    def _apply(self, change: Change, *, checkpoint: bool) -> None:
+    def prepare(self, change: Change) -> None:
+        """Make ``change`` the only difference from the spec of the next load; none runs now."""
+        assert self._load is None, "a running load takes a change by apply"
+        self._enter(change)
+
+    def start_again(self, change: Change) -> None:
+        """Stop the load, and start another one under ``change`` that follows the spec's ramp."""
+        self.interrupt_load()
+        transition = self._enter(change)
+        if transition.need >= Need.SERVER_RESTART:
+            self._prewarm()
+        self.start_load(scheduled=True)
+        assert self._load is not None
+        for group, size in change.pool_max.items():
+            self._load.set_pool_max(group, size)
+
+    def set_clients(self, group: str, clients: int) -> None:
+        """Change how many clients of a running load a group has, within a slice."""
+        assert self._load is not None
+        self._load.set_clients(group, clients)
+
+    def slow_down(self, share: float) -> None:
+        """Let clients work for a share of their time from now on, also those of a load that starts
+        later; may be called by a thread of its own."""
+        self._share = share
+        if (load := self._load) is not None:
+            load.slow_down(share)
+
+    def arrived(self, slice_id: int) -> Arrived:
+        """Return who is there: clients, connections, transactions that wait or run."""
+        assert self._load is not None
+        return self._load.arrived(slice_id)
+
+    def _enter(self, change: Change) -> Transition:
+        """Make ``change`` the active one; the load may have stopped then."""
         transition = self._active.transition_to(change)
         if transition.need >= Need.LOAD_RESTART:
             self.interrupt_load()
         if transition.need >= Need.SERVER_RESTART:
-            self.recorder.add_event("restart", "server restarted by pgdyno")
             with self.probes.rest():
+                # After the last sample of the server, and before the next one.
+                self.recorder.add_event("restart", "server restarted by pgdyno")
                 self._active.apply_with_restart(transition)
         else:
             self._active.apply(transition)
+        if self._load is not None and transition:
+            self._adjust_sessions()
+            self._adjust_load(transition)
+        return transition
+
+    def _apply(self, change: Change, checkpoint: bool, warm_up_s_max: float) -> None:
+        transition = self._enter(change)
         if self._load is None:
+            if transition.need >= Need.SERVER_RESTART:
+                self._prewarm()
             self.start_load()
             self._adjust_load(transition)
             self.wait_connected()
-            self.wait(SETTLE_RESTART_SECONDS)
+            self._warm_up(warm_up_s_max)
         elif transition:
-            self._adjust_sessions()
-            self._adjust_load(transition)
             self.wait(SETTLE_SECONDS)
         if checkpoint:
-            self._active.checkpoint()
+            self._active.settle("checkpoint")
+
+    def _prewarm(self) -> None:
+        """Fill the buffers after a restart; if that took too long once, it is not tried again."""
+        if self._prewarms:
+            self._prewarms = self._active.prewarm()
+            if not self._prewarms:
+                self.watcher.note(
+                    "the data could not be read into shared_buffers in time: slices after a restart"
+                    " may begin with cold buffers"
+                )
+
+    def _warm_up(self, seconds_max: float) -> None:
+        """Let a load that has just started run until its throughput no longer rises; later loads
+        for as long as the first one, so that both sides of a trial have the same warm-up. It is
+        looked at again for longer slices, if the first limit was too short."""
+        assert self._load is not None
+        if self._warm_up_limit_s <= self._warm_up_s and self._warm_up_limit_s < seconds_max:
+            self._warm_up_s = self._load.wait_warm(seconds_max)
+            self._warm_up_limit_s = seconds_max
+        else:
+            self.wait(min(self._warm_up_s, seconds_max))
 
     def slice(
         self,
@@ -228,17 +384,17 @@ class Session:
         trial_id: int | None = None,
         pair: int | None = None,
         side: str | None = None,
-        closing_checkpoint: bool = False,
+        debts: Collection[Debt] = (),
     ) -> int:
         """Measure the active change for ``seconds``; return the slice's id, intervals recorded.
 
-        With ``closing_checkpoint``, the slice includes a CHECKPOINT under load at its end, which
-        writes the buffers that the slice left dirty.
+        At its end, under load and within its time, the slice does the work that it postponed:
+        its ``debts``.
         """
         with self.measured(kind, trial_id=trial_id, pair=pair, side=side) as slice_id:
             self.wait(seconds)
-            if closing_checkpoint:
-                self._active.checkpoint()
+            for debt in debts:
+                self._active.settle(debt)
         return slice_id
 
     @contextmanager
@@ -254,14 +410,45 @@ class Session:
 
         After its end it is checked whether the slice is void.
         """
-        assert self._load is not None, "a slice needs a running load"
-        slice_id = self.recorder.open_slice(
-            kind, trial_id=trial_id, pair=pair, side=side, change=self._active.change.to_json()
-        )
-        self._load.end_interval(slice_id)
-        self.probes.sample_now()
+        slice_id = self._begin_slice(kind, trial_id=trial_id, pair=pair, side=side)
         yield slice_id
         self._end_slice(slice_id)
+
+    @contextmanager
+    def measured_in_slices(self, kind: str) -> Iterator[Callable[[], None]]:
+        """Measure slices, one after the other without a pause, for as long as the block; what it
+        yields ends the slice and begins the next. Each is judged by itself.
+        """
+        slice_id = self._begin_slice(kind)
+
+        def turn() -> None:
+            nonlocal slice_id
+            slice_id = self._turn_slice(slice_id, kind)
+
+        yield turn
+        self._end_slice(slice_id)
+
+    def _begin_slice(self, kind: str, **of_trial: Any) -> int:
+        assert self._load is not None, "a slice needs a running load"
+        change = self._active.change.to_json()
+        slice_id = self.recorder.open_slice(kind, change=change, **of_trial)
+        self._load.end_interval(slice_id)
+        self.probes.sample_now()
+        return slice_id
+
+    def _turn_slice(self, slice_id: int, kind: str) -> int:
+        """End a slice and begin another at the same moment; return the id of the other one."""
+        assert self._load is not None
+        self.probes.sample_now()
+        now_ns = time.monotonic_ns()
+        change = self._active.change.to_json()
+        next_id = self.recorder.open_slice(kind, change=change, ns=now_ns)
+        end_ns = self._load.end_interval(next_id)
+        self.recorder.close_slice(slice_id, ns=now_ns)
+        self.probes.sample_now()
+        self._load.wait_recorded(end_ns)
+        self._judge(slice_id)
+        return next_id
 
     @contextmanager
     def measured_from_start(self, kind: str) -> Iterator[tuple[int, int]]:
@@ -306,6 +493,25 @@ class Session:
                 self.recorder.add_event("restart", "server stopped by pgdyno")
                 self.target.cluster.stop()
             yield
+
+    @contextmanager
+    def offline(self, label: str, *, restored: bool = False) -> Iterator[None]:
+        """Stop a server of pgdyno for the block and start it again; ``label`` says why.
+
+        If the block has ``restored`` its data, what is in memory is not written any more, and the
+        data that fit are read into shared_buffers at the end.
+        """
+        assert self._load is None, "a server under load is not stopped"
+        cluster = self.target.cluster
+        assert cluster is not None, "a server of the user is not stopped"
+        with self.probes.rest():
+            self.recorder.add_event("restart", label)
+            cluster.stop("immediate" if restored else "fast")
+            yield
+            cluster.start()
+            self.target.facts["postmaster_pid"] = cluster.pid
+        if restored:
+            self._prewarm()
 
     def apply_event(self, settings: dict[str, str]) -> None:
         """Carry out an event's change of settings, which lasts until the end of the run."""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import psycopg
 
 from pgdyno.conduct._session import Session
+from pgdyno.errors import Interrupted
 from pgdyno.spec import Event
+from pgdyno.spec.branches import BranchEvent
 from pgdyno.spec.model import LoadSpec
+
+FAILED = "failed: "
+"""Beginning of the label of a statement that failed, or was cancelled at the end."""
 
 
 def carry_out(session: Session) -> list[int]:
@@ -41,6 +46,58 @@ def carry_out(session: Session) -> list[int]:
     return [slice_id]
 
 
+def carry_on(
+    session: Session,
+    done_ms: int,
+    *,
+    slice_ms: int,
+    every_s: float,
+    goes_on: Callable[[float], bool],
+) -> None:
+    """Carry out what is left of the session's spec after ``done_ms`` of its measurement, in slices
+    of ``slice_ms``, the last of them half as long to half as long again.
+
+    The ramp comes first, each time. Each ``every_s`` ``goes_on`` is given the
+    seconds measured in all; if it returns False, the measurement ends.
+    """
+    load = session.spec.load
+    stopped: Interrupted | None = None
+    seed = None if load.seed is None else load.seed + done_ms
+    started_ns = session.start_load(scheduled=True, seed=seed)
+    if not load.ramp_ms:
+        session.wait_connected()
+        started_ns = time.monotonic_ns()
+    with _event_statements(session) as statements:
+        if load.ramp_ms:
+            session.watcher.phase(f"ramping up over {load.ramp_ms / 1000:g} s", load.ramp_ms / 1000)
+            first = _Timeline(session, started_ns, statements, since_ms=done_ms)
+            with session.measured("ramp"):
+                first.run_until(load.ramp_ms)
+        session.watcher.phase(f"measuring for {(load.hold_ms - done_ms) / 1000:g} s")
+        with session.measured_in_slices("run") as turn:
+            before_ms = load.ramp_ms + done_ms
+            timeline = _Timeline(
+                session,
+                time.monotonic_ns() - before_ms * 1_000_000,
+                statements,
+                since_ms=before_ms,
+            )
+            at_ms = began_ms = done_ms
+            try:
+                while at_ms < load.hold_ms and goes_on(at_ms / 1000):
+                    if at_ms - began_ms >= slice_ms and load.hold_ms - at_ms >= slice_ms / 2:
+                        turn()
+                        began_ms = at_ms
+                    at_ms = min(at_ms + round(1000 * every_s), load.hold_ms)
+                    timeline.run_until(load.ramp_ms + at_ms)
+            except Interrupted as stop:  # The slice ends before the clients disconnect.
+                stopped = stop
+        if stopped is not None:
+            raise stopped
+    session.watcher.phase("finishing")
+    session.stop_load()
+
+
 def _carry_out_counted(session: Session) -> int:
     """Have each client execute its transactions, all of them measured; return the slice's id."""
     load = session.spec.load
@@ -55,6 +112,25 @@ def _carry_out_counted(session: Session) -> int:
     return slice_id
 
 
+def measure_with_events(
+    session: Session, events: Sequence[BranchEvent], *, lead_ms: int
+) -> list[int]:
+    """Measure the running load for the spec's hold, with ``events``; return the ids of the slices:
+    of the first ``lead_ms``, if that is any time, and of the rest."""
+    hold_ms = session.spec.load.hold_ms
+    ids = []
+    with _event_statements(session) as statements:
+        timeline = _Timeline(session, time.monotonic_ns(), statements, events=events)
+        if lead_ms:
+            with session.measured("lead") as slice_id:
+                timeline.run_until(lead_ms)
+            ids.append(slice_id)
+        with session.measured("branch") as slice_id:
+            timeline.run_until(hold_ms)
+        ids.append(slice_id)
+    return ids
+
+
 def _measuring(load: LoadSpec) -> str:
     if load.transactions is None:
         return f"measuring for {load.hold_ms / 1000:g} s"
@@ -65,11 +141,24 @@ def _measuring(load: LoadSpec) -> str:
 class _Timeline:
     """The run's clock: lets the load run and carries out events when they are due."""
 
-    def __init__(self, session: Session, started_ns: int, statements: _Statements) -> None:
+    def __init__(
+        self,
+        session: Session,
+        started_ns: int,
+        statements: _Statements,
+        *,
+        since_ms: int = 0,
+        events: Sequence[Event | BranchEvent] | None = None,
+    ) -> None:
+        """Events before ``since_ms`` are left out; ``events`` are used instead of the spec's."""
         self._session = session
         self._started_ns = started_ns
         self._statements = statements
-        self._events = sorted(session.spec.events, key=lambda event: event.at_ms)
+        given = session.spec.events if events is None else events
+        self._events = sorted(
+            (event for event in given if event.at_ms >= since_ms),
+            key=lambda event: event.at_ms,
+        )
 
     def run_until(self, end_ms: int) -> None:
         """Let the load run until ``end_ms`` after its start, with the events due by then."""
@@ -81,10 +170,13 @@ class _Timeline:
             self._carry_out(event)
         self._wait_until(end_ms)
 
-    def _carry_out(self, event: Event) -> None:
+    def _carry_out(self, event: Event | BranchEvent) -> None:
         if event.sql is not None:
             self._statements.begin(event.sql)
-        if event.settings is not None:
+        if isinstance(event, BranchEvent):
+            for group, count in (event.clients or {}).items():
+                self._session.set_clients(group, count)
+        elif event.settings is not None:
             self._session.apply_event(event.settings)
 
     def _wait_until(self, at_ms: int) -> None:
@@ -127,7 +219,8 @@ class _Statements:
                 connection.execute(sql.encode())
         except psycopg.Error as problem:
             message = (problem.diag.message_primary or str(problem)).strip()
-            recorder.add_event("warning", f"failed: {sql[:60]}", {"message": message})
+            detail = {"message": message, "sqlstate": problem.sqlstate}
+            recorder.add_event("warning", f"{FAILED}{sql[:60]}", detail)
             self._session.watcher.note(f"warning: {sql[:60]}: {message}")
         else:
             duration_ms = (time.monotonic_ns() - began_ns) / 1e6

@@ -19,9 +19,13 @@ _GB = 1e9
 
 
 def check_table_space(
-    needed: TableSpace, data_dir: Path | None, max_wal_size_bytes: int | None
+    needed: TableSpace,
+    data_dir: Path | None,
+    max_wal_size_bytes: int | None,
+    keep_free_bytes: int = 0,
 ) -> None:
-    """Raise SetupError where the tables of a run would not fit on the server's disks.
+    """Raise SetupError where the tables of a run would not fit on the server's disks, or would
+    leave less than ``keep_free_bytes`` there.
 
     Does nothing where the disks are not accessible from here.
     """
@@ -34,28 +38,30 @@ def check_table_space(
         return
     if tablespace_free is not None:
         name = f"the disk of the tablespace in {needed.location}"
-        _refuse_if_full(needed, name, tablespace_free, 0)
+        _refuse_if_full(needed, name, tablespace_free, 0, keep_free_bytes)
     for disk in disks:
         holds_data = "data" in disk.holds
         wal = _wal_kept(needed, disk, max_wal_size_bytes) if "wal" in disk.holds else 0
         name = disk_name(disk.holds) + (f" ({data_dir})" if holds_data else "")
         if holds_data and tablespace_free is None:
-            _refuse_if_full(needed, name, disk.free_bytes, wal)
-        elif wal > disk.free_bytes:
+            _refuse_if_full(needed, name, disk.free_bytes, wal, keep_free_bytes)
+        elif wal + keep_free_bytes > disk.free_bytes:
             raise SetupError(
-                f"making pgbench's tables at scale {needed.scale:,} writes about {_gb(wal)} of WAL,"
-                f" and {name} has {_gb(disk.free_bytes)} free",
+                f"making {needed.what} at scale {needed.scale:,} writes about {_gb(wal)} of WAL,"
+                f" and {name} has {_gb(disk.free_bytes)} free{_left(keep_free_bytes)}",
                 code="no-space",
                 hint="a smaller max_wal_size, a larger disk for the WAL, or a smaller scale with"
                 " -s",
             )
 
 
-def _refuse_if_full(needed: TableSpace, name: str, free_bytes: int, wal_bytes: int) -> None:
+def _refuse_if_full(
+    needed: TableSpace, name: str, free_bytes: int, wal_bytes: int, keep_free_bytes: int
+) -> None:
     needed_bytes = needed.table_bytes + wal_bytes
-    if needed_bytes <= free_bytes:
+    if needed_bytes + keep_free_bytes <= free_bytes:
         return
-    usable = free_bytes + needed.freed_bytes
+    usable = free_bytes - keep_free_bytes + needed.freed_bytes
     # A small scale writes less WAL than the server would keep.
     fits = max(
         (usable - wal_bytes) // needed.branch_bytes,
@@ -63,11 +69,15 @@ def _refuse_if_full(needed: TableSpace, name: str, free_bytes: int, wal_bytes: i
     )
     with_wal = f" with {_gb(wal_bytes)} of WAL" if wal_bytes else ""
     raise SetupError(
-        f"pgbench's tables at scale {needed.scale:,} need about {_gb(needed_bytes)}{with_wal}, and"
-        f" {name} has {_gb(free_bytes)} free",
+        f"{needed.what} at scale {needed.scale:,} need about {_gb(needed_bytes)}{with_wal}, and"
+        f" {name} has {_gb(free_bytes)} free{_left(keep_free_bytes)}",
         code="no-space",
         hint=f"-s {fits} fits" if fits >= 1 else "free some space, or use another disk",
     )
+
+
+def _left(keep_free_bytes: int) -> str:
+    return f", of which {_gb(keep_free_bytes)} must be left free" if keep_free_bytes else ""
 
 
 def _wal_kept(needed: TableSpace, disk: DiskSpace, max_wal_size_bytes: int | None) -> int:

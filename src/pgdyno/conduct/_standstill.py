@@ -6,11 +6,11 @@ When connections cannot be made because the server is away, the engine itself en
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pgdyno.errors import RunError
-from pgdyno.record.failures import PASSING_CODES, nothing_succeeds
+from pgdyno.record.failures import NO_PRIMARY, PASSING_CODES, nothing_succeeds
 
 HOPELESS_S = 5.0
 """Time since the first failure, with no transaction done."""
@@ -20,10 +20,23 @@ SILENT_S = 30.0
 
 
 class Standstill:
-    """Check of every interval of a load; ``silent_s`` returns the time without a probe's answer."""
+    """Check of every interval of a load; ``silent_s`` returns the time without a probe's answer.
 
-    def __init__(self, silent_s: Callable[[], float]) -> None:
+    ``outage_s`` is the length of an outage that is expected: meanwhile no server accepts writes,
+    or none answers. ``expected`` are SQLSTATEs of failures that may be all there is.
+    """
+
+    def __init__(
+        self,
+        silent_s: Callable[[], float],
+        *,
+        outage_s: float | None = None,
+        expected: Collection[str] = (),
+    ) -> None:
         self._silent_s = silent_s
+        self._silent_s_max = max(SILENT_S, outage_s or 0.0)
+        outage = [] if outage_s is None else [NO_PRIMARY]
+        self._passing = (*PASSING_CODES, *outage, *expected)
         self.done_s = time.monotonic()
         """Time of the last interval with a transaction done."""
         self._failing_s: float | None = None
@@ -43,7 +56,7 @@ class Standstill:
             return
         self._active_groups |= {row["group"] for row in interval["scripts"] if row["intended"]}
         for row in interval["errors"]:
-            if row["expected"] or row["retried"] or row["sqlstate"] in PASSING_CODES:
+            if row["expected"] or row["retried"] or row["sqlstate"] in self._passing:
                 continue
             self._failing_s = self._failing_s or now_s
             self._failed_groups.add(row["group"])
@@ -63,9 +76,9 @@ class Standstill:
                 raise nothing_succeeds(self._failures, HOPELESS_S)
         if not self._connected:
             return  # The engine ends such a load itself, with the reason.
-        if now_s - self.done_s >= SILENT_S and self._silent_s() >= SILENT_S:
+        if min(now_s - self.done_s, self._silent_s()) >= self._silent_s_max:
             raise RunError(
-                f"the server has not answered for {SILENT_S:g} s",
+                f"the server has not answered for {self._silent_s_max:g} s",
                 code="server-silent",
                 hint="check whether the server is stopped, out of memory or waiting for its disk,"
                 " and check the network",

@@ -1,4 +1,4 @@
-"""An initialisation without a load, as ``pgbench -i``: only makes the tables."""
+"""Tables without a load: an initialisation as with ``pgbench -i``, or a server to be saved."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from pgdyno.conduct._interrupt import stop_signals
+from pgdyno.conduct._interrupt import hold_stop_signals, stop_signals
 from pgdyno.conduct._tables import make_tables
-from pgdyno.conduct._target import open_target
+from pgdyno.conduct._target import Target, open_target
 from pgdyno.conduct.watch import Watcher
+from pgdyno.disk import dismantle
 from pgdyno.errors import Interrupted
+from pgdyno.server import sweep
 from pgdyno.spec import Spec
-from pgdyno.workload import load_workloads
+from pgdyno.workload import load_workloads, with_texts
 
 _AGAIN = "the tables may be incomplete; run again with -i to make them from the start"
 
@@ -34,6 +36,24 @@ def initialise(spec: Spec, watcher: Watcher) -> Initialised:
         target = open_target(spec, workloads, stack, watcher, may_apply=False)
         prepared = make_tables(spec, target, workloads, watcher, stack)
         return Initialised(target.conninfo.database, prepared.scale)
+
+
+@contextmanager
+def prepared_server(spec: Spec, watcher: Watcher) -> Iterator[tuple[Target, int]]:
+    """Start the server of ``spec`` with its tables; yield it and their scale. It is removed at the
+    end of the block. Raises SetupError."""
+    spec = with_texts(spec)
+    workloads = load_workloads(spec).values()
+    with ExitStack() as stack:
+        stack.enter_context(stop_signals())
+        for line in sweep(dismantle):
+            watcher.note(line)
+        target = open_target(spec, workloads, stack, watcher, may_apply=False)
+        stack.callback(hold_stop_signals)
+        prepared = make_tables(spec, target, workloads, watcher, stack)
+        for note in prepared.notes:
+            watcher.note(f"warning: {note}")
+        yield target, prepared.scale
 
 
 @contextmanager

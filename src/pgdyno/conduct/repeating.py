@@ -56,7 +56,7 @@ def read_spec_or_run(
 
 def check_server_named(spec: Spec, path: Path) -> None:
     """Raise UsageError where ``path`` is of a run on an existing server and no server is given."""
-    if spec.server.kind == "embedded" or spec.server.conninfo or not is_spec_of_run(path):
+    if spec.server.kind != "existing" or spec.server.conninfo or not is_spec_of_run(path):
         return
     with RunFile(path) as run:
         uri = run.run.server.get("entrance_uri") or run.run.server.get("uri")
@@ -68,6 +68,16 @@ def check_server_named(spec: Spec, path: Path) -> None:
     )
 
 
+def require_load(run: RunFile) -> None:
+    """Raise UsageError for the run file of a check, which has no spec."""
+    if run.run.command == "check":
+        raise UsageError(
+            f"{run.path} is of a check, which had no load of its own to repeat",
+            code="no-spec",
+            hint="pgdyno check CONNINFO checks the server again",
+        )
+
+
 def fields_of_run(path: Path, *, story: bool = False) -> dict[str, Any]:
     """Return the fields of the spec recorded in the run file ``path``; with ``story`` those of the
     whole story.
@@ -75,6 +85,7 @@ def fields_of_run(path: Path, *, story: bool = False) -> dict[str, Any]:
     Raises UsageError for a damaged file, and for a script that is neither in it nor on disk.
     """
     with RunFile(path) as run:
+        require_load(run)
         fields = run.run.spec
         if story:
             fields = (run.run.result.get("chapter") or {}).get("of") or fields

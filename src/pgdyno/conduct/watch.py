@@ -7,7 +7,10 @@ watcher.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pgdyno.record import Recorder
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,9 @@ class Tick:
 
 class Watcher(Protocol):
     """Receiver of progress. Its methods are called from several threads."""
+
+    def recording(self, recorder: Recorder) -> None:
+        """Take note of the recorder of a session that begins."""
 
     def phase(self, text: str, lasts_s: float | None = None) -> None:
         """Show a phase that begins, as ``making tables``, with its duration if that is known."""
@@ -44,6 +50,9 @@ class Watcher(Protocol):
 
 class Silent:
     """A watcher that shows nothing."""
+
+    def recording(self, recorder: Recorder) -> None:
+        """Do nothing."""
 
     def phase(self, text: str, lasts_s: float | None = None) -> None:
         """Show nothing."""

@@ -1,10 +1,50 @@
 """Findings from a run file: the bottleneck, its evidence, and proposed changes.
 
-``diagnose`` ranks what the signatures find; ``verdict`` is its first line. A signature is added by
-adding one file to ``signatures/``.
+``diagnose`` ranks what the signatures find, accounts for the response time and comes to a verdict.
+A signature is added by adding one file to ``signatures/``.
 """
 
-from pgdyno.diagnose._diagnosis import NOTHING, diagnose, too_short, verdict
+from pgdyno.diagnose._diagnosis import (
+    LIMIT_SHARE_MIN,
+    SECONDS_MIN,
+    Diagnosis,
+    diagnose,
+    refusals,
+    too_short,
+)
+from pgdyno.diagnose._levels import sudden_changes
+from pgdyno.diagnose._missing import ALWAYS as ALWAYS_MISSING
+from pgdyno.diagnose._named import NamedPart
+from pgdyno.diagnose._seen_load import SeenLoad, SeenStatement, observed
+from pgdyno.diagnose._statements import StatementBudget
+from pgdyno.diagnose._verdict import HELD, NOTHING, UNEXPLAINED, Verdict, part_words
+from pgdyno.diagnose.facts.observed import NOT_BY_SECOND, NOT_OF_CLIENTS
+from pgdyno.diagnose.facts.slices import CORES_UNKNOWN
 from pgdyno.diagnose.finding import Evidence, Finding, Proposal
 
-__all__ = ["NOTHING", "Evidence", "Finding", "Proposal", "diagnose", "too_short", "verdict"]
+__all__ = [
+    "ALWAYS_MISSING",
+    "CORES_UNKNOWN",
+    "HELD",
+    "LIMIT_SHARE_MIN",
+    "NOTHING",
+    "NOT_BY_SECOND",
+    "NOT_OF_CLIENTS",
+    "SECONDS_MIN",
+    "UNEXPLAINED",
+    "Diagnosis",
+    "Evidence",
+    "Finding",
+    "NamedPart",
+    "Proposal",
+    "SeenLoad",
+    "SeenStatement",
+    "StatementBudget",
+    "Verdict",
+    "diagnose",
+    "observed",
+    "part_words",
+    "refusals",
+    "sudden_changes",
+    "too_short",
+]

@@ -1,51 +1,143 @@
-"""The ranked findings of a period of a run, from all signatures.
+"""The diagnosis of a period of a run: ranked findings, latency budget and verdict.
 
 Ranking: every finding owns a share of the mean response time (each wait is counted once, see
-``budget``), and the model says what part of the response would go if its limit were lifted.
+``_budget``), and the model says what part of the response would go if its limit were lifted.
 Findings are ranked by the product, so that neither a large wait that nothing can shorten nor a
-small one that can be had for free comes first. A finding that makes all others doubtful comes
-before them.
+small one that can be had for free comes first. Two kinds rank behind whatever has a larger share of
+the time of the whole run: what crowds others, such as other programs, which is why little is
+predicted to be gained by lifting those; and what lasts for moments only, whose gain is taken for
+certain because nothing is predicted of it. A finding that makes all others doubtful comes before
+them, and then what will make the server stop.
+
+A limit owns at least ``LIMIT_SHARE_MIN``. What is found with less is minor: listed without a rank.
+So is all that is merely slow in a load that has no limit (``_held``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.diagnose._signature import Found, Signature, signatures
+from pgdyno.diagnose._budget import LatencyBudget, Part
+from pgdyno.diagnose._held import Held, held_load
+from pgdyno.diagnose._missing import missing_words
+from pgdyno.diagnose._named import NamedPart, named_parts
+from pgdyno.diagnose._requests import request_budgets
+from pgdyno.diagnose._signature import Cleared, Found, Signature, signatures
 from pgdyno.diagnose._situation import Situation
+from pgdyno.diagnose._statements import StatementBudget, statement_budgets
+from pgdyno.diagnose._verdict import Verdict, verdict_of
+from pgdyno.diagnose.facts.observed import NOT_OF_CLIENTS, ObservedRun, is_observed
 from pgdyno.diagnose.finding import Finding, Proposal, Skip
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
 
-NOTHING = "nothing-found"
+LIMIT_SHARE_MIN = 0.1
+"""Share of the response time below which a finding is no limit: if all of it went, throughput would
+rise by a ninth, about what identical slices on a shared machine differ by."""
 SECONDS_MIN = 1
 """Shortest period that is diagnosed: the probes read the server's views once a second."""
 _SLACK_S = 0.05
 """Time by which a period may be shorter than requested."""
 
 
-def diagnose(run: RunFile, slice_ids: list[int], *, step: int = 0) -> list[Finding]:
-    """Return findings on ``slice_ids``, slices under one change, taken as one period.
+@dataclass(frozen=True)
+class Diagnosis:
+    """The findings, the latency budget and the verdict of a period of a run."""
 
-    Found first, rank 1 being the limit; then what was checked and cleared; then what could not be
-    checked. Which proposals are allowed is for those to say who choose among them.
+    findings: list[Finding]
+    """Ranked ones first, rank 1 being the limit; then minor ones, then what was checked and
+    cleared, then what could not be checked."""
+    verdict: Verdict
+    budget: LatencyBudget | None
+    """None if the response time is not known."""
+    parts: Sequence[NamedPart] = ()
+    """The parts of the budget, the largest first; they add up to the mean response time."""
+    statements: Sequence[StatementBudget] = ()
+    """The budget of each statement, those that take the most time first."""
+    missing: Sequence[str] = ()
+    """Sentences about what the budgets lack."""
+
+
+def diagnose(run: RunFile, slice_ids: list[int], *, step: int = 0) -> Diagnosis:
+    """Diagnose ``slice_ids``, slices under one change, taken as one period.
+
+    Which proposals are allowed is for those to say who choose among them.
     """
+    if is_observed(run):
+        with ObservedRun(run.path) as seen:
+            return _diagnosis(Situation(seen, slice_ids), step)
+    return _diagnosis(Situation(run, slice_ids), step)
+
+
+def refusals(run: RunFile, slice_ids: list[int]) -> list[Finding]:
+    """Return the findings that say who refused clients, of void slices that have no diagnosis."""
     situation = Situation(run, slice_ids)
-    answers = [_answer(signature, situation) for signature in signatures()]
-    found = sorted((f for f in answers if f.status == "found"), key=lambda f: -f.weight)
+    answers = [(each, _answer(each, situation)) for each in signatures() if each.of_refusals]
+    findings = [
+        replace(_finding(signature, answer, situation, set()), weight=0.0)
+        for signature, answer in answers
+        if isinstance(answer, Found)
+    ]
+    return _ranked(findings, None)
+
+
+def _diagnosis(situation: Situation, step: int) -> Diagnosis:
+    answers = [(signature, _answer(signature, situation)) for signature in signatures()]
+    claimed = {p for _, answer in answers if isinstance(answer, Found) for p in answer.parts}
+    findings = [_finding(signature, answer, situation, claimed) for signature, answer in answers]
+    held = _if_known(lambda: held_load(situation))
+    ranked = [replace(each, step=step) for each in _ranked(findings, held)]
+    budget = situation.budget if situation.budget.response_ms > 0 else None
+    parts = named_parts(situation, ranked) if budget else []
+    return Diagnosis(
+        findings=ranked,
+        verdict=verdict_of(ranked, parts, held),
+        budget=budget,
+        parts=parts,
+        statements=_statements(situation) if budget else (),
+        missing=missing_words(situation) if budget else (),
+    )
+
+
+def _statements(s: Situation) -> Sequence[StatementBudget]:
+    """Return the budgets of what the clients' scripts send: statements, or requests."""
+    return request_budgets(s) if s.is_http else statement_budgets(s)
+
+
+def _ranked(findings: Sequence[Finding], held: Held | None) -> list[Finding]:
+    """Return the findings in order with ranks, causes that were found, and proposals once."""
+    found = _in_order(f for f in findings if f.status == "found")
+    limits = [finding for finding in found if _may_limit(finding, held)]
+    minor = [finding for finding in found if finding not in limits]
     ids = {finding.id for finding in found}
     seen: list[tuple[str, dict[str, Any]]] = []
-    ranked = []
-    for rank, finding in enumerate(found, start=1):
-        causes = tuple(cause for cause in finding.causes if cause in ids)
-        ranked.append(
-            replace(finding, rank=rank, causes=causes, proposals=_unseen(finding.proposals, seen))
+    listed = [
+        replace(
+            finding,
+            rank=rank if rank <= len(limits) else None,
+            causes=tuple(cause for cause in finding.causes if cause in ids),
+            proposals=_unseen(finding.proposals, seen),
         )
-    others = sorted((f for f in answers if f.status != "found"), key=lambda f: f.status)
-    return [replace(finding, step=step) for finding in (*ranked, *others)]
+        for rank, finding in enumerate((*limits, *minor), start=1)
+    ]
+    others = sorted((f for f in findings if f.status != "found"), key=lambda f: f.status)
+    return [*listed, *others]
+
+
+def _may_limit(finding: Finding, held: Held | None) -> bool:
+    if finding.about_to_fail or finding.causes_distrust:
+        return True
+    return finding.share >= LIMIT_SHARE_MIN and (held is None or finding.momentary)
+
+
+def _if_known(make: Callable[[], Held | None]) -> Held | None:
+    try:
+        return make()
+    except Skip:
+        return None
 
 
 def too_short(run: RunFile, slice_ids: list[int]) -> str | None:
@@ -56,34 +148,73 @@ def too_short(run: RunFile, slice_ids: list[int]) -> str | None:
     return f"{seconds:.2g} s measured, {SECONDS_MIN} s is needed"
 
 
-def verdict(findings: Iterable[Finding]) -> dict[str, str]:
-    """Return the first finding's ID and sentence, or ``nothing-found``."""
-    for finding in findings:
-        if finding.rank == 1:
-            return {"finding": finding.id, "sentence": finding.sentence}
-    return {"finding": NOTHING, "sentence": "none of the checks found a bottleneck"}
-
-
-def _answer(signature: Signature, situation: Situation) -> Finding:
+def _answer(signature: Signature, situation: Situation) -> Found | Cleared | Skip:
+    if signature.of_clients and situation.is_observed:
+        return Skip(NOT_OF_CLIENTS)
     try:
-        answer = signature.examine(situation)
+        return signature.examine(situation)
     except Skip as reason:
-        return Finding(signature.id, "skipped", f"not checked: {reason}")
-    if not isinstance(answer, Found):
-        return Finding(signature.id, "cleared", answer.sentence, evidence=tuple(answer.evidence))
-    share = min(1.0, max(0.0, answer.share))
+        return reason
+
+
+def _finding(
+    signature: Signature, answer: Found | Cleared | Skip, situation: Situation, claimed: set[Part]
+) -> Finding:
+    if isinstance(answer, Skip):
+        return Finding(signature.id, "skipped", f"not checked: {answer}")
+    parts, evidence = tuple(answer.parts), tuple(answer.evidence)
+    if isinstance(answer, Cleared):
+        return Finding(signature.id, "cleared", answer.sentence, evidence=evidence, parts=parts)
+    share = min(1.0, max(0.0, _share(answer, situation.budget, claimed)))
+    proposals = (each.with_model_error() for each in answer.proposals)
     return Finding(
         id=signature.id,
         status="found",
         sentence=answer.sentence,
         confidence=answer.confidence,
-        evidence=tuple(answer.evidence),
+        evidence=evidence,
         false_positives=signature.false_positives,
         causes=tuple(answer.causes),
-        proposals=tuple(sorted(answer.proposals, key=lambda p: -p.predicted_ratio)),
+        proposals=tuple(sorted(proposals, key=lambda p: -p.predicted_ratio)),
+        advice=answer.advice,
         share=share,
-        weight=1.0 if answer.causes_distrust else share * min(1.0, max(0.0, answer.liftable)),
+        parts=parts,
+        weight=share * min(1.0, max(0.0, answer.liftable)),
+        about_to_fail=answer.about_to_fail,
+        momentary=answer.momentary,
+        crowds_others=answer.crowds_others,
+        causes_distrust=answer.causes_distrust,
     )
+
+
+def _share(answer: Found, budget: LatencyBudget, claimed: set[Part]) -> float:
+    """Return the share of the response time that is due to a finding."""
+    if answer.share is None:
+        return budget.owned_share(answer.parts, claimed)
+    return answer.share if answer.momentary else budget.with_queues(answer.share, claimed)
+
+
+def _in_order(found: Iterable[Finding]) -> list[Finding]:
+    """Return findings by weight; first what casts doubt on the rest, then what is about to fail, of
+    which the cause comes before the symptom."""
+    found = list(found)
+    failing = {finding.id for finding in found if finding.about_to_fail}
+
+    def order(finding: Finding) -> tuple[bool, bool, bool, float, bool, float]:
+        symptom = finding.about_to_fail and not failing.isdisjoint(finding.causes)
+        larger = [each.weight for each in found if each.share > finding.share]
+        behind = finding.crowds_others or finding.momentary
+        weight = min([finding.weight, *larger]) if behind else finding.weight
+        return (
+            not finding.causes_distrust,
+            not finding.about_to_fail,
+            symptom,
+            -weight,
+            behind,
+            -finding.share,
+        )
+
+    return sorted(found, key=order)
 
 
 def _unseen(

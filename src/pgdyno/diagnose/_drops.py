@@ -7,23 +7,27 @@ the WAL's device; otherwise it stays unexplained.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from pgdyno.diagnose._facts import CLIENT_BACKEND
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose._waits import WaitClass, wait_class
+from pgdyno.diagnose.facts.intervals import timed
+from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
+from pgdyno.diagnose.facts.waits import HEAVYWEIGHT, WaitClass, wait_class
 from pgdyno.diagnose.finding import Skip, Window
-from pgdyno.diagnose.intervals import timed
 from pgdyno.probe.waits import CHECKPOINT_SYNC, canonical
 from pgdyno.record import Interval
+from pgdyno.record.own import overlaps_own, own_events
 
 Reason = Literal[
     "lock", "checkpoint sync", "kernel writeback", "vacuum", "WAL device", "unexplained"
 ]
 
+AROUND_MS = 1500
+"""Time before and after a change of level: probes read most views once a second."""
 DROP_SHARE = 0.2
 """Share of the median throughput below which the load has almost stopped."""
 INTERVALS_MIN = 5
@@ -94,19 +98,23 @@ class Drops:
         return sum(d.lost for d in self.all if d.reason == reason) / lost if lost else 0.0
 
 
-def find_drops(s: Situation) -> Drops:
-    """Return the drops in ``s``; Skip if it has too few intervals for a median."""
-    import numpy as np
-
-    intervals = [i for i in timed(s.run.intervals(s.slice_ids)) if i.duration_ms >= SHORTEST_MS]
+def find_drops(s: Situation, *, below: float = DROP_SHARE) -> Drops:
+    """Return the drops in ``s`` below this part of the median throughput; Skip if it has too few
+    intervals for a median."""
+    own = own_events(s.run, s.slice_ids)
+    intervals = [
+        i
+        for i in timed(s.run.intervals(s.slice_ids))
+        if i.duration_ms >= SHORTEST_MS and not overlaps_own(own, i.at_ms, i.at_ms + i.duration_ms)
+    ]
     clients_max = max((i.clients for i in intervals), default=0)
     settled = [i for i in intervals if i.clients >= RAMP_SHARE * clients_max]
     if len(settled) < INTERVALS_MIN:
         raise Skip(f"{len(settled)} intervals are too few to recognise a drop")
     rates = [i.throughput_tps for i in settled]
-    median = float(np.median(rates))
-    low = [i.throughput_tps < DROP_SHARE * median and not _at_rest(s, i, median) for i in settled]
-    overlap = _Overlap(s)
+    median = statistics.median(rates)
+    low = [i.throughput_tps < below * median and not _at_rest(s, i, median) for i in settled]
+    overlap = Overlap(s)
     drops = []
     start = None
     for n, is_low in enumerate([*low, False]):
@@ -131,7 +139,7 @@ def _at_rest(s: Situation, interval: Interval, median_tps: float) -> bool:
     return open_loops and due_tps < DROP_SHARE * median_tps
 
 
-def _drop(intervals: list[Interval], median_tps: float, overlap: _Overlap) -> Drop:
+def _drop(intervals: list[Interval], median_tps: float, overlap: Overlap) -> Drop:
     window = (intervals[0].at_ms, round(intervals[-1].at_ms + intervals[-1].duration_ms))
     lost = sum(median_tps * i.duration_ms / 1000 - i.done for i in intervals)
     reason, detail = overlap.reason(window)
@@ -139,7 +147,7 @@ def _drop(intervals: list[Interval], median_tps: float, overlap: _Overlap) -> Dr
     return Drop(window, lost, reason, detail, done_tps, overlap.events(window))
 
 
-class _Overlap:
+class Overlap:
     """Server and host activity at a given time, from the samples around it."""
 
     def __init__(self, s: Situation) -> None:
@@ -155,6 +163,11 @@ class _Overlap:
 
     def reason(self, window: Window) -> tuple[Reason, str]:
         """Return the most direct cause that overlaps the window, and its evidence."""
+        return next(self.reasons(window), ("unexplained", "no recorded cause overlaps it"))
+
+    def reasons(self, window: Window) -> Iterator[tuple[Reason, str]]:
+        """Yield all causes that overlap the window, each with its evidence, from the most direct
+        to the least."""
         checks: tuple[tuple[Reason, Callable[[Window], str | None]], ...] = (
             ("lock", self._lock),
             ("checkpoint sync", self._checkpoint),
@@ -165,8 +178,7 @@ class _Overlap:
         for reason, check in checks:
             detail = check(window)
             if detail is not None:
-                return reason, detail
-        return "unexplained", "no recorded cause overlaps it"
+                yield reason, detail
 
     def events(self, window: Window) -> tuple[str, ...]:
         """Labels of the events that overlap the window, each once."""
@@ -195,7 +207,7 @@ class _Overlap:
 
     def _lock(self, window: Window) -> str | None:
         sessions = self._sessions(window)
-        waiting = sessions.get("lock", 0.0) + sessions.get("row", 0.0)
+        waiting = sum(sessions.get(kind, 0.0) for kind in HEAVYWEIGHT)
         if waiting == 0 or waiting < LOCKED_SHARE * sum(sessions.values()):
             return None
         locks = self._s.run.series("metric_lock", self._s.slice_ids)
@@ -238,7 +250,9 @@ class _Overlap:
         vacuums = self._s.run.series("metric_vacuum", self._s.slice_ids)
         inside = _inside(vacuums["at_ms"], _widened(window))
         names = sorted({str(name) for name in vacuums["relation"][inside]})
-        return f"vacuum of {', '.join(names)}" if names else None
+        freezes = (vacuums["to_prevent_wraparound"][inside] == 1).any()
+        purpose = " to prevent wraparound" if freezes else ""
+        return f"vacuum of {', '.join(names)}{purpose}" if names else None
 
     def _wal_device(self, window: Window) -> str | None:
         sessions = self._sessions(window)

@@ -1,4 +1,4 @@
-"""The course of a run's throughput: sudden changes of its level, and moments it nearly stopped.
+"""The course of a run: sudden changes of its throughput and response times, and near stops.
 
 Read from the run file alone, for the result, the summary and the page alike. A rate that changes by
 plan is no finding: levels are compared only within periods under one and the same load, which end
@@ -8,53 +8,32 @@ where the number of clients changes, at each step of a rate, and around each eve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
-from statistics import mean, median
 from typing import Any
 
 from pgdyno.diagnose._drops import Drop, Drops, find_drops
+from pgdyno.diagnose._latency_changes import (
+    LatencyChange,
+    latency_changes,
+    latency_series,
+    searched,
+    unsearched_groups,
+)
+from pgdyno.diagnose._levels import LevelChange, throughput_changes
 from pgdyno.diagnose._situation import Situation
+from pgdyno.diagnose._ties import Ties
+from pgdyno.diagnose.facts.intervals import follows, timed
 from pgdyno.diagnose.finding import Skip, Window
-from pgdyno.diagnose.intervals import follows, timed
 from pgdyno.diagnose.words import figure
 from pgdyno.record import Interval, RunFile
 from pgdyno.spec.units import parse_duration_ms
-from pgdyno.stats import POINTS_MIN, change_points
-from pgdyno.stats.changes import SEGMENT_MIN
-from pgdyno.stats.steady import DRIFT_MATTERS
+from pgdyno.stats import POINTS_MIN
 
-SUDDEN_SHARE = 0.5
-"""Share of a level change that the adjacent seconds must show; otherwise it is a slow drift."""
 WAVES = ("burst", "sine", "day")
 """Shapes of arrivals whose rate never stays the same."""
 PLANNED_EVENTS = ("sql", "setting", "restart")
 """Kinds of event that a spec, or pgdyno itself, brings about."""
-
-
-@dataclass(frozen=True)
-class LevelChange:
-    """A moment at which throughput went from one level to another, both medians of intervals."""
-
-    at_ms: int
-    before_tps: float
-    after_tps: float
-
-    @property
-    def sentence(self) -> str:
-        """Text of the change, without its time."""
-        went = "fell" if self.after_tps < self.before_tps else "rose"
-        return f"throughput {went} from {figure(self.before_tps)} to {figure(self.after_tps)} tps"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the form in results."""
-        return {
-            "at_s": round(self.at_ms / 1000, 1),
-            "before_tps": round(self.before_tps, 2),
-            "after_tps": round(self.after_tps, 2),
-            "sentence": self.sentence,
-        }
 
 
 @dataclass(frozen=True)
@@ -63,9 +42,20 @@ class Course:
 
     changes: Sequence[LevelChange]
     changes_absent: str
+    latency_changes: Sequence[LatencyChange]
+    """Those that no change of throughput says already."""
+    latency_changes_absent: str
+    latency_unsearched: Sequence[str]
+    """Client groups, of several, in which too few transactions ended to search their response
+    times."""
     drops: Sequence[Drop]
     drops_absent: str
     median_tps: float
+
+    @property
+    def all_changes(self) -> list[LevelChange | LatencyChange]:
+        """Changes of throughput and of response times, in time order."""
+        return sorted([*self.changes, *self.latency_changes], key=lambda change: change.at_ms)
 
     def drop_sentence(self, drop: Drop) -> str:
         """Text of the drop with its duration and cause, without its time."""
@@ -76,8 +66,16 @@ class Course:
             f" {figure(drop.done_tps)} tps where the median is {figure(self.median_tps)}; {overlap}"
         )
 
+    def latency_json(self) -> dict[str, Any]:
+        """Return the changes of response times in their form in results."""
+        return {
+            "changes": [change.to_json() for change in self.latency_changes],
+            "changes_absent": self.latency_changes_absent or None,
+            "groups_not_examined": list(self.latency_unsearched),
+        }
+
     def to_json(self) -> dict[str, Any]:
-        """Return the form in results."""
+        """Return what concerns throughput, in its form in results."""
         return {
             "changes": [change.to_json() for change in self.changes],
             "changes_absent": self.changes_absent or None,
@@ -96,14 +94,16 @@ class Course:
 
 
 def course_of(run: RunFile, slice_ids: list[int]) -> Course:
-    """Return the course of throughput over the measured slices of a single run."""
+    """Return the course of the load over the measured slices of a single run."""
     void = next((why for number in slice_ids if (why := run.slice(number).void)), None)
     if void is not None or not slice_ids:
-        absent = f"not examined: {void or 'nothing was measured'}"
-        return Course((), absent, (), absent, 0.0)
-    changes, changes_absent = _changes(run, slice_ids)
+        # The reason is said once, where the run is called not trusted.
+        absent = f"not examined: {'the run is not trusted' if void else 'nothing was measured'}"
+        return Course((), absent, (), absent, (), (), absent, 0.0)
+    changes = _changes(run, slice_ids)
+    situation = Situation(run, slice_ids)
     try:
-        drops = find_drops(Situation(run, slice_ids))
+        drops = find_drops(situation)
     except Skip as reason:
         drops = Drops((), 0.0, 0, 0.0, 0.0)
         drops_absent = f"too short to judge: {reason}"
@@ -111,28 +111,55 @@ def course_of(run: RunFile, slice_ids: list[int]) -> Course:
         searched_ms = 1000 * drops.expected / drops.median_tps if drops.median_tps else 0.0
         whole_ms = sum(interval.duration_ms for interval in run.intervals(slice_ids))
         drops_absent = "" if drops.all else _none_found(searched_ms, whole_ms)
-    return Course(changes, changes_absent, drops.all, drops_absent, drops.median_tps)
+        if not drops.median_tps:
+            drops_absent = (
+                "too short to judge: no transaction ended in most of the time, so that there is no"
+                " usual throughput"
+            )
+    ties = Ties(situation)
+    tied = [replace(d, events=(*d.events, *ties.during(d.window_ms))) for d in drops.all]
+    return Course(*changes, tied, drops_absent, drops.median_tps)
 
 
-def _changes(run: RunFile, slice_ids: list[int]) -> tuple[list[LevelChange], str]:
-    """Return sentences for the changes, or for their absence."""
+def _changes(
+    run: RunFile, slice_ids: list[int]
+) -> tuple[list[LevelChange], str, list[LatencyChange], str, list[str]]:
+    """Return the changes of throughput and of response times, each with a sentence if absent, and
+    the groups that could not be searched."""
     plan = _Plan(run)
     if plan.varying_rate:
-        return [], f"not examined: the rate changes by plan ({plan.varying_rate})"
+        absent = f"not examined: the rate changes by plan ({plan.varying_rate})"
+        return [], absent, [], absent, []
     intervals = timed(run.intervals(slice_ids))
     periods = list(_periods(intervals, plan))
     long_enough = [period for period in periods if len(period) >= POINTS_MIN]
     if not long_enough:
         longest = max((len(period) for period in periods), default=0)
         noun = "interval" if longest == 1 else "intervals"
-        return [], (
+        absent = (
             f"too short to judge: the longest period under one load has {longest} {noun},"
             f" {POINTS_MIN} are needed"
         )
-    found = [change for period in long_enough for change in _changes_in(period)]
+        return [], absent, [], absent, []
+    ties = Ties(Situation(run, slice_ids))
+    series = latency_series(run, slice_ids, long_enough)
+    beside = searched(series)
+    of_rate = [each for period in long_enough for each in throughput_changes(period, beside=beside)]
+    of_latency, any_at_all = latency_changes(series, of_rate, beside=beside)
     searched_ms = sum(i.duration_ms for period in long_enough for i in period)
     whole_ms = sum(interval.duration_ms for interval in intervals)
-    return found, "" if found else _none_found(searched_ms, whole_ms)
+    none_found = _none_found(searched_ms, whole_ms)
+    if not any(each.is_searched for each in series):
+        why_not = "not examined: too few transactions ended"
+    else:
+        why_not = "none but those that throughput shows" if any_at_all else none_found
+    return (
+        [replace(each, overlapped=ties.around(each.at_ms)) for each in of_rate],
+        "" if of_rate else none_found,
+        [replace(c, overlapped=ties.around(c.at_ms, within_ms=c.within_ms)) for c in of_latency],
+        "" if of_latency else why_not,
+        unsearched_groups(series),
+    )
 
 
 def _none_found(searched_ms: float, whole_ms: float) -> str:
@@ -141,20 +168,6 @@ def _none_found(searched_ms: float, whole_ms: float) -> str:
         return "none was found"
     searched_s, whole_s = searched_ms / 1000, whole_ms / 1000
     return f"none was found in the {searched_s:.0f} of {whole_s:.0f} s that could be searched"
-
-
-def _changes_in(period: Sequence[Interval]) -> Iterator[LevelChange]:
-    """Changes of level that matter and are sudden."""
-    rates = [interval.throughput_tps for interval in period]
-    edges = [0, *change_points(rates), len(rates)]
-    for (start, point), (_, end) in pairwise(pairwise(edges)):
-        before, after = median(rates[start:point]), median(rates[point:end])
-        moved = after - before
-        if abs(moved) < DRIFT_MATTERS * max(before, after):
-            continue
-        beside = mean(rates[point : point + SEGMENT_MIN]) - mean(rates[point - SEGMENT_MIN : point])
-        if beside / moved >= SUDDEN_SHARE:
-            yield LevelChange(period[point].at_ms, before, after)
 
 
 def _periods(intervals: Sequence[Interval], plan: _Plan) -> Iterator[list[Interval]]:

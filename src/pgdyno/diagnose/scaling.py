@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pgdyno.diagnose.intervals import timed
+from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.diagnose.words import counted
 from pgdyno.record import Interval, RunFile
 from pgdyno.spec.units import parse_duration_ms

@@ -6,7 +6,7 @@ needed to apply it, and how it is applied. ``spec_with`` and ``title_of`` conver
 and to a title; ``change_of`` converts a user's words to a change.
 """
 
-from pgdyno.dimension._changing import change_of, fields_with, is_key, spec_with, title_of
+from pgdyno.dimension._changing import change_of, fields_with, is_key, sides_of, spec_with, title_of
 from pgdyno.dimension._dimension import (
     Context,
     Dimension,
@@ -16,7 +16,9 @@ from pgdyno.dimension._dimension import (
     Server,
     Transition,
 )
+from pgdyno.dimension._kernel import begin_kernel
 from pgdyno.dimension._listing import dimensions
+from pgdyno.dimension._own_server import own_server
 
 __all__ = [
     "Context",
@@ -26,10 +28,13 @@ __all__ = [
     "Need",
     "Server",
     "Transition",
+    "begin_kernel",
     "change_of",
     "dimensions",
     "fields_with",
     "is_key",
+    "own_server",
+    "sides_of",
     "spec_with",
     "title_of",
 ]

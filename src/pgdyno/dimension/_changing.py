@@ -83,6 +83,20 @@ def change_of(
     return change
 
 
+def sides_of(keys: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the keys of the baseline and those of the changed side, from ``KEY=A,B`` and, for the
+    changed side alone, ``KEY=B``."""
+    two_sided = [each for each in dimensions() if each.two_sided]
+    baseline, changed = {}, {}
+    for key, value in keys.items():
+        first, comma, second = (part.strip() for part in value.partition(","))
+        if comma and "," not in second and any(each.owns(key) for each in two_sided):
+            baseline[key], changed[key] = first, second
+        else:
+            changed[key] = value
+    return baseline, changed
+
+
 def is_key(name: str) -> bool:
     """True if a name is a dotted key of the spec; a setting's name may also have a dot
     (pg_stat_statements.track)."""

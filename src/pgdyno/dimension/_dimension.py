@@ -16,9 +16,14 @@ from pgdyno.spec import Change, Spec
 from pgdyno.spec.keys import set_key
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import psycopg
 
     from pgdyno.disk import OpenDisks
+    from pgdyno.front import Application
+    from pgdyno.kernel import KernelChanges
+    from pgdyno.pooler import Gateway
     from pgdyno.record import Recorder
     from pgdyno.record.facts import ServerFacts
     from pgdyno.server import Cluster, ConnInfo, SessionSettings, Settings
@@ -43,13 +48,30 @@ class Need(IntEnum):
 class Server(Protocol):
     """The server under load, as dimensions use it."""
 
-    conninfo: ConnInfo
-    settings: Settings
     facts: ServerFacts
     cluster: Cluster | None
     disks: OpenDisks | None
     receivers: Receivers | None
+    gateway: Gateway | None
+    application: Application | None
     sessions: SessionSettings | None
+    kernel: KernelChanges
+
+    @property
+    def data_dir(self) -> Path | None:
+        """Its data directory, if that is known and on this machine."""
+
+    @property
+    def conninfo(self) -> ConnInfo:
+        """Connection values of the server."""
+
+    @property
+    def settings(self) -> Settings:
+        """Its settings."""
+
+    @property
+    def others(self) -> OtherServers | None:
+        """Servers of other versions that can take its place; ``None`` if it is not pgdyno's."""
 
     @property
     def ours(self) -> bool:
@@ -67,6 +89,18 @@ class Server(Protocol):
 
     def refuse_restart(self, names: Iterable[str]) -> None:
         """Raise SetupError for what needs a restart, unless pgdyno started the server."""
+
+
+class OtherServers(Protocol):
+    """Servers that take turns with the first one, each with binaries, settings and data of its own;
+    ``keys`` are those of the change that names one, none for the first."""
+
+    def provide(self, keys: Mapping[str, str], spec: Spec) -> None:
+        """Make the server of ``spec`` with its tables, unless it is there; the one that ran before
+        runs again then. No load may run. Raises PgdynoError."""
+
+    def enter(self, keys: Mapping[str, str]) -> None:
+        """Let this server take its turn at the next start; none runs now."""
 
 
 class Load(Protocol):
@@ -153,6 +187,8 @@ class Dimension:
     """Its position among the dimensions: in titles, and when changes are applied."""
     live: bool = False
     """True if it is sent to the running load or server, so that a load begins without it."""
+    two_sided: bool = False
+    """True if a comparison takes ``KEY=A,B``, the values of its two sides."""
     keys: str = ""
     """The keys of the spec that it handles, as shown in a hint."""
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 
 from pgdyno.dimension._dimension import Dimension
+from pgdyno.listing import by_name, held_by
 
 
 @cache
 def dimensions() -> tuple[Dimension, ...]:
     """Return every dimension, in the order in which they are applied and appear in titles."""
-    from pgdyno.dimension import kinds as directory
+    from pgdyno.dimension import kinds as package
 
-    found: dict[str, Dimension] = {}
-    for module in pkgutil.iter_modules(directory.__path__):
-        imported = importlib.import_module(f"{directory.__name__}.{module.name}")
-        dimension: Dimension = imported.DIMENSION
-        if dimension.id in found:
-            raise ValueError(f'two dimensions have the id "{dimension.id}"')
-        found[dimension.id] = dimension
+    found: dict[str, Dimension] = by_name(
+        held_by(package, "DIMENSION"), "dimensions", lambda each: each.id
+    )
     return tuple(sorted(found.values(), key=lambda each: (each.order, each.id)))

@@ -13,11 +13,13 @@ from pgdyno.disk._cleanup import clean_up_if_killed
 from pgdyno.disk._device import Device
 from pgdyno.disk._imaged import ImagedDisk, open_imaged
 from pgdyno.disk._leftovers import end_leftovers
+from pgdyno.disk._loop import LoopDisk, open_loop
 from pgdyno.disk._model import Disk
 from pgdyno.disk._plain import open_plain, remove_elsewhere
 from pgdyno.disk._tmpfs import default_size_bytes, open_tmpfs
+from pgdyno.disk._xfs import XfsDisk, open_xfs
 from pgdyno.errors import PgdynoError, RunError
-from pgdyno.spec.disk import DiskPlan, wal_plan
+from pgdyno.spec.disk import DiskPlan, disk_plan, wal_plan
 from pgdyno.spec.model import DiskSpec
 
 
@@ -32,6 +34,10 @@ def open_disk(plan: DiskPlan, directory: Path) -> Disk:
             return open_plain(plan, directory)
         case "tmpfs":
             return open_tmpfs(plan, directory)
+        case "xfs":
+            return open_xfs(plan, directory)
+        case "loop":
+            return open_loop(plan, directory)
         case "slow" | "blackout":
             return open_imaged(plan, directory)
 
@@ -69,10 +75,24 @@ class OpenDisks:
             self._by_text[text] = self._open(plan, f"wal-{count + 1}" if count else "wal")
         return self._by_text[text].path
 
+    def become(self, text: str) -> None:
+        """Have the disk of the data, on a loop device, become the disk ``text`` with the same
+        files, while the server is down."""
+        (disk,) = (each for each in self._disks if each.path == self.data)
+        assert isinstance(disk, LoopDisk)
+        disk.become(disk_plan(text))
+
     def device(self, text: str) -> Device | None:
         """Return the open emulated disk ``text``; ``None`` for a disk of another kind."""
         disk = self._by_text.get(text)
         return disk.device if isinstance(disk, ImagedDisk) else None
+
+    @property
+    def copies(self) -> Path | None:
+        """A directory of pgdyno for copies of the data, which share their blocks; None without a
+        disk that can do that."""
+        found = [disk for disk in self._disks if isinstance(disk, XfsDisk)]
+        return found[0].copies if found and found[0].path == self.data else None
 
     @property
     def recorded(self) -> list[Device]:

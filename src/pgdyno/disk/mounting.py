@@ -11,7 +11,6 @@ import ctypes
 import fcntl
 import os
 import re
-import shutil
 import subprocess
 import threading
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from pgdyno.errors import SetupError
+from pgdyno.server.local.programs import find_program, system_path
 
 FileSystem = Literal["ext4", "xfs"]
 _PACKAGES: dict[FileSystem, str] = {"ext4": "e2fsprogs", "xfs": "xfsprogs"}
@@ -37,7 +37,6 @@ _POLL_S = 0.02
 _STUCK_S = 30.0
 STUCK_DEAD_S = 2.0
 """Time limit of an unmount whose pending writes are not needed."""
-_SYSTEM_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def detach_loop(device: Path) -> None:
 
 def program(name: str, package: str) -> str:
     """Return the path of a system program. Raises SetupError with the package of a missing one."""
-    if found := shutil.which(name, path=_SYSTEM_PATH):
+    if found := find_program(name):
         return found
     raise SetupError(
         f"this system has no {name}, which the disk needs",
@@ -119,20 +118,25 @@ def run_program(command: Sequence[str | Path], what: str) -> None:
         errors="replace",
         check=False,
         start_new_session=True,
-        env={"PATH": _SYSTEM_PATH, "LC_ALL": "C"},
+        env={"PATH": system_path(), "LC_ALL": "C"},
     )
     if done.returncode != 0:
         said = " ".join((done.stderr or done.stdout).split()) or f"status {done.returncode}"
         raise SetupError(f"cannot {what}: {said}", code="disk-setup")
 
 
+def mkfs(fs: FileSystem) -> str:
+    """Return the path of the program that makes such a file system. Raises SetupError."""
+    return program(f"mkfs.{fs}", _PACKAGES[fs])
+
+
 def make_image(image: Path, fs: FileSystem, size_bytes: int) -> None:
     """Make a sparse file with an empty file system, fully initialised."""
-    mkfs = program(f"mkfs.{fs}", _PACKAGES[fs])
+    maker = mkfs(fs)
     with image.open("xb") as file:
         os.fchmod(file.fileno(), 0o600)
         file.truncate(size_bytes)
-    run_program([mkfs, *_MKFS_OPTIONS[fs], image], f"make a file system with {mkfs}")
+    run_program([maker, *_MKFS_OPTIONS[fs], image], f"make a file system with {maker}")
 
 
 def mount_image(image: Path, point: Path, fs: str, options: Sequence[str] = ()) -> None:

@@ -71,6 +71,30 @@ def of_a_lost_wal(server: Circumstances) -> Bound:
             "without the WAL there is no bound: without a standby the database is what pg_resetwal"
             " makes of it, with an asynchronous one everything that it had not received is lost",
         )
+    return _of_synchronous_standbys(server)
+
+
+def of_a_failover(server: Circumstances) -> Bound:
+    """Return the bound for a standby that takes over: what it had not received is lost."""
+    if server.unlogged:
+        return Bound(None, "unlogged tables are empty on a standby")
+    if not server.synchronous_standbys:
+        return Bound(
+            None,
+            "commits do not wait for the standby, so everything that it had not received is lost:"
+            " there is no bound",
+        )
+    return _of_synchronous_standbys(server)
+
+
+def of_a_switchover(server: Circumstances) -> Bound:
+    """Return the bound for a primary that is shut down first: it sends all WAL before it ends."""
+    if server.unlogged:
+        return Bound(None, "unlogged tables are empty on a standby")
+    return Bound(0.0, "a server that is shut down sends all of its WAL to its standbys first")
+
+
+def _of_synchronous_standbys(server: Circumstances) -> Bound:
     if server.scripts_choose:
         return Bound(
             None,

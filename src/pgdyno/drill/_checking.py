@@ -6,8 +6,6 @@ when it runs: nothing is written to the database before the ledger has been read
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -19,6 +17,7 @@ from pgdyno.drill._recovery import Recovery
 from pgdyno.drill.model import Check, LedgerCount
 from pgdyno.drill.witnesses import Witnesses
 from pgdyno.errors import PgdynoError
+from pgdyno.listing import by_name, held_by
 from pgdyno.record import AckLedger
 from pgdyno.server import Cluster, ConnInfo
 
@@ -44,6 +43,8 @@ class Crashed:
     witnesses: Witnesses
     only_before_cut: bool = False
     """True if the load went on after the cut, but the database is in its state at the cut."""
+    moved_ns: int | None = None
+    """Time at which the load had moved to this server from another; None: it did not."""
     foreign_wal: bool = False
     """True if the WAL was copied from elsewhere, so that it may end before the pages' changes."""
     database: str | None = None
@@ -130,12 +131,9 @@ def check_rules() -> tuple[CheckRule, ...]:
     """Return all checks of the package, in the order in which they run."""
     from pgdyno.drill import checks as package
 
-    found: dict[str, CheckRule] = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        rule = importlib.import_module(f"{package.__name__}.{module.name}").CHECK
-        if rule.name in found:
-            raise ValueError(f'two checks are named "{rule.name}"')
-        found[rule.name] = rule
+    found: dict[str, CheckRule] = by_name(
+        held_by(package, "CHECK"), "checks", lambda each: each.name
+    )
     return tuple(sorted(found.values(), key=lambda rule: (rule.stage, rule.deep, rule.name)))
 
 

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from pgdyno.conduct import Session
 from pgdyno.drill._bounds import Bound
-from pgdyno.drill._clean_copy import CleanCopy
 from pgdyno.drill._evidence import NewLog
 from pgdyno.drill._interference import disturbed_from_outside, interference, outside_kill
 from pgdyno.drill._verify import Crashed, verify
@@ -36,6 +35,7 @@ from pgdyno.remedy import Circumstances, circumstances
 from pgdyno.results.drill import Facts
 from pgdyno.server import Cluster
 from pgdyno.server.directories import shared_directory
+from pgdyno.server.local.clean_copy import CleanCopy
 from pgdyno.server.replication.receivers import Receivers
 
 LOAD_S = 1.1

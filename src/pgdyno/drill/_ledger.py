@@ -21,6 +21,7 @@ order, because acknowledgements do not arrive in the order of commits.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.drill.model import LedgerCount
@@ -30,9 +31,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-WITNESS_COLUMNS = [("load", "<i8"), ("group", "<i8"), ("client", "<i8"), ("txn", "<i8")]
+WITNESS_COLUMNS = [
+    ("load", "<i8"),
+    ("group", "<i8"),
+    ("client", "<i8"),
+    ("txn", "<i8"),
+    ("port", "<i8"),
+]
 """Columns of the witnesses found; the first three number loads, groups and clients as the ack
-ledger does."""
+ledger does, and the last is the port of the server that wrote it."""
+_SUMS = ("lost", "ghost", "unknown", "holes", "phantoms", "duplicates")
 _ACKED, _IMPOSSIBLE, _UNKNOWN = 1, 2, 3
 
 
@@ -76,6 +84,33 @@ def compare(
         phantoms=int(((status == _IMPOSSIBLE) & is_found).sum()) + len(unrecorded) - open_at_end,
         duplicates=len(rows) - len(found),
     )
+
+
+def compare_moved(
+    acks: AckLedger, present: NDArray[np.void], cut_ns: int, *, moved_ns: int, port: int
+) -> LedgerCount:
+    """Count as :func:`compare` for a load that moved from one server to another, at ``port``.
+
+    What a client did on the second server follows what it did on the first, of which the last may
+    be missing: the two are compared as if two clients had done them. A client's part on the second
+    begins with the first witness written there, or with what it sent after ``moved_ns``, when the
+    first server had ended. ``acked`` and ``lost_ms`` are of the first; whatever is lost on the
+    second is lost too.
+    """
+    import numpy as np
+
+    records = acks.records.copy()
+    later = records["sent_ns"].astype(np.int64) >= moved_ns
+    there = present["port"] == port
+    clients, client_of_record, client_of_row = _number_clients(records, present)
+    first = np.full(clients, np.iinfo(np.int64).max)
+    np.minimum.at(first, client_of_record[later], records["txn"][later].astype(np.int64))
+    np.minimum.at(first, client_of_row[there], present["txn"][there])
+    of_second = records["txn"].astype(np.int64) >= first[client_of_record]
+    row_of_second = present["txn"].astype(np.int64) >= first[client_of_row]
+    before = compare(replace(acks, records=records[~of_second]), present[~row_of_second], cut_ns)
+    after = compare(replace(acks, records=records[of_second]), present[row_of_second], moved_ns)
+    return replace(before, **{name: getattr(before, name) + getattr(after, name) for name in _SUMS})
 
 
 def _number_clients(

@@ -74,7 +74,7 @@ def _start(remains: Remains, cleanup: ExitStack) -> RescuedCluster:
 def _reset_wal(remains: Remains, cleanup: ExitStack) -> RescuedCluster:
     """Create new, empty WAL after the last checkpoint, regardless of the pages."""
     cluster = remains.copy(remains.primary, cleanup)
-    binary = cluster.installation.binary("pg_resetwal")
+    binary = cluster.installation.program("pg_resetwal")
     done = run_as(server_account(), [binary, "--force", "--pgdata", cluster.data_dir])
     output = (done.stdout + done.stderr).strip()
     if done.returncode != 0:

@@ -42,6 +42,8 @@ class Fault:
     """True if its cuts are made from one recorded load."""
     ends_processes: bool = True
     """True if it ends processes of the server; otherwise a killed one is outside interference."""
+    managed: bool = False
+    """True if a failover manager of its own may run the servers."""
     seconds_min: float = 10.0
     """Approximate duration of a drill with one or two cuts, on two cores; drills that share a time
     budget divide it in this proportion."""

@@ -28,8 +28,13 @@ NOTHING_ACKED = (
     "nothing was acknowledged before the fault, so nothing could be lost and nothing is known"
 )
 """The result of a cut, or of all cuts, that had nothing to lose."""
+THE_FAULT = "the fault"
+OLD_PRIMARYS_END = "the end of the old primary"
+"""End of the loss of a failover: until then the primary may have acknowledged what is lost."""
 _BOUND_CUTS_MIN = 5
 """Fewest cuts whose upper bound is worth a sentence."""
+ONE_LOAD = "; all are of one recorded load, so they bound no share of all crashes"
+"""The conclusion from cuts that are chosen from one load."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +145,17 @@ class Cut:
         return self.verified.seen_by if self.verified else ""
 
     @property
+    def outage(self) -> results.Outage | None:
+        """The outage of a failover; None for other faults, and if no client came back."""
+        found = self.facts.get("outage")
+        return None if found is None else results.Outage.model_validate(found)
+
+    @property
+    def lost_until(self) -> str:
+        """The end of the period whose commits may be lost, in words."""
+        return OLD_PRIMARYS_END if "promoted" in self.facts else THE_FAULT
+
+    @property
     def server_said(self) -> str:
         """The decisive log messages."""
         return self.verified.server_said if self.verified else ""
@@ -159,8 +175,14 @@ class Cut:
 
     def to_row(self) -> dict[str, str | float | None]:
         """Return a row of CSV: no nested values."""
-        flat = self.as_result().model_dump(exclude={"checks", "facts", "proof"})
-        return {"fault": self.fault, **flat, "proof": self.proof.sentence}
+        flat = self.as_result().model_dump(exclude={"checks", "facts", "proof", "outage"})
+        no_commit_ms = self.outage.no_commit_ms if self.outage else None
+        return {
+            "fault": self.fault,
+            **flat,
+            "no_commit_ms": no_commit_ms,
+            "proof": self.proof.sentence,
+        }
 
 
 @dataclass(frozen=True)
@@ -185,6 +207,9 @@ class DrillOptions:
     """The only variant to use of a fault that has several."""
     cut: int | None = None
     """The only cut to make (power)."""
+    detect_s: float | None = None
+    """Time without an answer until a standby is promoted; None: the default (failover,
+    partition)."""
     recording: str | None = None
     """Directory of a recorded load to make cuts of, or to keep one in (power)."""
 
@@ -214,7 +239,7 @@ class DrillResult:
 
     def summary(self) -> results.Summary:
         """Return the figures over all cuts."""
-        whole = summarise(self.cuts, self.bound_ms)
+        whole = summarise(self.cuts, self.bound_ms, one_load=self.pooled)
         groups = self.cuts_by_variant()
         if len(groups) < 2:
             return whole
@@ -273,12 +298,20 @@ def _beyond(cut: Cut, bound_ms: float | None) -> bool:
     return ledger is not None and ledger.lost > 0 and ledger.lost_ms > bound_ms
 
 
-def summarise(cuts: Sequence[Cut], bound_ms: float | None) -> results.Summary:
-    """Return figures over ``cuts``; those whose fault did not happen count only under ``cuts``."""
+def summarise(
+    cuts: Sequence[Cut], bound_ms: float | None, *, one_load: bool = False
+) -> results.Summary:
+    """Return figures over ``cuts``; those whose fault did not happen count only under ``cuts``.
+
+    Cuts of ``one_load`` share what it did and when it flushed: they are no sample of crashes, so
+    that they have no upper bound.
+    """
     happened = [cut for cut in cuts if cut.outcome != "no-fault"]
     ledgers = [cut.ledger for cut in happened if cut.ledger is not None]
+    until = happened[0].lost_until if happened else THE_FAULT
     lost = [ledger.lost for ledger in ledgers]
     lost_ms = [ledger.lost_ms for ledger in ledgers]
+    outages_ms = [cut.outage.no_commit_ms for cut in happened if cut.outage is not None]
     recoveries_s = [cut.recovery_s for cut in happened if cut.recovery_s is not None]
     counts = {
         outcome: sum(cut.outcome == outcome for cut in happened)
@@ -297,8 +330,12 @@ def summarise(cuts: Sequence[Cut], bound_ms: float | None) -> results.Summary:
         **counts,
         recovery_s_median=median(recoveries_s) if recoveries_s else None,
         recovery_s_max=max(recoveries_s, default=None),
-        upper_bound=share_upper_bound(harmed, len(happened)),
-        sentence=_sentence(len(cuts), len(happened), counts, ledgers),
+        no_commit_ms_median=median(outages_ms) if outages_ms else None,
+        no_commit_ms_max=max(outages_ms, default=None),
+        upper_bound=None if one_load else share_upper_bound(harmed, len(happened)),
+        sentence=_sentence(
+            len(cuts), len(happened), counts, ledgers, until=until, one_load=one_load
+        ),
     )
 
 
@@ -317,7 +354,15 @@ def share_upper_bound(harmed: int, n: int) -> float | None:
     return round(beta_quantile(harmed + 1, n - harmed, CONFIDENCE), 4)
 
 
-def _sentence(cuts: int, n: int, counts: Mapping[str, int], ledgers: Sequence[LedgerCount]) -> str:
+def _sentence(
+    cuts: int,
+    n: int,
+    counts: Mapping[str, int],
+    ledgers: Sequence[LedgerCount],
+    *,
+    until: str,
+    one_load: bool,
+) -> str:
     if cuts == 0:
         return "no cut was made: nothing is known"
     if n == 0:
@@ -329,12 +374,13 @@ def _sentence(cuts: int, n: int, counts: Mapping[str, int], ledgers: Sequence[Le
         parts.append(f"the server refused to start after {counts['refused']} of {_cuts(n)}")
     losing = sum(ledger.lost > 0 for ledger in ledgers)
     if losing:
-        parts.append(_losses(losing, n, ledgers))
+        parts.append(_losses(losing, n, ledgers, until))
     idle = sum(ledger.acked == 0 for ledger in ledgers)
     if not parts and idle == n:
         parts.append(NOTHING_ACKED)
     elif not parts:
-        parts.append(f"0 of {_cuts(n)} lost anything{_share_of_all(n, counts)}")
+        conclusion = ONE_LOAD if one_load else _share_of_all(n, counts)
+        parts.append(f"0 of {_cuts(n)} lost anything{conclusion}")
     if 0 < idle < n:
         parts.append(f"in {idle} of them nothing was acknowledged before the fault")
     if n < cuts:
@@ -347,19 +393,20 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def acknowledged_words(lost_ms: float) -> str:
-    """Return how long before the fault the oldest lost commit was acknowledged."""
-    return f"acknowledged up to {figure(lost_ms)} ms before the fault"
+def acknowledged_words(lost_ms: float, until: str = THE_FAULT) -> str:
+    """Return how long before the fault, or ``until`` then, the oldest lost commit was
+    acknowledged."""
+    return f"acknowledged up to {figure(lost_ms)} ms before {until}"
 
 
-def _losses(losing: int, n: int, ledgers: Sequence[LedgerCount]) -> str:
+def _losses(losing: int, n: int, ledgers: Sequence[LedgerCount], until: str) -> str:
     """Return the losses of ``losing`` of ``n`` cuts: of a single cut without statistics."""
     lost, lost_ms = ([getattr(each, name) for each in ledgers] for name in ("lost", "lost_ms"))
     if n == 1:
-        return f"the cut lost {_commits(lost[0])}, {acknowledged_words(lost_ms[0])}"
+        return f"the cut lost {_commits(lost[0])}, {acknowledged_words(lost_ms[0], until)}"
     return (
         f"{losing} of {_cuts(n)} lost acknowledged commits: at most {max(lost):,},"
-        f" {acknowledged_words(max(lost_ms))}; median {median(lost):,.10g} and"
+        f" {acknowledged_words(max(lost_ms), until)}; median {median(lost):,.10g} and"
         f" {figure(median(lost_ms))} ms"
     )
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from pgdyno.conduct import Watcher, open_session
 from pgdyno.drill._bounds import SETTINGS
 from pgdyno.drill._drill import Drill
+from pgdyno.drill._failing_over import DETECT_S_MAX, DETECTED
 from pgdyno.drill.fault import Fault, find_fault
 from pgdyno.drill.faults import fault_names
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult
@@ -98,7 +99,15 @@ def check_drill(spec: Spec, options: DrillOptions, fault: Fault) -> None:
             code="contradiction",
             hint="omit it; pgdyno run keeps such a ledger",
         )
+    if spec.standby.managed and not fault.managed:
+        managed = [name for name in fault_names() if find_fault(name).managed]
+        raise UsageError(
+            f"{fault.name} is a fault of one server, which Patroni would not leave alone",
+            code="contradiction",
+            hint=f"omit the manager, or use --fault {' or '.join(managed)}",
+        )
     _check_recorded_only(options, fault)
+    _check_detect(options)
     fault.check(spec, options)
     check_witnesses(spec)
 
@@ -124,6 +133,26 @@ def _check_recorded_only(options: DrillOptions, fault: Fault) -> None:
             f"there is no cut {options.cut} of {options.cuts}",
             code="no-such-cut",
             hint="give the --cuts of the drill whose cut you want to repeat",
+        )
+
+
+def _check_detect(options: DrillOptions) -> None:
+    """Raise UsageError for a time that no fault uses, or for which no load waits."""
+    if options.detect_s is None:
+        return
+    if options.fault not in DETECTED:
+        raise UsageError(
+            f"--detect is the time until a standby is promoted, and {options.fault} promotes none"
+            " after a time",
+            code="contradiction",
+            hint=f"--fault {' or '.join(DETECTED)}",
+        )
+    if options.detect_s > DETECT_S_MAX:
+        raise UsageError(
+            f"--detect is at most {DETECT_S_MAX:.0f}s, because clients give up after 30 s without a"
+            " server",
+            code="bad-detect",
+            hint="what a failover manager waits for adds to the outage as it is",
         )
 
 

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.conduct import Acks, check_scripts
+from pgdyno.drill._business import why_no_sums
+from pgdyno.drill._entities import why_not_checked
 from pgdyno.drill._queries import query, statements
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.spec import Spec
@@ -94,6 +96,10 @@ class Witnesses:
     zero_sum: ZeroSum | None
     why_no_zero_sum: str = ""
     """Reason why there is no ``zero_sum``."""
+    why_no_business: str = "the load's scripts are not known"
+    """Reason why the sums of business are not checked; '' if they are."""
+    why_no_entities: str = "the load's scripts are not known"
+    """Reason why the tables of entity-resolution are not checked; '' if they are."""
 
 
 def witnessed(directory: Path) -> Acks:
@@ -152,6 +158,8 @@ def prepare(
         number=last_number(conn),
         zero_sum=zero_sum,
         why_no_zero_sum=why_no_zero_sum,
+        why_no_business=why_no_sums(conn, texts),
+        why_no_entities=why_not_checked(conn, texts),
     )
     _wait_for_standbys(conn)
     return witnesses
@@ -196,8 +204,8 @@ def read_witnesses(conn: psycopg.Connection, acks: AckLedger) -> NDArray[Any]:
         conn.execute("set local enable_indexonlyscan = off")
         conn.execute("set local enable_bitmapscan = off")
         command = (
-            f"copy (select load, grp, client, txn from {WITNESS_TABLE} where load in ({wanted}))"
-            " to stdout (delimiter ' ')"
+            f"copy (select load, grp, client, txn, port from {WITNESS_TABLE}"
+            f" where load in ({wanted})) to stdout (delimiter ' ')"
         )
         with conn.cursor().copy(command.encode()) as copy:
             text = b"".join(bytes(block) for block in copy)

@@ -17,17 +17,18 @@ def in_words(cut: Cut) -> str:
     recovered = "" if cut.recovery_s is None else f", up again after {cut.recovery_s:.2f} s"
     if cut.outcome == "corrupt":
         return f'{variant}corrupt, found by the check "{cut.seen_by}"{recovered}'
-    said = cut.outcome if cut.ledger is None else _ledger_in_words(cut.ledger)
-    return f"{variant}{said}{recovered}"
+    said = cut.outcome if cut.ledger is None else _ledger_in_words(cut.ledger, cut.lost_until)
+    outage = "" if cut.outage is None else f", no commit for {cut.outage.no_commit_ms / 1000:.2f} s"
+    return f"{variant}{said}{recovered}{outage}"
 
 
-def _ledger_in_words(ledger: LedgerCount) -> str:
+def _ledger_in_words(ledger: LedgerCount, until: str) -> str:
     """Return the commits that a consistent database has lost, in words."""
     if not ledger.acked:
         return NOTHING_ACKED
     if ledger.lost:
         return (
             f"lost {ledger.lost:,} of {ledger.acked:,} acknowledged commits,"
-            f" {acknowledged_words(ledger.lost_ms)}"
+            f" {acknowledged_words(ledger.lost_ms, until)}"
         )
     return f"all of {ledger.acked:,} acknowledged commits are present"

@@ -1,11 +1,5 @@
-"""The procedures of ``pgdyno run``, ``compare`` and ``investigate``.
+"""The procedures of ``pgdyno run`` and ``investigate``.
 
-``observe`` runs a spec and diagnoses it; ``compare`` measures the effect of one change in a trial;
-``investigate`` repeats diagnosis and trials of remedies.
+``observe`` runs a spec and diagnoses it; ``loop`` repeats diagnosis and trials of remedies. They
+are imported from their files, so that ``run`` does not import what only ``investigate`` needs.
 """
-
-from pgdyno.investigate._loop import investigate
-from pgdyno.investigate.observe import observe
-from pgdyno.trial.compare import compare
-
-__all__ = ["compare", "investigate", "observe"]

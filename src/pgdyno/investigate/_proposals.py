@@ -15,6 +15,10 @@ from pgdyno.spec import Change, Spec
 from pgdyno.spec.durability import AssessedClass, DurabilityClass, severity, within
 from pgdyno.stats import EFFECT_MATTERS
 
+SHORTER_RATIO = 0.9
+"""Largest ratio of a response time for which a change is tried, and kept, without more throughput,
+if none is lost."""
+
 
 @dataclass(frozen=True)
 class AssessedProposal:
@@ -28,6 +32,15 @@ class AssessedProposal:
     predicted_ratio: float
     cycle_s: float | None
     """Length of a checkpoint cycle, for effects that come with checkpoints."""
+    specific: bool = False
+    """True if the remedy acts on nothing but the finding's cause."""
+    predicted_response_ratio: float | None = None
+    """The ratio predicted for the mean response time, if that is what it is to shorten."""
+
+    def slice_seconds(self, usual_s: float) -> float:
+        """Return the length of a slice that shows the effect, at least ``usual_s``."""
+        cycles_s = self.assessment.cycles * (self.cycle_s or 0.0)
+        return max(usual_s, cycles_s, self.assessment.effect_after_s)
 
     @property
     def change(self) -> Change:
@@ -67,13 +80,14 @@ def assessed_proposals(
     before = fields_with(spec, state)
     in_force = (server or circumstances(spec)).under(state)
     remedies = catalogue()
+    matters = spec.load.matters or EFFECT_MATTERS
     found = []
     for finding in findings:
         if finding.status != "found":
             continue
         for proposal in finding.proposals:
             remedy = remedies[proposal.remedy_id]
-            worth_it = remedy.guards or proposal.predicted_ratio >= 1 + EFFECT_MATTERS
+            worth_it = remedy.guards or _promises(proposal, matters)
             if not worth_it or not _alters(proposal.change, state):
                 continue
             found.append(
@@ -84,9 +98,19 @@ def assessed_proposals(
                     title=title_of(proposal.change, before),
                     predicted_ratio=proposal.predicted_ratio,
                     cycle_s=proposal.cycle_s,
+                    specific=proposal.specific,
+                    predicted_response_ratio=proposal.predicted_response_ratio,
                 )
             )
     return _safer_first(sorted(_best_of_each(found), key=_worth, reverse=True))
+
+
+def _promises(proposal: Proposal, matters: float) -> bool:
+    """Return whether more throughput is predicted, or a shorter response without less."""
+    shorter = proposal.predicted_response_ratio
+    if shorter is not None and shorter <= SHORTER_RATIO:
+        return proposal.predicted_ratio >= 1 - matters
+    return proposal.predicted_ratio >= 1 + matters
 
 
 def may_be_proposed(proposal: Proposal, allow: DurabilityClass) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgdyno.diagnose.failures import failures
+from pgdyno.diagnose.facts.failures import failures
 from pgdyno.errors import Ending
 from pgdyno.record import CutRow, DrillRow, RunFile, throughput_tps
 from pgdyno.record import Slice as SliceRow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -10,19 +11,20 @@ from dataclasses import dataclass
 from pgdyno.conduct import Session
 from pgdyno.errors import SetupError, TrustError, UsageError
 from pgdyno.price.candidates import Candidate
+from pgdyno.results.common import Postponed
 from pgdyno.results.price import Gain, NotMeasured
 from pgdyno.spec import Spec
 from pgdyno.stats import PAIRS_MIN
 from pgdyno.stats.words import effect_words, rounded
 from pgdyno.trial.compare import WARM_UP_SECONDS, failures_by_side, measure_noise
 from pgdyno.trial.pairs import Answer, Noise, run_trial
-from pgdyno.trial.question import SLICE_OVERHEAD_SECONDS, Question, question_of
+from pgdyno.trial.postponed import postponed
+from pgdyno.trial.question import SLICE_OVERHEAD_SECONDS, Question, not_measurable, question_of
 from pgdyno.trial.result import ci95
 
 _SLICE_SECONDS_RANGE = (0.8, 20.0)
-_REARRANGE_SECONDS = 5.0
-"""Approximate extra time of a pair whose sides differ in more than a reload, on two cores: stopping
-the server, moving files, rewriting tables, starting again, a standby that catches up."""
+_SHARE_MAX = 0.5
+"""Largest share of the budget for a candidate that needs longer slices than the others."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class GainTrial:
     """The reason for the missing answer."""
     void: bool = False
     """True if slices were void, which says nothing about the candidate."""
+    postponed: tuple[Postponed, ...] = ()
 
     def as_result(self) -> Gain | NotMeasured:
         """Return the gain as results have it."""
@@ -50,7 +53,9 @@ class GainTrial:
             pairs=answer.throughput.pairs,
             compared=answer.measure,
             verdict=answer.verdict.outcome,
+            against=answer.verdict.against,
             failures=failures_by_side(answer),
+            postponed=self.postponed,
             baseline_tps=answer.baseline_tps,
             changed_tps=answer.changed_tps,
         )
@@ -70,11 +75,21 @@ def check_real_disk(spec: Spec) -> None:
 
 
 def slice_seconds(candidates: Sequence[Candidate], budget_s: float) -> float:
-    """Return the length of a slice with which the noise floor and six pairs of each candidate fill
-    the budget."""
-    trials = 1 + sum(not candidate.is_baseline for candidate in candidates)
+    """Return the usual length of a slice, with which the noise floor and six pairs of each
+    candidate fill the budget. Candidates whose effect takes longer have slices of their own."""
+    longer_s = [each.assessment.effect_after_s for each in candidates if not each.is_baseline]
+    seconds = _usual_seconds(candidates, budget_s, [0.0] * len(longer_s))
+    return _usual_seconds(candidates, budget_s, [max(0.0, each - seconds) for each in longer_s])
+
+
+def _usual_seconds(
+    candidates: Sequence[Candidate], budget_s: float, extra_s: Sequence[float]
+) -> float:
+    """Return the length if the slices of each candidate are longer by ``extra_s``."""
+    trials = 1 + len(extra_s)
     overhead_s = sum(PAIRS_MIN * _pair_overhead_s(candidate) for candidate in candidates)
     overhead_s += PAIRS_MIN * 2 * SLICE_OVERHEAD_SECONDS + WARM_UP_SECONDS
+    overhead_s += 2 * PAIRS_MIN * sum(extra_s)
     slices = 2 * PAIRS_MIN * trials
     low, high = _SLICE_SECONDS_RANGE
     return min(max((budget_s - overhead_s) / slices, low), high)
@@ -84,8 +99,17 @@ def _pair_overhead_s(candidate: Candidate) -> float:
     """Return the time of a pair in addition to its two slices."""
     if candidate.is_baseline:
         return 0.0
-    plain_s = 2 * SLICE_OVERHEAD_SECONDS + (2.0 if candidate.assessment.checkpoint_bound else 0.0)
-    return plain_s + (_REARRANGE_SECONDS if candidate.needs_downtime else 0.0)
+    question = price_question(candidate, 0.0)
+    return question.pair_seconds - 2 * question.seconds
+
+
+def too_long(candidate: Candidate, budget_s: float) -> str | None:
+    """Return the reason if a candidate needs slices that are too long for the budget."""
+    question = price_question(candidate, 0.0)
+    needed_s = PAIRS_MIN * question.pair_seconds
+    if not question.seconds or needed_s <= _SHARE_MAX * budget_s:
+        return None
+    return not_measurable(question.seconds, math.ceil(needed_s / _SHARE_MAX / 60))
 
 
 def begin_gains(session: Session, seconds: float, rng: random.Random) -> Noise:
@@ -94,7 +118,7 @@ def begin_gains(session: Session, seconds: float, rng: random.Random) -> Noise:
     session.start_load()
     session.wait_connected()
     session.wait(WARM_UP_SECONDS)
-    return measure_noise(session, seconds, rng, deadline_s=time.monotonic())
+    return measure_noise(session, seconds, rng)
 
 
 def measure_gains(
@@ -111,23 +135,27 @@ def measure_gains(
     machine refuses has the reason instead of an answer.
     """
     to_measure = [candidate for candidate in candidates if not candidate.is_baseline]
+    budget_s = deadline_s - time.monotonic()
     for number, candidate in enumerate(to_measure):
         left_s = deadline_s - time.monotonic()
         share_s = time.monotonic() + left_s / (len(to_measure) - number)
-        trial = _measure(session, candidate, seconds, noise, share_s, rng)
+        if why := too_long(candidate, budget_s):
+            trial = GainTrial(None, why)
+        else:
+            trial = _measure(session, candidate, seconds, noise, share_s, rng)
         session.watcher.step(_step_words(candidate, trial))
         yield candidate, trial
     session.stop_load()
 
 
 def price_question(candidate: Candidate, seconds: float) -> Question:
-    """Return the question of the gain of ``candidate``, with slices of ``seconds``."""
+    """Return the question of the gain of ``candidate``, with slices of at least ``seconds``."""
     return question_of(
         candidate.assessment,
         kind="price",
         title=candidate.title,
         state=candidate.base,
-        seconds=seconds,
+        seconds=max(seconds, candidate.assessment.effect_after_s),
         pairs_max=2 * PAIRS_MIN,
     )
 
@@ -149,7 +177,8 @@ def _measure(
         return GainTrial(None, f"no verdict: {problem.message}", void=True)
     except (SetupError, UsageError) as problem:
         return GainTrial(None, f"not measured: {problem.message}")
-    return GainTrial(answer)
+    charged = postponed(session.reader(), answer.slices_a, answer.slices_b)
+    return GainTrial(answer, postponed=charged)
 
 
 def _step_words(candidate: Candidate, trial: GainTrial) -> str:

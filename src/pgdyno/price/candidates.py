@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from pgdyno.dimension import change_of, spec_with, title_of
 from pgdyno.errors import UsageError
-from pgdyno.remedy import Assessment, Circumstances, Need, assess, circumstances
+from pgdyno.remedy import Assessment, Circumstances, assess, circumstances
 from pgdyno.spec import Change, Spec
+from pgdyno.trial.question import REARRANGE_SECONDS
 
 _NEXT_ASSIGNMENT = re.compile(r",(?=\s*[A-Za-z_][A-Za-z0-9_.]*\s*=)")
-_DOWNTIME: frozenset[Need] = frozenset({"restart", "rewrite", "layout"})
 BASELINE = "all-on"
 WAL_TMPFS = "tmpfs:2GB"
 
@@ -51,7 +51,7 @@ class Candidate:
     @property
     def needs_downtime(self) -> bool:
         """True if applying it stops the server or rewrites tables."""
-        return not _DOWNTIME.isdisjoint(self.assessment.needs)
+        return not REARRANGE_SECONDS.keys().isdisjoint(self.assessment.needs)
 
     def in_force(self) -> Change:
         """Return the difference of the changed side from the spec."""

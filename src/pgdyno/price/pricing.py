@@ -21,14 +21,16 @@ from pgdyno.results.common import Measure
 from pgdyno.results.loss import Drilled, Loss
 from pgdyno.results.price import Price, PriceResult
 from pgdyno.spec import Change, Spec
+from pgdyno.stats import PAIRS_MIN
 from pgdyno.trial.compare import noise_of
 from pgdyno.trial.pairs import Noise
 from pgdyno.trial.result import incidents_of
 from pgdyno.trial.trust import distrust
 
 SCHEMA_VERSION = 1
-SECONDS_PER_CANDIDATE = 65.0
-"""Default time for each candidate and for the baseline; the whole ladder takes 13 minutes."""
+SECONDS_PER_CANDIDATE = 75.0
+"""Default time for each candidate and for the baseline, in addition to that of longer slices; the
+whole ladder takes 20 minutes."""
 _GAIN_SHARE = 0.55
 
 
@@ -46,7 +48,8 @@ class PriceOptions:
 def default_budget_s(candidates: Sequence[Candidate], cuts: int) -> float:
     """Return the default time for the candidates; without drills, the time for their gains."""
     share = 1.0 if cuts else _GAIN_SHARE
-    return SECONDS_PER_CANDIDATE * len(candidates) * share
+    long_s: float = sum(2 * PAIRS_MIN * each.assessment.effect_after_s for each in candidates)
+    return (SECONDS_PER_CANDIDATE * len(candidates) + long_s / _GAIN_SHARE) * share
 
 
 def price_options(

@@ -36,6 +36,8 @@ def price_remedies(
     try:
         if not session.target.ours:
             why = "pgdyno did not start this server"
+        elif session.spec.http is not None:
+            why = "the load is requests, and the load of a drill is SQL"
         elif not drill:
             why = "drills were not requested"
         elif candidates:

@@ -22,6 +22,7 @@ _GAIN_WORDS: dict[Measure, dict[Outcome, str]] = {
         "better": "gives {} the throughput",
         "worse": "costs throughput: {}",
         "inconclusive": "inconclusive in throughput: {}",
+        "mixed": "mixed, with {} the throughput in total: a client group loses, or more fail",
         "no difference": "makes no difference to throughput: {}",
         "not comparable": NOT_COMPARABLE,
     },
@@ -29,11 +30,16 @@ _GAIN_WORDS: dict[Measure, dict[Outcome, str]] = {
         "better": "at the held rate p99 falls: {}",
         "worse": "at the held rate p99 rises: {}",
         "inconclusive": "inconclusive in p99 at the held rate: {}",
+        "mixed": "mixed, with p99 {} in total: a client group loses, or more transactions fail",
         "no difference": "makes no difference to p99 at the held rate: {}",
         "not comparable": NOT_COMPARABLE,
     },
 }
 """Sentences by the compared figure and the verdict; the braces stand for the ratio."""
+_FIGURES: dict[Measure, str] = {
+    "throughput": "throughput",
+    "latency_p99": "p99 at the held rate",
+}
 
 
 def sentence(gain: Gain | NotMeasured | None, losses: Sequence[Loss]) -> str:
@@ -47,10 +53,16 @@ def gain_words(gain: Gain | NotMeasured | None) -> str:
         return ""
     if isinstance(gain, NotMeasured):
         return gain.why
-    words = _GAIN_WORDS[gain.compared][gain.verdict]
+    effect = _effect_words(gain)
+    if gain.verdict == "mixed" and gain.against:
+        return f"mixed: {'; '.join(gain.against)}; in total {_FIGURES[gain.compared]} {effect}"
+    return _GAIN_WORDS[gain.compared][gain.verdict].format(effect)
+
+
+def _effect_words(gain: Gain) -> str:
     if gain.compared == "latency_p99":
-        return words.format(effect_words(gain.latency_p99_ratio, *gain.latency_p99_ci95))
-    return words.format(effect_words(gain.throughput_ratio, *gain.ci95))
+        return effect_words(gain.latency_p99_ratio, *gain.latency_p99_ci95)
+    return effect_words(gain.throughput_ratio, *gain.ci95)
 
 
 def loss_words(losses: Sequence[Loss]) -> list[str]:
@@ -80,13 +92,16 @@ def _drilled_words(loss: Drilled) -> str:
     if not parts and _is_idle(loss):
         parts.append(NOTHING_ACKED)
     elif not parts:
-        share = (loss.upper_bound or 0.0) * 100
-        parts.append(f"lost nothing in {_cuts(happened)} (so at most {share:.2g} % lose any)")
+        parts.append(f"lost nothing in {_cuts(happened)}{_at_most(loss.upper_bound)}")
     if happened < loss.cuts:
         parts.append(f"did not happen in {loss.cuts - happened} more")
     if loss.broke_off:
         parts.append(f"then ended early: {loss.broke_off}")
     return f"{name}: {', '.join(parts)}"
+
+
+def _at_most(share: float | None) -> str:
+    return " of one load" if share is None else f" (so at most {share * 100:.2g} % lose any)"
 
 
 def _lost(loss: Drilled, lost_max: int) -> str:
@@ -137,10 +152,15 @@ def verdict(prices: Sequence[Price]) -> str:
 
 
 def _no_gain_words(prices: Sequence[Price]) -> str:
-    gains = [price.gain for price in prices]
-    at_a_rate = any(isinstance(gain, Gain) and gain.compared == "latency_p99" for gain in gains)
+    gains = [price.gain for price in prices if price.gain is not None]
+    measured = [gain for gain in gains if isinstance(gain, Gain)]
+    if not measured:
+        return "nothing on this list was measured"
+    at_a_rate = any(gain.compared == "latency_p99" for gain in measured)
     effect = "shortens p99" if at_a_rate else "increases throughput"
-    return f"nothing on this list measurably {effect} here"
+    missing = len(gains) - len(measured)
+    but = f"; {missing} of {len(gains)} were not measured" if missing else ""
+    return f"nothing on this list measurably {effect} here{but}"
 
 
 def harm(price: Price) -> Harm:

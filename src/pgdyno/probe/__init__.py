@@ -12,7 +12,21 @@ next; positions in the WAL, checkpoints, locks and waits are exact to the sample
 
 from __future__ import annotations
 
+from pgdyno.probe._disks import SYS_BLOCK, device_of, wal_directory
 from pgdyno.probe._facts import host_facts, is_local, locate_postmaster
-from pgdyno.probe._probes import Probes
+from pgdyno.probe._host_probes import HostProbes
+from pgdyno.probe._probes import Pace, Probes
+from pgdyno.probe._server_sampler import OFF as TRACKED
 
-__all__ = ["Probes", "host_facts", "is_local", "locate_postmaster"]
+__all__ = [
+    "SYS_BLOCK",
+    "TRACKED",
+    "HostProbes",
+    "Pace",
+    "Probes",
+    "device_of",
+    "host_facts",
+    "is_local",
+    "locate_postmaster",
+    "wal_directory",
+]

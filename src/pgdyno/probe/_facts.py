@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pgdyno.probe._disks import SYS_BLOCK, device_of, mount_of, parse_mountinfo, wal_directory
+from pgdyno.probe._control_groups import group_texts
+from pgdyno.probe._disks import SYS_BLOCK, device_of, mount_of, wal_directory
 from pgdyno.probe._host import PROC, parse_meminfo
 from pgdyno.probe._link import Connectable, connect
 from pgdyno.probe._processes import find_postmaster
@@ -78,7 +79,7 @@ def memory_limit_bytes(pid: int | None = None) -> int | None:
     limits = [
         int(text)
         for version, name in ((2, "memory.max"), (1, "memory.limit_in_bytes"))
-        for text in _group_files(pid, version, "memory", name)
+        for text in group_texts(pid, version, "memory", name)
         if text.isdigit()
     ]
     # Version 1 says "no limit" with a number near 2^63.
@@ -86,47 +87,15 @@ def memory_limit_bytes(pid: int | None = None) -> int | None:
 
 
 def _cpu_quotas(pid: int | None) -> Iterator[float]:
-    for text in _group_files(pid, 2, "", "cpu.max"):
+    for text in group_texts(pid, 2, "", "cpu.max"):
         quota, _, period = text.partition(" ")
         if quota.isdigit() and period.isdigit():
             yield int(quota) / int(period)
-    quotas = _group_files(pid, 1, "cpu", "cpu.cfs_quota_us")
-    periods = _group_files(pid, 1, "cpu", "cpu.cfs_period_us")
+    quotas = group_texts(pid, 1, "cpu", "cpu.cfs_quota_us")
+    periods = group_texts(pid, 1, "cpu", "cpu.cfs_period_us")
     for quota, period in zip(quotas, periods, strict=False):
         if quota.isdigit() and period.isdigit():
             yield int(quota) / int(period)
-
-
-def _group_files(pid: int | None, version: int, controller: str, name: str) -> list[str]:
-    """Return the contents of a file of the process's control group and of all groups above."""
-    texts = []
-    with contextlib.suppress(OSError):
-        top, path = _group_path(pid, version, controller)
-        if top is not None:
-            # In a container the path may be that of the host's tree, which does not exist here.
-            groups = (
-                [path, *path.parents] if (top / str(path).lstrip("/")).exists() else [Path("/")]
-            )
-            for group in groups:
-                file = top / str(group).lstrip("/") / name
-                if file.exists():
-                    texts.append(file.read_text().strip())
-    return texts
-
-
-def _group_path(pid: int | None, version: int, controller: str) -> tuple[Path | None, Path]:
-    """Return the mount point of the hierarchy, and the process's group in it."""
-    path = Path("/")
-    for line in (PROC / str(pid or "self") / "cgroup").read_text().splitlines():
-        _, controllers, group = line.split(":", 2)
-        if controllers == "" if version == 2 else controller in controllers.split(","):
-            path = Path(group)
-    for mount in parse_mountinfo((PROC / "self" / "mountinfo").read_text()):
-        if version == 2 and mount.kind == "cgroup2":
-            return Path(mount.point), path
-        if version == 1 and mount.kind == "cgroup" and controller in mount.options.split(","):
-            return Path(mount.point), path
-    return None, path
 
 
 def _cpu_fact(name: str) -> str | None:

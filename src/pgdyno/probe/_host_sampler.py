@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from pgdyno.probe._control_groups import Throttling
 from pgdyno.probe._disks import holders, sample_disks
 from pgdyno.probe._host import pressure, sample_host
 from pgdyno.probe._missing import Missing
@@ -23,7 +24,8 @@ PROCESS_SHARE_MAX = 0.01
 
 
 class HostSampler:
-    """Write metric_host, metric_disk, metric_space, metric_process and metric_program."""
+    """Write metric_host, metric_disk, metric_space, metric_process, metric_program and
+    metric_control_group."""
 
     def __init__(
         self,
@@ -42,10 +44,11 @@ class HostSampler:
         self._local = local
         self._processes = ServerProcesses()
         self._programs = Programs()
+        self._throttling = Throttling()
         self._processes_due_ns = 0
         self._holds: dict[str, str] = {}
         if postmaster_pid is not None:
-            self._processes.follow(postmaster_pid)
+            self._follow(postmaster_pid)
         if local:
             self._find_disks()
             if space is None:
@@ -65,9 +68,13 @@ class HostSampler:
             return
         self._holds = holders(self._data_dir)  # Between two starts the WAL may have moved.
         if postmaster_pid is not None:
-            self._processes.follow(postmaster_pid)
+            self._follow(postmaster_pid)
         elif self._processes.postmaster_pid is None:
             self._missing.add("process", "the server's processes cannot be seen from here")
+
+    def _follow(self, postmaster_pid: int) -> None:
+        self._processes.follow(postmaster_pid)
+        self._throttling.follow(postmaster_pid)
 
     def sample(self, roles: Mapping[int, str] | None, *, full: bool) -> None:
         """Take one sample; ``roles`` (backend type by pid) is None while the server is away."""
@@ -76,6 +83,7 @@ class HostSampler:
                 self._recorder.add_rows("metric_host", [sample_host()])
             except (OSError, KeyError, ValueError) as error:
                 self._missing.add("host", f"/proc cannot be read: {error}")
+        self._recorder.add_rows("metric_control_group", self._throttling.sample())
         if "disk" not in self._missing:
             try:
                 self._recorder.add_rows("metric_disk", sample_disks(self._holds))
@@ -93,7 +101,7 @@ class HostSampler:
         due = full or time.monotonic_ns() >= self._processes_due_ns
         if roles is not None and due and self.needs_roles:
             began_ns = time.thread_time_ns()
-            rows += self._processes.sample(roles)
+            rows += self._processes.sample(roles, full=full)
             programs = self._programs.sample(self._processes.postmaster_pid)
             self._recorder.add_rows("metric_program", programs)
             cost_ns = time.thread_time_ns() - began_ns

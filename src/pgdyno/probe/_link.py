@@ -11,7 +11,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pgdyno.probe._missing import Missing
@@ -72,6 +72,8 @@ class Link:
         self._not_before_s = 0.0
         self.why_away = ""
         """The reason why the last fetch had no answer."""
+        self.transactions = 0
+        """Number of transactions that the server has counted for it, at most."""
         self.connections = 0
         """Number of connections made: a change means that the server may have restarted."""
 
@@ -110,6 +112,7 @@ class Link:
             if connection is None:
                 return None
             wanted = [self._queries[name] for name in names if self.available(name)]
+            self.transactions += 1
             try:
                 return _pipelined(connection, wanted)
             except psycopg.errors.QueryCanceled:
@@ -123,6 +126,25 @@ class Link:
         except Exception as error:
             self._lose(error)
             return None
+        finally:
+            self._busy_since_s = None
+
+    def use(self, work: Callable[[psycopg.Connection[Row]], None]) -> None:
+        """Do some work on the connection; nothing while the server is away.
+
+        Its errors are raised, except those that lose the connection.
+        """
+        self._busy_since_s = time.monotonic()
+        connection = None
+        try:
+            connection = self._connect()
+            if connection is not None:
+                self.transactions += 1
+                work(connection)
+        except Exception as error:
+            if connection is not None and not connection.closed:
+                raise
+            self._lose(error)
         finally:
             self._busy_since_s = None
 
@@ -176,6 +198,7 @@ class Link:
 
         answers = {}
         for query in wanted:
+            self.transactions += 1
             try:
                 answers[query.name] = connection.execute(query.text.encode()).fetchall()
                 self._failures.pop(query.name, None)

@@ -39,6 +39,9 @@ class Lock(TypedDict):
     locktype: str
     relation: str | None
     statement: str | None
+    state: str
+    transaction_ms: float | None
+    state_ms: float | None
 
 
 Locks = Iterable[Lock]
@@ -59,7 +62,7 @@ def summarise(locks: Locks) -> MetricRow:
         "behind_one_max": len(crowd),
         "wait_ms_max": max((lock["wait_ms"] or 0.0 for lock in waiting), default=None),
         "lock_type": _commonest(lock["locktype"] for lock in crowded if not lock["granted"]),
-        "relation": _relation_at(root, locks, edges, behind)
+        "relation": relation_at(root, locks, edges, behind)
         or _commonest(lock["relation"] for lock in crowded),
         "blocker_statement": _statement_of(root, locks),
     }
@@ -98,7 +101,7 @@ def followers(edges: Mapping[int, set[int]]) -> dict[int, set[int]]:
     return behind
 
 
-def _relation_at(
+def relation_at(
     root: int,
     locks: Locks,
     edges: Mapping[int, set[int]],

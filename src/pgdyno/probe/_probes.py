@@ -14,14 +14,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import PgdynoError
+from pgdyno.probe._budget import LookBudget
 from pgdyno.probe._checkpoints import CheckpointWatch
 from pgdyno.probe._host_sampler import HostSampler
 from pgdyno.probe._link import STUCK_S, Connectable, Link
 from pgdyno.probe._missing import Missing
 from pgdyno.probe._server_sampler import ServerSampler
+from pgdyno.probe._statement_sampler import StatementSampler
 from pgdyno.probe._wait_sampler import WaitSampler
 from pgdyno.probe.gaps import Gaps, Probe
 from pgdyno.probe.space import SpaceSampler
@@ -29,6 +32,10 @@ from pgdyno.record import Recorder
 
 SAMPLE_EVERY_S = 1.0
 TICK_EVERY_S = 0.1
+PAUSE_S_MAX = {"samples": 10.0, "ticks": 2.0}
+"""Longest pause between two looks where the server has so much to show that each takes long."""
+MESSAGES_S = 0.0001
+"""CPU time of the server for a look beside the query itself: to wake up, to receive and to send."""
 GUARD_EVERY_S = 1.0
 PAUSE_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 """Pauses between a probe's failure and its next attempt."""
@@ -36,13 +43,32 @@ PATIENCE_S = STUCK_S + 2 * GUARD_EVERY_S
 """Time to wait for a thread; one that waits for the server is released within it."""
 
 
+@dataclass(frozen=True)
+class Pace:
+    """Frequency of the probes' looks, and whose load they look at."""
+
+    sample_every_s: float = SAMPLE_EVERY_S
+    tick_every_s: float = TICK_EVERY_S
+    sample_share_max: float | None = None
+    """Part of the time that reading the views may take: with many sessions it takes longer, and is
+    less frequent then."""
+    tick_share_max: float | None = None
+    """The same of looks at the waits."""
+    of_others: bool = False
+    """True if the load is that of others, which the server counts."""
+
+
+USUAL = Pace()
+
+
 class Probes:
     """All probes on one server, writing to one run file.
 
-    ``local`` is true if the server runs on this machine; without ``postmaster_pid`` the server's
-    processes are searched for; ``data_dir`` gives the disks of data and WAL. ``warn`` is called by
-    a thread of the probes with warnings to show at once; ``max_wal_size_bytes`` is the server's
-    max_wal_size.
+    ``pace`` is how often they look. ``local`` is true if the server runs on this machine; without
+    ``postmaster_pid`` the server's processes are searched for; ``data_dir`` gives the disks of data
+    and WAL. ``warn`` is called by a thread of the probes with warnings to show at once;
+    ``max_wal_size_bytes`` is the server's max_wal_size. With ``statements``, pg_stat_statements is
+    read too.
     """
 
     def __init__(
@@ -55,8 +81,13 @@ class Probes:
         data_dir: Path | None = None,
         max_wal_size_bytes: int | None = None,
         warn: Callable[[str], None] = lambda _: None,
+        pace: Pace = USUAL,
+        statements: bool = False,
     ) -> None:
         self._recorder = recorder
+        self._pace = pace
+        self._samples_spent = LookBudget(pace.sample_share_max, PAUSE_S_MAX["samples"])
+        self._ticks_spent = LookBudget(pace.tick_share_max, PAUSE_S_MAX["ticks"])
         self._missing = Missing(recorder)
         self._warn = warn
         self._gaps = Gaps(recorder)
@@ -64,7 +95,17 @@ class Probes:
         watch = CheckpointWatch()
         self._link = Link(conninfo, self._missing)
         self._wait_link = Link(conninfo, self._missing)
-        self._server = ServerSampler(self._link, recorder, self._missing, watch, self._gaps)
+        self._server = ServerSampler(
+            self._link,
+            recorder,
+            self._missing,
+            watch,
+            self._gaps,
+            own_transactions=self._own_transactions if pace.of_others else None,
+        )
+        self._statements = (
+            StatementSampler(self._link, recorder, self._missing, warn) if statements else None
+        )
         self._waits = WaitSampler(self._wait_link, recorder, watch, self._gaps)
         space = None
         if local and data_dir is not None:
@@ -84,6 +125,8 @@ class Probes:
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._taken = self._left_out = 0
+        self.at_edges: list[Callable[[], None]] = []
+        """Samplers with a thread of their own that also sample when a slice begins or ends."""
 
     @property
     def missing(self) -> dict[str, str]:
@@ -101,10 +144,10 @@ class Probes:
             self._host.follow(self._server.start_session())
         rng = random.Random()
         self._threads = [
-            self._thread("pgdyno-probe", SAMPLE_EVERY_S, self._sample, lambda: 0.0),
-            # Each tick is at a random time in its tenth of a second, since periodic work of the
+            self._thread("pgdyno-probe", self._pace.sample_every_s, self._sample, lambda: 0.0),
+            # Each tick is at a random time in its period, since periodic work of the
             # server would otherwise be seen always or never.
-            self._thread("pgdyno-waits", TICK_EVERY_S, self._tick, rng.random),
+            self._thread("pgdyno-waits", self._pace.tick_every_s, self._tick, rng.random),
             threading.Thread(target=self._guard, name="pgdyno-guard", daemon=True),
         ]
         for thread in self._threads:
@@ -146,6 +189,8 @@ class Probes:
         with _held(self._ticking) as mine:
             if mine:
                 self._waits.flush()
+        for sample in self.at_edges:
+            sample()
 
     @contextmanager
     def rest(self) -> Iterator[None]:
@@ -171,20 +216,31 @@ class Probes:
 
     def _sample_all(self, *, full: bool) -> None:
         roles = None
-        if not self._resting:
+        began_s = time.monotonic()
+        if not self._resting and (full or self._samples_spent.is_due):
             with self._recovering("server", self._link):
                 roles = self._server.sample(full=full, with_roles=self._host.needs_roles)
+                self._samples_spent.spend(began_s, self._server.took_s)
                 if self._server.is_new:
                     self._host.follow(self._server.start_session())
+                if self._statements is not None:
+                    self._statements.sample(full=full)
         self._host.sample(roles, full=full)
 
     def _tick(self) -> None:
-        if not self._resting and self._ticking.acquire(blocking=False):
+        began_s = time.monotonic()
+        if self._resting or not self._ticks_spent.is_due:
+            return
+        if self._ticking.acquire(blocking=False):
             try:
                 with self._recovering("waits", self._wait_link):
                     self._waits.tick()
             finally:
                 self._ticking.release()
+        self._ticks_spent.spend(began_s, self._waits.took_s + MESSAGES_S)
+
+    def _own_transactions(self) -> int:
+        return self._link.transactions + self._wait_link.transactions
 
     @contextmanager
     def _recovering(self, probe: Probe, link: Link) -> Iterator[None]:
@@ -207,7 +263,8 @@ class Probes:
             self._link.disconnect_if_stuck()
             self._wait_link.disconnect_if_stuck()
             if self._stopping.is_set():
-                time.sleep(TICK_EVERY_S)
+                for each in (first, second):
+                    each.join(TICK_EVERY_S)
 
     def _thread(
         self, name: str, every_s: float, act: Callable[[], None], offset: Callable[[], float]
@@ -225,7 +282,7 @@ class Probes:
                 except PgdynoError:
                     return  # The run file cannot be written; the recorder also reports it.
                 on_time = int((time.monotonic() - began_s) / every_s) + 1
-                if every_s == SAMPLE_EVERY_S:
+                if every_s == self._pace.sample_every_s:
                     self._left_out += max(0, on_time - period - 1)
                 period = max(period + 1, on_time)
 

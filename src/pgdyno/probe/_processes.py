@@ -8,6 +8,9 @@ when the postmaster collects it. That rest has the role 'exited'.
 Bytes written are those passed to write calls (wchar). The kernel's count of bytes written to disk
 (write_bytes) is not usable: where the page cache uses large folios it counts a whole folio for each
 small write, more than ten times too much for WAL.
+
+The time that a process is ready to run and has no core is the kernel's own (schedstat). A session
+that was woken shows its old wait event until it gets a core, so that its samples do not tell.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ import os
 import re
 import resource
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from math import isnan, nan
 from pathlib import Path
 
@@ -31,20 +35,26 @@ WRITTEN = re.compile(r"^wchar: (\d+)", re.MULTILINE)
 LOGGER = re.compile(rb"postgres: (\S+: )?logger\b")
 """The one child of the postmaster that pg_stat_activity never shows."""
 
+JIT_LIBRARY = b"llvmjit"
+LOOKED_AT_MAX = 4
+
 
 @dataclass(frozen=True)
 class Amount:
-    """Use of a process: CPU time and bytes written (NaN where not readable)."""
+    """Use of a process: CPU time, bytes written, and time in the queue for a core (the last two NaN
+    where not readable)."""
 
     user_ms: float = 0.0
     system_ms: float = 0.0
     written_bytes: float = 0.0
+    queued_ms: float = 0.0
 
     def __add__(self, other: Amount) -> Amount:
         return Amount(
             self.user_ms + other.user_ms,
             self.system_ms + other.system_ms,
             self.written_bytes + other.written_bytes,
+            self.queued_ms + other.queued_ms,
         )
 
     def __sub__(self, other: Amount) -> Amount:
@@ -52,6 +62,7 @@ class Amount:
             self.user_ms - other.user_ms,
             self.system_ms - other.system_ms,
             self.written_bytes - other.written_bytes,
+            self.queued_ms - other.queued_ms,
         )
 
     def at_least(self, other: Amount) -> Amount:
@@ -60,6 +71,7 @@ class Amount:
             max(self.user_ms, other.user_ms),
             max(self.system_ms, other.system_ms),
             max(self.written_bytes, other.written_bytes),
+            max(self.queued_ms, other.queued_ms),
         )
 
 
@@ -73,7 +85,7 @@ class Process:
     command: str
     own: Amount
     children: Amount
-    """Use of collected children, without bytes written."""
+    """CPU time of collected children."""
 
 
 def parse_process_stat(text: str) -> Process:
@@ -91,7 +103,7 @@ def parse_process_stat(text: str) -> Process:
 
 
 def read_process(pid: int) -> Process | None:
-    """Read the process now, without bytes written; None if it has ended."""
+    """Read the CPU time of the process now; None if it has ended."""
     try:
         return parse_process_stat((PROC / str(pid) / "stat").read_text())
     except (OSError, ValueError, IndexError):
@@ -105,6 +117,25 @@ def written_bytes(directory: Path) -> float:
     except OSError:
         return nan
     return float(found[1]) if found else nan
+
+
+def queued_ms(directory: Path) -> float:
+    """Return the time for which a process or thread was ready to run and had no core; NaN if the
+    kernel does not count it."""
+    try:
+        delay_ns = int((directory / "schedstat").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return nan
+    return delay_ns / 1e6 if _queue_is_counted() else nan
+
+
+@cache
+def _queue_is_counted() -> bool:
+    """Return whether the kernel counts that time: if not, it says 0 of all, this process too."""
+    try:
+        return (PROC / "self" / "schedstat").read_text().split() != ["0", "0", "0"]
+    except OSError:
+        return False
 
 
 def private_bytes(pid: int) -> int:
@@ -132,14 +163,19 @@ def own_row() -> MetricRow:
     """Return the metric_process row of pgdyno itself, all threads together."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     # By thread, since the process's count includes its collected children.
-    counts = [written_bytes(thread) for thread in (PROC / "self" / "task").iterdir()]
-    written = sum(count for count in counts if not isnan(count))
+    threads = list((PROC / "self" / "task").iterdir())
+    written = _sum_of_known(map(written_bytes, threads))
+    queued = _sum_of_known(map(queued_ms, threads))
     return _row(
         OWN,
-        Amount(used.ru_utime * 1000, used.ru_stime * 1000, written),
+        Amount(used.ru_utime * 1000, used.ru_stime * 1000, written, queued),
         1,
         private_bytes(os.getpid()),
     )
+
+
+def _sum_of_known(counts: Iterable[float]) -> float:
+    return sum(count for count in counts if not isnan(count))
 
 
 @dataclass
@@ -147,7 +183,7 @@ class ServerProcesses:
     """The sum of the figures of one server's processes, over all samples."""
 
     postmaster_pid: int | None = None
-    _roles: dict[str, Amount] = field(default_factory=lambda: {EXITED: Amount(0, 0, nan)})
+    _roles: dict[str, Amount] = field(default_factory=lambda: {EXITED: Amount(0, 0, nan, nan)})
     _seen: dict[int, Process] = field(default_factory=dict)
     _collected: Amount | None = None
     _ended: Amount = Amount()
@@ -158,10 +194,11 @@ class ServerProcesses:
             self.postmaster_pid = postmaster_pid
             self._seen, self._collected, self._ended = {}, None, Amount()
 
-    def sample(self, roles: Mapping[int, str]) -> list[MetricRow]:
+    def sample(self, roles: Mapping[int, str], *, full: bool = False) -> list[MetricRow]:
         """Return rows for metric_process; ``roles`` has pg_stat_activity's backend types by pid.
 
-        Empty if the postmaster has ended.
+        ``full`` adds the part of the client sessions with the JIT compiler. Empty if the
+        postmaster has ended.
         """
         pid = self.postmaster_pid
         postmaster = _look_at(pid) if pid is not None else None
@@ -170,16 +207,24 @@ class ServerProcesses:
         now = {pid: postmaster} | _children(pid)
         counts: Counter[str] = Counter()
         memory: Counter[str] = Counter()
+        clients: list[int] = []
         for each, process in now.items():
             role = POSTMASTER if each == pid else _role_of(each, roles)
             before = self._seen.get(each)
             known = before.own if before and before.started == process.started else Amount()
             self._roles[role] = self._roles.get(role, Amount()) + (process.own - known)
             counts[role] += 1
+            if role == CLIENT:
+                clients.append(each)
             memory[role] += private_bytes(each)
         self._account_for_ended(postmaster, now)
         self._seen = now
-        return [_row(role, used, counts[role], memory[role]) for role, used in self._roles.items()]
+        rows = [_row(role, used, counts[role], memory[role]) for role, used in self._roles.items()]
+        if full:
+            busiest = sorted(clients, key=lambda each: -now[each].own.user_ms)
+            of_clients = next((row for row in rows if row["role"] == CLIENT), {})
+            of_clients["jit_share"] = _jit_share(busiest)
+        return rows
 
     def _account_for_ended(self, postmaster: Process, now: Mapping[int, Process]) -> None:
         """Add the use of ended processes beyond their last sample to the role 'exited'."""
@@ -194,16 +239,33 @@ class ServerProcesses:
         self._roles[EXITED] = rest.at_least(beyond)
 
 
+def _jit_share(pids: Sequence[int]) -> float | None:
+    """Return the part of the first few of these processes that have the JIT compiler loaded; None
+    if none can be read. A session loads it with its first compilation."""
+    seen = [loaded for pid in pids[:LOOKED_AT_MAX] if (loaded := _has_jit(pid)) is not None]
+    return sum(seen) / len(seen) if seen else None
+
+
+def _has_jit(pid: int) -> bool | None:
+    try:
+        return JIT_LIBRARY in (PROC / str(pid) / "maps").read_bytes()
+    except OSError:
+        return None
+
+
 def _look_at(pid: int) -> Process | None:
-    """Read the process with its bytes written, without those of collected children.
+    """Read the process with its bytes written and its time in the queue for a core.
 
     The kernel adds a collected child's writes to its parent's, but not to those of its thread.
     """
     process = read_process(pid)
     if process is None:
         return None
-    own = written_bytes(PROC / f"{pid}/task/{pid}")
-    return replace(process, own=replace(process.own, written_bytes=own))
+    thread = PROC / f"{pid}/task/{pid}"
+    written, queued = written_bytes(thread), queued_ms(thread)
+    if (isnan(written) or isnan(queued)) and not thread.exists():
+        return None  # It ended just now, and says nothing about what can be read.
+    return replace(process, own=replace(process.own, written_bytes=written, queued_ms=queued))
 
 
 def _children(postmaster_pid: int) -> dict[int, Process]:
@@ -230,6 +292,8 @@ def _row(role: str, used: Amount, count: int, rss_bytes: int) -> MetricRow:
         "cpu_system_ms": used.system_ms,
         "write_bytes": None if isnan(used.written_bytes) else int(used.written_bytes),
         "rss_bytes": rss_bytes,
+        "jit_share": None,
+        "run_queue_delay_ms": None if isnan(used.queued_ms) else used.queued_ms,
     }
 
 

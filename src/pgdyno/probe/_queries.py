@@ -1,45 +1,20 @@
-"""The probes' SQL: one file per view and range of server versions, named ``view.FIRST-LAST.sql``.
+"""The probes' SQL: one file per view and range of server versions in ``sql/``.
 
-FIRST and LAST are major versions; an open LAST covers every later version, so the query is also
-sent to newer servers, and answered or recorded as missing. Columns have the names of the run file's
-table ``metric_view``, if there is one.
+Columns have the names of the run file's table ``metric_view``, if there is one.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
+from pgdyno.server.versioned_sql import Query, queries_of
 
-FILE_NAME = re.compile(r"(?P<name>[a-z_]+)\.(?P<first>\d+)-(?P<last>\d*)\.sql")
+__all__ = ["Query", "all_queries", "first_version", "queries_for"]
 
 
-@dataclass(frozen=True)
-class Query:
-    """A probe's SQL and the major versions of the server that it is for."""
-
-    name: str
-    first: int
-    last: int | None
-    text: str
-
-    def covers(self, major: int) -> bool:
-        """True if it is for servers of this major version."""
-        return self.first <= major and (self.last is None or major <= self.last)
-
-
-@cache
 def all_queries() -> tuple[Query, ...]:
-    """Return every SQL file, by name and version. Raises ValueError for another file name."""
-    found = []
-    for entry in resources.files("pgdyno.probe").joinpath("sql").iterdir():
-        parts = FILE_NAME.fullmatch(entry.name)
-        if parts is None:
-            raise ValueError(f"{entry.name} is not named view.FIRST-LAST.sql")
-        last = int(parts["last"]) if parts["last"] else None
-        found.append(Query(parts["name"], int(parts["first"]), last, entry.read_text("utf-8")))
-    return tuple(sorted(found, key=lambda query: (query.name, query.first)))
+    """Return every SQL file but those of extensions, by name and version. Raises ValueError for
+    another file name."""
+    # Those of an extension's views are asked by ``statements``, which knows their schema.
+    return tuple(each for each in queries_of("probe") if not each.name.startswith("statement_"))
 
 
 def queries_for(major: int) -> dict[str, Query]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from pgdyno.probe._checkpoints import Checkpoint, CheckpointWatch
@@ -11,6 +11,7 @@ from pgdyno.probe._foreign import ForeignLoad
 from pgdyno.probe._link import Link, Row
 from pgdyno.probe._locks import Lock, summarise
 from pgdyno.probe._missing import Missing
+from pgdyno.probe._origins import by_origin, by_state
 from pgdyno.probe._processes import find_postmaster
 from pgdyno.probe._vacuums import Vacuum, VacuumWatch
 from pgdyno.probe.gaps import Gaps
@@ -18,11 +19,13 @@ from pgdyno.record import Recorder
 
 PLAIN = (
     *("database", "checkpointer", "bgwriter", "wal", "io", "table", "replication", "vacuum"),
-    *("age", "activity", "server"),
+    *("age", "server", "slot", "archiver"),
 )
 """Queries whose rows are written unchanged to the table metric_NAME."""
+SELDOM = ("connection", "prepared", "sequence", "autovacuum", "index", "multixact")
+"""Such queries about what changes slowly, asked together with sizes."""
 SLOW_NS = 500_000_000
-SIZES_EVERY = 10
+SELDOM_EVERY = 10
 """In samples; a table's size needs a system call for each of its files."""
 IO_KEYS = ("backend_type", "object", "context")
 
@@ -35,7 +38,10 @@ OFF = {
 
 
 class ServerSampler:
-    """Sampler that reads through one link and writes the metric tables. Not thread-safe."""
+    """Sampler that reads through one link and writes the metric tables. Not thread-safe.
+
+    With ``own_transactions``, which counts those of the probes, it also reads the load of others.
+    """
 
     def __init__(
         self,
@@ -44,7 +50,10 @@ class ServerSampler:
         missing: Missing,
         watch: CheckpointWatch,
         gaps: Gaps,
+        *,
+        own_transactions: Callable[[], int] | None = None,
     ) -> None:
+        self._own_transactions = own_transactions
         self._link = link
         self._gaps = gaps
         self._recorder = recorder
@@ -58,6 +67,8 @@ class ServerSampler:
         self._seen: Row | None = None
         self.answered_ns = time.monotonic_ns()
         """Time of the server's last answer, monotonic."""
+        self.took_s = 0.0
+        """Time until the last answer with the views."""
 
     def start_session(self) -> int | None:
         """Record what a new session may see; return the postmaster's process ID if seen here."""
@@ -90,18 +101,22 @@ class ServerSampler:
         """
         asked_ns = time.monotonic_ns()
         slice_id = self._recorder.current_slice
-        extra = ("lock", "foreign", "process") if with_roles else ("lock", "foreign")
-        answers = self._link.fetch([*PLAIN, *extra])
+        extra = ["lock", "foreign", "client", *(("process",) if with_roles else ())]
+        own = self._own_transactions
+        answers = self._link.fetch([*PLAIN, *extra, *(("load",) if own else ())])
         if answers is None:
             self._gaps.lost("server", self._link.why_away)
             return None
         self.answered_ns = time.monotonic_ns()
+        self.took_s = (self.answered_ns - asked_ns) / 1e9
         ns = (asked_ns + self.answered_ns) // 2
         if self.answered_ns - asked_ns > SLOW_NS:
             ns = self.answered_ns  # The server answered late: it was stopped or overloaded.
-        if full or self._samples % SIZES_EVERY == 0:
-            self._look_up_sizes()
+        if full or self._samples % SELDOM_EVERY == 0:
+            answers |= self._ask_seldom()
         self._samples += 1
+        if own is not None and "load" in answers:
+            answers["load"][0]["own_transactions"] = own()
         for name, rows in self._rows(answers, full=full).items():
             self._recorder.add_rows(f"metric_{name}", rows, ns=ns, slice_id=slice_id)
         self._watch(ns, answers)
@@ -117,7 +132,7 @@ class ServerSampler:
         self._vacuums.forget()
 
     def _rows(self, answers: Mapping[str, list[Row]], *, full: bool) -> dict[str, list[Row]]:
-        rows = {name: answers[name] for name in PLAIN if name in answers}
+        rows = {name: answers[name] for name in (*PLAIN, *SELDOM, "load") if name in answers}
         if not full and rows.get("server") == [self._seen]:
             del rows["server"]
         elif rows.get("server"):
@@ -129,17 +144,21 @@ class ServerSampler:
             rows["table"] = [
                 row | {"size_bytes": sizes.get(row["relation"])} for row in rows["table"]
             ]
+        if "client" in answers:
+            rows["activity"] = by_state(answers["client"])
+            rows["origin"] = by_origin(answers["client"])
         if "lock" in answers:
             rows["lock"] = [summarise(cast("list[Lock]", answers["lock"]))]
         if "foreign" in answers:
             rows["foreign"] = self._foreign.moved(answers["foreign"])
         return rows
 
-    def _look_up_sizes(self) -> None:
-        """Read the tables' sizes; keep the previous ones if a table is locked."""
-        answers = self._link.fetch(["table_size"]) or {}
+    def _ask_seldom(self) -> dict[str, list[Row]]:
+        """Read what changes slowly, and the tables' sizes: the previous ones if one is locked."""
+        answers = self._link.fetch([*SELDOM, "table_size"]) or {}
         if "table_size" in answers:
             self._sizes = {row["relation"]: row["size_bytes"] for row in answers["table_size"]}
+        return answers
 
     def _watch(self, ns: int, answers: Mapping[str, list[Row]]) -> None:
         if answers.get("checkpointer"):

@@ -1,5 +1,8 @@
 """Samples states and waits of the server's processes ten times a second, per second and slice.
 
+While a client waits for a heavyweight lock, the lock queues are looked at up to five times a
+second.
+
 The table has the rows needed for "average active sessions": client backends in every state, and
 background processes except when idle in their main loop. Each batch has a row for active clients
 that do not wait, even with count 0, so that every batch has its number of ticks.
@@ -9,15 +12,24 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from typing import cast
 
 from pgdyno.probe._checkpoints import CheckpointWatch
 from pgdyno.probe._link import Link, Row
+from pgdyno.probe._lock_queues import LockQueues
+from pgdyno.probe._locks import Lock
 from pgdyno.probe._rows import MetricRow
 from pgdyno.probe.gaps import Gaps
-from pgdyno.probe.waits import statement_shape
+from pgdyno.probe.waits import shape_with_page
 from pgdyno.record import Recorder
 
 BATCH_NS = 1_000_000_000
+LOOK_EVERY_NS = 180_000_000
+"""Least time between two looks at the lock queues; a little less than two ticks."""
+LOOK_EVERY_NS_MAX = 1_000_000_000
+LOOK_SHARE_MAX = 0.02
+"""Part of the time that looks take. With hundreds of waiting sessions, or on a busy machine, a look
+takes 10 ms and more, and there are fewer of them, down to one a second."""
 Key = tuple[str, str, str, str, str | None]
 RUNNING: Key = ("client backend", "active", "", "", None)
 
@@ -31,9 +43,13 @@ class WaitSampler:
         self._recorder = recorder
         self._watch = watch
         self._counts: Counter[Key] = Counter()
+        self._queues = LockQueues()
+        self._next_look_ns = 0
         self._ticks = 0
         self._began_ns = self._last_ns = 0
         self._slice_id: int | None = None
+        self.took_s = 0.0
+        """Time that the server took for the last sample."""
 
     def tick(self) -> None:
         """Take one sample, unless the server is away or the slice changed meanwhile."""
@@ -51,8 +67,11 @@ class WaitSampler:
             self._slice_id, self._began_ns = slice_id, ns
         self._ticks += 1
         self._last_ns = ns
+        self.took_s = max((row["took_s"] for row in answers["wait"]), default=self.took_s)
         for row in answers["wait"]:
             self._take(ns, row)
+        if any(row["wait_event_type"] == "Lock" for row in answers["wait"]):
+            self._look(ns)
         self._gaps.back("waits")
 
     def flush(self) -> None:
@@ -61,14 +80,27 @@ class WaitSampler:
             self._counts.setdefault(RUNNING, 0)
             rows = [self._row(key, count) for key, count in self._counts.items()]
             self._recorder.add_rows("wait_sample", rows, ns=self._last_ns, slice_id=self._slice_id)
+            queues = self._queues.take(self._recorder.statement_id)
+            self._recorder.add_rows("lock_queue", queues, ns=self._last_ns, slice_id=self._slice_id)
         self._counts.clear()
         self._ticks = 0
+
+    def _look(self, ns: int) -> None:
+        """Look at the lock queues, unless that was done only just now."""
+        if ns < self._next_look_ns:
+            return
+        began_ns = time.monotonic_ns()
+        answers = self._link.fetch(["lock"]) or {}
+        if answers.get("lock"):
+            self._queues.see(cast("list[Lock]", answers["lock"]))
+        pause_ns = round((time.monotonic_ns() - began_ns) / LOOK_SHARE_MAX)
+        self._next_look_ns = ns + min(LOOK_EVERY_NS_MAX, max(LOOK_EVERY_NS, pause_ns))
 
     def _take(self, ns: int, row: Row) -> None:
         if row["backend_type"] == "checkpointer":
             self._watch.see_wait(ns, row["wait_event_type"], row["wait_event"])
         if row["wait_event_type"] != "Activity":
-            statement = statement_shape(row["statement"]) if row["statement"] else None
+            statement = shape_with_page(row["statement"]) if row["statement"] else None
             what = row["backend_type"], row["state"], row["wait_event_type"], row["wait_event"]
             self._counts[*what, statement] += row["count"]
 

@@ -42,14 +42,54 @@ SYNC_QUEUE = _set("Timeout", "RegisterSyncRequest") | _set("LWLock", "Checkpoint
 """Waiting to send a sync request to the checkpointer: its queue is full."""
 BUFFER_IO = _set("IPC", "BufferIO")
 """Waiting for a page that another backend is reading or writing."""
+DATA_WRITE = _set("IO", "DataFileWrite", "DataFileFlush", "DataFileSync")
+"""Writing pages of tables and indexes to the kernel, and to disk: a client that does so had to make
+room in shared buffers."""
 SNAPSHOT = _set("LWLock", "ProcArray") | _set("IPC", "ProcArrayGroupUpdate")
 """Taking snapshots and ending transactions, all in one list of processes."""
-TRANSACTION_STATUS = _set("LWLock", "XactSLRU", "XactBuffer", "SubtransSLRU", "SubtransBuffer") | (
-    _set("IPC", "XactGroupUpdate") | _set("LWLock", "XidGen")
+TRANSACTION_STATUS = _set("LWLock", "XactSLRU", "XactBuffer", "XidGen") | (
+    _set("IPC", "XactGroupUpdate")
 )
-"""Transaction numbers and their status, subtransactions included."""
+"""Transaction numbers and their status."""
+SUBTRANSACTIONS = _set("LWLock", "SubtransSLRU", "SubtransBuffer")
+"""Parents of subtransactions, looked up where a snapshot has no room for them."""
+MULTIXACT = _set(
+    "LWLock", "MultiXactGen", "MultiXactOffsetSLRU", "MultiXactOffsetBuffer", "MultiXactMemberSLRU",
+    "MultiXactMemberBuffer",
+)  # fmt: skip
+"""Rows locked by several transactions at once, as foreign keys lock them."""
+WAL_INSERT = _set("LWLock", "WALInsert", "WALBufMapping")
+"""Copying a record into the WAL buffers: their locks, and room in them."""
+BUFFER_MAPPING = _set("LWLock", "BufferMapping")
+"""Finding or replacing a page in shared buffers."""
+PAGE = _set("LWLock", "BufferContent") | _set("BufferPin", "BufferPin")
+"""Access to one page in shared buffers that others use."""
+LOCK_MANAGER = _set("LWLock", "LockManager", "LockFastPath")
+"""The table of heavyweight locks itself."""
+ADVISORY_LOCK = _set("Lock", "advisory")
+RELATION_LOCK = _set("Lock", "relation")
+EXTEND = _set("Lock", "extend") | _set("IO", "DataFileExtend")
+"""Adding pages to a table or an index."""
+TEMPORARY_FILES = _set("IO", "BufFileRead", "BufFileWrite", "BufFileTruncate")
+"""Sorts and hashes that do not fit in work_mem."""
+VACUUM_DELAY = _set("Timeout", "VacuumDelay")
+"""A vacuum asleep for its cost delay."""
+SLEEP = _set("Timeout", "PgSleep")
+"""pg_sleep in a script."""
+PARALLEL = _set(
+    "IPC", "AppendReady", "BgworkerShutdown", "BgworkerStartup", "BtreePage", "ExecuteGather",
+    "HashBatchAllocate", "HashBatchElect", "HashBatchLoad", "HashBuildAllocate", "HashBuildElect",
+    "HashBuildHashInner", "HashBuildHashOuter", "HashGrowBatchesDecide", "HashGrowBatchesElect",
+    "HashGrowBatchesFinish", "HashGrowBatchesReallocate", "HashGrowBatchesRepartition",
+    "HashGrowBucketsElect", "HashGrowBucketsReallocate", "HashGrowBucketsReinsert",
+    "MessageQueueInternal", "MessageQueuePutMessage", "MessageQueueReceive", "MessageQueueSend",
+    "ParallelBitmapScan", "ParallelCreateIndexScan", "ParallelFinish",
+)  # fmt: skip
+"""A parallel query: its processes wait for each other, their tuples, or their start and end."""
 ROW_LOCK = _set("Lock", "transactionid", "tuple")
 """Waiting for another transaction to release a row."""
+ROW_LOCKS = ("transactionid", "tuple")
+"""Types of lock, as in pg_locks, that a session waits for which wants to change a row."""
 SPIN_DELAY = _set("Timeout", "SpinDelay")
 """Contending for a spinlock."""
 
@@ -64,6 +104,8 @@ NOT_SHAPE = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 SPACE = re.compile(r"\s+")
+_PAGE = re.compile(r"/\* (/[a-z]*) \*/")
+"""The comment at the beginning of a statement of pgdyno's web front end: the page that sends it."""
 
 
 @lru_cache(maxsize=4096)
@@ -74,6 +116,19 @@ def statement_shape(text: str) -> str:
     of prepared statements (``$1``) are kept. A text truncated within a literal ends there.
     """
     return SPACE.sub(" ", NOT_SHAPE.sub(_without_value, text)).strip()
+
+
+def page_of(text: str) -> str:
+    """Return the page of a web front end that sent a statement, such as ``/order``; '' if the
+    statement does not begin with it."""
+    found = _PAGE.match(text)
+    return found[1] if found else ""
+
+
+def shape_with_page(text: str) -> str:
+    """Return the shape of a statement, after the comment with its page if it begins with one."""
+    page = page_of(text)
+    return f"/* {page} */ {statement_shape(text)}" if page else statement_shape(text)
 
 
 def _without_value(part: re.Match[str]) -> str:

@@ -3,10 +3,11 @@
 Everything that pgdyno concludes is computed from run files, so any run can be analysed again.
 """
 
-from pgdyno.record._distribution import PERCENTILES, Distribution
+from pgdyno.record._continuing import GAP, Continuation, discard_beginning
+from pgdyno.record._distribution import PERCENTILES, Distribution, samples_needed
 from pgdyno.record._error_text import error_lines, position_of, server_details
 from pgdyno.record._reader import RunFile, throughput_tps
-from pgdyno.record._recorder import CURRENT, Recorder
+from pgdyno.record._recorder import CURRENT, Listener, Recorder
 from pgdyno.record._rows import (
     CutRow,
     DrillRow,
@@ -15,11 +16,15 @@ from pgdyno.record._rows import (
     FindingRow,
     GeneratorTotal,
     GroupInterval,
+    HttpTotal,
     Interval,
     Ledger,
+    LockQueueTotal,
+    LookRow,
     RunInfo,
     Sighting,
     Slice,
+    StatementCount,
     StatementTotal,
     Trial,
     WaitTotal,
@@ -29,10 +34,12 @@ from pgdyno.record.opening import is_run_file, refusing_invalid
 
 __all__ = [
     "CURRENT",
+    "GAP",
     "PERCENTILES",
     "AckLedger",
     "AckLoad",
     "AckScript",
+    "Continuation",
     "CutRow",
     "Distribution",
     "DrillRow",
@@ -41,22 +48,29 @@ __all__ = [
     "FindingRow",
     "GeneratorTotal",
     "GroupInterval",
+    "HttpTotal",
     "Interval",
     "Ledger",
+    "Listener",
+    "LockQueueTotal",
+    "LookRow",
     "Outcome",
     "Recorder",
     "RunFile",
     "RunInfo",
     "Sighting",
     "Slice",
+    "StatementCount",
     "StatementTotal",
     "Trial",
     "WaitTotal",
+    "discard_beginning",
     "error_lines",
     "is_run_file",
     "position_of",
     "read_acks",
     "refusing_invalid",
+    "samples_needed",
     "server_details",
     "throughput_tps",
 ]

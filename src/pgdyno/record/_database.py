@@ -55,6 +55,11 @@ class Database:
         ((count,),) = self.tuples(query, [table])
         return bool(count)
 
+    def columns_in(self, table: str) -> frozenset[str]:
+        """Return the columns that a table has in this file; older versions lack later ones."""
+        rows = self.tuples("select name from pragma_table_info(?)", [table])
+        return frozenset(str(name) for (name,) in rows)
+
     def damaged(self, problem: str) -> UsageError:
         """Return the error to raise for a damaged file; ``problem`` ends its message."""
         return damaged(self.path, problem)
@@ -85,21 +90,16 @@ class Database:
     def decoded(self, kind: type[Row], row: Mapping[str, Any]) -> Row:
         """Return a row as a dataclass; a column NAME_json becomes the field NAME, decoded."""
         values = {}
-        for name, value in row.items():
-            plain_name = name.removesuffix("_json")
-            if plain_name != name:
+        for name, column, types in _places_in(kind, tuple(row)):  # type: ignore[arg-type]
+            value = None if column is None else row[column]
+            if column is not None and column != name:
                 value = self.json(value)
                 # A spec can be run again and must not be altered.
-                value = value if plain_name == "spec" else visible_within(value)
-            values[plain_name] = value
-        # Fields of columns that older files lack have a default.
-        absent = _defaulted(kind) - set(values)  # type: ignore[arg-type]
-        known = _types_of(kind)  # type: ignore[arg-type]
-        present = {name: types for name, types in known.items() if name not in absent}
-        for name, types in present.items():
-            if name not in values or not _is_one_of(values[name], types):
+                value = value if name == "spec" else visible_within(value)
+            if column is None or not _is_one_of(value, types):
                 raise self.damaged(f"a {kind.__name__} has no valid {name}")
-        return kind(**{name: values[name] for name in present})
+            values[name] = value
+        return kind(**values)
 
     def json(self, text: Any) -> Any:
         """Return a decoded JSON column. UsageError if it is not JSON."""
@@ -117,6 +117,21 @@ class Database:
             raise  # a bug, or a closed file
         except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
             raise self.damaged(str(error)) from error
+
+
+@cache
+def _places_in(
+    kind: Any, columns: tuple[str, ...]
+) -> tuple[tuple[str, str | None, tuple[type, ...]], ...]:
+    """Return field, column and types of values for a dataclass in a row of these columns; None is
+    the column of a field that has none. Fields of columns that older files lack have a default, and
+    are left out."""
+    by_field = {column.removesuffix("_json"): column for column in columns}
+    return tuple(
+        (name, by_field.get(name), types)
+        for name, types in _types_of(kind).items()
+        if name in by_field or name not in _defaulted(kind)
+    )
 
 
 @cache

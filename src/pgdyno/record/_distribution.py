@@ -52,5 +52,10 @@ def beyond(count: int, percentile: float) -> int:
     return count - math.ceil(count * percentile / 100 - 1e-6)
 
 
+def samples_needed(percentile: float) -> int:
+    """Return the samples of which enough lie beyond a percentile."""
+    return math.ceil(BEYOND_MIN / (1 - percentile / 100) - 1e-6)
+
+
 def _ms(ns: float | None) -> float | None:
     return None if ns is None else round(ns / 1e6, 3)

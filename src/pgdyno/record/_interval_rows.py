@@ -44,6 +44,16 @@ def interval_rows(interval: Interval, at_ms: int) -> dict[str, list[Cells]]:
             for row in interval["statements"]
             if row["done"] or row["failed"]
         ],
+        "http_interval": [
+            timed | {"client_group": row["group"]} | dict(http)
+            for row in interval["groups"]
+            if (http := row.get("http")) is not None
+        ],
+        "request_interval": [
+            timed | _request_row(row)
+            for row in interval["statements"]
+            if row.get("first_byte") is not None and row["done"]
+        ],
         "error": [common | _error_row(row) for row in interval["errors"]],
         "metric_generator": [timed | _thread_row(row) for row in interval["threads"]],
     }
@@ -67,7 +77,18 @@ def _statement_row(row: StatementRow) -> Cells:
         "statement": blank(row["statement"]),
         "done": row["done"],
         "failed": row["failed"],
+        "untouched": row.get("untouched", 0),
         "service_hist": row["service"],
+    }
+
+
+def _request_row(row: StatementRow) -> Cells:
+    return {
+        "client_group": row["group"],
+        "script": row["script"],
+        "position": row["position"],
+        "statement": blank(row["statement"]),
+        "first_byte_hist": row["first_byte"],
     }
 
 

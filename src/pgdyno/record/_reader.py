@@ -6,14 +6,14 @@ opening or when the damaged page is first read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Collection
+from dataclasses import fields, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pgdyno.record import fileformat
-from pgdyno.record._database import Database, array, clause, columns_of, in_slices
+from pgdyno.record._database import Database, array, clause, in_slices
 from pgdyno.record._rows import (
     CutRow,
     DrillRow,
@@ -22,21 +22,28 @@ from pgdyno.record._rows import (
     FindingRow,
     GeneratorTotal,
     GroupInterval,
+    HttpTotal,
     Interval,
     Ledger,
+    LockQueueTotal,
+    LookRow,
     Losses,
     Refusal,
     RunInfo,
     Sighting,
     Slice,
+    StatementCount,
     StatementTotal,
     Trial,
     WaitTotal,
 )
+from pgdyno.record._samples import Samples
 from pgdyno.record.latencies import Latencies
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from pgdyno._engine import Histogram
 
 
 By = tuple[Literal["client_group", "script"], ...]
@@ -52,7 +59,7 @@ LOST_CODES = ("connection-lost", "57P01", "57P02", "57P03", "08P01", "08006", "0
 INTERVAL_SUMS = (*LEDGER_SUMS, "backlog")
 
 
-class RunFile(Latencies):
+class RunFile(Latencies, Samples):
     """A run file, open for reading. Threads may share it. Also a context manager."""
 
     def __init__(self, path: Path | str) -> None:
@@ -60,7 +67,7 @@ class RunFile(Latencies):
         self.path = Path(path)
         super().__init__(Database(self.path))
 
-    def __enter__(self) -> RunFile:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -78,11 +85,16 @@ class RunFile(Latencies):
     @property
     def run(self) -> RunInfo:
         """The run: its spec, server and host, and its status now."""
+        info, writer = self._cached(("run",), self._run_row)
+        if info.status == "running" and not fileformat.writer_lives(writer, self.path):
+            return replace(info, status="interrupted", status_detail=WRITER_GONE)
+        return info
+
+    def _run_row(self) -> tuple[RunInfo, Any]:
+        """Return the row of the run, and the process that writes the file."""
         row = self._db.one("select * from run")
         writer = self._db.json(row.pop("writer_json"))
-        if row["status"] == "running" and not fileformat.writer_lives(writer, self.path):
-            row |= {"status": "interrupted", "status_detail": WRITER_GONE}
-        return self._db.decoded(RunInfo, row)
+        return self._db.decoded(RunInfo, row), writer
 
     def slices(self, kind: str | None = None, trial_id: int | None = None) -> list[Slice]:
         """Return the slices in the order of their starts, of one kind or trial if given."""
@@ -94,10 +106,20 @@ class RunFile(Latencies):
         row = self._db.one("select * from slice where id = ?", [slice_id])
         return self._db.decoded(Slice, row)
 
+    def valid_slices(self, kind: str) -> list[int]:
+        """Return the ids of the slices of a kind that figures are of: those that are not void; if
+        all are, all of them, which shows what there was."""
+        slices = self.slices(kind)
+        return [each.id for each in slices if each.void is None] or [each.id for each in slices]
+
     def ledger(
         self, slice_ids: Collection[int] | None = None, *, group: str | None = None
     ) -> Ledger:
         """Return the ledger of the whole run or of some slices, of one client group if given."""
+        key = ("ledger", in_slices(slice_ids), group)
+        return self._cached(key, lambda: self._ledger(slice_ids, group))
+
+    def _ledger(self, slice_ids: Collection[int] | None, group: str | None) -> Ledger:
         sums = ", ".join(f"coalesce(sum({name}), 0) as {name}" for name in LEDGER_SUMS)
         names = ", ".join((*LEDGER_SUMS, "backlog"))  # not *, which includes the blobs
         where = in_slices(slice_ids)
@@ -129,6 +151,10 @@ class RunFile(Latencies):
 
         Clients and connections belong to a group and are counted once for all its scripts.
         """
+        key = ("intervals", in_slices(slice_ids), by)
+        return list(self._cached(key, lambda: self._intervals(slice_ids, by)))
+
+    def _intervals(self, slice_ids: Collection[int] | None, by: By) -> list[Interval]:
         where = in_slices(slice_ids)
         names = ", ".join(("at_ms", "slice_id", *by))
         sums = ", ".join(f"sum({name}) as {name}" for name in INTERVAL_SUMS)
@@ -155,29 +181,71 @@ class RunFile(Latencies):
     def group_intervals(self, slice_ids: Collection[int] | None = None) -> list[GroupInterval]:
         """Return clients and connections per interval and client group, in time order."""
         names = ", ".join(field.name for field in fields(GroupInterval))
-        return self._db.all(
-            GroupInterval,
+        sql = (
             f"select {names} from group_interval {in_slices(slice_ids)}"
-            " order by at_ms, slice_id, client_group",
+            " order by at_ms, slice_id, client_group"
         )
+        return list(self._cached((sql,), lambda: self._db.all(GroupInterval, sql)))
 
     def statements(self, slice_ids: Collection[int] | None = None) -> list[StatementTotal]:
         """Return each statement of each script with its service times, in script order."""
+        key = ("statements", in_slices(slice_ids))
+        return list(self._cached(key, lambda: self._statements(slice_ids)))
+
+    def _statements(self, slice_ids: Collection[int] | None) -> list[StatementTotal]:
         keys = "client_group, script, position, statement"
         totals: dict[tuple[Any, ...], list[Any]] = {}
+        known = "untouched" in self._db.columns_in("statement_interval")
         rows = self._db.tuples(
-            f"select {keys}, done, failed, service_hist from statement_interval"
-            f" {in_slices(slice_ids)} order by {keys}"
+            f"select {keys}, done, failed, {'untouched' if known else 0}, service_hist"
+            f" from statement_interval {in_slices(slice_ids)} order by {keys}"
         )
-        for group, script, position, text, done, failed, blob in rows:
-            total = totals.setdefault((group, script, position, text), [0, 0, []])
+        for group, script, position, text, done, failed, untouched, blob in rows:
+            total = totals.setdefault((group, script, position, text), [0, 0, 0, []])
             total[0] += done
             total[1] += failed
-            total[2].append(blob)
+            total[2] += untouched
+            total[3].append(blob)
+        first_bytes = self._first_bytes(slice_ids)
         return [
-            StatementTotal(group, script, position, text, done, failed, self._merged(blobs))
-            for (group, script, position, text), (done, failed, blobs) in totals.items()
+            StatementTotal(
+                group,
+                script,
+                position,
+                text,
+                done,
+                failed,
+                service=self._merged(blobs),
+                first_byte=first_bytes.get((group, script, position, text)),
+                untouched=untouched,
+            )
+            for (group, script, position, text), (done, failed, untouched, blobs) in totals.items()
         ]
+
+    def _first_bytes(self, slice_ids: Collection[int] | None) -> dict[tuple[Any, ...], Histogram]:
+        """Return the times to the first byte of responses, by group, script, position and text."""
+        if not self._db.has("request_interval"):
+            return {}
+        blobs: dict[tuple[Any, ...], list[bytes]] = {}
+        rows = self._db.tuples(
+            "select client_group, script, position, statement, first_byte_hist"
+            f" from request_interval {in_slices(slice_ids)}"
+        )
+        for *key, blob in rows:
+            blobs.setdefault(tuple(key), []).append(blob)
+        return {key: self._merged(each) for key, each in blobs.items()}
+
+    def http_totals(self, slice_ids: Collection[int] | None = None) -> list[HttpTotal]:
+        """Return the requests of each client group that sends requests by HTTP."""
+        if not self._db.has("http_interval"):
+            return []
+        names = [field.name for field in fields(HttpTotal)][1:]
+        sums = ", ".join(f"sum({name}) as {name}" for name in names)
+        return self._db.all(
+            HttpTotal,
+            f"select client_group, {sums} from http_interval {in_slices(slice_ids)}"
+            " group by client_group order by min(rowid)",
+        )
 
     def errors(self, slice_ids: Collection[int] | None = None) -> list[ErrorTotal]:
         """Return errors by group, script, statement and SQLSTATE, the most frequent first."""
@@ -202,78 +270,11 @@ class RunFile(Latencies):
         )
         return self._db.decoded(GeneratorTotal, row)
 
-    def series(
-        self,
-        table: str,
-        slice_ids: Collection[int] | None = None,
-        where: Mapping[str, Any] | None = None,
-    ) -> dict[str, NDArray[Any]]:
-        """Return the columns of a ``metric_*`` table, or another with at_ms, in time order.
-
-        at_ms is int64; other numbers are float64 with NaN for NULL, text is an object array.
-        ``where`` maps a column to a value, to a list of values, or to None for NULL.
-        """
-        types = columns_of(table)
-        if "at_ms" not in types:
-            raise ValueError(f"table {table} is not a time series")
-        if not self._db.has(table):
-            return {name: array((), kind) for name, kind in types.items()}
-        only = {**({} if slice_ids is None else {"slice_id": slice_ids}), **(where or {})}
-        condition, values = clause(table, only)
-        rows = self._db.tuples(f"select * from {table} {condition} order by at_ms, rowid", values)
-        with self._db.reading():
-            columns = zip(*rows, strict=True) if rows else ((),) * len(types)
-            return {
-                name: array(column, "at_ms" if name == "at_ms" else kind)
-                for (name, kind), column in zip(types.items(), columns, strict=True)
-            }
-
-    def has_table(self, table: str) -> bool:
-        """True if the file has a table; files of older versions lack later tables."""
-        return self._db.has(table)
-
-    def delta(
-        self,
-        table: str,
-        column: str,
-        slice_ids: Collection[int] | None = None,
-        where: Mapping[str, Any] | None = None,
-    ) -> float | None:
-        """Return the increase of a column within each slice, summed over slices and keys.
-
-        Key columns (relation, device, backend_type, …) not fixed by ``where`` are summed over.
-        A counter decreases when it is reset or a process ends: a decrease counts as 0. For a gauge
-        the increase is last minus first. None if all values are NULL, or it was never read twice.
-        """
-        types = columns_of(table)
-        if types.get(column) not in ("integer", "real"):
-            raise ValueError(f"table {table} has no numeric column {column!r}")
-        if not self._db.has(table):
-            return None
-        only = {**({} if slice_ids is None else {"slice_id": slice_ids}), **(where or {})}
-        condition, values = clause(table, only)
-        keys = ", ".join(("slice_id", *fileformat.KEY_COLUMNS.get(table, ())))
-        floor = "" if column in fileformat.GAUGES else "max(0, "
-        ((rise,),) = self._db.tuples(
-            f"""
-            select sum({floor}{column} - earlier{")" if floor else ""}) from (
-                select {column},
-                    lag({column}) over (partition by {keys} order by at_ms, rowid) as earlier
-                from {table} {condition} {"and" if condition else "where"} {column} is not null
-            ) where earlier is not null
-            """,
-            values,
-        )
-        return None if rise is None else float(rise)
-
     def waits(self, slice_ids: Collection[int] | None = None) -> list[WaitTotal]:
         """Return the average number of backends per state, wait event and statement, the largest
         first."""
         where = in_slices(slice_ids)
-        ((ticks,),) = self._db.tuples(
-            "select sum(ticks) from (select max(ticks) as ticks from wait_sample"
-            f" {where} group by at_ms, slice_id)"
-        )
+        ticks = self.samplings(slice_ids)
         names = "backend_type, state, wait_event_type, wait_event"
         return self._db.all(
             WaitTotal,
@@ -285,6 +286,64 @@ class RunFile(Latencies):
             order by total desc, {names}, text
             """,
         )
+
+    def statement_counts(self, slice_ids: Collection[int] | None = None) -> list[StatementCount]:
+        """Return what pg_stat_statements counted, those statements first that took most time: of
+        others in a check, of all in a run that asks for it."""
+        names = [each.name for each in fields(StatementCount) if each.name != "statement"]
+        present = self._db.columns_in("statement_count")
+        names = [name for name in names if name in present]
+        if not names:
+            return []
+        sums = ", ".join(f"sum({name}) as {name}" for name in names)
+        return self._db.all(
+            StatementCount,
+            f"select text as statement, {sums} from statement_count"
+            f" join statement on statement.id = statement_id {in_slices(slice_ids)}"
+            " group by text order by sum(exec_ms) desc, text",
+        )
+
+    def statement_texts(self, ids: Collection[int]) -> dict[int, str]:
+        """Return the texts of some statements by their id."""
+        listed = ", ".join(str(int(number)) for number in ids)
+        rows = self._db.tuples(f"select id, text from statement where id in ({listed})")
+        return {int(number): str(text) for number, text in rows}
+
+    def lock_queues(self, slice_ids: Collection[int] | None = None) -> list[LockQueueTotal]:
+        """Return the queues for heavyweight locks, those with most waiters first; none in older
+        files."""
+        if not self._db.has("lock_queue"):
+            return []
+        where = in_slices(slice_ids)
+        names = (
+            "lock_type, mode, relation, blocker_state, blocker, waiting_statement, first_statement"
+        )
+        return self._db.all(
+            LockQueueTotal,
+            f"""
+            select {names}, sum(seen) as seen, sum(waiting) as waiting, sum(first) as first,
+                sum(places) as places, max(wait_ms_max) as wait_ms_max,
+                total(blocker_transaction_ms) / sum(seen) as blocker_transaction_ms,
+                total(blocker_state_ms) / sum(seen) as blocker_state_ms
+            from (
+                select lock_queue.*, held.text as blocker, wanted.text as waiting_statement,
+                    ahead.text as first_statement
+                from lock_queue
+                left join statement as held on held.id = blocker_statement_id
+                left join statement as wanted on wanted.id = waiting_statement_id
+                left join statement as ahead on ahead.id = first_statement_id
+                {where}
+            ) group by {names} having sum(seen) > 0 order by sum(waiting) desc, {names}
+            """,
+        )
+
+    def samplings(self, slice_ids: Collection[int] | None = None) -> int:
+        """Return the number of times that the states of all backends were read."""
+        ((ticks,),) = self._db.tuples(
+            "select sum(ticks) from (select max(ticks) as ticks from wait_sample"
+            f" {in_slices(slice_ids)} group by at_ms, slice_id)"
+        )
+        return int(ticks or 0)
 
     def wait_series(self, slice_ids: Collection[int] | None = None) -> dict[str, NDArray[Any]]:
         """Return average backends over time, summed over statements, in long form and time order.
@@ -381,6 +440,13 @@ class RunFile(Latencies):
         condition, values = clause("finding", {"step": step}, skip_none=True)
         order = "order by step, rank is null, rank, id"
         return self._db.all(FindingRow, f"select * from finding {condition} {order}", values)
+
+    def looks(self) -> list[LookRow]:
+        """Return what a check looked at, by name; empty for other runs."""
+        if not self._db.has("look"):
+            return []
+        names = ", ".join(("look", "at_ms", "duration_ms", "rows_json", "why", "allow"))
+        return self._db.all(LookRow, f"select {names} from look order by look")
 
     def trials(self) -> list[Trial]:
         """Return trials in the order of their starts."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import fileformat
@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 
 UNFINISHED = "recording was closed before it was finished"
 
+
+class Listener(Protocol):
+    """Receiver of what is recorded, at once and in the recording thread: it only takes note."""
+
+    def interval(self, interval: Interval) -> None:
+        """Take note of an interval from the load engine."""
+
+    def rows(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Take note of the rows of one sampling, possibly none."""
+
+
 CURRENT: Any = object()
 """As a slice_id: the slice that is open now."""
 
@@ -33,11 +44,21 @@ class Recorder:
     As a context manager it is closed at the end; a run not finished by then is marked interrupted.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, *, statement_ids: dict[str, int] | None = None) -> None:
+        """``statement_ids``: those of texts that are in the file already."""
         self._writer = writer
         self._slice_id: int | None = None
-        self._statement_ids: dict[str, int] = {}
+        self._statement_ids: dict[str, int] = statement_ids or {}
         self._drills = 0
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        """Have ``listener`` take note of all that is recorded from now on."""
+        self._listeners.append(listener)
+
+    def leave(self, listener: Listener) -> None:
+        """Have ``listener`` take note of nothing more."""
+        self._listeners.remove(listener)
 
     @property
     def path(self) -> Path:
@@ -121,6 +142,8 @@ class Recorder:
         with self._writer.together():
             for table, table_rows in rows.items():
                 self._writer.insert(table, table_rows)
+        for listener in self._listeners:
+            listener.interval(interval)
 
     def add_rows(
         self,
@@ -138,7 +161,10 @@ class Recorder:
             "at_ms": self.at_ms(ns),
             "slice_id": self._slice_id if slice_id is CURRENT else slice_id,
         }
-        self._writer.insert(table, [common | _row(table, row) for row in rows])
+        added = [_row(table, row) for row in rows]
+        self._writer.insert(table, [common | row for row in added])
+        for listener in self._listeners:
+            listener.rows(table, added)
 
     def statement_id(self, text: str) -> int:
         """Return the id of a statement's text, used in wait_sample."""
@@ -179,9 +205,10 @@ class Recorder:
         return slice_id
 
     def close_slice(self, slice_id: int, *, ns: int | None = None) -> None:
-        """End a slice at monotonic ``ns`` (now if None); no slice is current afterwards."""
+        """End a slice at monotonic ``ns`` (now if None); it is no longer the current one."""
         self._update("slice", slice_id, {"ended_ms": self.at_ms(ns)})
-        self.set_slice(None)
+        if self._slice_id == slice_id:
+            self.set_slice(None)
 
     def void_slice(self, slice_id: int, why: str) -> None:
         """Mark a slice as void, with the reason."""

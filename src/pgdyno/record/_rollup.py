@@ -89,14 +89,47 @@ MERGES = {
     ),
     "statement_interval": Merge(
         keys=("client_group", "script", "position", "statement"),
-        sums=("duration_ms", "done", "failed"),
+        sums=("duration_ms", "done", "failed", "untouched"),
         histograms=("service_hist",),
+    ),
+    "http_interval": Merge(
+        keys=("client_group",),
+        sums=(
+            *("duration_ms", "requests", "reused", "redirected", "status_1xx", "status_2xx"),
+            *("status_3xx", "status_4xx", "status_5xx", "closed_by_server", "sent_bytes"),
+            "received_bytes",
+        ),
+    ),
+    "request_interval": Merge(
+        keys=("client_group", "script", "position", "statement"),
+        sums=("duration_ms",),
+        histograms=("first_byte_hist",),
     ),
     "metric_generator": Merge(
         keys=("thread",),
         sums=("duration_ms", "cpu_user_us", "cpu_system_us", "run_queue_delay_us", "passes"),
         maxima=("loop_stall_us_max",),
         histograms=("send_late_hist",),
+    ),
+    "lock_queue": Merge(
+        keys=(
+            *("lock_type", "mode", "relation", "blocker_state", "blocker_statement_id"),
+            *("waiting_statement_id", "first_statement_id"),
+        ),
+        sums=(
+            *("looks", "seen", "waiting", "first", "places", "blocker_transaction_ms"),
+            "blocker_state_ms",
+        ),
+        maxima=("wait_ms_max",),
+    ),
+    "statement_count": Merge(
+        keys=("statement_id",),
+        sums=(
+            *("calls", "exec_ms", "rows", "wal_bytes", "blocks_read", "temp_blocks"),
+            *("duration_ms", "plan_ms", "wal_records", "wal_fpi", "wal_buffers_full"),
+            *("blocks_dirtied", "blocks_written", "local_blocks_dirtied", "read_ms", "write_ms"),
+            "jit_ms",
+        ),
     ),
     "error": Merge(
         keys=("client_group", "script", "statement", "sqlstate", "expected", "retried"),
@@ -272,7 +305,8 @@ def _merged(merge: Merge, rows: list[StoredRow]) -> StoredRow:
     last = dict(rows[-1])
     if len(rows) > 1:
         for name in merge.sums:
-            last[name] = sum(row[name] for row in rows)
+            known = [row[name] for row in rows if row[name] is not None]
+            last[name] = sum(known) if known else None
         for name in merge.maxima:
             last[name] = max(row[name] for row in rows)
         for name in merge.histograms:

@@ -172,6 +172,24 @@ class GroupInterval:
 
 
 @dataclass(frozen=True)
+class HttpTotal:
+    """Requests of one client group, over some slices."""
+
+    client_group: str
+    requests: int
+    reused: int
+    redirected: int
+    status_1xx: int
+    status_2xx: int
+    status_3xx: int
+    status_4xx: int
+    status_5xx: int
+    closed_by_server: int
+    sent_bytes: int
+    received_bytes: int
+
+
+@dataclass(frozen=True)
 class StatementTotal:
     """Totals of one statement of a script, over some slices."""
 
@@ -182,6 +200,10 @@ class StatementTotal:
     done: int
     failed: int
     service: Histogram
+    first_byte: Histogram | None = None
+    """Of a request by HTTP."""
+    untouched: int = 0
+    """Those done that were to change or delete rows, and there were none; 0 in older files."""
 
 
 @dataclass(frozen=True)
@@ -229,6 +251,56 @@ class WaitTotal:
 
 
 @dataclass(frozen=True)
+class StatementCount:
+    """Counts of a statement by pg_stat_statements, over some slices. None: not counted by the
+    server's version of it, by its settings, or in an older file."""
+
+    statement: str
+    """Its shape."""
+    calls: int
+    exec_ms: float
+    rows: int
+    wal_bytes: int
+    blocks_read: int
+    temp_blocks: int
+    plan_ms: float | None = None
+    wal_records: int | None = None
+    wal_fpi: int | None = None
+    wal_buffers_full: int | None = None
+    blocks_dirtied: int | None = None
+    blocks_written: int | None = None
+    local_blocks_dirtied: int | None = None
+    read_ms: float | None = None
+    write_ms: float | None = None
+    jit_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class LockQueueTotal:
+    """A queue for a heavyweight lock, over all looks that saw it."""
+
+    lock_type: str
+    mode: str
+    relation: str | None
+    blocker_state: str
+    blocker: str | None
+    """Statement of the backend that all others in the queue wait for."""
+    waiting_statement: str | None
+    first_statement: str | None
+    """Statement of the first in line for a relation; None for other locks."""
+    seen: int
+    """Looks that saw it; the next three are sums over these."""
+    waiting: int
+    first: int
+    places: int
+    blocker_transaction_ms: float
+    """Mean age of the blocker's transaction."""
+    blocker_state_ms: float
+    """Mean time for which the blocker had been in its state."""
+    wait_ms_max: float
+
+
+@dataclass(frozen=True)
 class GeneratorTotal:
     """Resources used by the load engine, summed over its threads."""
 
@@ -267,6 +339,24 @@ class FindingRow:
     false_positives: str
     causes: list[str]
     remedies: list[StoredProposal]
+    advice: str = ""
+    """Measures that pgdyno cannot take itself; empty in older files."""
+    severity: str | None = None
+    """Of a rule of a check; None: it follows from the rank."""
+    commands: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class LookRow:
+    """A row of table ``look``, with its JSON decoded."""
+
+    look: str
+    at_ms: int
+    duration_ms: float
+    rows: list[dict[str, Any]] | None
+    """None: it could not be looked at."""
+    why: str
+    allow: str
 
 
 @dataclass(frozen=True)
@@ -298,6 +388,22 @@ class Trial:
     sentence: str
     set_by: dict[str, str] = field(default_factory=dict)
     """Setting in which the sides differ → sessions, reload or restart; empty in older files."""
+    specific: int | None = None
+    """1: the remedy acts on nothing but the finding's cause; None in older files."""
+    proof: str | None = None
+    """Its evidence about the finding: proved or helped; None if there is none."""
+    proof_why: str | None = None
+    predicted_response_ratio: float | None = None
+    """Of the mean response time, where that was to become shorter; None in older files."""
+    predicted_ratio_lo: float | None = None
+    predicted_ratio_hi: float | None = None
+    """The interval of the predicted ratio; None without one, and in older files."""
+
+    @property
+    def predicted_interval(self) -> tuple[float, float] | None:
+        """The interval of the predicted ratio; None without one."""
+        lo, hi = self.predicted_ratio_lo, self.predicted_ratio_hi
+        return None if lo is None or hi is None else (lo, hi)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypedDict
+
+
+class PoolerPairs(TypedDict):
+    """The pairs of user and database that have a pool in a PgBouncer."""
+
+    count: int
+    connections: int
+    """The most that their pools make together."""
+    free: int
+    """Connections that the server has for them."""
 
 
 class ServerFacts(TypedDict, total=False):
@@ -15,6 +26,8 @@ class ServerFacts(TypedDict, total=False):
     kind: str
     """embedded or existing."""
     installation: str
+    snapshot: str | None
+    """The snapshot that the server started from."""
     superuser: bool
     monitor: bool
     """Membership in pg_monitor."""
@@ -37,8 +50,19 @@ class ServerFacts(TypedDict, total=False):
     """made, kept or theirs."""
     standby: dict[str, Any]
     """Facts of the standbys."""
+    pooler: dict[str, Any] | None
+    """The pooler that pgdyno started: its title, kind, settings and URI."""
+    front: dict[str, Any] | None
+    """The front end that pgdyno started: its keys in the spec, URL, versions of its parts."""
     entrance_uri: str | None
     """URI of the pooler in front of the server, if any."""
+    pooler_pairs: PoolerPairs | None
+    """The pools of the user's own PgBouncer, if it tells."""
+
+
+def is_pooled(server: Mapping[str, Any] | ServerFacts) -> bool:
+    """True if clients connect to a pooler, one that pgdyno started or the user's own."""
+    return bool(server.get("pooler") or server.get("entrance_uri"))
 
 
 class HostFacts(TypedDict, total=False):

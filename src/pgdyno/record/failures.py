@@ -15,6 +15,10 @@ PASSING_CODES = (
     *("57P01", "57P02", "57P03", "pool-timeout"),
 )
 """Failures that end when the server, or a pooler in front of it, is available again."""
+NO_PRIMARY = "no-suitable-server"
+"""Failure while a standby is being promoted: none of several servers accepts writes."""
+OUT_OF_IDS = "54000"
+"""SQLSTATE of transactions that need an ID from a server that stopped assigning them."""
 _NO_ANSWERS = ("08", "57P")
 """Classes of SQLSTATEs of lost connections, or of a server that is not running normally."""
 _HINTS = {
@@ -29,6 +33,11 @@ Kind = tuple[str, str, str]
 def is_answer(sqlstate: str) -> bool:
     """Return whether the error is an answer of a running server."""
     return len(sqlstate) == 5 and not sqlstate.startswith(_NO_ANSWERS)
+
+
+def is_out_of_ids(error: ErrorTotal) -> bool:
+    """Return whether a transaction was refused an ID. Other limits have the same SQLSTATE."""
+    return error.sqlstate == OUT_OF_IDS and "is not accepting commands" in error.message
 
 
 def commonest(errors: Iterable[ErrorTotal]) -> str:

@@ -13,13 +13,20 @@ from pathlib import Path
 APPLICATION_ID = 0x70676479
 """The letters pgdy, big-endian, at byte 68 of the file."""
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 15
 """Raised with every change of the schema.
 
 1: connections counted with the scripts. 2: table group_interval. 3: drills, space on disks.
 4: other programs, other load on the server, the run's command line, script texts in the spec, void
 slices, identity of the server, positions and details of errors, set_by of trials. 5: events of
-drills within another run.
+drills within another run. 6: advice of findings. 7: CPU quotas of control groups; slots, the
+archiver, connections, prepared transactions, sequences, what autovacuum compares, and who holds
+back vacuum. 8: lock queues; indexes, more columns of
+tables. 9: the load of others, and what a check looked at; severity and commands of findings.
+10: client sessions by origin, with their ages; how sessions ended. 11: indexes, memory and TOAST
+tables of vacuums; members of multixacts. 12: requests by HTTP. 13: the front
+end that pgdyno started: its pool, connector, pages and virtual machine. 14: more
+counts of statements, by interval. 15: statements that changed no row.
 """
 
 OLDEST_READ = 2
@@ -31,6 +38,8 @@ FRESH_S = 10
 GAUGES = frozenset(
     {
         *("numbackends", "n_live_tup", "n_dead_tup", "size_bytes", "xid_age", "mxid_age"),
+        *("toast_xid_age", "toast_mxid_age", "dead_full", "indexes_total"),
+        *("indexes_processed", "member_files", "members_max"),
         *("xmin_age", "count", "xact_age_ms_max", "waiting", "behind_one_max", "wait_ms_max"),
         *("load1", "memory_total_bytes", "memory_available_bytes", "dirty_bytes"),
         *("writeback_bytes", "procs_running", "procs_blocked", "in_flight", "rss_bytes"),
@@ -39,7 +48,23 @@ GAUGES = frozenset(
         *("index_vacuum_count", "checkpoint_unix_ms", "thread", "pid"),
         "at_work",
         *("free_bytes", "wal_dir_bytes", "started_unix_ms", "checkpointer_unix_ms"),
-        "in_recovery",
+        *("in_recovery", "xmin_held_ms", "held_ms", "catalog_xmin_age", "safe_wal_bytes", "active"),
+        *("restart_lsn_bytes", "last_archived_unix_ms", "last_failed_unix_ms", "used", "ours"),
+        *(
+            "others_idle",
+            "usable",
+            "sessions",
+            "hidden_sessions",
+            "last_possible",
+            "reltuples",
+            "n_ins_since_vacuum",
+        ),
+        *("idle", "in_transaction", "in_aborted", "fastpath", "disabled", "hidden", "unused"),
+        *("unfrozen", "vacuumed_ms"),
+        *("clients", "clients_waiting", "servers_active", "servers_idle", "listen_queue"),
+        *("fillfactor", "enforces", "has_expression", "jit_share"),
+        *("pool_max", "pool_active", "pool_idle", "pool_waiting", "threads_max", "threads_busy"),
+        *("connector_queue", "connections_open", "heap_bytes", "heap_bytes_max", "threads_live"),
     }
 )
 """Columns of metric tables that go up and down; all other numeric columns only grow."""
@@ -47,14 +72,22 @@ GAUGES = frozenset(
 KEY_COLUMNS = {
     "metric_io": ("backend_type", "object", "context"),
     "metric_table": ("relation",),
+    "metric_index": ("relation", "index_name"),
     "metric_replication": ("application_name",),
     "metric_vacuum": ("pid", "relation"),
     "metric_age": ("database",),
+    "metric_slot": ("slot_name",),
+    "metric_sequence": ("sequence",),
+    "metric_autovacuum": ("relation",),
     "metric_foreign": ("database",),
     "metric_activity": ("state",),
+    "metric_origin": ("role", "application", "address"),
     "metric_disk": ("device",),
     "metric_space": ("holds",),
     "metric_process": ("role",),
+    "metric_control_group": ("control_group",),
+    "metric_pooler": ("pool",),
+    "metric_front_page": ("page",),
     "metric_program": ("whose", "program"),
     "metric_generator": ("thread",),
 }

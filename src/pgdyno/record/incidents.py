@@ -11,9 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.record._reader import RunFile
-from pgdyno.record._rows import Event, Losses
+from pgdyno.record._rows import Event
 from pgdyno.record.failures import is_answer
-from pgdyno.record.void import SILENT_MS_MIN, Silence, broken_links, restarts, silences
+from pgdyno.record.void import (
+    SILENT_MS_MIN,
+    Silence,
+    broken_links,
+    complete_losses,
+    restarts,
+    silences,
+)
 
 NEAR_MS = 5_000
 """Events this close to a restart belong to it."""
@@ -57,7 +64,14 @@ def incidents(run: RunFile) -> list[Incident]:
         if not any(each.is_near(at_ms, lasted_ms) for at_ms, lasted_ms in spans):
             found.append(each)
             spans.append((each.at_ms, each.lasted_ms))
-    return sorted(found, key=lambda incident: incident.at_ms)
+    return sorted(found or _ends(run), key=lambda incident: incident.at_ms)
+
+
+def _ends(run: RunFile) -> Iterator[Incident]:
+    """Yield the end of a server that ended the run before a probe missed it."""
+    for event in run.events("ending"):
+        if event.detail["code"] == "server-gone":
+            yield Incident(event.at_ms, "the server went away")
 
 
 def _absences(run: RunFile) -> Iterator[Incident]:
@@ -120,12 +134,6 @@ def _measured_ms(run: RunFile, silence: Silence) -> int:
 
 
 def _losses(run: RunFile) -> Iterator[Incident]:
-    """Yield intervals in which all connections were lost."""
-    losses: list[Losses] = run.losses()
-    if not losses:
-        return
-    most = max((row.connections for row in run.intervals()), default=0)
-    for loss in losses:
-        if most and loss.count >= most:
-            number = "the connection was" if most == 1 else f"all {most:,} connections were"
-            yield Incident(loss.at_ms, f"{number} lost")
+    """Yield the losses of all connections."""
+    for at_ms, sentence in complete_losses(run):
+        yield Incident(at_ms, sentence)

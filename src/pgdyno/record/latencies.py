@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from pgdyno.record._database import Database, clause
+from pgdyno.record._distribution import BEYOND_MIN, beyond
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,6 +18,8 @@ ScriptKind = Literal["response", "wait", "client_lag", "pool_wait", "connect", "
 ConnectKind = Literal["tcp", "tls", "auth", "ready", "total"]
 HistogramKind = ScriptKind | ConnectKind | Literal["send_late"]
 
+_Read = TypeVar("_Read")
+
 
 class Latencies:
     """The part of a run file's reader for histograms."""
@@ -24,7 +27,7 @@ class Latencies:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._version = -1
-        self._histograms: dict[tuple[Any, ...], Histogram] = {}
+        self._read: dict[tuple[Any, ...], Any] = {}
 
     def histogram(
         self,
@@ -60,12 +63,15 @@ class Latencies:
         group: str | None = None,
         script: str | None = None,
         points_max: int = 2000,
+        enough_only: bool = False,
     ) -> dict[str, NDArray[np.float64]]:
         """Return percentiles over time, in ms: at_ms, slice_id and p50, p99, … (``max`` for 100).
 
-        Adjacent intervals of a slice are merged if there are more than ``points_max``; an interval
-        in which nothing ended is NaN. A long run, whose histograms are rolled up more coarsely
-        than its counts, has fewer points than intervals.
+        Adjacent intervals of a slice are merged if there are more than ``points_max``. NaN stands
+        for an interval in which nothing ended and, with ``enough_only``, for a percentile with too
+        few samples beyond it (see ``Distribution``).
+        A long run, whose histograms are rolled up more coarsely than its counts, has fewer points
+        than intervals.
         """
         import numpy as np
 
@@ -80,7 +86,9 @@ class Latencies:
             columns["at_ms"].append(at_ms)
             columns["slice_id"].append(np.nan if slice_id is None else slice_id)
             for name, p in zip(names, percentiles, strict=True):
-                columns[name].append(total.percentile(p) / 1e6 if total.count else np.nan)
+                least = BEYOND_MIN if enough_only else 0
+                enough = total.count and beyond(total.count, p) >= least
+                columns[name].append(total.percentile(p) / 1e6 if enough else np.nan)
         return {name: np.array(column, dtype=float) for name, column in columns.items()}
 
     def _points(
@@ -120,18 +128,20 @@ class Latencies:
             raise self._db.damaged(f"a histogram in it cannot be read: {error}") from error
         return total
 
-    def _cached(self, key: tuple[Any, ...], make: Callable[[], Histogram]) -> Histogram:
+    def _cached(self, key: tuple[Any, ...], make: Callable[[], _Read]) -> _Read:
         """Return the result of ``make``, cached until the file changes.
 
-        A report needs the same histograms repeatedly, and most of its time is spent merging them.
+        A report needs the same histograms and intervals repeatedly, and most of its time is spent
+        merging and decoding them.
         """
         version = self._db.version()
         if version != self._version:
             self._version = version
-            self._histograms.clear()
-        if key not in self._histograms:
-            self._histograms[key] = make()
-        return self._histograms[key]
+            self._read.clear()
+        if key not in self._read:
+            self._read[key] = make()
+        found: _Read = self._read[key]
+        return found
 
 
 def _table_of(kind: HistogramKind) -> str:

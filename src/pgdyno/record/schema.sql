@@ -13,7 +13,7 @@ create table run (
     id integer primary key check (id = 1),
     name text not null,
     pgdyno_version text not null,
-    command text not null,                -- 'run', 'compare', 'investigate' or 'drill'
+    command text not null,                -- run, compare, investigate, price, drill, check, knee, pool, storm, age, soak or branch
     started_unix_ms integer not null,
     spec_text text not null,              -- as the user wrote it; '' without a file
     spec_json text not null,              -- resolved, with all defaults
@@ -30,7 +30,7 @@ create table run (
 
 create table slice (
     id integer primary key,
-    kind text not null,                   -- run, baseline, noise, trial, check
+    kind text not null,                   -- run, ramp, baseline, noise, trial, check, storm; of age: young, age, recovery; of branch: before, lead, branch; of knee: point, hold; of versions: wal
     trial_id integer,                     -- of noise and trial slices
     pair integer,                         -- 1, 2, … within the trial
     side text,                            -- 'a' (baseline) or 'b' (changed)
@@ -96,11 +96,42 @@ create table statement_interval (
     statement text not null,              -- text, shortened
     done integer not null,
     failed integer not null,
-    service_hist blob not null
+    service_hist blob not null,
+    untouched integer not null default 0  -- done, but UPDATE 0, DELETE 0 or MERGE 0: no row to change
 );
 
-create table error (
+-- Of client groups that send requests by HTTP: one row per interval and group.
+create table http_interval (
     at_ms integer not null,
+    duration_ms real not null,
+    slice_id integer,
+    client_group text not null,
+    requests integer not null,            -- sent
+    reused integer not null,              -- of these over a connection that had served another
+    redirected integer not null,          -- of these because a redirect led to them
+    status_1xx integer not null,          -- responses by class of their status
+    status_2xx integer not null,
+    status_3xx integer not null,
+    status_4xx integer not null,
+    status_5xx integer not null,
+    closed_by_server integer not null,    -- connections, between requests or after a response
+    sent_bytes integer not null,
+    received_bytes integer not null       -- without those of TLS
+);
+
+-- The same per request of a script, as in statement_interval.
+create table request_interval (
+    at_ms integer not null,
+    duration_ms real not null,
+    slice_id integer,
+    client_group text not null,
+    script text not null,
+    position integer not null,
+    statement text not null,
+    first_byte_hist blob not null         -- sent → first byte of the response, of those done
+);
+
+create table error (    at_ms integer not null,
     slice_id integer,
     client_group text not null,
     script text not null,
@@ -147,6 +178,29 @@ create table wait_sample (
     count integer not null                -- of backends, over all ticks: average = count / ticks
 );
 create index wait_sample_at on wait_sample (at_ms);
+
+-- Queues for heavyweight locks, looked at up to five times a second while clients wait, summed per
+-- second. A queue is a backend that does not wait for a lock, with all that wait for it.
+create table lock_queue (
+    at_ms integer not null,
+    slice_id integer,
+    looks integer not null,               -- number of looks in this row
+    seen integer not null,                -- of these, looks that saw the queue
+    lock_type text not null,              -- that the first in line wait for, as in pg_locks
+    mode text not null,                   -- in which they want the lock, or the row
+    relation text,                        -- schema.name
+    blocker_state text not null,          -- as in pg_stat_activity, or 'waiting', 'deadlock', 'prepared'
+    blocker_statement_id integer,
+    waiting_statement_id integer,         -- the most frequent one
+    first_statement_id integer,           -- of the first in line for a relation
+    waiting integer not null,             -- all backends in the queue, over all looks
+    first integer not null,               -- of these, those that wait for the blocker itself
+    places integer not null,              -- different rows, or locks, that the first wait for
+    blocker_transaction_ms real not null, -- age of its transaction, summed over looks
+    blocker_state_ms real not null,       -- time in its state, summed over looks
+    wait_ms_max real not null
+);
+create index lock_queue_at on lock_queue (at_ms);
 create table statement (id integer primary key, text text not null unique);
 
 -- Identity of the server that answers: at the edges of slices, and after each change of it.
@@ -162,8 +216,36 @@ create table metric_database (
     blks_hit integer, tup_returned integer, tup_fetched integer, tup_inserted integer,
     tup_updated integer, tup_deleted integer, conflicts integer, temp_files integer,
     temp_bytes integer, deadlocks integer, blk_read_time_ms real, blk_write_time_ms real,
-    session_time_ms real, active_time_ms real, idle_in_transaction_time_ms real, sessions integer
+    session_time_ms real, active_time_ms real, idle_in_transaction_time_ms real,
+    sessions integer,                     -- connections made; of these ended otherwise than by the client:
+    sessions_abandoned integer, sessions_fatal integer, sessions_killed integer
 );
+-- The load of others, of pgdyno check: all databases together.
+create table metric_load (
+    at_ms integer not null, slice_id integer,
+    transactions integer, rolled_back integer,
+    sessions integer,                     -- client sessions of others, in any state
+    hidden_sessions integer,              -- those that this role may not see
+    own_transactions integer              -- those of pgdyno's probes, counted in transactions
+);
+-- Statements by pg_stat_statements: differences between two readings, of those executed. In a check,
+-- whose statements are those of others, over the slice. A column that this version of the extension
+-- lacks is NULL, as are times that the server's settings leave out.
+create table statement_count (
+    at_ms integer not null,               -- of the first of two readings
+    slice_id integer,
+    statement_id integer not null,        -- of their shape: statements that differ in values alone
+    calls integer not null, exec_ms real not null, rows integer not null,
+    wal_bytes integer not null, blocks_read integer not null, temp_blocks integer not null,
+    duration_ms real,                     -- between the two readings
+    plan_ms real,                         -- with pg_stat_statements.track_planning
+    wal_records integer, wal_fpi integer,
+    wal_buffers_full integer,             -- from version 18
+    blocks_dirtied integer, blocks_written integer, local_blocks_dirtied integer,
+    read_ms real, write_ms real,          -- with track_io_timing
+    jit_ms real                           -- part of exec_ms and plan_ms; from version 15
+);
+create index statement_count_at on statement_count (at_ms);
 create table metric_checkpointer (
     at_ms integer not null, slice_id integer,
     num_timed integer, num_requested integer, num_done integer, write_time_ms real,
@@ -193,10 +275,23 @@ create table metric_table (
     at_ms integer not null, slice_id integer,
     relation text not null,               -- schema.name
     n_tup_ins integer, n_tup_upd integer, n_tup_del integer, n_tup_hot_upd integer,
+    n_tup_newpage_upd integer,            -- rows put on another page; NULL before version 16
     n_live_tup integer, n_dead_tup integer, vacuum_count integer, autovacuum_count integer,
-    analyze_count integer, autoanalyze_count integer, seq_scan integer, idx_scan integer,
+    analyze_count integer, autoanalyze_count integer, seq_scan integer,
+    seq_tup_read integer, idx_scan integer,
     heap_blks_read integer, heap_blks_hit integer, idx_blks_read integer, idx_blks_hit integer,
-    size_bytes integer, xid_age integer
+    size_bytes integer, xid_age integer,
+    toast_xid_age integer,                -- of its TOAST table; NULL: it has none
+    fillfactor integer                    -- NULL: the default
+);
+create table metric_index (               -- at the edges of slices
+    at_ms integer not null, slice_id integer,
+    relation text not null,               -- schema.name of the table
+    index_name text not null,
+    method text, idx_scan integer,
+    enforces integer,                     -- 1: for a constraint or a replica identity
+    has_expression integer,               -- 1: of expressions, or partial
+    table_columns text                    -- names, separated by commas
 );
 create table metric_replication (
     at_ms integer not null, slice_id integer,
@@ -205,20 +300,87 @@ create table metric_replication (
 );
 create table metric_vacuum (
     at_ms integer not null, slice_id integer,
-    pid integer not null, relation text not null, phase text not null, automatic integer,
-    to_prevent_wraparound integer,
+    pid integer not null,
+    relation text not null,               -- schema.name, of its TOAST table with " (TOAST)"
+    phase text not null, automatic integer, to_prevent_wraparound integer,
     heap_blks_total integer, heap_blks_scanned integer, heap_blks_vacuumed integer,
-    index_vacuum_count integer
+    index_vacuum_count integer,
+    dead_full real,                       -- used part of its memory for dead rows
+    indexes_total integer, indexes_processed integer,   -- in this pass; from version 17
+    delay_ms real                         -- time slept by its cost delay; from version 18
 );
 create table metric_age (
     at_ms integer not null, slice_id integer,
     database text not null, xid_age integer, mxid_age integer, xmin_age integer,
-    xmin_holder text                      -- 'backend', 'slot', 'prepared', 'standby' or NULL
+    xmin_holder text,                     -- 'backend', 'slot', 'prepared', 'standby' or NULL
+    xmin_holder_name text,                -- its pid, slot, gid or application
+    xmin_held_ms real,                    -- age of its transaction; NULL for slots and standbys
+    xmin_holder_about text                -- its state and application, or its owner
+);
+create table metric_slot (
+    at_ms integer not null, slice_id integer,
+    slot_name text not null, slot_type text, active integer,
+    wal_status text,                      -- reserved, extended, unreserved or lost
+    safe_wal_bytes integer,               -- until it may be lost; NULL without max_slot_wal_keep_size
+    restart_lsn_bytes integer,            -- oldest WAL that it needs, as metric_wal.insert_lsn_bytes
+    xmin_age integer, catalog_xmin_age integer
+);
+create table metric_archiver (
+    at_ms integer not null, slice_id integer,
+    archived_count integer, failed_count integer,
+    last_archived_wal text, last_failed_wal text,   -- names of segments
+    last_archived_unix_ms integer, last_failed_unix_ms integer
+);
+-- The next tables, up to metric_multixact, are read at the edges of slices and every tenth second.
+create table metric_connection (
+    at_ms integer not null, slice_id integer,
+    used integer, ours integer, others_idle integer,
+    usable integer                        -- max_connections less reserved ones
+);
+create table metric_prepared (
+    at_ms integer not null, slice_id integer,
+    count integer, xid_age integer, gid text, held_ms real    -- of the oldest, NULL if there is none
+);
+create table metric_sequence (
+    at_ms integer not null, slice_id integer,
+    sequence text not null,               -- schema.name; only those more than half used
+    last_value integer, last_possible integer
+);
+create table metric_autovacuum (
+    at_ms integer not null, slice_id integer,
+    relation text not null,               -- schema.name
+    reltuples real, n_ins_since_vacuum integer,
+    unfrozen real,                        -- share of its pages, from version 18
+    mxid_age integer,
+    toast_mxid_age integer,               -- of its TOAST table; NULL: it has none
+    vacuumed_ms real,                     -- since the last vacuum; NULL if there was none
+    options text                          -- storage parameters, name=value; NULL if none is set
+);
+create table metric_multixact (           -- with these
+    at_ms integer not null, slice_id integer,
+    member_files integer,                 -- files of members, each with room for 52,352
+    members_max integer
 );
 create table metric_activity (
     at_ms integer not null, slice_id integer,
     state text not null,                  -- all six states, with 0 if unused; client backends only
     count integer not null, xact_age_ms_max real
+);
+create table metric_origin (
+    at_ms integer not null, slice_id integer,
+    role text not null, application text not null,
+    address text not null,                -- of the client; '' for a Unix socket
+    active integer not null, idle integer not null,
+    in_transaction integer not null,      -- idle in transaction
+    in_aborted integer not null,          -- idle in transaction (aborted)
+    fastpath integer not null, disabled integer not null,
+    hidden integer not null,              -- in a state that this role may not see
+    unused integer not null,              -- idle, and nothing done since they connected
+    -- Numbers of sessions by age: less than 1 s, 10 s, 1 min, 10 min, 1 h, and longer.
+    idle_ages text not null,              -- of idle sessions, since they became idle
+    pause_ages text not null,             -- of those idle in transaction, since they became so
+    transaction_ages text not null,       -- of those in a transaction, since it began
+    connection_ages text not null         -- of all, since they connected
 );
 create table metric_foreign (
     at_ms integer not null, slice_id integer,
@@ -259,7 +421,44 @@ create table metric_process (
     at_ms integer not null, slice_id integer,
     role text not null,                   -- backend_type of the server's processes, or 'pgdyno'
     count integer not null, cpu_user_ms real, cpu_system_ms real,   -- cumulative, sum of the role
-    write_bytes integer, rss_bytes integer
+    write_bytes integer, rss_bytes integer,
+    jit_share real,                       -- part of the role's processes that have PostgreSQL's JIT
+                                          -- compiler loaded, of a few; at the edges of slices
+    run_queue_delay_ms real               -- cumulative: ready to run without a core, by the kernel
+);
+create table metric_pooler (              -- a pooler that pgdyno started, by its own view
+    at_ms integer not null, slice_id integer,
+    pool text not null,                   -- database (PgBouncer), or 'processes', 'servers'
+    clients integer, clients_waiting integer,   -- connected; of these, waiting for a server
+    servers_active integer, servers_idle integer,   -- connections to the server
+    wait_ms_max real,                     -- of the first client in the queue, until now
+    wait_ms real,                         -- cumulative, of all clients
+    listen_queue integer                  -- connections that it has not accepted (Unix socket)
+);
+create table metric_front (               -- a front end that pgdyno started, by its own probe
+    at_ms integer not null, slice_id integer,
+    pool_max integer, pool_active integer, pool_idle integer,   -- connections to the server
+    pool_waiting integer,                 -- requests that wait for one
+    pool_created integer, pool_borrowed integer, pool_refused integer,  -- cumulative
+    pool_wait_ms real,                    -- cumulative, of all that borrowed
+    threads_max integer, threads_busy integer,  -- of the connector
+    connector_queue integer,              -- requests that wait for a thread
+    connections_open integer              -- of clients
+);
+create table metric_front_page (          -- cumulative, by page
+    at_ms integer not null, slice_id integer,
+    page text not null,                   -- path
+    requests integer, failed integer, statements integer,
+    kept integer,                         -- connections borrowed and never returned
+    took_ms real, pool_ms real, database_ms real   -- within the application; of this, the wait for
+                                          -- a connection, and from statements sent to rows read
+);
+create table metric_jvm (                 -- the virtual machine of that front end
+    at_ms integer not null, slice_id integer,
+    heap_bytes integer, heap_bytes_max integer,
+    collections integer, collection_ms real, compile_ms real,   -- cumulative
+    cpu_ms real,                          -- cumulative, user and system, of the process
+    threads_live integer
 );
 create table metric_program (
     at_ms integer not null, slice_id integer,
@@ -269,32 +468,53 @@ create table metric_program (
     count integer not null,               -- of processes with that name
     cpu_ms real                           -- cumulative, user and system
 );
+create table metric_control_group (
+    at_ms integer not null, slice_id integer,
+    control_group text not null,          -- directory of the server's group, or of one above it
+    nr_periods integer, nr_throttled integer,   -- cumulative; groups without a quota have no row
+    throttled_us integer                  -- cumulative, over all CPUs
+);
 
 create table event (
     at_ms integer not null,
     duration_ms real,
     slice_id integer,
-    kind text not null,       -- setting, checkpoint, vacuum, sql, restart, fault, warning, step, probe
+    kind text not null,       -- setting, checkpoint, vacuum, sql, restart, fault, warning, step, probe,
+                              -- own: an intervention of pgdyno; pooler, pooler-log, front, front-log,
+                              -- manager-log, consistency (of the tables after the load); of a soak: gap, level (a change that was named)
     label text not null,      -- short, for a chart's axis
     detail_json text not null default '{}',
     drill_id integer          -- drill within the run, on a server of its own
+);
+-- What a check looked at, once and without load; rules judge these rows.
+create table look (
+    at_ms integer not null,
+    slice_id integer,
+    look text not null,
+    duration_ms real not null,
+    rows_json text not null,              -- a list of objects; null: it could not be looked at
+    why text not null,                    -- reason why rows are missing, some or all; '' if none are
+    allow text not null                   -- what would allow it; '' if nothing would
 );
 create table finding (
     id integer primary key,
     step integer not null,                -- 0: the baseline; n: after n kept steps
     finding text not null,                -- the signature's id, 'commit-flush'
-    status text not null,                 -- found, cleared, skipped, proved, refuted
+    status text not null,                 -- found, cleared, skipped, helped, proved
     rank integer,                         -- 1: the limit; NULL unless found
     sentence text not null,
     confidence real,                      -- 0 to 1
     evidence_json text not null default '[]',
     false_positives text not null default '',
     causes_json text not null default '[]',     -- findings of which this is a symptom
-    remedies_json text not null default '[]'    -- with predicted_ratio
+    remedies_json text not null default '[]',   -- with predicted_ratio, predicted_interval
+    advice text not null default '',            -- measures that pgdyno cannot take itself
+    severity text,                        -- will fail, limit, costs, minor; NULL: it follows from the rank
+    commands_json text not null default '[]'    -- SQL or shell commands that remedy it
 );
 create table trial (
     id integer primary key,
-    kind text not null,                   -- noise, compare, remedy, recheck
+    kind text not null,                   -- noise, compare, line, levelled, shortest, price, remedy, recheck, total
     step integer not null default 0,
     finding text,
     remedy text,
@@ -303,6 +523,9 @@ create table trial (
     set_by_json text not null default '{}',   -- setting → sessions, reload or restart
     durability_class text,
     predicted_ratio real,
+    predicted_ratio_lo real, predicted_ratio_hi real,   -- NULL: the model states no interval
+    predicted_response_ratio real,        -- of the mean, if the change is to shorten that
+    specific integer,                     -- 1: the remedy acts on nothing but the finding's cause
     pairs integer,
     throughput_ratio real, throughput_ratio_lo real, throughput_ratio_hi real,
     latency_p99_ratio real, latency_p99_ratio_lo real, latency_p99_ratio_hi real,
@@ -310,7 +533,10 @@ create table trial (
     compared text,                        -- throughput or latency_p99: the subject of the verdict
     verdict text,                         -- better, worse, no difference, inconclusive
     pairs_needed integer,
-    decision text,                        -- kept, rejected, offered, taken back, still earns
+    decision text,                        -- kept, rejected, offered, taken back, still earns, inconclusive,
+                                          -- not measured, not measurable
+    proof text,                           -- proved, helped; NULL: it says nothing about the finding
+    proof_why text,
     sentence text not null default ''
 );
 -- A drill: a fault, repeated, and the verification of the server after each. Of a drill in the run of

@@ -9,19 +9,22 @@ All is derived from the run file.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from pgdyno.record._reader import RunFile
-from pgdyno.record._rows import GroupInterval, Interval, Sighting, Slice
+from pgdyno.record._rows import GroupInterval, Interval, Losses, Sighting, Slice
 from pgdyno.record.failures import commonest, is_answer
 from pgdyno.spec.connections import KeptConnections, kept_connections
 
 AWAY_SHARE_MAX = 0.1
 """Share of a slice in which the server may answer nobody, or clients may lack connections. A
 shorter absence is part of the measurement, like a stall."""
+VOID_SHARE_MAX = 0.1
+"""Share of a run's measured time that may be in void slices; figures are over the others."""
 SAMPLING_MS = 1_100
 """Period over which the states of sessions are summed: a second, and some delay."""
 SLEEP = "\\\\sleep"
@@ -33,6 +36,8 @@ SILENT_MS_MIN = 2_000
 CONNECT = "connect"
 """The statement that the load engine records for an error while connecting."""
 NOTHING_DONE = "nothing was done"
+ADJACENT_MS = 1_100
+"""Time between the starts of two intervals of which one follows the other."""
 EDGE_MS = 50
 """Time by which an interval may exceed a silence, since their clock readings differ."""
 _CRASHED = {
@@ -78,14 +83,22 @@ class Connected:
 
 
 def void_reason(run: RunFile, each: Slice, fields: Mapping[str, Any]) -> str | None:
-    """Return the reason why a slice is void, or None. A ramp decides nothing and is never void.
+    """Return the reason why a slice is void, or None. A ramp decides nothing and is never void; a
+    storm is about clients that are not connected, an old server about writes that are refused.
 
     ``fields`` are those of the spec with the slice's change in them.
     """
-    if each.kind == "ramp":
+    if each.kind in ("ramp", "storm", "age", "recovery"):
         return None
     reasons = (reason for check in _CHECKS if (reason := check(run, each)))
     return next(reasons, None) or _unconnected(run, each, fields)
+
+
+def void_share(slices: Collection[Slice]) -> float:
+    """Return the share of the time of ``slices`` that is in void ones."""
+    lasted_ms = [(each.ended_ms or each.started_ms) - each.started_ms for each in slices]
+    void_ms = sum(ms for each, ms in zip(slices, lasted_ms, strict=True) if each.void is not None)
+    return void_ms / (sum(lasted_ms) or 1)
 
 
 def difference(before: Sighting, after: Sighting) -> str | None:
@@ -114,10 +127,12 @@ def silences(run: RunFile, each: Slice | None = None) -> Iterator[Silence]:
         began, ended = each.started_ms, each.ended_ms
     edges = [began, *run.answered_ms(began, ended), ended]
     with_errors = run.answered_with_errors_ms(is_answer)
+    starts_ms = [interval.at_ms for interval in intervals]
     for a, b in pairwise(edges):
         if b - a < SILENT_MS_MIN:
             continue
-        inside = [interval for interval in intervals if _within(interval, a, b)]
+        first, last = bisect_left(starts_ms, a - EDGE_MS), bisect_right(starts_ms, b + EDGE_MS)
+        inside = [interval for interval in intervals[first:last] if _within(interval, a, b)]
         idle = [i for i in inside if not i.done and _due(i) and i.at_ms not in with_errors]
         if idle:
             yield Silence(a, b, _length_ms(idle))
@@ -127,10 +142,11 @@ def broken_links(run: RunFile, each: Slice | None = None) -> Iterator[Silence]:
     """Yield the periods of a slice, or of the whole run, in which clients waited for answers while
     all sessions were idle.
 
-    None for scripts that sleep, during which the session is idle as well.
+    None for scripts that sleep, during which the session is idle as well, and for requests to a
+    web server, whose sessions they are.
     """
     periods = list(_idle_periods(run, _intervals(run, each)))
-    if periods and SLEEP in json.dumps(run.run.spec):
+    if periods and (run.run.spec.get("http") or SLEEP in json.dumps(run.run.spec)):
         return
     for idle in periods:
         began, ended = idle[0].at_ms, round(idle[-1].at_ms + idle[-1].duration_ms)
@@ -234,13 +250,30 @@ def _restarted_before(run: RunFile, each: Slice) -> str | None:
 
 
 def _lost_all(run: RunFile, each: Slice) -> str | None:
-    """Return the loss, within one interval, of at least as many connections as were ever open."""
-    most = max((row.connections for row in run.intervals([each.id])), default=0)
-    lost = max((loss.count for loss in run.losses([each.id])), default=0)
-    if not 0 < most <= lost:
-        return None
+    losses = complete_losses(run, [each.id])
+    return f"{losses[0][1]}{_connect_error(run, each, ', and then: ')}" if losses else None
+
+
+def complete_losses(
+    run: RunFile, slice_ids: Collection[int] | None = None
+) -> list[tuple[int, str]]:
+    """Return the losses, at once, of at least as many connections as were ever open: when in ms,
+    and the sentence.
+
+    At once is within an interval, or within two of which the first ended meanwhile.
+    """
+    most = max((row.connections for row in run.intervals(slice_ids)), default=0)
     sentence = "the connection was lost" if most == 1 else f"all {most:,} connections were lost"
-    return f"{sentence}{_connect_error(run, each, ', and then: ')}"
+    found, before = [], Losses(0, None, 0)
+    for loss in run.losses(slice_ids):
+        follows = before.count and loss.at_ms - before.at_ms <= ADJACENT_MS
+        lost = loss.count + (before.count if follows else 0)
+        complete = 0 < most <= lost
+        if complete:
+            found.append((before.at_ms if lost > loss.count else loss.at_ms, sentence))
+        # What has made a loss complete belongs to no other one.
+        before = Losses(0, None, 0) if complete else loss
+    return found
 
 
 def _connect_error(run: RunFile, each: Slice, before: str) -> str:

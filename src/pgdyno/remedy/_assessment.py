@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from pgdyno.remedy import _lines
 from pgdyno.remedy._remedy import Case, Need, Remedy, Risk, changed_names
 from pgdyno.remedy.catalogue import catalogue
 from pgdyno.remedy.circumstances import Circumstances
 from pgdyno.spec.change import Change
+from pgdyno.spec.debt import Debt
 from pgdyno.spec.durability import AssessedClass, severity
 
 SAFE_FAULTS = ("kill", "power")
@@ -38,6 +39,12 @@ class Assessment:
     """The drills that show its price."""
     checkpoint_bound: bool
     """True if its effect or its price appears only over whole checkpoint cycles."""
+    cycles: int
+    """Checkpoint cycles that a slice must span to show the effect."""
+    effect_after_s: float
+    """Length of the shortest slice that shows the effect; 0 if any does."""
+    postpones: tuple[Debt, ...]
+    """Work that it moves beyond the end of a slice, which each slice of a trial does at its end."""
     acts_on_existing_rows: bool
     needs: tuple[Need, ...]
     """Actions needed to apply it, as far as known."""
@@ -62,7 +69,7 @@ class Assessment:
         """Return the lines to type to apply the change permanently."""
         manual = {line: None for remedy in self.remedies for line in remedy.manual_lines}
         done = {key for r in self.remedies if r.manual_lines for key in r.names_in(self.change)}
-        rest = [f"-- spec: {k} = {v}" for k, v in self.change.spec.items() if k not in done]
+        rest = [_lines.key_line(k, v) for k, v in self.change.spec.items() if k not in done]
         return _lines.lines_to_apply(
             self.change, at_start=self.at_start, unknown=self._unknown, manual=[*manual, *rest]
         )
@@ -113,6 +120,9 @@ def assess(change: Change, before: Circumstances) -> Assessment:
         bound=_bound(risks),
         faults=_faults(found),
         checkpoint_bound=any(remedy.checkpoint_bound for remedy in matching),
+        cycles=max((remedy.cycles for remedy in matching), default=0),
+        effect_after_s=max((remedy.effect_after(case) for remedy in matching), default=0.0),
+        postpones=_postponed(matching),
         acts_on_existing_rows=all(remedy.acts_on_existing_rows for remedy in matching),
         needs=_needs(change, matching),
         price="; ".join(dict.fromkeys(remedy.price for _, remedy in found)),
@@ -167,12 +177,23 @@ def _faults(found: Sequence[tuple[Risk, Remedy]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(faults)) or SAFE_FAULTS
 
 
+def _postponed(matching: Sequence[Remedy]) -> tuple[Debt, ...]:
+    debts = {debt for remedy in matching for debt in remedy.postpones}
+    if any(remedy.checkpoint_bound for remedy in matching):
+        debts.add("checkpoint")
+    return tuple(debt for debt in get_args(Debt) if debt in debts)
+
+
 def _needs_own_step(remedy: Remedy, change: Change) -> bool:
     """Return whether the remedy's own need applies: settings that a key of the spec implies are
     applied together with the key."""
-    if remedy.kind in ("layout", "rewrite"):
+    if remedy.kind in ("layout", "rewrite", "client", "machine"):
         return True
-    return remedy.pools or any(name not in change.spec for name in remedy.names_in(change))
+    return (
+        remedy.pools
+        or remedy.clients
+        or any(name not in change.spec for name in remedy.names_in(change))
+    )
 
 
 def _needs(change: Change, matching: Sequence[Remedy]) -> tuple[Need, ...]:

@@ -6,6 +6,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from pgdyno.spec.change import Change
+from pgdyno.spec.columns import columns_of, columns_text
+from pgdyno.spec.front import CONNECTOR_NAMES, OWN_NAMES
+from pgdyno.spec.front import TITLES as TITLES_OF_POOLS
+from pgdyno.spec.pooler import TITLES
+from pgdyno.spec.sql_text import quoted
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -21,6 +26,10 @@ def lines_to_apply(
     lines += _activation_lines(change.settings, at_start, unknown=unknown)
     for table, options in change.table_options.items():
         lines.append(f"ALTER TABLE {_relation(table)} SET ({_options(options)});")
+    for table, columns in change.indexes.items():
+        name, _ = _index_name(table, columns)
+        listed = columns_text(columns_of(columns))
+        lines.append(f"CREATE INDEX CONCURRENTLY {name} ON {_relation(table)} ({listed});")
     lines += [_pool_line(group, size) for group, size in change.pool_max.items()]
     lines += [f"-- client group {g}: {n} clients" for g, n in change.clients.items()]
     lines += [f"-- client group {g}: {f:g} times the rate" for g, f in change.rate.items()]
@@ -41,6 +50,9 @@ def lines_to_undo(
     lines += _activation_lines(change.settings, at_start, unknown=unknown)
     for table, options in change.table_options.items():
         lines += _table_undo(table, options, before.table_options.get(table, {}))
+    for table, columns in change.indexes.items():
+        _, name = _index_name(table, columns)
+        lines.append(f"DROP INDEX CONCURRENTLY {name};")
     for group in change.pool_max:
         if group in before.pool_max:
             lines.append(_pool_line(group, before.pool_max[group]))
@@ -48,8 +60,38 @@ def lines_to_undo(
             lines.append(f"-- client pool of {group}: restore its previous size")
     lines += [f"-- client group {group}: restore its previous count" for group in change.clients]
     lines += [f"-- client group {group}: restore its previous rate" for group in change.rate]
-    lines += [f"-- spec: {key}: restore its previous value" for key in change.spec]
-    return lines
+    return [*lines, *_keys_undo(change.spec, before.spec)]
+
+
+def _keys_undo(keys: Collection[str], before: Mapping[str, str]) -> list[str]:
+    """Return the lines for keys of the spec; no server returns to a version before its own."""
+    if "server.version" in keys:
+        return ["-- there is no way back but a backup from before the upgrade, or a dump"]
+    return [key_line(key, before.get(key)) for key in keys]
+
+
+def key_line(key: str, value: str | None) -> str:
+    """Return the line for a key of the spec; None: its previous value is not known."""
+    if key == "pooler.kind" and value is not None:
+        kind = TITLES.get(value)
+        return (
+            f"-- in front of the server: {kind}" if kind else "-- in front of the server: nothing"
+        )
+    where, _, name = key.partition(".")
+    if where == "front":
+        return _front_line(name, value)
+    named = f"-- pooler: {name}" if where == "pooler" else f"-- spec: {key}"
+    return f"{named}: restore its previous value" if value is None else f"{named} = {value}"
+
+
+def _front_line(name: str, value: str | None) -> str:
+    """Return the line for a key of the web application, with the names that its parts have."""
+    if value is None:
+        return f"-- web application: {name}: restore its previous value"
+    pools = [f"{TITLES_OF_POOLS[pool]} {names[name]}" for pool, names in OWN_NAMES.items()
+             if name in names]  # fmt: skip
+    also = f" ({', '.join(pools)})" if pools else ""
+    return f"-- web application: {CONNECTOR_NAMES.get(name, name)} = {value}{also}"
 
 
 def _activation_lines(
@@ -110,7 +152,11 @@ def _options(options: Mapping[str, str]) -> str:
 
 def _relation(table: str) -> str:
     """Return ``schema.name`` with identifiers quoted where needed."""
-    return ".".join(
-        part if re.fullmatch(r"[a-z_][a-z0-9_]*", part) else '"' + part.replace('"', '""') + '"'
-        for part in table.split(".", 1)
-    )
+    return ".".join(map(quoted, table.split(".", 1)))
+
+
+def _index_name(table: str, columns: str) -> tuple[str, str]:
+    """Return the name that PostgreSQL would give to an index, alone and with the table's schema."""
+    schema, _, name = table.rpartition(".")
+    index = "_".join((name, *columns_of(columns), "idx"))
+    return quoted(index), _relation(f"{schema}.{index}" if schema else index)

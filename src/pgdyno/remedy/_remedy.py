@@ -14,11 +14,12 @@ from typing import Literal
 
 from pgdyno.remedy.circumstances import Circumstances
 from pgdyno.spec.change import Change
+from pgdyno.spec.debt import Debt
 from pgdyno.spec.durability import AssessedClass
 
-Need = Literal["reload", "restart", "client", "table", "rewrite", "layout"]
+Need = Literal["reload", "restart", "client", "table", "rewrite", "layout", "machine"]
 """An action needed to apply a change: table sets an option of a table, rewrite rewrites whole
-tables, layout moves files or adds a server."""
+tables, layout moves files or adds a server, machine sets a parameter of its kernel."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,14 @@ def _always(_case: Case) -> bool:
     return True
 
 
+def _at_once(_case: Case) -> float:
+    return 0.0
+
+
 @dataclass(frozen=True)
 class Remedy:
-    """An entry of the catalogue. ``settings``, ``keys``, ``table_options`` and ``pools`` define
-    what it changes."""
+    """An entry of the catalogue. It changes what ``settings``, ``keys``, ``table_options``,
+    ``indexes``, ``pools`` and ``clients`` say."""
 
     id: str
     summary: str
@@ -69,11 +74,15 @@ class Remedy:
     settings: tuple[str, ...] = ()
     """The settings that it may change; it is named after the first one."""
     keys: tuple[str, ...] = ()
-    """Dotted keys of the spec that it may change."""
+    """Dotted keys of the spec that it may change; ``TABLE.*`` stands for all of a table."""
     table_options: tuple[str, ...] = ()
     """Storage parameters that it may change."""
+    indexes: bool = False
+    """True if it creates indexes."""
     pools: bool = False
     """True if it changes sizes of client pools."""
+    clients: bool = False
+    """True if it changes the number of clients."""
     when: Callable[[Case], bool] = _always
     """Returns whether a change of these is this remedy: fsync = on is not "fsync-off"."""
     risk: Callable[[Case], Risk] | None = None
@@ -84,6 +93,12 @@ class Remedy:
     """Instructions for what no statement can do, as SQL comments."""
     checkpoint_bound: bool = False
     """True if its effect or its price appears only over whole checkpoint cycles."""
+    cycles: int = 0
+    """Checkpoint cycles that a slice must span, if known, to show the effect."""
+    postpones: tuple[Debt, ...] = ()
+    """Work that the change moves beyond the end of a slice."""
+    effect_after: Callable[[Case], float] = _at_once
+    """Returns the length in seconds of the shortest slice that shows the effect."""
     acts_on_existing_rows: bool = True
     """True if it has an effect on existing rows before they are rewritten."""
     guards: bool = False
@@ -91,12 +106,19 @@ class Remedy:
 
     def touches(self, change: Change) -> bool:
         """Return whether ``change`` includes anything that the remedy changes."""
-        return bool(self.names_in(change)) or (self.pools and bool(change.pool_max))
+        of_load = (self.pools and change.pool_max) or (self.clients and change.clients)
+        indexes = self.indexes and change.indexes
+        return bool(self.names_in(change)) or bool(of_load or indexes)
 
     def names_in(self, change: Change) -> list[str]:
         """Return the settings, keys and table options of ``change`` that belong to the remedy."""
         known = {*self.settings, *self.keys, *self.table_options}
-        return [name for name in changed_names(change) if name.lower() in known]
+        tables = tuple(key.removesuffix("*") for key in self.keys if key.endswith(".*"))
+        return [
+            name
+            for name in changed_names(change)
+            if name.lower() in known or (tables and name.startswith(tables))
+        ]
 
     def included_in(self, case: Case) -> bool:
         """Return whether the change includes this remedy, possibly among others."""

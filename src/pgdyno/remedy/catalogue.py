@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+import sys
 from functools import cache
-from pathlib import Path
+from itertools import chain
 
+from pgdyno.listing import by_name, modules_of
 from pgdyno.remedy._remedy import Remedy
 from pgdyno.spec.durability import severity
 
@@ -14,12 +14,9 @@ from pgdyno.spec.durability import severity
 @cache
 def catalogue() -> dict[str, Remedy]:
     """Return every remedy by id, ordered by durability class, then id."""
-    found: dict[str, Remedy] = {}
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        listed = getattr(importlib.import_module(f"{__package__}.{module.name}"), "REMEDIES", ())
-        for remedy in listed:
-            if remedy.id in found:
-                raise ValueError(f'two remedies have the id "{remedy.id}"')
-            found[remedy.id] = remedy
+    # Not imported: the package imports this module.
+    package = sys.modules[__name__.rpartition(".")[0]]
+    held = (getattr(module, "REMEDIES", ()) for module in modules_of(package))
+    found: dict[str, Remedy] = by_name(chain.from_iterable(held), "remedies", lambda each: each.id)
     ordered = sorted(found.items(), key=lambda each: (severity(each[1].durability_class), each[0]))
     return dict(ordered)

@@ -43,6 +43,7 @@ REMEDIES = (
         settings=("max_wal_size", "checkpoint_timeout", "min_wal_size"),
         when=_rarer,
         checkpoint_bound=True,
+        cycles=2,
     ),
     Remedy(
         id="wal-within-disk",
@@ -54,6 +55,7 @@ REMEDIES = (
         settings=("max_wal_size",),
         when=_less_wal,
         checkpoint_bound=True,
+        cycles=2,
         guards=True,
     ),
     Remedy(
@@ -66,6 +68,7 @@ REMEDIES = (
         settings=("checkpoint_timeout",),
         when=_sooner,
         checkpoint_bound=True,
+        cycles=2,
     ),
     Remedy(
         id="checkpoint-spread",
@@ -79,5 +82,6 @@ REMEDIES = (
         ),
         settings=("checkpoint_completion_target",),
         checkpoint_bound=True,
+        cycles=2,
     ),
 )

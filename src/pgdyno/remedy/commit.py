@@ -13,6 +13,16 @@ WAL_WRITER_CYCLES = 3
 """An asynchronous commit is flushed after at most this many times wal_writer_delay."""
 _WAL_WRITER_DELAY_MS = 200.0
 """PostgreSQL's default."""
+WAL_WRITER_ROUNDS = 5
+"""Rounds of the WAL writer that a slice spans at least, so that its flushes are spread as they are
+in the long run. Calibrated: with wal_writer_delay = 2s, slices of one round differ by what happens
+to be flushed in them."""
+
+_UNKNOWN_METHOD = (
+    "not known: according to PostgreSQL's documentation, whether a configuration is crash-safe may"
+    " depend on wal_sync_method"
+)
+_ASKS_THE_SAME = ("fsync", "open_sync", "open_datasync")
 
 
 def lost_ms_max(server: Circumstances) -> float | None:
@@ -22,6 +32,24 @@ def lost_ms_max(server: Circumstances) -> float | None:
         return WAL_WRITER_CYCLES * _WAL_WRITER_DELAY_MS
     delay_ms = server.settings.duration_ms("wal_writer_delay")
     return None if delay_ms is None else WAL_WRITER_CYCLES * delay_ms
+
+
+def _delays_longer(case: Case) -> bool:
+    """True if commits are delayed longer, or the delay begins to act with fewer of them."""
+    before, after = (side.settings for side in (case.before, case.after))
+    longer = (after.duration_ms("commit_delay") or 0.0) > (
+        before.duration_ms("commit_delay") or 0.0
+    )
+    siblings = [
+        5.0 if (n := side.number("commit_siblings")) is None else n for side in (before, after)
+    ]
+    return longer or siblings[1] < siblings[0]
+
+
+def _several_rounds_s(case: Case) -> float:
+    """Return the time of several rounds of the WAL writer, in seconds, at the slower delay."""
+    delays = (lost_ms_max(side) or 0.0 for side in (case.before, case.after))
+    return WAL_WRITER_ROUNDS * max(delays) / WAL_WRITER_CYCLES / 1000
 
 
 def _does_not_wait(server: Circumstances) -> bool:
@@ -52,6 +80,16 @@ def _sync_method(server: Circumstances) -> str:
     return server.text("wal_sync_method", "the platform's").lower()
 
 
+def _of_sync_method(case: Case) -> Risk:
+    """Return what another method may lose: nothing where fdatasync, the default of Linux and
+    FreeBSD, replaces one that asks the same of the device; fsync_writethrough asks for more.
+    fdatasync flushes all that is needed to read the data again (POSIX)."""
+    safe = _sync_method(case.before) in _ASKS_THE_SAME and _sync_method(case.after) == "fdatasync"
+    if safe:
+        return Risk("D0", "nothing is lost")
+    return Risk("unknown", _UNKNOWN_METHOD)
+
+
 def _readable(ms: float) -> str:
     return f"{ms:g} ms" if ms < 1000 else f"{ms / 1000:g} s"
 
@@ -72,6 +110,7 @@ REMEDIES = (
             " transactions are active; no gain if few sessions commit at the same time"
         ),
         settings=("commit_delay", "commit_siblings"),
+        when=_delays_longer,
         faults=("power",),
     ),
     Remedy(
@@ -91,6 +130,8 @@ REMEDIES = (
         when=_loses_more,
         risk=_last_commits,
         faults=("kill", "power"),
+        postpones=("WAL flush",),
+        effect_after=_several_rounds_s,
     ),
     Remedy(
         id="wal-writer",
@@ -101,6 +142,8 @@ REMEDIES = (
         price="no gain for commits that wait for their flush",
         settings=("wal_writer_delay", "wal_writer_flush_after"),
         when=lambda case: not _loses_more(case),
+        postpones=("WAL flush",),
+        effect_after=_several_rounds_s,
     ),
     Remedy(
         id="fsync-off",
@@ -118,13 +161,11 @@ REMEDIES = (
         summary="flush the WAL with another system call",
         kind="reload",
         durability_class="unknown",
-        bound=(
-            "not known: according to PostgreSQL's documentation, whether a configuration is"
-            " crash-safe may depend on wal_sync_method"
-        ),
+        bound=_UNKNOWN_METHOD,
         price="the fastest method depends on the platform; pg_test_fsync measures them",
         settings=("wal_sync_method",),
         when=lambda case: _sync_method(case.before) != _sync_method(case.after),
+        risk=_of_sync_method,
         faults=("power",),
     ),
 )

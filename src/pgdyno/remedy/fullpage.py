@@ -38,6 +38,7 @@ REMEDIES = (
         settings=("wal_compression",),
         when=lambda case: case.after.is_on("wal_compression", default=False),
         checkpoint_bound=True,
+        cycles=1,
     ),
     Remedy(
         id="full-page-writes-off",
@@ -51,6 +52,7 @@ REMEDIES = (
         risk=_torn,
         faults=("power",),
         checkpoint_bound=True,
+        cycles=1,
     ),
     Remedy(
         id="checksums-off",

@@ -8,6 +8,7 @@ replication loses what was not replicated, in proportion to its delay at the fai
 from __future__ import annotations
 
 from pgdyno.remedy._remedy import Case, Remedy, Risk
+from pgdyno.remedy.circumstances import Circumstances
 
 _COPIES = ("none", "written", "flushed")
 _FAILOVER = (
@@ -27,6 +28,20 @@ def _flushed_locally_only(case: Case) -> bool:
 
 def _written_only(case: Case) -> bool:
     return _weaker(case) and case.after.copy == "written"
+
+
+def _not_replayed(case: Case) -> bool:
+    levels = case.before.commit_level, case.after.commit_level
+    return case.before.copy != "none" and levels == ("remote_apply", "on")
+
+
+def _any_of(case: Case) -> bool:
+    before, after = (_takes_any(side) for side in (case.before, case.after))
+    return after and not before and not _fewer(case)
+
+
+def _takes_any(server: Circumstances) -> bool:
+    return server.text("synchronous_standby_names", "").strip().lower().startswith("any")
 
 
 def _standby_gone(case: Case) -> bool:
@@ -80,6 +95,29 @@ REMEDIES = (
         settings=("synchronous_commit",),
         keys=("standby.mode",),
         when=_written_only,
+        faults=("wal-device",),
+    ),
+    Remedy(
+        id="synchronous-commit-on",
+        summary="acknowledge a commit when a standby has flushed it, before it is visible there",
+        kind="reload",
+        durability_class="D0",
+        bound="nothing is lost",
+        price="queries on the standby may not see a commit that was already acknowledged",
+        settings=("synchronous_commit",),
+        keys=("standby.mode",),
+        when=_not_replayed,
+        faults=("wal-device",),
+    ),
+    Remedy(
+        id="synchronous-standbys-any",
+        summary="wait for the standbys that answer first, instead of those listed first",
+        kind="reload",
+        durability_class="D0",
+        bound="nothing is lost if the standby that has received most takes over at a failover",
+        price="which standby has the last commits is known only when they are compared",
+        settings=("synchronous_standby_names",),
+        when=_any_of,
         faults=("wal-device",),
     ),
     Remedy(

@@ -6,17 +6,21 @@ depend on the command that made the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pgdyno.check.watching import Away
     from pgdyno.record import RunFile
+    from pgdyno.results.check import CheckResult
 
 __all__ = [
     "check_page_path",
+    "check_summary",
+    "show_watch",
     "statement_lines",
     "stdout_console",
     "terminal_summary",
@@ -51,6 +55,20 @@ def terminal_summary(run: RunFile, console: Console) -> None:
     from pgdyno.report.terminal import _run_summary
 
     _run_summary.terminal_summary(run, console)
+
+
+def check_summary(result: CheckResult, console: Console) -> None:
+    """Print the summary of a check, of which there need be no run file."""
+    from pgdyno.report.terminal import _run_summary
+
+    _run_summary.check_summary(result, console)
+
+
+def show_watch(results: Iterable[CheckResult | Away], console: Console) -> None:
+    """Show the results of a check that is repeated, each when it comes."""
+    from pgdyno.report.terminal import _watch_view
+
+    _watch_view.show_watch(results, console)
 
 
 def statement_lines(run: RunFile) -> Iterator[str]:

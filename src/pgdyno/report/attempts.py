@@ -18,11 +18,14 @@ from pgdyno.remedy import (
     catalogue,
     circumstances_recorded,
 )
+from pgdyno.results.common import Postponed
 from pgdyno.spec.change import Change
 from pgdyno.stats import geometric_mean
 from pgdyno.stats.words import effect_words
+from pgdyno.trial.postponed import postponed
 
-NOT_MEASURED = "not measured"
+NOT_MEASURED = ("not measured", "not measurable")
+"""Outcomes of changes that were not tried."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ class Attempt:
     """Ids of the slices of side ``a`` (baseline) and ``b`` (changed)."""
     p99_before_ms: float | None
     """Geometric mean of the p99 of the unchanged slices."""
+    postponed: tuple[Postponed, ...] = ()
+    """Work that its slices postponed and did at their end."""
 
     @property
     def title(self) -> str:
@@ -136,6 +141,7 @@ def attempt_of(run: RunFile, trial: Trial) -> Attempt:
         ),
         slices=sides,
         p99_before_ms=_p99_ms(run, sides["a"]),
+        postponed=postponed(run, sides["a"], sides["b"]),
     )
 
 

@@ -24,6 +24,7 @@ DECISIONS = {
     "kept": (GREEN, "circle"),
     "still earns": (GREEN, "circle"),
     "offered": (ORANGE, "diamond"),
+    "inconclusive": (ORANGE, "square"),
     "rejected": (GREY, "x"),
     "taken back": (RED, "inverted_triangle"),
 }
@@ -40,9 +41,12 @@ EVENTS = {
     "stall": RED,
     "drop": RED,
     "change": PINK,
+    "level": PINK,
+    "gap": RED,
     "warning": ORANGE,
     "step": GREEN,
     "probe": GREY,
+    "own": GREY,
 }
 """Colours of the kinds of events, in the order of their lanes."""
 

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.results.price import Gain
+from pgdyno.errors import UsageError
+from pgdyno.report.words import age, pool, storm
+from pgdyno.report.words.knee import is_knee, measured_rows
+from pgdyno.results import load
+from pgdyno.results.age import AgeResult
+from pgdyno.results.branch import BranchResult
+from pgdyno.results.check import CheckResult
+from pgdyno.results.investigate import InvestigateResult
+from pgdyno.results.knee import KneeResult
+from pgdyno.results.pool import PoolResult
+from pgdyno.results.price import Gain, PriceResult
+from pgdyno.results.storm import StormResult
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
-    from pgdyno.results.investigate import InvestigateResult
-    from pgdyno.results.price import Price, PriceResult
+    from pgdyno.results.price import Price
     from pgdyno.results.story import FinishedChapter
 
 Row = dict[str, Any]
@@ -19,6 +29,41 @@ _LOSS_COLUMNS = (
     *("cuts", "happened", "acked", "lost_median", "lost_max", "lost_ms_median", "lost_ms_max"),
     *("upper_bound", "corrupt", "refused", "bound_ms", "recovery_s_median", "why", "broke_off"),
 )
+
+
+def result_rows(run: RunFile) -> Iterator[Row]:
+    """Return the rows of the command that recorded ``run``; of one that did not finish, those that
+    it has. Raises UsageError where the rows come from a result that is not there."""
+    if (of_run := _OF_RUNS.get(run.run.command)) is not None:
+        return of_run(run)
+    result = load(run)
+    if isinstance(result, InvestigateResult):
+        return step_rows(result)
+    if isinstance(result, PriceResult):
+        return price_rows(result)
+    if isinstance(result, KneeResult):
+        return curve_rows(result)
+    if isinstance(result, CheckResult):
+        return finding_rows(result)
+    if isinstance(result, PoolResult):
+        return size_rows(result)
+    if run.run.command == "knee":
+        return point_rows(run)
+    if isinstance(result, AgeResult):
+        return age_rows(result)
+    if isinstance(result, BranchResult):
+        return branch_rows(result)
+    if isinstance(result, StormResult):
+        return storm_rows(result)
+    if run.run.command == "storm":
+        return measured_storm_rows(run)
+    if run.run.command == "pool":
+        return measured_size_rows(run)
+    raise UsageError(
+        f"{run.path} contains no result of pgdyno {run.run.command} to print as CSV",
+        code="no-result",
+        hint="--format json prints what was measured",
+    )
 
 
 def interval_rows(run: RunFile) -> Iterator[Row]:
@@ -64,10 +109,32 @@ def _response_ms_p99(run: RunFile, slice_id: int) -> float | None:
     return response.percentile(99) / 1e6 if response.count else None
 
 
+def finding_rows(result: CheckResult) -> Iterator[Row]:
+    """Yield one row per finding of a check, then those of what was cleared and not checked."""
+    empty: Row = {"severity": "", "share": None, "confidence": None, "advice": "", "commands": ""}
+    for each in result.findings:
+        yield {
+            "id": each.id,
+            "status": "found",
+            "sentence": each.sentence,
+            "severity": each.severity,
+            "share": each.share,
+            "confidence": each.confidence,
+            "advice": each.remedy.advice,
+            "commands": "; ".join(each.remedy.commands),
+        }
+    for cleared in result.cleared:
+        yield {"id": cleared.id, "status": "cleared", "sentence": cleared.sentence, **empty}
+    for unseen in result.not_checked:
+        row = {"id": " ".join(unseen.checks), "status": "not checked", **empty}
+        yield {**row, "sentence": f"{unseen.subject}: {unseen.why}", "advice": unseen.allow}
+
+
 def step_rows(result: InvestigateResult) -> Iterator[Row]:
     """Yield one row per step of an investigation."""
     for number, step in enumerate(result.steps, start=1):
         lo, hi = step.effect.ci95
+        predicted_lo, predicted_hi = step.predicted_interval or (None, None)
         yield {
             "step": number,
             "finding": step.finding,
@@ -75,6 +142,8 @@ def step_rows(result: InvestigateResult) -> Iterator[Row]:
             "change": step.remedy.title,
             "durability_class": step.remedy.durability_class,
             "predicted_ratio": step.predicted_ratio,
+            "predicted_lo": predicted_lo,
+            "predicted_hi": predicted_hi,
             "throughput_ratio": step.effect.throughput_ratio,
             "lo": lo,
             "hi": hi,
@@ -90,6 +159,113 @@ def price_rows(result: PriceResult) -> Iterator[Row]:
         for loss in price.losses:
             figures = {column: getattr(loss, column, None) for column in _LOSS_COLUMNS}
             yield {**gain, "fault": loss.fault, "variant": loss.variant, **figures}
+
+
+def curve_rows(result: KneeResult) -> Iterator[Row]:
+    """Yield one row per point of the curve of a search for the knee."""
+    for point in result.curve:
+        low, high = point.ci95 or (None, None)
+        yield {
+            "clients": point.clients,
+            "rate_tps": point.rate_tps,
+            "throughput_tps": point.tps,
+            "lo": low,
+            "hi": high,
+            "response_ms_p50": point.p50_ms,
+            "response_ms_p99": point.p99_ms,
+            "slices": point.slices,
+            "seconds": point.seconds,
+            "met": point.met,
+            "steady": point.steady,
+            "knee": is_knee(result, point),
+        }
+
+
+def point_rows(run: RunFile) -> Iterator[Row]:
+    """Yield one row per slice of a search for the knee that did not end."""
+    for clients, rate, tps, p99_ms in measured_rows(run):
+        yield {
+            "clients": clients,
+            "rate_tps": rate,
+            "throughput_tps": round(tps, 2),
+            "response_ms_p99": p99_ms,
+        }
+
+
+def size_rows(result: PoolResult) -> Iterator[Row]:
+    """Yield one row per pool size; with two layers of pools those of the pooler first."""
+    if result.application is None:
+        yield from _layer_rows(result, {})
+        return
+    yield from _layer_rows(result, {"layer": "pooler"})
+    yield from _layer_rows(result.application, {"layer": "application"})
+
+
+def _layer_rows(result: pool.Layer, named: Row) -> Iterator[Row]:
+    for point in result.curve:
+        low, high = point.ci95 or (None, None)
+        yield {
+            **named,
+            "size": point.size,
+            "throughput_tps": point.tps,
+            "lo": low,
+            "hi": high,
+            "response_ms_p50": point.p50_ms,
+            "response_ms_p99": point.p99_ms,
+            "service_ms": point.service_ms,
+            "slices": point.slices,
+            "seconds": point.seconds,
+            "met": point.met,
+            "steady": point.steady,
+            "best": result.best is not None and result.best.size == point.size,
+        }
+
+
+def measured_size_rows(run: RunFile) -> Iterator[Row]:
+    """Yield one row per slice of a search for a pool size that did not end."""
+    for size, tps, p99_ms in pool.measured_rows(run):
+        yield {"size": size, "throughput_tps": round(tps, 2), "response_ms_p99": p99_ms}
+
+
+def storm_rows(result: StormResult) -> Iterator[Row]:
+    """Yield one row per storm of a search."""
+    for point in result.points:
+        yield {
+            "shape": result.shape,
+            "clients": point.clients,
+            "survived": point.survived,
+            "steady_s": point.steady_s,
+            "connected": point.connected,
+            "connect_ms_p50": point.connect_ms_p50,
+            "connect_ms_p99": point.connect_ms_p99,
+            "errors": sum(each.count for each in point.errors),
+            "sqlstate": point.errors[0].sqlstate if point.errors else "",
+            "why": point.why,
+        }
+
+
+def measured_storm_rows(run: RunFile) -> Iterator[Row]:
+    """Yield one row per storm of a search that did not end."""
+    for connections, p50_ms in storm.measured_rows(run):
+        yield {"connections": connections, "connect_ms_p50": p50_ms}
+
+
+def age_rows(result: AgeResult) -> Iterator[Row]:
+    """Yield one row per period of an old server."""
+    for name, period in age.periods(result):
+        yield {
+            "period": name,
+            **period.model_dump(exclude={"failsafe_tables"}),
+            "failsafe_tables": " ".join(period.failsafe_tables),
+        }
+
+
+def branch_rows(result: BranchResult) -> Iterator[Row]:
+    """Yield one row per measurement of a branch."""
+    for each in result.branches:
+        for start in each.starts:
+            row = start.model_dump(exclude={"rows"})
+            yield {"branch": each.name, "rows": sum(start.rows.values()), **row}
 
 
 def _gain_columns(price: Price) -> Row:
@@ -110,6 +286,10 @@ def cut_rows(run: RunFile) -> Iterator[Row]:
 
     for drill in stored_drills(run):
         yield from (cut.to_row() for cut in drill.cuts)
+
+
+_OF_RUNS = {"run": interval_rows, "soak": interval_rows, "compare": slice_rows, "drill": cut_rows}
+"""Command → its rows, for those that need no result."""
 
 
 def chapter_rows(chapters: Sequence[FinishedChapter]) -> Iterator[Row]:

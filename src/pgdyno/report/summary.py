@@ -9,24 +9,35 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pgdyno.diagnose.groups import group_accounts, open_loop_sentence
-from pgdyno.record import FindingRow, RunFile, throughput_tps
+from pgdyno.diagnose.facts.groups import group_accounts, open_loop_sentence
+from pgdyno.record import Distribution, FindingRow, RunFile, throughput_tps
 from pgdyno.record.incidents import Incident, incidents
 from pgdyno.remedy import Assessment, assess
 from pgdyno.report.attempts import Attempt, attempt_of, in_force
-from pgdyno.results import Result, load
-from pgdyno.results.chapter import RecordedChapter
-from pgdyno.results.common import NoiseFloor
-from pgdyno.results.compare import CompareResult
-from pgdyno.results.drill import DrillResult
-from pgdyno.results.investigate import InvestigateResult, RemedyPrice
-from pgdyno.results.price import Price, PriceResult
-from pgdyno.results.run import RunResult
+from pgdyno.results import load
 from pgdyno.spec.change import Change
+from pgdyno.spec.front import values_in_force
 from pgdyno.stats.words import change_words, ratio_words
 from pgdyno.trial.result import emulated_disks
+
+if TYPE_CHECKING:
+    from pgdyno.results import Result
+    from pgdyno.results.age import AgeResult
+    from pgdyno.results.branch import BranchResult
+    from pgdyno.results.chapter import RecordedChapter
+    from pgdyno.results.check import CheckResult
+    from pgdyno.results.common import NoiseFloor
+    from pgdyno.results.compare import CompareResult
+    from pgdyno.results.investigate import InvestigateResult, RemedyPrice
+    from pgdyno.results.knee import Capacity, KneeResult
+    from pgdyno.results.pool import PoolResult
+    from pgdyno.results.price import Price, PriceResult
+    from pgdyno.results.run import RunResult
+    from pgdyno.results.soak import SoakResult
+    from pgdyno.results.statements import ServerStatements
+    from pgdyno.results.storm import StormResult
 
 
 @dataclass(frozen=True)
@@ -45,13 +56,45 @@ class State:
 
     slice_ids: list[int] | None
     throughput_tps: float
-    latency_p99_ms: float
+    latency_p99_ms: float | None
+    """None if too few samples lie beyond it."""
     source: str = ""
     """The measurement that the figures are from, in a few words; '' for a single run."""
 
 
+def _result_of(*commands: str) -> Any:
+    """Return a property: the recorded result of one of these commands, None for another's. Its type
+    follows from the command; importing the types of all would take long."""
+    return property(lambda self: self.result if self.info.command in commands else None)
+
+
 class RunSummary:
     """Summary of one run file; each part is read on first use."""
+
+    investigation: InvestigateResult | None = _result_of("investigate")
+    """The recorded result of an investigation."""
+    price_list: PriceResult | None = _result_of("price")
+    """The recorded price list of ``pgdyno price``."""
+    pool: PoolResult | None = _result_of("pool")
+    """The recorded result of ``pgdyno pool``."""
+    storm: StormResult | None = _result_of("storm")
+    """The recorded result of ``pgdyno storm``."""
+    age: AgeResult | None = _result_of("age")
+    """The recorded result of ``pgdyno age``."""
+    branch: BranchResult | None = _result_of("branch")
+    """The recorded result of ``pgdyno branch``."""
+    soak: SoakResult | None = _result_of("soak")
+    """The recorded result of ``pgdyno soak``."""
+    single_run: RunResult | None = _result_of("run", "soak")
+    """The recorded result of ``pgdyno run``, or of a soak, which is a run as well."""
+    check: CheckResult | None = _result_of("check")
+    """The recorded result of ``pgdyno check``."""
+
+    _comparison: CompareResult | None = _result_of("compare")
+    _knee: KneeResult | None = _result_of("knee")
+    _searched: Any = _result_of("knee", "pool", "storm", "age", "branch")
+    _compared: Any = _result_of("compare", "investigate", "price")
+    _told: Any = _result_of("compare", "drill", "run", "soak")
 
     def __init__(self, run: RunFile) -> None:
         self._run = run
@@ -74,25 +117,31 @@ class RunSummary:
         return bool(self.info.result) and self.result is None
 
     @property
-    def investigation(self) -> InvestigateResult | None:
-        """The recorded result of an investigation."""
-        return self.result if isinstance(self.result, InvestigateResult) else None
+    def capacity(self) -> Capacity | None:
+        """The most that the server takes, if it was looked for."""
+        return self.investigation.capacity if self.investigation else self._knee
 
     @property
-    def price_list(self) -> PriceResult | None:
-        """The recorded price list of ``pgdyno price``."""
-        return self.result if isinstance(self.result, PriceResult) else None
+    def profile(self) -> CompareResult | None:
+        """The recorded result of ``pgdyno compare --profile``."""
+        return self._comparison if self._comparison and self._comparison.profile else None
 
     @property
-    def single_run(self) -> RunResult | None:
-        """The recorded result of ``pgdyno run``."""
-        return self.result if isinstance(self.result, RunResult) else None
+    def governor(self) -> str:
+        """Sentence about the governor of a single run; empty without one."""
+        result = self.single_run
+        return result.governor.sentence if result and result.governor else ""
+
+    @property
+    def server_statements(self) -> ServerStatements | None:
+        """The server's own counts of statements of a single run."""
+        return self.single_run.server_statements if self.single_run else None
 
     @property
     def chapter(self) -> RecordedChapter | None:
         """The chapter of a story that the run is."""
-        result = self.result
-        return result.chapter if isinstance(result, CompareResult | DrillResult) else None
+        found: RecordedChapter | None = self._told.chapter if self._told else None
+        return found
 
     @cached_property
     def incidents(self) -> list[Incident]:
@@ -115,7 +164,7 @@ class RunSummary:
     def behind(self) -> list[str]:
         """A sentence for each of several client groups whose backlog grew through a single run."""
         accounts = group_accounts(self._run, self._ids_before())
-        if self.info.command != "run" or len(accounts) < 2:
+        if self.info.command not in ("run", "soak") or len(accounts) < 2:
             return []
         return [f"{a.name}: {open_loop_sentence(a)}" for a in accounts if a.fell_behind]
 
@@ -127,7 +176,8 @@ class RunSummary:
     @property
     def attempts(self) -> list[Attempt]:
         """All remedies and comparisons, in the order in which they were tried."""
-        return [a for a in self.all_attempts if a.trial.kind in ("remedy", "compare", "price")]
+        tried = ("remedy", "compare", "levelled", "price")
+        return [a for a in self.all_attempts if a.trial.kind in tried]
 
     def price_of(self, attempt: Attempt) -> Price | RemedyPrice | None:
         """Return the row of the recorded price list for the change of ``attempt``."""
@@ -152,20 +202,23 @@ class RunSummary:
 
     @property
     def _noise_floor(self) -> NoiseFloor | None:
-        result = self.result
-        if isinstance(result, CompareResult | InvestigateResult | PriceResult):
-            return result.noise_floor
-        return None
+        found: NoiseFloor | None = self._compared.noise_floor if self._compared else None
+        return found
 
     @property
-    def noise_half_width(self) -> float | None:
-        """Difference between identical slices, as a share: the farther end of the interval,
-        computed on the logarithm of the ratio, as for verdicts."""
-        interval = self._noise_floor.ci95 if self._noise_floor else None
-        if interval is None and self.noise:
-            effect = self.noise.latency_p99 if self.noise_of_p99 else self.noise.throughput
-            interval = (effect.lo, effect.hi) if effect else None
-        return max(1 / interval[0], interval[1]) - 1 if interval else None
+    def noise_interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the ratio of identical slices."""
+        if self._noise_floor is not None:
+            return self._noise_floor.ci95
+        if self.noise is None:
+            return None
+        effect = self.noise.latency_p99 if self.noise_of_p99 else self.noise.throughput
+        return (effect.lo, effect.hi) if effect else None
+
+    @property
+    def six_pairs_show(self) -> float | None:
+        """The smallest effect that six pairs show, as a fraction; None if it is not known."""
+        return self._noise_floor.six_pairs_show if self._noise_floor else None
 
     @property
     def noise_of_p99(self) -> bool:
@@ -191,11 +244,33 @@ class RunSummary:
         found = [f for f in self.findings if f.step == last and f.rank is not None]
         return sorted(found, key=lambda finding: finding.rank or 0)
 
+    @property
+    def minor(self) -> list[FindingRow]:
+        """Findings of the last diagnosis that are found, but no limit of this load."""
+        last = max((finding.step for finding in self.findings), default=0)
+        return [
+            f
+            for f in self.findings
+            if f.step == last and f.rank is None and f.status not in ("cleared", "skipped")
+        ]
+
+    @property
+    def limit(self) -> FindingRow | None:
+        """The finding that the verdict on a single run names; None if it names none."""
+        if not self.limits:
+            return None
+        named = self.single_run.verdict.finding if self.single_run else None
+        return self.limits[0] if named in (None, self.limits[0].finding) else None
+
     @cached_property
     def before(self) -> State | None:
-        """State at the start: the baseline, the unchanged side of a trial, or the whole run."""
+        """State at the start: the baseline, the unchanged side of a trial, the long slice of a
+        search, or the whole run."""
         compared, result = self._paired, self.investigation
-        if compared is not None:
+        without = ("knee", "pool", "storm", "age", "branch")
+        if self.info.command in without and self._ids_before() is None:
+            return None
+        if compared is not None and self.changed:
             return _paired_state(compared, "a")
         return self._state(
             self._ids_before(),
@@ -211,19 +286,24 @@ class RunSummary:
             return self.before
         if compared is not None:
             return _paired_state(compared, "b")
+        if result is not None and result.final_tps is None:
+            return None
         return self._state(
             self._ids_after(),
             result.final_tps if result else None,
             result.final_latency_ms_p99 if result else None,
         )
 
-    @property
+    @cached_property
     def _paired(self) -> Attempt | None:
-        """The trial whose figures are those of the run: a comparison, or the first trial of a price
-        list."""
+        """The trial whose figures are those of the run: a comparison, an investigation's trial of
+        everything kept, or the first trial of a price list."""
+        total = self.investigation.total if self.investigation else None
         for attempt in self.all_attempts:
-            measured = attempt.trial.kind in ("compare", "price") and attempt.tps
-            if measured and attempt.slices["a"] and attempt.slices["b"]:
+            chosen = attempt.trial.kind in ("compare", "price")
+            if total is not None:
+                chosen = attempt.trial.id == total.trial
+            if chosen and attempt.tps and attempt.slices["a"] and attempt.slices["b"]:
                 return attempt
         return None
 
@@ -235,63 +315,56 @@ class RunSummary:
     def budget_states(self) -> dict[str, list[int] | None]:
         """Return the slices of each state whose latency budget is shown, by its name; None stands
         for the whole run."""
-        if self.before is None or self.after is None:
+        if self.before is None:
             return {}
         if not self.changed:
             name = "whole run" if self.before.slice_ids is None else "measured"
             return {name: self.before.slice_ids}
-        return {"before": self.before.slice_ids, "after": self.after.slice_ids}
+        return {"before": self.before.slice_ids, "after": self._ids_after()}
 
     @property
     def gain_words(self) -> str:
-        """Total gain in throughput, the paired effect if there is one trial; '' if there is
-        none."""
-        attempt, before, after = self._only_change, self.before, self.after
+        """Total gain in throughput, the paired effect if there is one; '' if there is none."""
+        attempt, before, after = self._total, self.before, self.after
         if attempt is not None and attempt.throughput is not None:
             held = self.comparison is not None and attempt.rate_held
             return "held by the clients" if held else str(attempt.throughput)
         if before is None or after is None or not before.throughput_tps:
-            return ""
-        return f"{ratio_words(after.throughput_tps / before.throughput_tps)}{self._steps_words}"
+            return self._total_absent
+        ratio = ratio_words(after.throughput_tps / before.throughput_tps)
+        return ", ".join(filter(None, (ratio, self._total_absent)))
 
     @property
     def p99_gain_words(self) -> str:
-        """Total change of p99, the paired effect if there is one trial; '' if there is none."""
-        attempt, before, after = self._only_change, self.before, self.after
+        """Total change of p99, the paired effect if there is one; '' if there is none."""
+        attempt, before, after = self._total, self.before, self.after
         if attempt is not None and attempt.latency_p99 is not None:
             return str(attempt.latency_p99)
-        if before is None or after is None or not before.latency_p99_ms:
+        if before is None or after is None:
             return ""
-        return f"{change_words(after.latency_p99_ms / before.latency_p99_ms)}{self._steps_words}"
+        if not before.latency_p99_ms or not after.latency_p99_ms:
+            return ""
+        return change_words(after.latency_p99_ms / before.latency_p99_ms)
 
     @property
-    def _only_change(self) -> Attempt | None:
-        """The trial of the comparison, or of the only change that an investigation kept."""
-        if self.comparison is not None:
-            return self.comparison
-        return self._kept_attempts[0] if self._is_one_trial else None
+    def _total(self) -> Attempt | None:
+        """The trial that shows the total gain."""
+        return self.comparison or (self._paired if self.investigation else None)
 
     @property
-    def _is_one_trial(self) -> bool:
-        """True if figures before and after are those of the only kept change in its trial. Results
-        of older versions have figures of other slices."""
-        kept, result = self._kept_attempts, self.investigation
-        taken_back = any(each.outcome == "taken back" for each in self.rechecks)
-        if len(kept) != 1 or taken_back or result is None:
-            return False
-        levels = kept[0].tps
-        return levels is not None and round(levels.before, 2) == result.baseline_tps
+    def _total_absent(self) -> str:
+        """The reason why the total gain has no interval; '' if it has one."""
+        result = self.investigation
+        if result is None or not result.total_absent:
+            return ""
+        if result.final_tps is not None:
+            return result.total_absent
+        return f"everything kept together was not measured: {result.total_absent}"
 
     @property
     def _kept_attempts(self) -> list[Attempt]:
         """The trials after which a change was kept, also one that was taken back later."""
         return [each for each in self.attempts if each.trial.decision == "kept"]
-
-    @property
-    def _steps_words(self) -> str:
-        """The number of trials that the total gain is the product of, in words."""
-        kept = len(self._kept_attempts)
-        return f", product of {kept} trials" if kept > 1 else ""
 
     @property
     def verdict(self) -> str:
@@ -305,10 +378,14 @@ class RunSummary:
         return _VERDICT_BY_STATUS.get(self.info.status, "no limit of this load was found")
 
     def _recorded_verdict(self) -> str:
-        result = self.result
-        if isinstance(result, RunResult | InvestigateResult):
-            return result.verdict.sentence
-        return result.verdict if isinstance(result, PriceResult) else ""
+        said: str | None = None
+        if result := self.single_run or self.investigation:
+            said = result.verdict.sentence
+        elif self._searched:
+            said = self._searched.sentence
+        elif listed := self.price_list or self.check:
+            said = listed.verdict
+        return said or ""
 
     @property
     def next_limit(self) -> tuple[str, str] | None:
@@ -322,8 +399,7 @@ class RunSummary:
     def distrust(self) -> list[str]:
         """Reasons why the figures cannot be trusted, without periods; empty if they can."""
         reasons: list[str] = []
-        if self.result is not None and not isinstance(self.result, DrillResult):
-            reasons += self.result.distrust
+        reasons += getattr(self.result, "distrust", ())
         if not reasons and not self._run.ledger().balanced:
             reasons.append("the ledger does not add up")
         if self.info.status == "broken":
@@ -331,10 +407,10 @@ class RunSummary:
         return list(dict.fromkeys(reasons))
 
     def _ids_before(self) -> list[int] | None:
-        if self._kept_attempts and self._kept():
-            return self._kept_attempts[0].slices["a"]
-        for kind in ("run", "baseline"):
-            if ids := [s.id for s in self._run.slices(kind=kind)]:
+        if self._kept() and (shown := self._paired or next(iter(self._kept_attempts), None)):
+            return shown.slices["a"]
+        for kind in ("run", "baseline", "hold"):
+            if ids := self._run.valid_slices(kind):
                 return ids
         tried = [a for a in self.attempts if a.slices["a"]]
         return tried[0].slices["a"] if tried else None
@@ -347,6 +423,8 @@ class RunSummary:
         kept = self._kept()
         if not kept:
             return self._ids_before()
+        if self._total is not None:
+            return self._total.slices["b"]
         for attempt in reversed(self.all_attempts):
             slices = [each for pair in self._run.pairs(attempt.trial.id) for each in pair]
             if ids := [s.id for s in slices if Change.from_json(s.change) == kept]:
@@ -360,12 +438,15 @@ class RunSummary:
 
     @property
     def before_all(self) -> Change:
-        """The known settings and pools of the user's own server and clients before the run."""
-        groups = self.info.spec.get("clients") or []
+        """Settings and pools before the run, as far as known: of the user's own server, of clients,
+        of the pooler and of the web front end."""
+        groups, pooler = self.info.spec.get("clients") or [], self.info.spec.get("pooler") or {}
         theirs = (self.info.spec.get("server") or {}).get("kind") == "existing"
         return Change(
             settings=dict(self.info.server.get("settings") or {}) if theirs else {},
             pool_max={g["name"]: (g.get("pool") or {}).get("max") for g in groups},
+            spec={f"pooler.{n}": v for n, v in (pooler.get("settings") or {}).items()}
+            | values_in_force(self.info.spec.get("front")),
         )
 
     def _kept(self) -> Change:
@@ -383,15 +464,23 @@ class RunSummary:
     ) -> State | None:
         if self._run.ledger(slice_ids).done == 0:
             return None
-        measured_p99 = self._run.histogram("response", slice_ids).percentile(99) / 1e6
+        response = Distribution.of(self._run.histogram("response", slice_ids))
+        p99_ns = response.percentiles_ns[99]
+        measured_p99 = None if p99_ns is None else p99_ns / 1e6
         return State(
             slice_ids=slice_ids,
             throughput_tps=throughput_tps(self._run, slice_ids) if tps is None else tps,
             latency_p99_ms=measured_p99 if p99_ms is None else p99_ms,
-            source="in the slice before the trials" if self.investigation else "",
+            source=_SOURCES.get(self.info.command, ""),
         )
 
 
+_SOURCES = {
+    "investigate": "in the slice before the trials",
+    "knee": "over the long slice at the end",
+    "pool": "over the long slice at the end",
+}
+"""The measurement that the figures at the start are from, by command."""
 _VERDICT_BY_STATUS = {
     "running": "the run is still running",
     "interrupted": "the run was interrupted before a verdict",

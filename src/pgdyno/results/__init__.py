@@ -4,7 +4,18 @@ Each command's result is one frozen type in a file of its own; its published JSO
 ``docs/reference/result-COMMAND.schema.json``, is made from the type by ``docs/generate.py``.
 """
 
-from pgdyno.results._published import schemas
-from pgdyno.results._stored import Result, load, store
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.results._stored import load, store
+
+if TYPE_CHECKING:
+    from pgdyno.results._stored import Result
 
 __all__ = ["Result", "load", "schemas", "store"]
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """Return the JSON schema of each command's result, and of ``unfinished``."""
+    from pgdyno.results import _published
+
+    return _published.schemas()

@@ -6,11 +6,14 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
-from pgdyno.results._stored import BY_COMMAND
+from pgdyno.results._stored import COMMANDS, result_type
 from pgdyno.results.common import Part
 from pgdyno.results.diff import DiffResult
+from pgdyno.results.front import FrontReading
+from pgdyno.results.govern import GovernDecision
 from pgdyno.results.story import StoryResult
 from pgdyno.results.unfinished import Unfinished
+from pgdyno.results.vacuumplan import VacuumPlanResult
 
 
 class _Published(GenerateJsonSchema):
@@ -22,12 +25,10 @@ class _Published(GenerateJsonSchema):
 
 def schemas() -> dict[str, dict[str, Any]]:
     """Return the JSON schema of each command's result, and of ``unfinished``."""
-    others: dict[str, type[Part]] = {
-        "story": StoryResult,
-        "diff": DiffResult,
-        "unfinished": Unfinished,
-    }
-    return {name: _schema(result) for name, result in {**BY_COMMAND, **others}.items()}
+    types: dict[str, type[Part]] = {command: result_type(command) for command in COMMANDS}
+    types |= {"story": StoryResult, "diff": DiffResult, "unfinished": Unfinished}
+    types |= {"govern": GovernDecision, "vacuum-plan": VacuumPlanResult, "front": FrontReading}
+    return {name: _schema(result) for name, result in types.items()}
 
 
 def _schema(result: type[Part]) -> dict[str, Any]:

@@ -2,26 +2,55 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from pydantic import ValidationError
 
 from pgdyno.record import Recorder, RunFile
 from pgdyno.results.common import FROM_FILE
-from pgdyno.results.compare import CompareResult
-from pgdyno.results.drill import DrillResult
-from pgdyno.results.investigate import InvestigateResult
-from pgdyno.results.price import PriceResult
-from pgdyno.results.run import RunResult
 
-Result = RunResult | CompareResult | InvestigateResult | PriceResult | DrillResult
+if TYPE_CHECKING:
+    from pgdyno.results.age import AgeResult
+    from pgdyno.results.branch import BranchResult
+    from pgdyno.results.check import CheckResult
+    from pgdyno.results.compare import CompareResult
+    from pgdyno.results.drill import DrillResult
+    from pgdyno.results.investigate import InvestigateResult
+    from pgdyno.results.knee import KneeResult
+    from pgdyno.results.pool import PoolResult
+    from pgdyno.results.price import PriceResult
+    from pgdyno.results.run import RunResult
+    from pgdyno.results.soak import SoakResult
+    from pgdyno.results.storm import StormResult
 
-BY_COMMAND: dict[str, type[Result]] = {
-    "run": RunResult,
-    "compare": CompareResult,
-    "investigate": InvestigateResult,
-    "price": PriceResult,
-    "drill": DrillResult,
-}
-"""Command → type of its result in the run file."""
+    Result = (
+        RunResult
+        | CompareResult
+        | InvestigateResult
+        | PriceResult
+        | DrillResult
+        | CheckResult
+        | KneeResult
+        | PoolResult
+        | StormResult
+        | AgeResult
+        | SoakResult
+        | BranchResult
+    )
+
+COMMANDS = (
+    *("run", "compare", "investigate", "price", "drill", "check", "knee", "pool", "storm"),
+    *("age", "soak", "branch"),
+)
+"""Commands whose run file has a result; its type is COMMANDResult in ``results/COMMAND.py``."""
+
+
+def result_type(command: str) -> type[Result]:
+    """Return the type of a command's result; a command does not import those of others."""
+    module = import_module(f"pgdyno.results.{command}")
+    found: type[Result] = getattr(module, f"{command.capitalize()}Result")
+    return found
 
 
 def store(recorder: Recorder, result: Result) -> None:
@@ -31,10 +60,10 @@ def store(recorder: Recorder, result: Result) -> None:
 
 def load(run: RunFile) -> Result | None:
     """Return the result of a run; None if there is none, or if this version cannot read it."""
-    result_type = BY_COMMAND.get(run.run.command)
-    if result_type is None or not run.run.result:
+    command = run.run.command
+    if command not in COMMANDS or not run.run.result:
         return None
     try:
-        return result_type.model_validate(run.run.result, context=FROM_FILE)
+        return result_type(command).model_validate(run.run.result, context=FROM_FILE)
     except (ValidationError, LookupError, TypeError):
         return None

@@ -10,6 +10,7 @@ from pgdyno.results.common import Part
 Ending = Literal[
     "better",
     "worse",
+    "mixed",
     "no difference",
     "inconclusive",
     "not comparable",
@@ -19,6 +20,9 @@ Ending = Literal[
     "refused",
     "corrupt",
     "no-fault",
+    "found",
+    "cleared",
+    "skipped",
 ]
 
 
@@ -35,7 +39,8 @@ class Chapter(Part):
     remark: str
     """The spec's comment on the chapter"""
     endings: dict[str, Ending]
-    """The worst outcome of each variant's cuts; '' if there is only one"""
+    """The worst outcome of each variant's cuts; '' if there is only one. Of a run: by finding,
+    whether it was found"""
     luck: tuple[str, ...]
     """Causes of a good outcome that may be absent the next time"""
     expected: str | dict[str, str] | None

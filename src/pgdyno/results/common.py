@@ -10,16 +10,19 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 SCHEMA_VERSION = 2
 """Schema version of the results of run, compare and investigate, and of ``unfinished``."""
 
 Measure = Literal["throughput", "latency_p99"]
-Outcome = Literal["better", "worse", "no difference", "inconclusive", "not comparable"]
+Outcome = Literal["better", "worse", "mixed", "no difference", "inconclusive", "not comparable"]
 HowSet = Literal["sessions", "reload", "restart"]
 Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
 """A number that is printed as an integer if it is one."""
@@ -56,12 +59,28 @@ class Part(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
-        use_attribute_docstrings=True,
+        # A command validates few of all results.
+        defer_build=True,
         validate_by_name=True,
         validate_by_alias=True,
     )
     if_absent: ClassVar[IfAbsent] = {}
     """Member that files of older versions lack → its value, from the object's other members."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        from pgdyno.results._descriptions import descriptions
+
+        schema = handler(core_schema)
+        members = handler.resolve_ref_schema(schema)["properties"]
+        for name, text in descriptions(cls).items():
+            field = cls.model_fields.get(name)
+            if field is not None and field.description is None:
+                key = field.alias or name
+                members[key] = {**members[key], "description": text}
+        return schema
 
     @model_validator(mode="before")
     @classmethod
@@ -116,6 +135,8 @@ class Failures(Part):
     count: int
     share: float
     """Share of the transactions that ended"""
+    by_sqlstate: dict[str, int] | None = None
+    """absent: not recorded"""
     sqlstate: str | None
     message: str | None
 
@@ -135,12 +156,64 @@ class Effect(Part):
     pairs: int
 
 
+class LatencyEffect(Part):
+    """A paired effect on the 99th percentile of the response time"""
+
+    ratio: float
+    ci95: Interval95
+
+
+class BothSides(Part):
+    before: float
+    after: float
+
+
+class PostponedSide(Part):
+    amount: int | None
+    """null: this role may not read it"""
+    ms: float
+    """Time that the work took, within the slice"""
+
+
+class Postponed(Part):
+    """Work that slices postponed and did at their end, within their time: means of the slices"""
+
+    work: Literal["WAL flush", "vacuum", "checkpoint"]
+    unit: str
+    before: PostponedSide
+    after: PostponedSide
+
+
+class GroupEffect(Part):
+    """A paired effect on one client group"""
+
+    group: str
+    compared: Measure
+    ratio: float
+    ci95: Interval95
+    """At a level that is divided among the groups: all intervals contain the effect in 95 % of the
+    trials"""
+    verdict: Outcome
+
+
 class NoiseFloor(Part):
     """The difference between identical slices"""
 
     of: Measure
     """The figure that was compared"""
     ci95: Interval95
+    """Identical slices differ if it excludes 1: by chance in one of twenty measurements, or because
+    the procedure favours a side"""
+    pairs: int | None
+    """null: not recorded"""
+    six_pairs_show: float | None
+    """The smallest effect, as a fraction, that six pairs with this spread show in four of five
+    trials; null: not recorded"""
+
+    if_absent: ClassVar[IfAbsent] = {
+        "pairs": lambda _: None,
+        "six_pairs_show": lambda _: None,
+    }
 
 
 class Latency(Part):

@@ -8,19 +8,24 @@ from pydantic import ConfigDict
 
 from pgdyno.results.chapter import RecordedChapter
 from pgdyno.results.common import (
+    BothSides,
     ChangeJson,
     Effect,
     FailuresBySide,
     Fields,
+    GroupEffect,
     Head,
     IfAbsent,
     Interval95,
+    LatencyEffect,
     Measure,
     NoiseFloor,
     Outcome,
     Part,
+    Postponed,
     SetBy,
 )
+from pgdyno.results.versions import ComparedVersions
 from pgdyno.spec.durability import AssessedClass
 
 
@@ -40,7 +45,9 @@ class Catalogue(Part):
     include the next one"""
     acts_on_existing_rows: bool
     """false: rows are affected only when they are written again"""
-    needs: tuple[Literal["reload", "restart", "client", "table", "rewrite", "layout"], ...]
+    needs: tuple[
+        Literal["reload", "restart", "client", "table", "rewrite", "layout", "machine"], ...
+    ]
     """The actions that apply it, as far as known"""
     price: str
     """Its cost even where nothing is lost; empty: nothing is known"""
@@ -48,23 +55,66 @@ class Catalogue(Part):
     """The parts of the change that no remedy covers"""
 
 
-class LatencyEffect(Part):
-    """A paired effect on the 99th percentile of the response time"""
-
-    ratio: float
-    ci95: Interval95
-
-
-class BothSides(Part):
-    before: float
-    after: float
-
-
 def _not_assessed(_result: Fields) -> Fields:
     lists = ("remedies", "drills", "needs", "not_in_catalogue")
     flags = {"checkpoint_bound": False, "acts_on_existing_rows": True}
     texts = {"durability_class": "unknown", "bound": "", "price": ""}
     return {**texts, **flags, **dict.fromkeys(lists, ())}
+
+
+class ComparedProfile(Part):
+    """The profile on the changed side, as far as this server takes it"""
+
+    name: str
+    left_out: tuple[str, ...]
+    """Lines of a profile of pgdyno's that this server cannot have"""
+    remarks: tuple[str, ...]
+    """Lines without effect, and others that deserve a look"""
+
+
+class LineEffect(Part):
+    """The effect of lines beside all others that were left: of throughput, or of p99 where both
+    sides held a rate"""
+
+    ratio: float
+    ci95: Interval95
+    pairs: int
+
+
+class ProfileLine(Part):
+    """A line of the profile"""
+
+    line: int
+    """Number of the line in the file"""
+    setting: str
+    value: str
+    effect: LineEffect | None
+    """With the lines in taken_back_with, in the last trial of them; null: not taken back"""
+    taken_back_with: tuple[str, ...]
+    """The lines that were taken back together with it"""
+    durability_class: AssessedClass
+    """The class of what it may lose beside the other lines"""
+    bound: str
+    """The most that may be lost, according to PostgreSQL's documentation"""
+    kept: bool
+    """It is in the shortest profile"""
+    sentence: str
+
+
+class Ablation(Part):
+    """The search for the lines that make the difference"""
+
+    trials: int
+    """Trials in which lines were taken back"""
+    slice_seconds: float | None
+    """null: no line was taken back"""
+    shortest_effect: LineEffect | None
+    """The shortest profile against none, in fresh pairs, at 97.5 %; null: not measured"""
+    against_whole: LineEffect | None
+    """The shortest profile against the whole one, in fresh pairs, at 97.5 %; null: not measured"""
+    sentence: str
+    chance: str
+    """A sentence about what may be due to chance, with so many trials; empty without trials"""
 
 
 class CompareResult(Head):
@@ -81,6 +131,9 @@ class CompareResult(Head):
     """The figure that decides: latency if both sides held a fixed rate"""
     noise_floor: NoiseFloor | None
     """null without a verdict"""
+    matters: float | None
+    """The smallest effect that matters (--matters), as a fraction; null: no verdict, or not
+    recorded"""
     decision: Outcome | Literal["no verdict"]
     sentence: str
     pairs_needed: int | None
@@ -88,12 +141,30 @@ class CompareResult(Head):
     """Geometric means of the slices of each side; null without a verdict"""
     failures: FailuresBySide | None
     """null without a verdict"""
+    postponed: tuple[Postponed, ...]
+    against: tuple[str, ...] = ()
+    """Sentences about what speaks against the change: client groups that lose, failures"""
+    groups: tuple[GroupEffect, ...] = ()
+    """The effect on each client group, if there are several"""
     chapter: RecordedChapter | None = None
     """The chapter, for a run of a story"""
+    profile: ComparedProfile | None = None
+    """The profile, if one was compared"""
+    lines: tuple[ProfileLine, ...] = ()
+    """The lines of the profile, with --ablate"""
+    shortest: str | None = None
+    """The shortest profile that keeps the gain, in the syntax of postgresql.conf; null: no line was
+    taken back"""
+    ablation: Ablation | None = None
+    """With --ablate"""
+    versions: ComparedVersions | None = None
+    """With --against: both builds, and what differs in them, as shipped and levelled"""
 
     if_absent: ClassVar[IfAbsent] = {
         **Head.if_absent,
         "catalogue": _not_assessed,
         "set_by": lambda _: {},
         "failures": lambda _: None,
+        "matters": lambda _: None,
+        "postponed": lambda _: (),
     }

@@ -34,6 +34,33 @@ class Check(Part):
     seconds: _Rounded3
 
 
+class Outage(Part):
+    """The time without an acknowledged commit in a failover, and its parts in ms"""
+
+    no_commit_ms: _Rounded3
+    """From the last acknowledgement by the old primary to the first by the new one"""
+    detect_ms: _Rounded3
+    """From the fault to the decision that the primary is gone; 0 for a planned switchover"""
+    stop_ms: _Rounded3
+    """Until all processes of the old primary had ended"""
+    promote_ms: _Rounded3
+    """The promotion, until the new primary accepts writes"""
+    connect_ms: _Rounded3
+    """From there, or from the old primary's end, to the first session of a client, or of the
+    pooler; 0: such sessions are short and were not seen"""
+    commit_ms: _Rounded3
+    """From there to the first acknowledged commit"""
+    both_ms: _Rounded3
+    """Time in which both servers accepted writes"""
+    all_back_ms: _Rounded3 | None
+    """From the last acknowledgement by the old primary until each client had one by the new
+    primary; null: some had none"""
+    clients: int
+    clients_back: int
+    acked_after: int
+    """Commits acknowledged by the new primary"""
+
+
 class Cut(Part):
     """A repetition of the drill"""
 
@@ -67,6 +94,8 @@ class Cut(Part):
     seen_by: str
     """The check that decided the outcome"""
     server_said: str
+    outage: Outage | None = None
+    """Of a failover whose clients came back"""
     checks: dict[str, Check]
     facts: Facts
 
@@ -91,6 +120,9 @@ class Summary(Part):
     clean: int
     recovery_s_median: _Rounded3 | None
     recovery_s_max: _Rounded3 | None
+    no_commit_ms_median: _Rounded3 | None = None
+    """Time without an acknowledged commit in a failover; null for other faults"""
+    no_commit_ms_max: _Rounded3 | None = None
     upper_bound: float | None
     """Upper bound, at 95 % confidence, of the share of such faults that do harm"""
     sentence: str

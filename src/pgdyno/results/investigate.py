@@ -6,23 +6,33 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from pgdyno.results.budget import LatencyBudget
 from pgdyno.results.common import (
+    BothSides,
     ChangeJson,
     Effect,
     FailuresBySide,
     Head,
     IfAbsent,
+    LatencyEffect,
     Measure,
     NoiseFloor,
     Outcome,
     Part,
+    Postponed,
     SetBy,
     Verdict,
 )
+from pgdyno.results.knee import Capacity
 from pgdyno.results.loss import Loss
+from pgdyno.results.web import Web
 from pgdyno.spec.durability import AssessedClass, DurabilityClass
 
-Decision = Literal["kept", "rejected", "offered", "taken back", "still earns"]
+Decision = Literal["kept", "rejected", "offered", "taken back", "still earns", "inconclusive"]
+"""Inconclusive: a remedy is not kept, and one that was kept before stays kept."""
+
+
+_PRODUCT = "older versions multiplied the ratios of the trials"
 
 
 class TriedRemedy(Part):
@@ -32,28 +42,85 @@ class TriedRemedy(Part):
     durability_class: AssessedClass
 
 
+class Proof(Part):
+    """The finding after the trial of its remedy"""
+
+    status: Literal["proved", "helped"]
+    """proved: the remedy is specific to the finding and moved the throughput as predicted"""
+    why: str
+
+
 class Step(Part):
     """A remedy that was measured, and the decision about it"""
 
     finding: str
     remedy: TriedRemedy
+    specific: bool
+    """true: the remedy acts on nothing but the cause that the finding names"""
     predicted_ratio: float
+    predicted_interval: tuple[float, float] | None
+    """The ratios that the model leaves open; null: it does not say"""
+    predicted_response_ratio: float | None
+    """Of the mean response time, for a change that is to shorten it without less throughput; null:
+    it is to raise the throughput"""
+    tolerance: tuple[float, float] | None
+    """The smallest and the largest ratio that count as predicted; null: no gain was predicted"""
     set_by: SetBy
     effect: Effect
     latency_p99_ratio: float
     compared: Measure
     failures: FailuresBySide | None
     """null: not recorded"""
+    postponed: tuple[Postponed, ...]
     verdict: Outcome
+    against: tuple[str, ...] = ()
+    """Sentences about what speaks against the change: client groups that lose, failures"""
+    pairs_needed: int | None
+    """Approximate number of further pairs that would decide it; null: decided, or too many"""
     decision: Decision
+    proof: Proof | None
+    """null: the remedy did not improve the figures, or was not meant to"""
 
-    if_absent: ClassVar[IfAbsent] = {"set_by": lambda _: {}, "failures": lambda _: None}
+    if_absent: ClassVar[IfAbsent] = {
+        "set_by": lambda _: {},
+        "failures": lambda _: None,
+        "specific": lambda _: False,
+        "predicted_interval": lambda _: None,
+        "predicted_response_ratio": lambda _: None,
+        "tolerance": lambda _: None,
+        "pairs_needed": lambda _: None,
+        "postponed": lambda _: (),
+        "proof": lambda _: None,
+    }
 
 
 class NotMeasured(Part):
     remedy: str
     title: str
     why: str
+    minutes_needed: int | None
+    """The approximate budget that it needs, if this one is too short for its slices; else null"""
+
+    if_absent: ClassVar[IfAbsent] = {"minutes_needed": lambda _: None}
+
+
+class Total(Part):
+    """The spec as it was against everything kept, in one paired trial"""
+
+    trial: int
+    """Id of the trial in the run file"""
+    effect: Effect
+    latency_p99: LatencyEffect
+    compared: Measure
+    throughput_tps: BothSides
+    latency_ms_p99: BothSides
+    failures: FailuresBySide | None
+    postponed: tuple[Postponed, ...]
+    verdict: Outcome
+    pairs_needed: int | None
+    sentence: str
+
+    if_absent: ClassVar[IfAbsent] = {"postponed": lambda _: ()}
 
 
 class RemedyPrice(Part):
@@ -75,20 +142,42 @@ class InvestigateResult(Head):
     not_measured: tuple[NotMeasured, ...]
     allow: DurabilityClass
     kept: ChangeJson
+    total: Total | None
+    """null: nothing was kept, or total_absent has the reason"""
+    total_absent: str | None
+    """The reason why the effect of everything kept was not measured"""
     baseline_tps: float
-    """Without a change: geometric mean of the unchanged slices in the trial of the first kept
-    change; if nothing was kept, the mean of the slice before the trials"""
-    final_tps: float
-    """With all kept changes: baseline_tps times the ratios of their trials"""
+    """Without a change: geometric mean of the unchanged slices of the total; without one, the mean
+    of the slice before the trials"""
+    final_tps: float | None
+    """With all kept changes: geometric mean of the changed slices of the total; baseline_tps if
+    nothing was kept; null if the total was not measured"""
     baseline_latency_ms_p99: float
     """p99 of the slices of baseline_tps"""
-    final_latency_ms_p99: float
-    """baseline_latency_ms_p99 times the ratios of the trials"""
+    final_latency_ms_p99: float | None
+    """p99 of the slices of final_tps"""
     noise_floor: NoiseFloor
+    matters: float | None
+    """The smallest effect on throughput that matters (--matters), as a fraction; null: not
+    recorded"""
     next_limit: Verdict
+    latency_budget: LatencyBudget | None
+    """Parts of the mean response time in the state of next_limit; null: not diagnosed"""
     out_of_time: bool
     elapsed_s: float
     verdict: Verdict
     prices: tuple[RemedyPrice, ...] | None = None
     """The losses in a crash under each remedy of class D1 and worse that was kept or offered;
     absent without pricing"""
+    web: Web | None = None
+    """Requests beside the database's work; absent unless a web server was loaded"""
+    capacity: Capacity | None = None
+    """The most that the server takes with everything kept; absent without --knee"""
+
+    if_absent: ClassVar[IfAbsent] = {
+        **Head.if_absent,
+        "latency_budget": lambda _: None,
+        "total": lambda _: None,
+        "total_absent": lambda result: _PRODUCT if result.get("kept") else None,
+        "matters": lambda _: None,
+    }

@@ -17,6 +17,7 @@ from pgdyno.results.common import (
     Number,
     Outcome,
     Part,
+    Postponed,
     SetBy,
 )
 from pgdyno.results.loss import Loss
@@ -35,7 +36,10 @@ class Gain(Part):
     pairs: int
     compared: Measure
     verdict: Outcome
+    against: tuple[str, ...] = ()
+    """Sentences about what speaks against the change: client groups that lose, failures"""
     failures: FailuresBySide | None = None
+    postponed: tuple[Postponed, ...] = ()
     baseline_tps: float
     """Geometric mean of the unchanged slices of this trial"""
     changed_tps: float

@@ -6,6 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, WithJsonSchema
 
+from pgdyno.results.budget import LatencyBudget
+from pgdyno.results.chapter import RecordedChapter
 from pgdyno.results.common import (
     ChangeJson,
     ErrorCount,
@@ -19,6 +21,10 @@ from pgdyno.results.common import (
     Part,
     Verdict,
 )
+from pgdyno.results.entities import EntityResolution
+from pgdyno.results.governor import RunGovernor
+from pgdyno.results.statements import ServerStatements
+from pgdyno.results.vacuum import Vacuums
 
 OpenInterval = Annotated[
     tuple[float | None, float | None],
@@ -38,7 +44,39 @@ class LevelChange(Part):
     at_s: float
     before_tps: float
     after_tps: float
+    overlapped_with: tuple[str, ...]
+    """Events and samples around it; empty: nothing that was watched"""
     sentence: str
+
+    if_absent: ClassVar[IfAbsent] = {"overlapped_with": lambda _: ()}
+
+
+class LatencyChange(Part):
+    at_s: float
+    within_s: float
+    """Time between two values of the series where intervals were merged; 0: an interval or two"""
+    client_group: str | None
+    """null: all groups together"""
+    percentile: Literal[50, 99]
+    before_ms: float
+    after_ms: float
+    overlapped_with: tuple[str, ...]
+    """Events and samples around it; empty: nothing that was watched"""
+    sentence: str
+
+    if_absent: ClassVar[IfAbsent] = {"within_s": lambda _: 0.0, "client_group": lambda _: None}
+
+
+class LatencyOverTime(Part):
+    changes: tuple[LatencyChange, ...]
+    """Sudden unplanned changes of the level of response times, without those that a change of
+    throughput at the same moment says already, nor one of all groups that of a group"""
+    changes_absent: str | None
+    """The reason why there are none"""
+    groups_not_examined: tuple[str, ...]
+    """Of several client groups, those in which too few transactions ended"""
+
+    if_absent: ClassVar[IfAbsent] = {"groups_not_examined": lambda _: ()}
 
 
 class Drop(Part):
@@ -107,6 +145,26 @@ class Connections(Part):
     connect_ms: ConnectLatencies
 
 
+class Requests(Part):
+    """Requests by HTTP"""
+
+    requests: int
+    reused: int
+    """Over a connection that had served another request"""
+    redirected: int
+    """Because a redirect led to them"""
+    status_1xx: int
+    status_2xx: int
+    status_3xx: int
+    status_4xx: int
+    status_5xx: int
+    closed_by_server: int
+    """Connections, between two requests or after a response"""
+    sent_bytes: int
+    received_bytes: int
+    """Without those of TLS"""
+
+
 class Group(Part):
     """A client group over the measured slices"""
 
@@ -123,9 +181,12 @@ class Group(Part):
     ledger: LedgerColumns
     latency_ms: Latencies
     connections: Connections
+    http: Requests | None
+    """null: its scripts are SQL"""
 
     if_absent: ClassVar[IfAbsent] = {
-        "clients_connected": lambda group: group["connections"]["open"]
+        "clients_connected": lambda group: group["connections"]["open"],
+        "http": lambda _: None,
     }
 
 
@@ -136,6 +197,12 @@ class Statement(Part):
     done: int
     failed: int
     service_ms: Latency
+    first_byte_ms: Latency | None
+    """Of a request: until the first byte of the response; null: of SQL"""
+    untouched: int
+    """Those done that were to change or delete rows, and there were none (UPDATE 0)"""
+
+    if_absent: ClassVar[IfAbsent] = {"first_byte_ms": lambda _: None, "untouched": lambda _: 0}
 
 
 class Generator(Part):
@@ -164,7 +231,21 @@ class Proposal(Part):
     remedy_id: str
     change: ChangeJson
     predicted_ratio: float
+    predicted_interval: tuple[float, float] | None
+    """The ratios that the model leaves open; null: it does not say"""
+    predicted_response_ratio: float | None
+    """Of the mean response time, for a change that is to shorten it without less throughput; null:
+    it is to raise the throughput"""
     why: str
+    specific: bool
+    """true: it acts on nothing but the cause that the finding names, so that an effect as predicted
+    proves the finding"""
+
+    if_absent: ClassVar[IfAbsent] = {
+        "specific": lambda _: False,
+        "predicted_interval": lambda _: None,
+        "predicted_response_ratio": lambda _: None,
+    }
 
 
 class Finding(Part):
@@ -172,12 +253,25 @@ class Finding(Part):
     step: int
     status: Literal["found", "cleared", "skipped"]
     rank: int | None
+    """1: the limit; null: not found, or found but too small to be a limit of this load"""
     sentence: str
+    share: float | None
+    """Share of the mean response time that is due to it; null: not found"""
+    parts: tuple[str, ...]
+    """Parts of the latency budget that it explains, or that were cleared"""
     confidence: float | None
     evidence: tuple[Evidence, ...]
     false_positives: str
     causes: tuple[str, ...]
     remedies: tuple[Proposal, ...]
+    advice: str
+    """Measures that pgdyno cannot take itself; "" if there are none"""
+
+    if_absent: ClassVar[IfAbsent] = {
+        "advice": lambda _: "",
+        "share": lambda _: None,
+        "parts": lambda _: (),
+    }
 
 
 def _failures(result: Fields) -> Fields:
@@ -188,9 +282,11 @@ def _failures(result: Fields) -> Fields:
     return {"count": ledger["failed"], "share": share, "sqlstate": None, "message": None}
 
 
+_OLDER = "an older version recorded the run"
+
+
 def _not_searched(_result: Fields) -> Fields:
-    why = "an older version recorded the run"
-    return {"changes": (), "changes_absent": why, "drops": (), "drops_absent": why}
+    return {"changes": (), "changes_absent": _OLDER, "drops": (), "drops_absent": _OLDER}
 
 
 class RunResult(Head):
@@ -205,19 +301,35 @@ class RunResult(Head):
     throughput_tps: float
     steadiness: str
     throughput_over_time: ThroughputOverTime
+    latency_over_time: LatencyOverTime
     throughput_by_clients: ThroughputByClients | None
     """Of a run with a ramp or steps in a closed loop; otherwise null"""
     latency_ms: Latencies
+    latency_budget: LatencyBudget | None
+    """Parts of the mean response time; null: not diagnosed"""
     groups: tuple[Group, ...]
     statements: tuple[Statement, ...]
     errors: tuple[ErrorCount, ...]
     generator: Generator
     findings: tuple[Finding, ...]
+    vacuum: Vacuums | None
+    """null: the server was not probed"""
+    entity_resolution: EntityResolution | None = None
+    """Of the workload entity-resolution; null: another workload"""
+    governor: RunGovernor | None = None
+    """Absent: the spec has none"""
+    server_statements: ServerStatements | None = None
+    """Absent: not asked for (--statements)"""
+    chapter: RecordedChapter | None = None
+    """The chapter, for a run of a story"""
 
     if_absent: ClassVar[IfAbsent] = {
         **Head.if_absent,
         "failures": _failures,
         "ledger_measured": lambda result: {**result["ledger"], "over": "measured"},
         "throughput_over_time": _not_searched,
+        "latency_over_time": lambda _: {"changes": (), "changes_absent": _OLDER},
         "throughput_by_clients": lambda _: None,
+        "latency_budget": lambda _: None,
+        "vacuum": lambda _: None,
     }

@@ -7,8 +7,7 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from pgdyno.results.chapter import Chapter
-from pgdyno.results.common import Effect, Part
-from pgdyno.results.compare import BothSides
+from pgdyno.results.common import BothSides, Effect, Part
 from pgdyno.results.drill import Summary
 
 
@@ -19,16 +18,27 @@ class Compared(Part):
     effect: Effect | None
 
 
+class Observed(Part):
+    """The figures of a run"""
+
+    throughput_tps: float
+    statements_per_s: float
+    connections: float
+    """Of the server, in use by clients at once, on average"""
+    connections_idle: float
+    """Of these, idle"""
+
+
 class FinishedChapter(Chapter):
     """A chapter with its run file and its figures"""
 
     run_file: str
     trustworthy: bool
-    kind: Literal["comparison", "drill"]
+    kind: Literal["comparison", "drill", "run"]
     sentences: tuple[str, ...]
     distrust: tuple[str, ...]
     """The reasons why the figures cannot be trusted; empty if there are none"""
-    facts: Compared | Summary
+    facts: Compared | Summary | Observed
 
 
 class StoryResult(Part):

@@ -32,7 +32,7 @@ class Error(Part):
 
 class Slice(Part):
     kind: str
-    """run, ramp, baseline, noise or trial"""
+    """run, ramp, baseline, noise or trial; point or hold, of a search"""
     trial: int | None
     """id of its trial"""
     pair: int | None
@@ -51,7 +51,7 @@ class Slice(Part):
 class Trial(Part):
     id: int
     kind: str
-    """noise, compare, remedy, recheck or price"""
+    """noise, compare, line, shortest, remedy, recheck or price"""
     title: str
     change: ChangeJson
     set_by: SetBy
@@ -84,9 +84,10 @@ class Drill(Part):
 
 
 class Unfinished(Part):
-    """The output of run, compare, investigate, price, drill and story instead of their result, and
-    of show --format json for such a run file; all commands print the first six members after an
-    error before the run began. The exit status is that of the error."""
+    """The output of run, compare, investigate, price, drill, knee, pool, storm, age, branch and
+    story, instead of their result, and of show --format json for such a run file; all commands
+    print the first six members after an error before the run began. The exit status is that of the
+    error."""
 
     model_config = ConfigDict(
         title="pgdyno COMMAND --format json, where there is no result",

@@ -5,7 +5,7 @@ server load them when called.
 """
 
 from pgdyno.server.connecting._facts import server_facts
-from pgdyno.server.connecting._pooler import server_behind
+from pgdyno.server.connecting._pooler import keeps_prepared, server_behind
 from pgdyno.server.connecting.connect import connect, own_database, resolve_conninfo
 from pgdyno.server.connecting.conninfo import OWN_NAME as OWN_DATABASE
 from pgdyno.server.connecting.conninfo import ConnInfo
@@ -49,6 +49,7 @@ __all__ = [
     "discover_installations",
     "exclusive_use",
     "find_installation",
+    "keeps_prepared",
     "leftover_settings",
     "own_database",
     "require_loaded",

@@ -5,7 +5,7 @@
 """
 
 from pgdyno.spec._arrival import Arrival
-from pgdyno.spec._clients import ClientGroup, Pool
+from pgdyno.spec._clients import ClientGroup, Connection, Pool
 from pgdyno.spec.change import Change
 from pgdyno.spec.mix import ScriptPart
 from pgdyno.spec.model import DiskSpec, Event, LoadStep, Spec
@@ -15,6 +15,7 @@ __all__ = [
     "Arrival",
     "Change",
     "ClientGroup",
+    "Connection",
     "DiskSpec",
     "Event",
     "LoadStep",

@@ -36,7 +36,12 @@ class Part(BaseModel):
     """A table of the spec: immutable, and unknown keys are errors."""
 
     model_config = ConfigDict(
-        extra="forbid", populate_by_name=True, frozen=True, allow_inf_nan=False
+        extra="forbid",
+        populate_by_name=True,
+        frozen=True,
+        allow_inf_nan=False,
+        # The validator of a spec includes those of its tables.
+        defer_build=True,
     )
 
     @field_validator("*", mode="before")

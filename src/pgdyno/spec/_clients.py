@@ -8,9 +8,11 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from pgdyno.spec._arrival import Arrival, ArrivalSpec
 from pgdyno.spec._base import CLIENTS_MAX, Duration, Part, PositiveDuration, PositiveDurationUs
+from pgdyno.spec.connections import pooled_connections
 from pgdyno.spec.mix import ScriptMix
 
 TRANSACTIONS_MAX = 1_000_000_000_000
+INSTANCES_MAX = 10_000
 
 
 class Validation(Part):
@@ -90,10 +92,17 @@ ConnectionPolicy = Annotated[
 
 
 class ClientGroup(Part):
-    """Clients that share a script mix, an arrival process, a pool and a connection policy."""
+    """Clients that share a script mix, an arrival process, pools and a connection policy."""
 
     name: str = Field("clients", min_length=1, max_length=60)
     count: int = Field(8, ge=1, le=CLIENTS_MAX)
+    instances: int = Field(
+        1,
+        ge=1,
+        le=INSTANCES_MAX,
+        description="Instances of the application: the clients take turns, and each has a pool of"
+        " its own",
+    )
     script: ScriptMix | None = Field(None, description="Default: workload.script")
     arrival: ArrivalSpec = "closed"
     think_ms: Duration = Field(
@@ -105,7 +114,8 @@ class ClientGroup(Part):
         description="Transactions with a longer response time are counted as late",
     )
     pool: Pool | None = Field(
-        None, description="Default: no pool, each client has its own connection"
+        None,
+        description="Of each instance; default: no pool, each client has its own connection",
     )
     connection: ConnectionPolicy = "persistent"
     idle: bool = Field(False, description="Connect and send nothing")
@@ -134,13 +144,19 @@ class ClientGroup(Part):
 
     @property
     def connections_max(self) -> int:
-        """Maximum number of connections that the group holds."""
-        return min(self.count, self.pool.max) if self.pool else self.count
+        """Maximum number of connections that the group holds, in the pools of all instances."""
+        if self.pool is None:
+            return self.count
+        return pooled_connections(
+            self.count, self.pool.max, self.instances, min_idle=self.pool.min_idle
+        )
 
     @model_validator(mode="after")
     def _compatible_keys(self) -> ClientGroup:
         if self.open_loop and self.think_ms:
             raise ValueError("think can only be used in a closed loop; an open one has a rate")
+        if self.instances > 1 and self.pool is None:
+            raise ValueError("instances differ in their pools only; give a pool, or remove them")
         if self.pool and self.reconnect_every:
             raise ValueError(
                 "a pool keeps its connections; use pool.max_lifetime, or remove the pool"

@@ -9,8 +9,20 @@ from pgdyno.spec.units import parse_duration_ms, parse_size_bytes
 
 # Base units of settings for values without a unit (pg_settings.unit), as factors to bytes and to
 # milliseconds.
-_SIZE_UNITS = {"max_wal_size": 1 << 20, "shared_buffers": 8192, "wal_buffers": 8192}
-_DURATION_UNITS_MS = {"checkpoint_timeout": 1000.0, "commit_delay": 0.001, "wal_writer_delay": 1.0}
+_SIZE_UNITS = {
+    "max_wal_size": 1 << 20,
+    "shared_buffers": 8192,
+    "wal_buffers": 8192,
+    "wal_segment_size": 1,
+    "work_mem": 1024,
+}
+_DURATION_UNITS_MS = {
+    "autovacuum_naptime": 1000.0,
+    "autovacuum_vacuum_cost_delay": 1.0,
+    "checkpoint_timeout": 1000.0,
+    "commit_delay": 0.001,
+    "wal_writer_delay": 1.0,
+}
 
 
 _TRUE = ("true", "yes", "on", "1")
@@ -40,6 +52,11 @@ class ActiveSettings:
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = {name.lower(): str(value) for name, value in values.items()}
+
+    @property
+    def values(self) -> Mapping[str, str]:
+        """The settings by name in lower case, as written."""
+        return self._values
 
     def under(self, values: Mapping[str, str], without: Collection[str] = ()) -> ActiveSettings:
         """Return a copy without the settings named in ``without``, overridden by ``values``."""
@@ -78,7 +95,7 @@ class ActiveSettings:
         if bare is not None:
             return bare * _DURATION_UNITS_MS[name]
         microseconds = self._values.get(name, "").removesuffix("us").strip()
-        if microseconds.isdigit():
+        if microseconds.isdecimal():
             return int(microseconds) / 1000
         try:
             return float(parse_duration_ms(self._values[name]))

@@ -1,4 +1,4 @@
-"""The difference between two slices: settings, pool sizes, client counts, rates, table options.
+"""The difference between two slices: settings, pool sizes, client counts, rates, tables.
 
 Remedies contain a ``Change``, ``pgdyno compare`` builds one from its options, and the conductor
 applies it.
@@ -25,6 +25,8 @@ class Change:
     """Client group in open loop → factor on its rate."""
     table_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Table → storage parameters, for ALTER TABLE … SET."""
+    indexes: Mapping[str, str] = field(default_factory=dict)
+    """Table → columns of an index that it has in addition, as ``spec/columns.py`` reads them."""
     spec: Mapping[str, str] = field(default_factory=dict)
     """Dotted key of the spec's load, workload, clients or standby → value, as ``load.protocol``."""
 
@@ -47,6 +49,7 @@ class Change:
             clients={**earlier.clients, **self.clients},
             rate={**earlier.rate, **self.rate},
             table_options=tables,
+            indexes={**earlier.indexes, **self.indexes},
             spec={**earlier.spec, **self.spec},
         )
 
@@ -63,6 +66,7 @@ class Change:
             clients={n: v for n, v in self.clients.items() if n not in other.clients},
             rate={n: v for n, v in self.rate.items() if n not in other.rate},
             table_options={table: options for table, options in tables.items() if options},
+            indexes={n: v for n, v in self.indexes.items() if n not in other.indexes},
             spec={n: v for n, v in self.spec.items() if n not in other.spec},
         )
 
@@ -74,6 +78,7 @@ class Change:
             "clients": dict(self.clients),
             "rate": dict(self.rate),
             "table_options": {table: dict(o) for table, o in self.table_options.items()},
+            "indexes": dict(self.indexes),
             "spec": dict(self.spec),
         }
         return {name: value for name, value in fields.items() if value}

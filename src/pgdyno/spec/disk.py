@@ -1,11 +1,13 @@
-"""Disks of a spec: ``plain``, ``tmpfs:1GB``, ``slow:flush=2ms``, ``blackout:fs=xfs``.
+"""Disks of a spec: ``plain``, ``tmpfs:1GB``, ``xfs:2GB``, ``loop:fs=xfs``, ``slow:flush=2ms``,
+``blackout:fs=xfs``.
 
-A disk is a kind and, after a colon, its options: a directory for ``plain``, a size for ``tmpfs``,
-``key=value`` pairs for the others.
+A disk is a kind and, after a colon, its options: a directory for ``plain``, a size for ``tmpfs``
+and ``xfs``, ``key=value`` pairs for the others.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +17,16 @@ from pydantic import AfterValidator, WithJsonSchema
 
 from pgdyno.spec.units import format_size, parse_duration_us, parse_size_bytes
 
-DiskKind = Literal["plain", "tmpfs", "slow", "blackout"]
+DiskKind = Literal["plain", "tmpfs", "xfs", "loop", "slow", "blackout"]
 FileSystem = Literal["ext4", "xfs"]
 
-_PATTERN = r"(plain(:/.*)?|tmpfs(:.+)?|slow:.+|blackout(:.+)?)"
+_PATTERN = r"(plain(:/.*)?|tmpfs(:.+)?|xfs(:.+)?|loop(:.+)?|slow:.+|blackout(:.+)?)"
 DISK_EXAMPLES = (
     "plain",
     "plain:/mnt/fast",
     "tmpfs:1GB",
+    "xfs:8GB",
+    "loop:fs=ext4,mount=noatime+discard",
     "slow:flush=2ms,write=100MB",
     "blackout:fs=xfs,size=2GB",
 )
@@ -49,11 +53,13 @@ class DiskPlan:
     """Maximum write rate of a slow disk."""
     fs: FileSystem = "ext4"
     """File system of a disk in an image."""
+    mount: tuple[str, ...] = ()
+    """Mount options of a disk of kind loop."""
 
     @property
     def emulated(self) -> bool:
         """True if a speed measured on it is not that of a real disk."""
-        return self.kind in ("slow", "blackout")
+        return self.kind in ("xfs", "loop", "slow", "blackout")
 
     def __str__(self) -> str:
         """Describe the disk, such as ``tmpfs of 1GB``."""
@@ -63,6 +69,11 @@ class DiskPlan:
                 return f"a directory in {self.path}" if self.path else "a plain directory"
             case "tmpfs":
                 return f"tmpfs{size}"
+            case "xfs":
+                return f"XFS{size} in an image file"
+            case "loop":
+                options = f", mounted with {','.join(self.mount)}" if self.mount else ""
+                return f"{self.fs}{size} on a loop device{options}"
             case "slow":
                 return f"an emulated slow disk{size} ({', '.join(self._limits())})"
             case "blackout":
@@ -99,10 +110,38 @@ def _plain(rest: str) -> DiskPlan:
 
 
 def _tmpfs(rest: str) -> DiskPlan:
-    if not rest:
-        return DiskPlan("tmpfs")
-    size = parse_size_bytes(rest.removeprefix("size="))
-    return DiskPlan("tmpfs", size_bytes=_large_enough(size, "tmpfs", rest))
+    return DiskPlan("tmpfs", size_bytes=_size(rest, "tmpfs"))
+
+
+def _xfs(rest: str) -> DiskPlan:
+    return DiskPlan("xfs", size_bytes=_size(rest, "xfs"), fs="xfs")
+
+
+def _loop(rest: str) -> DiskPlan:
+    options = _options("loop", rest, {"size", "fs", "mount"})
+    return _imaged("loop", options, mount=_mount_options(options.get("mount", "")))
+
+
+def _mount_options(text: str) -> tuple[str, ...]:
+    """Parse ``noatime+data=writeback``; which of them a file system knows, the kernel says."""
+    found = tuple(text.replace(" ", "").split("+")) if text else ()
+    for option in found:
+        if not _MOUNT_OPTION.fullmatch(option) or option.partition("=")[0] in _NOT_FOR_A_SERVER:
+            raise ValueError(
+                f"mount={text}: {option or 'an empty text'} is no mount option for a server's data;"
+                " options are joined by +, such as mount=noatime+data=writeback"
+            )
+    return found
+
+
+def flushes(plan: DiskPlan) -> bool:
+    """Return whether the file system of a disk flushes the disk's cache, as it does by default."""
+    return not {"nobarrier", "barrier=0"} & set(plan.mount)
+
+
+def _size(rest: str, what: str) -> int | None:
+    """Parse a size, which may be left out."""
+    return _large_enough(parse_size_bytes(rest.removeprefix("size=")), what, rest) if rest else None
 
 
 def _slow(rest: str) -> DiskPlan:
@@ -172,10 +211,27 @@ def _options(kind: str, rest: str, known: set[str]) -> dict[str, str]:
     return options
 
 
-_EXAMPLE_VALUES = {"flush": "2ms", "write": "100MB", "size": "2GB", "fs": "xfs"}
+_MOUNT_OPTION = re.compile(r"[a-z][a-z0-9_]*(=[A-Za-z0-9_.:-]+)?")
+_NOT_FOR_A_SERVER = frozenset(
+    {
+        "loop",
+        "offset",
+        "sizelimit",
+        "bind",
+        "rbind",
+        "move",
+        "remount",
+        "ro",
+        "norecovery",
+        "noload",
+    }
+)
+_EXAMPLE_VALUES = {"mount": "noatime", "flush": "2ms", "write": "100MB", "size": "2GB", "fs": "xfs"}
 _READERS: dict[str, Callable[[str], DiskPlan]] = {
     "plain": _plain,
     "tmpfs": _tmpfs,
+    "xfs": _xfs,
+    "loop": _loop,
     "slow": _slow,
     "blackout": _blackout,
 }

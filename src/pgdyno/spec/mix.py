@@ -1,4 +1,4 @@
-"""Script mixes: a built-in workload by its name, or scripts with weights."""
+"""Script mixes: a built-in workload by its name, or scripts and requests with weights."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from pgdyno.spec._base import Part
 
-BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only", "mixed")
-"""Built-in workloads. ``mixed`` is itself a mix and cannot be part of another."""
-MIXABLE_SCRIPTS = ("tpcb-like", "simple-update", "select-only")
+BUILTIN_SCRIPTS = (
+    *("tpcb-like", "simple-update", "select-only", "mixed", "business", "entity-resolution"),
+    "ingest",
+)
+"""Built-in workloads. ``mixed`` is itself a mix, and ``ingest`` depends on keys of the spec: they
+cannot be part of another mix."""
+MIXABLE_SCRIPTS = (
+    *("tpcb-like", "simple-update", "select-only", "business", "business-browse"),
+    *("business-payment", "business-stream", "business-desk", "entity-resolution"),
+)
 DEFAULT_SCRIPT = "tpcb-like"
 
 
@@ -22,12 +29,17 @@ class ScriptPart(Part):
         None, description="Content of file, which is then not read (set in run files)"
     )
     builtin: str | None = Field(None, description=f"One of {', '.join(MIXABLE_SCRIPTS)}")
+    request: str | None = Field(
+        None,
+        pattern=r"^/[!-~]*$",
+        description="With the table http: a path that is requested, redirects followed",
+    )
     weight: int = Field(1, ge=0, le=1_000_000)
 
     @model_validator(mode="after")
     def _one_source(self) -> ScriptPart:
-        if (self.file is None) == (self.builtin is None):
-            raise ValueError("a script needs either file or builtin")
+        if sum(source is not None for source in (self.file, self.builtin, self.request)) != 1:
+            raise ValueError("a script needs one of file, builtin and request")
         if self.text is not None and self.file is None:
             raise ValueError("text can only be used with file")
         if self.builtin is not None and self.builtin not in MIXABLE_SCRIPTS:
@@ -60,3 +72,10 @@ ScriptMix = Annotated[
     Discriminator(_kind),
 ]
 """The scripts that clients execute."""
+
+
+def runs_builtin(mix: str | list[ScriptPart], builtin: str) -> bool:
+    """Return whether a mix is this built-in workload, or has it as a part."""
+    if isinstance(mix, str):
+        return mix == builtin
+    return any(part.builtin == builtin for part in mix)

@@ -6,23 +6,37 @@ name, the attribute has (``ramp`` in the file is ``ramp_ms`` here).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from pgdyno.spec import failures
 from pgdyno.spec._base import CLIENTS_MAX, Duration, Part, PositiveDuration, SettingValue, Share
+from pgdyno.spec._budgets import InvestigateSpec, PriceSpec
 from pgdyno.spec._clients import TRANSACTIONS_MAX, ClientGroup
+from pgdyno.spec._server import ServerSpec
+from pgdyno.spec.address import parse_address
+from pgdyno.spec.branches import Branch, BranchingSpec, check_branches
+from pgdyno.spec.columns import columns_of, columns_text
 from pgdyno.spec.disk import DISK_EXAMPLES, DataDisk, DiskPlan, WalDisk, disk_plan, wal_plan
-from pgdyno.spec.durability import DurabilityClass
 from pgdyno.spec.failures import FailuresLimit
-from pgdyno.spec.mix import BUILTIN_SCRIPTS, DEFAULT_SCRIPT, ScriptMix, ScriptPart
+from pgdyno.spec.front import FrontSpec
+from pgdyno.spec.govern import GovernSpec, check_governed
+from pgdyno.spec.http import HttpSpec, check_http, with_defaults
+from pgdyno.spec.ingest import TRANSACTION_ROWS, Way, check_batch
+from pgdyno.spec.kernel import KernelSpec
+from pgdyno.spec.log import LogSpec
+from pgdyno.spec.mix import BUILTIN_SCRIPTS, DEFAULT_SCRIPT, ScriptMix, ScriptPart, runs_builtin
+from pgdyno.spec.pooler import PoolerSpec
 from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
 from pgdyno.spec.story import Chapter
 from pgdyno.spec.tables import InitSpec
 from pgdyno.spec.units import format_duration, format_size
 
 CPUS_MAX = 4096
+MATTERS_MIN, MATTERS_MAX = 0.001, 0.5
+"""Bounds of the smallest effect that matters."""
 DATA_BYTES_MIN = 128 << 20
 """An empty data directory with its first WAL segments has about 60 MB."""
 SEED_MAX = (1 << 64) - 1
@@ -35,51 +49,6 @@ def _text_or_number(value: Any) -> Any:
 
 
 Variable = Annotated[str | int | float, BeforeValidator(_text_or_number)]
-
-
-class ServerSpec(Part):
-    """The PostgreSQL server: one that pgdyno starts for the run, or an existing one."""
-
-    kind: Literal["embedded", "existing"] = "embedded"
-    conninfo: str | None = Field(None, description="For kind = existing: a URI or key=value string")
-    control: str | None = Field(
-        None,
-        description="For kind = existing, if conninfo is that of a pooler: connection string of the"
-        " server itself, for setup and probes; default: the address that the server reports",
-    )
-    wait_ms: Duration = Field(
-        60_000,
-        alias="wait",
-        description="For kind = existing: how long to wait for another pgdyno that uses it",
-    )
-    version: int | None = Field(
-        None, ge=14, le=99, description="For kind = embedded: major version (default: the newest)"
-    )
-    bindir: str | None = Field(
-        None, description="For kind = embedded: directory of the PostgreSQL binaries"
-    )
-    settings: dict[str, SettingValue] = Field(
-        default_factory=dict, description="For kind = embedded: settings of the server"
-    )
-    checksums: bool | None = Field(
-        None,
-        description="For kind = embedded: data checksums (default: that of initdb)",
-    )
-
-    @model_validator(mode="after")
-    def _fits_kind(self) -> ServerSpec:
-        if self.kind == "existing" and (self.settings or self.bindir or self.version):
-            raise ValueError(
-                "settings, version and bindir can only be used with kind = embedded; settings of an"
-                " existing server are changed only by a trial with --apply"
-            )
-        if self.kind == "existing" and self.checksums is not None:
-            raise ValueError("checksums can only be used with kind = embedded")
-        if self.kind == "embedded" and self.conninfo is not None:
-            raise ValueError('conninfo can only be used with kind = "existing"')
-        if self.control is not None and self.conninfo is None:
-            raise ValueError("control can only be used with conninfo, where the clients connect")
-        return self
 
 
 class DiskSpec(Part):
@@ -153,6 +122,39 @@ class WorkloadSpec(Part):
         description="For kind = embedded: storage parameters by table, set after the tables are"
         " made, such as { pgbench_accounts = { fillfactor = 90 } }",
     )
+    indexes: dict[str, str] = Field(
+        default_factory=dict,
+        description="For kind = embedded: an index by table, created after the tables are made,"
+        ' such as { orders = "customer, placed" }',
+    )
+    ingest: Way = Field(
+        "single",
+        description="Way by which the workload ingest brings rows in: single inserts, multirow"
+        " inserts, a pipeline of inserts, or copy",
+    )
+    batch: int | None = Field(
+        None,
+        ge=1,
+        le=TRANSACTION_ROWS,
+        description="Rows that the workload ingest commits at a time, a divisor of"
+        f" {TRANSACTION_ROWS} (default: 1 with single, otherwise {TRANSACTION_ROWS})",
+    )
+    update_last: str | None = Field(
+        None,
+        min_length=1,
+        description="Table whose update is moved to just before COMMIT, in each script where its"
+        " text permits that: a trial of what the application could do",
+    )
+
+    @field_validator("batch")
+    @classmethod
+    def _whole_batches(cls, batch: int | None) -> int | None:
+        return check_batch(batch)
+
+    @field_validator("indexes")
+    @classmethod
+    def _columns_of_indexes(cls, indexes: dict[str, str]) -> dict[str, str]:
+        return {table: columns_text(columns_of(text)) for table, text in indexes.items()}
 
     @model_validator(mode="after")
     def _text_of_a_file(self) -> WorkloadSpec:
@@ -171,31 +173,6 @@ class LoadStep(Part):
 
     at_ms: Duration = Field(alias="at")
     share: float = Field(gt=0, le=1)
-
-
-class LogSpec(Part):
-    """The transaction log of pgbench, in the format of version 18."""
-
-    prefix: str = Field("pgbench_log", min_length=1, description="Files are PREFIX.PID[.THREAD]")
-    sampling_rate: float | None = Field(
-        None, gt=0, le=1, description="Share of the transactions that are logged"
-    )
-    aggregate_interval_ms: PositiveDuration | None = Field(
-        None,
-        alias="aggregate_interval",
-        description="Interval that one line summarizes, in whole seconds",
-    )
-    failures_detailed: bool = Field(
-        False, description="Distinguish serialization failures and deadlocks"
-    )
-
-    @model_validator(mode="after")
-    def _one_of_both(self) -> LogSpec:
-        if self.sampling_rate is not None and self.aggregate_interval_ms is not None:
-            raise ValueError("sampling_rate and aggregate_interval cannot be used together")
-        if (self.aggregate_interval_ms or 0) % 1000:
-            raise ValueError("aggregate_interval must be whole seconds")
-        return self
 
 
 class LoadSpec(Part):
@@ -232,6 +209,14 @@ class LoadSpec(Part):
         le=CLIENTS_MAX,
         description="Maximum number of connections that are established at the same time",
     )
+    backoff_min_ms: PositiveDuration = Field(
+        50, alias="backoff_min", description="Pause of a client after its first failure to connect"
+    )
+    backoff_max_ms: PositiveDuration = Field(
+        2_000,
+        alias="backoff_max",
+        description="Longest pause after failures to connect in a row, each twice the one before",
+    )
     protocol: Literal["simple", "extended", "prepared"] = "prepared"
     parameters: Literal["text", "binary"] = Field(
         "text", description="Format of parameters with protocol extended or prepared"
@@ -262,6 +247,18 @@ class LoadSpec(Part):
         description="Share of the server's CPUs used by other programs above which a measurement"
         " is not trusted",
     )
+    matters: Share | None = Field(
+        None,
+        description="Smallest effect that matters in a comparison, as a share (default: 3% of"
+        " throughput, 10% of p99 at a held rate)",
+    )
+
+    @field_validator("matters")
+    @classmethod
+    def _margin(cls, matters: float | None) -> float | None:
+        if matters is not None and not MATTERS_MIN <= matters <= MATTERS_MAX:
+            raise ValueError("must be between 0.1% and 50%")
+        return matters
 
     @field_validator("cpus")
     @classmethod
@@ -283,6 +280,12 @@ class LoadSpec(Part):
             raise ValueError('the first step must begin at "0s"')
         if self.hold_ms <= 0:
             raise ValueError("hold must be longer than 0")
+        return self
+
+    @model_validator(mode="after")
+    def _backoff_grows(self) -> LoadSpec:
+        if self.backoff_min_ms > self.backoff_max_ms:
+            raise ValueError("backoff_min must not be longer than backoff_max")
         return self
 
     @model_validator(mode="after")
@@ -319,32 +322,6 @@ class Event(Part):
         return self
 
 
-class InvestigateSpec(Part):
-    """Limits of ``pgdyno investigate``."""
-
-    budget_ms: PositiveDuration = Field(
-        300_000, alias="budget", description="Time for the investigation"
-    )
-    allow: DurabilityClass = Field("D0", description="Durability limit of the remedies")
-
-
-class PriceSpec(Part):
-    """Defaults of ``pgdyno price``; its options have precedence."""
-
-    ladder: list[str] | None = Field(
-        None,
-        description="Names of built-in candidates (default: all, or none if candidates is given)",
-    )
-    candidates: list[str] = Field(
-        default_factory=list,
-        description="Additional candidates: settings or keys, such as 'full_page_writes=off'",
-    )
-    cuts: int = Field(6, ge=0, le=1000, description="Maximum number of cuts of each drill")
-    budget_ms: PositiveDuration | None = Field(
-        None, alias="budget", description="Time for gains and drills (default: 65 s per candidate)"
-    )
-
-
 class Spec(Part):
     """A complete spec."""
 
@@ -357,8 +334,16 @@ class Spec(Part):
     )
     description: str = ""
     server: ServerSpec = Field(default_factory=ServerSpec)
+    http: HttpSpec | None = Field(
+        None, description="A web server: the clients send requests to it, and no SQL"
+    )
+    front: FrontSpec | None = Field(
+        None, description="A web application that pgdyno starts: the clients send requests to it"
+    )
     disk: DiskSpec = Field(default_factory=DiskSpec)
+    kernel: KernelSpec = Field(default_factory=KernelSpec)
     standby: StandbySpec = Field(default_factory=StandbySpec)
+    pooler: PoolerSpec = Field(default_factory=PoolerSpec)
     workload: WorkloadSpec = Field(default_factory=WorkloadSpec)
     clients: list[ClientGroup] = Field(default_factory=lambda: [ClientGroup()], min_length=1)
     load: LoadSpec = Field(default_factory=LoadSpec)
@@ -366,6 +351,31 @@ class Spec(Part):
     investigate: InvestigateSpec = Field(default_factory=InvestigateSpec)
     price: PriceSpec = Field(default_factory=PriceSpec)
     story: list[Chapter] = Field(default_factory=list, description="Chapters for pgdyno story")
+    branches: list[Branch] = Field(
+        default_factory=list, description="Variants for pgdyno branch, the first to compare with"
+    )
+    branching: BranchingSpec = Field(default_factory=BranchingSpec)
+    govern: GovernSpec | None = Field(None, description="Governor to which clients keep")
+    metrics: str | None = Field(
+        None,
+        description="Address of an endpoint with metrics for Prometheus during the load, as"
+        " HOST:PORT, or a port of 127.0.0.1",
+    )
+
+    @field_validator("metrics")
+    @classmethod
+    def _metrics_address(cls, metrics: str | None) -> str | None:
+        return metrics if metrics is None else str(parse_address(metrics))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_database(cls, fields: Any) -> Any:
+        return with_defaults(fields) if isinstance(fields, Mapping) else fields
+
+    @model_validator(mode="after")
+    def _http_fits(self) -> Spec:
+        check_http(self.http, self)
+        return self
 
     @model_validator(mode="after")
     def _distinct_groups(self) -> Spec:
@@ -380,6 +390,11 @@ class Spec(Part):
             return self
         if self.server.kind == "existing":
             raise ValueError("standby can only be used with server.kind = embedded")
+        if self.server.age:
+            raise ValueError(
+                f"server.{self.server.age[0]}_age cannot be used with standby: no standby follows a"
+                " server whose WAL was reset"
+            )
         for name in MODE_SETTINGS:
             if name in self.server.settings:
                 raise ValueError(f"standby.mode sets {name}; remove it from server.settings")
@@ -415,7 +430,7 @@ class Spec(Part):
     @model_validator(mode="after")
     def _tables_only_embedded(self) -> Spec:
         if self.server.kind == "existing":
-            for key in ("unlogged", "table_options"):
+            for key in ("unlogged", "table_options", "indexes"):
                 if getattr(self.workload, key):
                     raise ValueError(
                         f"workload.{key} can only be used with server.kind = embedded; tables of an"
@@ -450,10 +465,38 @@ class Spec(Part):
         return self
 
     @model_validator(mode="after")
+    def _branches_fit(self) -> Spec:
+        others = {
+            "story": self.story,
+            "events": self.events,
+            "standby": self.standby.receivers,
+            "load.steps": self.load.steps,
+            "load.ramp": self.load.ramp_ms,
+            "server.xid_age or mxid_age": self.server.age,
+        }
+        groups = [group.name for group in self.clients]
+        check_branches(
+            self.branches,
+            groups,
+            hold_ms=self.load.hold_ms,
+            embedded=self.server.kind == "embedded",
+            others=others,
+        )
+        return self
+
+    @model_validator(mode="after")
+    def _governed(self) -> Spec:
+        load = self.load
+        others = {"load.steps": load.steps, "load.ramp": load.ramp_ms, "branches": self.branches}
+        others |= {"load.transactions": load.transactions, "http": self.http}
+        check_governed(self.govern, others)
+        return self
+
+    @model_validator(mode="after")
     def _scale_for_clients(self) -> Spec:
         """Make the default scale the number of clients: a row in pgbench_branches for each."""
         clients = sum(group.count for group in self.clients if not group.idle)
-        if not self.workload.scale_given and clients > 1:
+        if not self.workload.scale_given and clients > 1 and self.http is None:
             fields = self.workload.model_copy(update={"scale": min(clients, SCALE_DEFAULT_MAX)})
             fields.model_fields_set.discard("scale")
             self.__dict__["workload"] = fields
@@ -461,9 +504,11 @@ class Spec(Part):
 
     @property
     def command(self) -> str:
-        """The command that the spec is written for: story, investigate or run."""
+        """The command that the spec is written for: story, branch, investigate or run."""
         if self.story:
             return "story"
+        if self.branches:
+            return "branch"
         return "investigate" if "investigate" in self.model_fields_set else "run"
 
     def with_scale(self, scale: int) -> Spec:
@@ -472,6 +517,11 @@ class Spec(Part):
             return self
         workload = self.workload.model_copy(update={"scale": scale})
         return self.model_copy(update={"workload": workload})
+
+    def runs(self, builtin: str) -> bool:
+        """Return whether a client group runs this built-in workload, alone or within a mix."""
+        groups = [group for group in self.clients if not group.idle]
+        return any(runs_builtin(self.mix_of(group), builtin) for group in groups)
 
     def mix_of(self, group: ClientGroup) -> str | list[ScriptPart]:
         """Return the script mix of ``group``."""

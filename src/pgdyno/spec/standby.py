@@ -1,4 +1,5 @@
-"""The standbys of an embedded server: their number, what commits wait for, and their delay."""
+"""The standbys of an embedded server: their number, what commits wait for, their delay, and the
+program that manages failovers among them, if there is one."""
 
 from __future__ import annotations
 
@@ -6,10 +7,12 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from pgdyno.spec._base import Duration, Part
+from pgdyno.spec._base import Duration, Part, SettingValue
+from pgdyno.spec.manager import MANAGED_STANDBYS, check_settings
 from pgdyno.spec.units import format_duration
 
 StandbyMode = Literal["async", "remote_write", "on", "remote_apply", "local"]
+ManagerName = Literal["none", "patroni"]
 STANDBYS_MAX = 4
 # Settings of the primary that follow from the mode; server.settings must not contain them.
 MODE_SETTINGS = ("synchronous_commit", "synchronous_standby_names")
@@ -36,6 +39,17 @@ class StandbySpec(Part):
     receivewal: bool = Field(
         False, description="Run pg_receivewal --synchronous as an additional receiver"
     )
+    manager: ManagerName = Field(
+        "none", description="What runs the servers and manages failovers: pgdyno itself, or this"
+    )
+    manager_settings: dict[str, SettingValue] = Field(
+        default_factory=dict, description="Settings of the manager under its own names"
+    )
+
+    @property
+    def managed(self) -> bool:
+        """True if a failover manager of its own runs the servers."""
+        return self.manager != "none"
 
     @property
     def receivers(self) -> int:
@@ -55,6 +69,26 @@ class StandbySpec(Part):
     def waits(self) -> bool:
         """True if commits wait for a receiver."""
         return self.receivers > 0 and self.mode not in ("async", "local")
+
+    @model_validator(mode="after")
+    def _manager_fits(self) -> StandbySpec:
+        if not self.managed:
+            if self.manager_settings:
+                raise ValueError(
+                    'manager_settings can only be used with a manager, such as manager = "patroni"'
+                )
+            return self
+        if "count" not in self.model_fields_set:
+            self.__dict__["count"] = MANAGED_STANDBYS
+        if not self.count:
+            raise ValueError(f'manager = "{self.manager}" needs a standby: count must not be 0')
+        if self.receivewal:
+            raise ValueError(
+                f'receivewal cannot be used with manager = "{self.manager}", which drops slots that'
+                " it does not know"
+            )
+        check_settings(self.manager_settings, synchronous=self.waits)
+        return self
 
     @model_validator(mode="after")
     def _commits_can_end(self) -> StandbySpec:
@@ -83,4 +117,5 @@ def in_words(spec: StandbySpec) -> str:
     delay = f", each way {format_duration(spec.delay_ms)}" if spec.delay_ms else ""
     whom = f"{spec.quorum} of them" if spec.receivers > 1 else "it"
     waits = f"commits wait for {whom} ({spec.mode})" if spec.waits else "no commit waits for it"
-    return f"{' and '.join(parts)}{delay}: {waits}"
+    manager = ", managed by Patroni" if spec.managed else ""
+    return f"{' and '.join(parts)}{delay}{manager}: {waits}"

@@ -1,6 +1,7 @@
 """A story: chapters that run one after the other on the same spec, with their expected outcome.
 
-A chapter is a comparison of the spec with a changed one, or a drill of the changed spec.
+A chapter is a comparison of the spec with a changed one, a drill of the changed spec, or a run of
+it with its diagnosis.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from pydantic import BeforeValidator, Field, model_validator
 from pgdyno.spec._base import Part, PositiveDuration, SettingValue
 
 Ending = Literal[
-    "better", "worse", "no difference", "clean", "lost", "refused", "corrupt", "harmed"
-]
-"""Outcome of a chapter; harmed: lost, refused or corrupt."""
+    "better", "worse", "no difference", "clean", "lost", "refused", "corrupt", "harmed",
+    "found", "cleared",
+]  # fmt: skip
+"""Outcome of a chapter; harmed: lost, refused or corrupt; found and cleared: of a finding."""
 OF_COMPARISONS = ("better", "worse", "no difference")
+OF_RUNS = ("found", "cleared")
 
 
 def _key_text(value: Any) -> str:
@@ -31,7 +34,7 @@ KeyValue = Annotated[str, BeforeValidator(_key_text)]
 
 
 class Chapter(Part):
-    """A comparison or a drill."""
+    """A comparison, a drill or a run."""
 
     title: str = Field(min_length=1, max_length=120)
     remark: str = Field("", description="Explanation, shown with the outcome")
@@ -45,24 +48,45 @@ class Chapter(Part):
         30_000, alias="budget", description="Time for the comparison"
     )
     fault: str | None = Field(None, description="Fault of a drill; the chapter is then a drill")
+    run: bool = Field(False, description="Run the changed spec once, with its diagnosis")
     variant: str | None = Field(None, description="Variant of the fault")
     cuts: int = Field(1, ge=1, le=100_000, description="Number of cuts of the drill")
     expect: Ending | dict[str, Ending] | None = Field(
-        None, description="Expected outcome; for a fault with variants, a table of outcomes"
+        None,
+        description="Expected outcome; for a fault with variants, a table of outcomes; for a run, a"
+        " table of findings",
     )
+
+    @property
+    def kind(self) -> Literal["comparison", "drill", "run"]:
+        """The kind of the chapter."""
+        if self.run:
+            return "run"
+        return "comparison" if self.fault is None else "drill"
 
     @model_validator(mode="after")
     def _one_kind(self) -> Chapter:
-        if self.fault is None:
-            if not (self.vary or self.settings):
-                raise ValueError(
-                    "a chapter needs vary or settings (a comparison) or fault (a drill)"
-                )
-            if self.variant is not None or self.cuts != 1:
-                raise ValueError("variant and cuts can only be used with fault")
+        if self.run and self.fault is not None:
+            raise ValueError("a chapter is a run or a drill (fault), not both")
+        if self.kind == "comparison" and not (self.vary or self.settings):
+            raise ValueError(
+                "a chapter needs vary or settings (a comparison), fault (a drill) or run = true"
+            )
+        if self.fault is None and (self.variant is not None or self.cuts != 1):
+            raise ValueError("variant and cuts can only be used with fault")
+        if self.run and self.expect is not None and not isinstance(self.expect, dict):
+            raise ValueError(
+                'expect: a run needs a table of findings, such as { pooler = "found" }'
+            )
         endings = self.expect.values() if isinstance(self.expect, dict) else [self.expect]
         for ending in endings:
-            if ending is not None and (ending in OF_COMPARISONS) != (self.fault is None):
-                kind = "comparison" if self.fault is None else "drill"
-                raise ValueError(f'expect: "{ending}" is not an outcome of a {kind}')
+            if ending is not None and _kind_of(ending) != self.kind:
+                raise ValueError(f'expect: "{ending}" is not an outcome of a {self.kind}')
         return self
+
+
+def _kind_of(ending: str) -> str:
+    """Return the kind of chapter that an outcome is of."""
+    if ending in OF_RUNS:
+        return "run"
+    return "comparison" if ending in OF_COMPARISONS else "drill"

@@ -1,4 +1,4 @@
-"""Options for making pgbench's tables, named as in ``pgbench -i``."""
+"""Options for making pgbench's tables, named as in ``pgbench -i``. Other workloads use some."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ class InitSpec(Part):
     )
     fillfactor: int = Field(100, ge=10, le=100, description="Fillfactor of the tables, in percent")
     partitions: int = Field(
-        0, ge=0, le=100_000, description="Number of partitions of pgbench_accounts; 0: none"
+        0,
+        ge=0,
+        le=100_000,
+        description="Number of partitions of pgbench_accounts, or of each large table of"
+        " entity-resolution; 0: none",
     )
     partition_method: Literal["range", "hash"] | None = Field(
         None, description="Partitioning method (default: range); needs partitions"

@@ -4,50 +4,53 @@ Pure functions of arrays, without servers or files. The replicate is the pair of
 second.
 """
 
+from pgdyno.stats._contrast import CONTRAST_MIN, Contrast, contrast
 from pgdyno.stats._pairs import (
     EFFECT_MATTERS,
     PAIRS_MIN,
     Effect,
-    NoiseFloor,
     Verdict,
     decide,
     geometric_mean,
-    needs_more_pairs,
-    noise_floor,
+    mean_bounds,
     paired_effect,
     pairs_needed,
 )
+from pgdyno.stats._plan import SIX_PAIRS, PairPlan, PairSequence, plan_pairs
 from pgdyno.stats._ranks import mann_whitney
 from pgdyno.stats.changes import change_points
 from pgdyno.stats.scaling import ERROR_MAX, Knee, knee
 from pgdyno.stats.steady import (
     POINTS_MIN,
     Estimate,
-    effective_size,
     mean_with_interval,
     steady_from,
 )
 
 __all__ = [
+    "CONTRAST_MIN",
     "EFFECT_MATTERS",
     "ERROR_MAX",
     "PAIRS_MIN",
     "POINTS_MIN",
+    "SIX_PAIRS",
+    "Contrast",
     "Effect",
     "Estimate",
     "Knee",
-    "NoiseFloor",
+    "PairPlan",
+    "PairSequence",
     "Verdict",
     "change_points",
+    "contrast",
     "decide",
-    "effective_size",
     "geometric_mean",
     "knee",
     "mann_whitney",
+    "mean_bounds",
     "mean_with_interval",
-    "needs_more_pairs",
-    "noise_floor",
     "paired_effect",
     "pairs_needed",
+    "plan_pairs",
     "steady_from",
 ]

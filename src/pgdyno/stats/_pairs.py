@@ -1,12 +1,15 @@
-"""Statistics of pairs of slices: the effect with its interval, the noise floor, the verdict.
+"""Statistics of pairs of slices: the effect with its interval, and the verdict.
 
 An effect is a ratio b/a and is computed on its logarithm: doubling and halving are equally far from
 no effect, and swapping a and b turns every ratio into its reciprocal.
 
-Intervals are Student's t. The order within a pair is random, so a disturbance of the machine (a dip
-to half speed, a drift) is as likely to favour a as b. Under that symmetry Student's t keeps its
-level also for heavy tails, where it is conservative (B. Efron, "Student's t-test under symmetry
-conditions", JASA 64, 1969). tests/unit/test_stats_pairs.py simulates it.
+Intervals are J. A. Hartigan's ("Using subsample values as typical values", JASA 64, 1969): if the
+log ratio of each pair is distributed symmetrically around the effect, the means of all 2ⁿ - 1
+subsets of n pairs divide the line into 2ⁿ parts that contain the effect with equal probability. The
+order within a pair is random, so a disturbance of the machine (a dip to half speed, a drift, a
+cycle) is as likely to favour a as b: the symmetry comes from the design of the trial and is no
+assumption about the noise. The level holds for a number of pairs that does not depend on their
+figures (``_plan.py``).
 """
 
 from __future__ import annotations
@@ -14,10 +17,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import lru_cache
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Literal
 
 from pgdyno._engine import student_t_quantile
-from pgdyno.stats.words import effect_words, more_pairs_words, percent_words, rounded
+from pgdyno.stats.words import effect_words, more_pairs_words, percent_words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
 PAIRS_MIN = 6
@@ -26,19 +35,23 @@ PAIRS_MIN = 6
 EFFECT_MATTERS = 0.03
 """The smallest effect that is worth a change, by default."""
 
-PREDICTED_SHARE = 0.25
-"""Required precision of an effect predicted before the trial, as a share of the effect."""
+POWER = 0.8
+"""Probability with which an effect that pairs "can show" excludes 1."""
+
+SUBSETS_ALL_PAIRS_MAX = 12
+"""Up to this many pairs, all subsets are used; with more, random ones, which have the same property
+(J. Hemerik and J. Goeman, "Exact testing with random permutations", TEST 27, 2018)."""
 
 PAIRS_MAX = 9999
 """The largest number of pairs that is suggested."""
 
-Outcome = Literal["better", "worse", "no difference", "inconclusive", "not comparable"]
-"""Not comparable is not decided from pairs: too many transactions failed on one side."""
+Outcome = Literal["better", "worse", "mixed", "no difference", "inconclusive", "not comparable"]
+"""Mixed: a client group loses, or more transactions fail. Not comparable: too many failed."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """Geometric mean of the ratios b/a over ``pairs``, with its 95 % interval ``lo`` to ``hi``."""
+    """Geometric mean of the ratios b/a over ``pairs``, with its interval ``lo`` to ``hi``."""
 
     ratio: float
     lo: float
@@ -46,21 +59,25 @@ class Effect:
     pairs: int
     log_sd: float
     """Standard deviation of one pair's log ratio."""
+    confidence: float = CONFIDENCE
+    """Confidence of this interval alone; those of all looks of a trial together have 95 %."""
 
     @property
     def log_half_width(self) -> float:
         """Half the interval's width on the log ratio: 0.03 is about ±3 %."""
         return math.log(self.hi / self.lo) / 2
 
+    @property
+    def excludes_1(self) -> bool:
+        """True if no difference at all lies outside the interval."""
+        return not self.lo <= 1 <= self.hi
 
-@dataclass(frozen=True)
-class NoiseFloor:
-    """The difference between identical slices: the 95 % interval of their ratio."""
-
-    lo: float
-    hi: float
-    half_width: float
-    """The largest difference from 1 within the interval, as a fraction: 0.031 is ±3.1 %."""
+    def can_show(self, pairs: int) -> float:
+        """Return the smallest effect, as a fraction, that ``pairs`` with this spread show in four
+        of five trials: (t(0.975, n-1) + t(0.8, n-1)) s / √n (J. M. Lachin, Controlled Clinical
+        Trials 2, 1981)."""
+        quantiles = (student_t_quantile(pairs - 1, p) for p in ((1 + CONFIDENCE) / 2, POWER))
+        return math.expm1(sum(quantiles) * self.log_sd / math.sqrt(pairs))
 
 
 @dataclass(frozen=True)
@@ -71,13 +88,19 @@ class Verdict:
     pairs_needed: int | None
     """Approximate number of further pairs for a decision; None if decided, or if too many."""
     sentence: str
+    against: tuple[str, ...] = ()
+    """Sentences about what speaks against the change: client groups that lose, failures."""
 
 
-def paired_effect(a: Sequence[float], b: Sequence[float]) -> Effect:
+def paired_effect(
+    a: Sequence[float], b: Sequence[float], *, confidence: float = CONFIDENCE
+) -> Effect:
     """Return the effect of b over a from values measured in pairs, a[i] with b[i].
 
-    Interval: mean ± t(0.975, n-1) s / √n of the log ratios, exponentiated. ValueError for fewer
-    than two pairs, unequal lengths, or a value that is not positive and finite.
+    Interval: the subset means of the log ratios, exponentiated, without the smallest and largest
+    of them that the confidence leaves out. Too few pairs for that (fewer than six for 95 %) have
+    Student's t interval. ValueError for fewer than two pairs, unequal lengths, or a value that is
+    not positive and finite.
     """
     if len(a) != len(b) or len(a) < 2:
         raise ValueError(f"need at least two pairs, not {len(a)} and {len(b)} values")
@@ -85,10 +108,48 @@ def paired_effect(a: Sequence[float], b: Sequence[float]) -> Effect:
         raise ValueError("a ratio needs positive, finite values")
     logs = [math.log(after) - math.log(before) for before, after in zip(a, b, strict=True)]
     pairs = len(logs)
-    mean = math.fsum(logs) / pairs
-    log_sd = math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / (pairs - 1))
-    half = _half_width(log_sd, pairs)
-    return Effect(math.exp(mean), math.exp(mean - half), math.exp(mean + half), pairs, log_sd)
+    mean, log_sd = math.fsum(logs) / pairs, stdev(logs)
+    lo, hi = mean_bounds(logs, confidence)
+    # Rounding errors may put the mean of equal values beyond them.
+    lo, hi = math.exp(min(lo, mean)), math.exp(max(hi, mean))
+    return Effect(math.exp(mean), lo, hi, pairs, log_sd, confidence)
+
+
+def mean_bounds(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return the interval of the centre of at least two symmetrically distributed values."""
+    return _subset_bounds(values, confidence) or _student_bounds(values, confidence)
+
+
+def _subset_bounds(values: Sequence[float], confidence: float) -> tuple[float, float] | None:
+    """Return Hartigan's interval; None if the values are too few for it."""
+    import numpy as np
+
+    subsets = _subsets(len(values))
+    left_out = math.floor((1 - confidence) / 2 * (len(subsets) + 1) + 1e-9)
+    if not left_out:
+        return None
+    means = np.sort(subsets @ np.asarray(values))
+    return float(means[left_out - 1]), float(means[-left_out])
+
+
+@lru_cache(maxsize=4)
+def _subsets(size: int) -> NDArray[np.float64]:
+    """Return a row of weights for the mean of each subset, which is not empty."""
+    import numpy as np
+
+    if size <= SUBSETS_ALL_PAIRS_MAX:
+        chosen = (np.arange(1, 2**size)[:, np.newaxis] >> np.arange(size)) & 1
+    else:
+        rows = 4095 if size <= 64 else 1023
+        chosen = np.random.default_rng(size).integers(0, 2, (rows, size))
+        chosen[chosen.sum(axis=1) == 0, 0] = 1
+    weights: NDArray[np.float64] = chosen / chosen.sum(axis=1, keepdims=True)
+    return weights
+
+
+def _student_bounds(values: Sequence[float], confidence: float) -> tuple[float, float]:
+    half = _half_width(stdev(values), len(values), confidence)
+    return fmean(values) - half, fmean(values) + half
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -99,21 +160,8 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(math.fsum(math.log(value) for value in values) / len(values))
 
 
-def noise_floor(a: Sequence[float], b: Sequence[float]) -> NoiseFloor:
-    """Return the noise floor from pairs of identical slices. ValueError as in ``paired_effect``.
-
-    ``half_width`` is the distance to the interval's farther end: identical slices may differ by
-    that much, so no smaller effect counts.
-    """
-    effect = paired_effect(a, b)
-    # Computed from the rounded bounds, as in reports.
-    half_width = max(1 / rounded(effect.lo), rounded(effect.hi)) - 1
-    return NoiseFloor(effect.lo, effect.hi, half_width)
-
-
 def decide(
     effect: Effect,
-    noise: NoiseFloor | None,
     *,
     effect_matters: float = EFFECT_MATTERS,
     higher_is_better: bool = True,
@@ -122,80 +170,57 @@ def decide(
 
     - no difference: the whole interval lies within ±effect_matters. The interval shows that a
       difference is too small to matter; a lack of significance does not.
-    - better, worse: the interval excludes 1, and the effect exceeds the noise floor.
+    - better, worse: the interval excludes 1.
     - inconclusive: anything else.
 
-    The noise floor never widens the margin of "no difference". It is an interval of identical
-    slices, and the noisier the machine, the wider it is.
+    Identical slices have no say in it: their interval, from few pairs, is sampling error, which
+    that of the effect accounts for already.
     """
-    low, high = math.log(effect.lo), math.log(effect.hi)
     matters = math.log1p(effect_matters)
     measured = f"{effect_words(effect.ratio, effect.lo, effect.hi)} in {effect.pairs} pairs"
-    if -matters <= low and high <= matters:
+    if -matters <= math.log(effect.lo) and math.log(effect.hi) <= matters:
         within = f"all within ±{percent_words(effect_matters)}"
         return Verdict("no difference", None, f"no difference: {measured}, {within}")
-    floor = math.log1p(noise.half_width) if noise else 0.0
-    differ = f"identical slices differ by up to {percent_words(math.expm1(floor))}"
-    if not (low > 0 or high < 0):
+    if not effect.excludes_1:
         return _inconclusive(effect, matters, measured)
-    if abs(math.log(effect.ratio)) <= floor:
-        return _inconclusive(effect, matters, f"{measured}, and {differ}")
     outcome: Outcome = "better" if (effect.ratio > 1) == higher_is_better else "worse"
-    beyond = f"; {differ}" if noise else ""
-    return Verdict(outcome, None, f"{outcome}: {measured}{beyond}")
+    return Verdict(outcome, None, f"{outcome}: {measured}")
 
 
 def _inconclusive(effect: Effect, matters: float, measured: str) -> Verdict:
     """Return the verdict with the pairs that would decide. ``matters`` is a log ratio."""
-    mean = abs(math.log(effect.ratio))
-    # An interval of this half-width would exclude 1, or lie within the margin.
-    target = max(mean, matters - mean) if effect.lo <= 1 <= effect.hi else matters
-    if effect.log_half_width <= target:
-        return Verdict("inconclusive", None, f"inconclusive: {measured}; longer slices are needed")
-    more = pairs_needed(effect.log_sd, target, pairs_done=effect.pairs)
+    mean, lo, hi = (math.log(value) for value in (effect.ratio, effect.lo, effect.hi))
+    below, above = mean - lo, hi - mean
+    if abs(mean) >= matters - abs(mean):  # closer to excluding 1 than to lying within the margin
+        target, reach = abs(mean), below if mean > 0 else above
+    else:
+        target, reach = matters - abs(mean), max(below, above)
+    spread = effect.log_sd * reach / _half_width(effect.log_sd, effect.pairs, effect.confidence)
+    more = pairs_needed(spread, target, pairs_done=effect.pairs, confidence=effect.confidence)
     rest = more_pairs_words(more) if more else "more pairs are unlikely to decide it"
     return Verdict("inconclusive", more, f"inconclusive: {measured}; {rest}")
 
 
-def needs_more_pairs(
-    effect: Effect,
-    *,
-    effect_matters: float = EFFECT_MATTERS,
-    pairs_min: int = PAIRS_MIN,
-    predicted_ratio: float | None = None,
-) -> bool:
-    """Return whether to measure further pairs.
+def pairs_needed(
+    log_sd: float, log_half_width: float, *, pairs_done: int = 0, confidence: float = CONFIDENCE
+) -> int | None:
+    """Return about how many pairs beyond ``pairs_done`` give an interval of the given half-width.
 
-    Depends only on the width of the interval, not on its position: stopping as soon as a result
-    looks significant would produce too many significant results. The required width is the effect
-    that matters or, for an effect predicted before the trial (``predicted_ratio``), a quarter of
-    the prediction, whichever is larger.
+    The smallest n with t((1 + confidence)/2, n-1) log_sd / √n ≤ log_half_width, found by bisection
+    since the t quantile depends on n as well; subset means are as close, but for less than about
+    ten pairs. At least 1; None if ``PAIRS_MAX`` are too few.
     """
-    if effect.pairs < pairs_min:
-        return True
-    enough = math.log1p(effect_matters)
-    if predicted_ratio is not None:
-        enough = max(enough, PREDICTED_SHARE * abs(math.log(predicted_ratio)))
-    return effect.log_half_width > enough
-
-
-def pairs_needed(log_sd: float, log_half_width: float, *, pairs_done: int = 0) -> int | None:
-    """Return the pairs needed beyond ``pairs_done`` for an interval of the given half-width.
-
-    The smallest n with t(0.975, n-1) log_sd / √n ≤ log_half_width, found by bisection since the
-    t quantile depends on n as well. At least 1; None if ``PAIRS_MAX`` are too few.
-    """
-    if log_half_width <= 0 or _half_width(log_sd, PAIRS_MAX) > log_half_width:
+    if log_half_width <= 0 or _half_width(log_sd, PAIRS_MAX, confidence) > log_half_width:
         return None
     too_few, enough = 1, PAIRS_MAX
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if _half_width(log_sd, middle) <= log_half_width:
+        if _half_width(log_sd, middle, confidence) <= log_half_width:
             enough = middle
         else:
             too_few = middle
     return max(1, enough - pairs_done)
 
 
-def _half_width(log_sd: float, pairs: int) -> float:
-    return student_t_quantile(pairs - 1, (1 + CONFIDENCE) / 2) * log_sd / math.sqrt(pairs)
+def _half_width(log_sd: float, pairs: int, confidence: float) -> float:
+    return student_t_quantile(pairs - 1, (1 + confidence) / 2) * log_sd / math.sqrt(pairs)

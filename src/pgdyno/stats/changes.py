@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from pgdyno._engine import student_t_cdf
 from pgdyno.stats.steady import winsorized
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 P_MAX = 0.001
 SEGMENT_MIN = 5
 """Minimum number of values that make a level."""
+LEVEL_ROUNDS = 2
+"""Rounds in which a series and its parts are split in two before its dependence is estimated: four
+levels, which the changes to be found seldom exceed."""
+LEVEL_ROUNDS_FROM = 40
+"""Length of a series from which on four levels leave enough values for the dependence."""
+PHI_MAX = 0.95
+CAUTION = 2.0
+"""Standard errors that are added to the dependence, which short series show too little of by
+chance. Calibrated by simulation: with correlations of up to 0.8, fewer than 2 of 100 steady series
+show a change, and about 2 of 100 runs in any of their series."""
 
 
 def change_points(
@@ -21,8 +33,10 @@ def change_points(
     *,
     p_max: float = P_MAX,
     segment_min: int = SEGMENT_MIN,
+    beside: int = 1,
 ) -> list[int]:
-    """Return the indices at which a new level begins, in order.
+    """Return the indices at which a new level begins, in order, where ``beside`` series in all are
+    searched and ``p_max`` is the chance of a change in any of them.
 
     Bisection by the largest t statistic, as Hunter does in place of E-divisive so that the answer
     is the same each time (M. Fleming et al., "Hunter: using change point detection to hunt for
@@ -31,8 +45,11 @@ def change_points(
     positions tried (Bonferroni). Points that are not significant between their neighbours are
     dropped.
     """
+    import numpy as np
+
     values = np.asarray(series, dtype=float)
-    share = _independent_share(values)
+    p_max /= beside
+    share = independent_share(values)
     found = _bisect(values, 0, len(values), (p_max, segment_min, share))
     while found:
         edges = [0, *found, len(values)]
@@ -50,6 +67,8 @@ def change_points(
 def _bisect(
     values: NDArray[np.float64], start: int, end: int, rule: tuple[float, int, float]
 ) -> list[int]:
+    import numpy as np
+
     p_max, segment_min, share = rule
     if end - start < 2 * segment_min:
         return []
@@ -62,21 +81,44 @@ def _bisect(
     return [*_bisect(values, start, point, rule), point, *_bisect(values, point, end, rule)]
 
 
-def _independent_share(values: NDArray[np.float64]) -> float:
+def independent_share(values: NDArray[np.float64]) -> float:
     """Return the independent values per value, (1 - φ) / (1 + φ) for AR(1) noise.
 
-    φ comes from differences over one and two steps, whose variances are 2σ²(1 - φ) and
-    2σ²(1 - φ²): unlike the autocorrelation they depend little on changes of level.
+    φ is that of the residuals of a few levels, because a change of level looks like dependence.
+    Residuals show too little of it, by about (1 + 2 φ) / n for each level (M. G. Kendall, "Note on
+    bias in the estimation of autocorrelation", Biometrika 41, 1954), which is added, with
+    ``CAUTION``.
     """
+    import numpy as np
+
     if len(values) < 4:
         return 1.0
-    one, two = (np.mean(winsorized(values[lag:] - values[:-lag]) ** 2) for lag in (1, 2))
-    phi = min(max(float(two / one) - 1, 0.0), 0.95) if one > 0 else 0.0
+    levels = _levels(values, LEVEL_ROUNDS if len(values) >= LEVEL_ROUNDS_FROM else 1)
+    residuals = winsorized(np.concatenate([part - winsorized(part).mean() for part in levels]))
+    size, square = len(values), float(residuals @ residuals)
+    phi = float(residuals[1:] @ residuals[:-1]) / square if square > 0 else 0.0
+    phi += len(levels) * (1 + 2 * max(phi, 0.0)) / size
+    error = math.sqrt(max(1 - phi**2, 0.0) / size)
+    phi += CAUTION * error
+    phi = min(max(phi, 0.0), PHI_MAX)
     return (1 - phi) / (1 + phi)
+
+
+def _levels(values: NDArray[np.float64], rounds: int) -> list[NDArray[np.float64]]:
+    """Return the values split where they differ most, and the parts again, significant or not."""
+    import numpy as np
+
+    sizes = np.arange(SEGMENT_MIN, len(values) - SEGMENT_MIN + 1)
+    if not rounds or not len(sizes):
+        return [values]
+    point = int(sizes[np.argmax(_t_statistics(winsorized(values), sizes))])
+    return [*_levels(values[:point], rounds - 1), *_levels(values[point:], rounds - 1)]
 
 
 def _t_statistics(segment: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return |t| of the two-sample test with pooled variance, for each size of the left part."""
+    import numpy as np
+
     size = len(segment)
     centred = segment - segment.mean()
     sums = np.cumsum(centred)[sizes - 1]
@@ -90,7 +132,14 @@ def _t_statistics(segment: NDArray[np.float64], sizes: NDArray[np.int64]) -> NDA
 
 def _p_value(segment: NDArray[np.float64], position: int, share: float) -> float:
     """Return the two-sided p-value of a change of level at ``position``; ``share`` of the values
-    are independent."""
+    are independent.
+
+    The variance of AR(1) noise is known better than its mean: as from n (1 - φ²) / (1 + φ²)
+    independent values (M. S. Bartlett, "On the theoretical specification and sampling properties of
+    autocorrelated time-series", JRSS Supplement 8, 1946), which is 2 n s / (1 + s²) for a share s.
+    """
+    import numpy as np
+
     statistic = float(_t_statistics(segment, np.array([position]))[0])
-    freedom = max(share * len(segment) - 2, 1.0)
+    freedom = max(2 * share / (1 + share**2) * len(segment) - 2, 1.0)
     return 2 * student_t_cdf(freedom, -statistic * math.sqrt(share))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from statistics import fmean
+from typing import TYPE_CHECKING
 
 from pgdyno._engine import student_t_quantile
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 POINTS_MIN = 16
 """Minimum number of values that can show both a warm-up and a steady part."""
@@ -21,13 +24,17 @@ BLOCKS = 4
 BLOCK_ERRORS = 5.0
 """Block means of independent values usually span two standard errors, rarely five."""
 
+BATCHES = 4
+INTERVAL_POINTS_MIN = 120
+"""Batches of a series, and its least length, for an interval of its mean."""
+
 OUTLIER_SDS = 5.0
 """Values farther from the median than this many robust deviations are moved to that distance."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean with its 95 % interval; ``lo`` and ``hi`` are NaN for a single value."""
+    """A mean with its 95 % interval; ``lo`` and ``hi`` are NaN for a series that is too short."""
 
     mean: float
     lo: float
@@ -44,9 +51,13 @@ def steady_from(series: Sequence[float] | NDArray[np.float64]) -> int | None:
     values. A warm-up may never end (Barrett et al., "Virtual machine warmup blows hot and cold",
     OOPSLA 2017). Fewer than 16 values: None.
     """
+    size = len(series)
+    if size < POINTS_MIN:
+        return None
+    import numpy as np
+
     values = winsorized(np.asarray(series, dtype=float))
-    size = len(values)
-    if size < POINTS_MIN or not np.isfinite(values).all():
+    if not np.isfinite(values).all():
         return None
     starts = np.arange(size // 2 + 1)
     left = size - starts
@@ -59,54 +70,43 @@ def steady_from(series: Sequence[float] | NDArray[np.float64]) -> int | None:
 
 
 def mean_with_interval(series: Sequence[float] | NDArray[np.float64]) -> Estimate:
-    """Return the mean of a stationary series with a t interval for its effective sample size.
+    """Return the mean of a stationary series with its interval, from the means of four batches (B.
+    Schmeiser, "Batch size effects in the analysis of simulation output", Operations Research 30,
+    1982): t(0.975, 3) s / √4.
 
-    ValueError for an empty series.
+    Each second depends on those before. The interval covers 94 % up to an autocorrelation of 0.8
+    from 120 values on, and 92 % of 60; a shorter series has none. ValueError for an empty series.
     """
-    values = np.asarray(series, dtype=float)
-    if not len(values):
+    if not len(series):
         raise ValueError("a mean needs at least one value")
-    mean, size = float(values.mean()), effective_size(values)
-    if len(values) < 2:
-        return Estimate(mean, math.nan, math.nan)
-    error = float(values.std(ddof=1)) / math.sqrt(size)
-    half = student_t_quantile(max(size - 1, 1.0), 0.975) * error
+    if len(series) < INTERVAL_POINTS_MIN:
+        return Estimate(fmean(series), math.nan, math.nan)
+    import numpy as np
+
+    values = np.asarray(series, dtype=float)[len(series) % BATCHES :]
+    means = values.reshape(BATCHES, -1).mean(axis=1)
+    mean, error = float(means.mean()), float(means.std(ddof=1)) / math.sqrt(BATCHES)
+    half = student_t_quantile(BATCHES - 1, 0.975) * error
     return Estimate(mean, mean - half, mean + half)
 
 
-def effective_size(series: Sequence[float] | NDArray[np.float64]) -> float:
-    """Return the equivalent number of independent values: n over the integrated
-    autocorrelation time, cut off by the initial positive sequence of C. J. Geyer, "Practical
-    Markov chain Monte Carlo", Statistical Science 7, 1992. Between 1 and n.
-    """
-    values = np.asarray(series, dtype=float)
-    size = len(values)
-    centred = values - values.mean() if size else values
-    power = float(centred @ centred)
-    if size < 4 or power <= 1e-24 * size * float(np.max(np.abs(values))) ** 2:
-        return float(size)
-    spectrum = np.fft.rfft(centred, 2 * size)
-    correlation = np.fft.irfft(np.abs(spectrum) ** 2)[:size] / power
-    sums = correlation[: size // 2 * 2].reshape(-1, 2).sum(axis=1)
-    negative = np.flatnonzero(sums <= 0)
-    kept = sums[: negative[0]] if len(negative) else sums
-    time = 2 * float(kept.sum()) - 1
-    return float(min(max(size / max(time, 1.0), 1.0), size))
+def winsorized(values: NDArray[np.float64], *, sds: float = OUTLIER_SDS) -> NDArray[np.float64]:
+    """Return ``values`` with outliers moved to ``sds`` robust standard deviations (1.4826 MAD)."""
+    import numpy as np
 
-
-def winsorized(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``values`` with outliers moved to five robust standard deviations (1.4826 MAD)."""
     if not len(values):
         return values
     centre = np.median(values)
     deviation = 1.4826 * np.median(np.abs(values - centre))
     if not deviation > 0:
         return values
-    reach = OUTLIER_SDS * deviation
+    reach = sds * deviation
     return np.clip(values, centre - reach, centre + reach)
 
 
 def _level(values: NDArray[np.float64]) -> bool:
+    import numpy as np
+
     blocks = np.array_split(values, BLOCKS)
     means = np.array([block.mean() for block in blocks])
     apart = float(np.ptp(means))

@@ -7,6 +7,7 @@ JSON, and all texts are made from the rounded ratio, so that they agree.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 DECIMALS = 4
 ABSENT = "—"
@@ -46,6 +47,14 @@ def ratio_words(ratio: float | None) -> str:
 def predicted_words(ratio: float | None) -> str:
     """Return a predicted ratio with two digits: ``1.9x``."""
     return ABSENT if ratio is None or is_missing(ratio) else f"{significant(rounded(ratio), 2)}x"
+
+
+def prediction_words(ratio: float | None, interval: Sequence[float] | None) -> str:
+    """Return a predicted ratio with the interval that the model leaves open, if both differ in
+    words: ``20x (12x to 30x)``."""
+    said = predicted_words(ratio)
+    ends = [predicted_words(end) for end in interval or ()]
+    return f"{said} ({ends[0]} to {ends[1]})" if ends and ends != [said, said] else said
 
 
 def interval_words(lo: float | None, hi: float | None) -> str:

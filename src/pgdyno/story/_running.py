@@ -1,4 +1,4 @@
-"""The chapters of a story, run in order: each a comparison or a drill with its own run file."""
+"""The chapters of a story, in order: each a comparison, a drill or a run with its own run file."""
 
 from __future__ import annotations
 
@@ -17,17 +17,20 @@ from pgdyno.drill.running import check_drill, run_drill
 from pgdyno.drill.trust import untrusted
 from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
-from pgdyno.investigate import compare
+from pgdyno.govern.in_run import governing
+from pgdyno.investigate.observe import observe
 from pgdyno.record import RunFile
 from pgdyno.results import chapter as results
 from pgdyno.results import store
 from pgdyno.results.compare import CompareResult
 from pgdyno.results.drill import Summary
-from pgdyno.results.story import Compared, FinishedChapter
+from pgdyno.results.story import Compared, FinishedChapter, Observed
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.story import Chapter
 from pgdyno.spec.units import format_duration
 from pgdyno.story._luck import luck
+from pgdyno.story._observed import observed_figures, observed_sentences, statuses, unexplained
+from pgdyno.trial.compare import compare
 from pgdyno.trial.trust import check_something_succeeded
 from pgdyno.workload import with_texts
 
@@ -39,13 +42,14 @@ _WORST_FIRST: tuple[results.Ending, ...] = ("no-fault", "corrupt", "refused", "l
 class Outcome:
     """The outcome of a chapter."""
 
-    kind: Literal["comparison", "drill"]
+    kind: Literal["comparison", "drill", "run"]
     endings: dict[str, results.Ending]
-    """By variant of the fault, the worst of its cuts; '' if there is only one."""
+    """By variant of the fault, the worst of its cuts; '' if there is only one; of a run, by
+    finding."""
     sentences: tuple[str, ...]
     luck: tuple[str, ...]
     distrust: tuple[str, ...]
-    facts: Compared | Summary
+    facts: Compared | Summary | Observed
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,9 @@ class ChapterRun:
         return self.story.model_copy(update={"story": []})
 
     def run(self) -> FinishedChapter:
-        """Run the comparison or the drill, and record it."""
-        outcome = self._compare() if self.chapter.fault is None else self._drill()
+        """Run the chapter, and record it."""
+        ways = {"comparison": self._compare, "drill": self._drill, "run": self._observe}
+        outcome = ways[self.chapter.kind]()
         return FinishedChapter(
             **dict(self._result(outcome)),
             run_file=str(self.path),
@@ -100,6 +105,31 @@ class ChapterRun:
             recorded = result.model_copy(update={"chapter": self._recorded(outcome)})
             store(session.recorder, recorded)
             check_something_succeeded(session.reader())
+        return outcome
+
+    def _observe(self) -> Outcome:
+        with open_session(
+            self.changed,
+            run=self.path,
+            command="run",
+            spec_text=self.spec_text,
+            watcher=self.watcher,
+        ) as session:
+            result = observe(session, governing(session))
+            run = session.reader()
+            check_something_succeeded(run)
+            distrust = unexplained(self.chapter, result, run)
+            outcome = Outcome(
+                kind="run",
+                endings=statuses(self.chapter, result),
+                sentences=tuple(observed_sentences(self.chapter, result, run)),
+                luck=(),
+                distrust=distrust,
+                facts=observed_figures(result, run),
+            )
+            changes = {"chapter": self._recorded(outcome), "distrust": distrust}
+            recorded = result.model_copy(update={**changes, "trustworthy": not distrust})
+            store(session.recorder, recorded)
         return outcome
 
     def _drill(self) -> Outcome:

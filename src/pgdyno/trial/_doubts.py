@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from pgdyno.diagnose.other_load import foreign_load
-from pgdyno.diagnose.other_programs import other_programs
+from pgdyno.diagnose.facts.other_load import foreign_load
+from pgdyno.diagnose.facts.other_programs import other_programs
 from pgdyno.diagnose.words import percent
 from pgdyno.probe.gaps import NOT_SAMPLED, Probe
 from pgdyno.record import RunFile

@@ -2,27 +2,56 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
 
 from pgdyno.conduct import Session
+from pgdyno.diagnose import SECONDS_MIN
 from pgdyno.dimension import title_of
 from pgdyno.errors import TrustError, UsageError
-from pgdyno.remedy import Circumstances, assess, circumstances
-from pgdyno.results import store
-from pgdyno.results.common import FailuresBySide, Measure, NoiseFloor
-from pgdyno.results.compare import BothSides, Catalogue, CompareResult, LatencyEffect
-from pgdyno.spec import Change
+from pgdyno.remedy import Circumstances, Need, assess, circumstances
+from pgdyno.results import common, store
+from pgdyno.results.common import BothSides, FailuresBySide, LatencyEffect, Measure, NoiseFloor
+from pgdyno.results.compare import Catalogue, CompareResult
+from pgdyno.spec import Change, Spec
 from pgdyno.spec.units import format_duration
-from pgdyno.stats import PAIRS_MIN, noise_floor
+from pgdyno.stats import PAIRS_MIN
 from pgdyno.stats.words import rounded
+from pgdyno.trial._judging import GroupEffect
 from pgdyno.trial.pairs import Answer, Noise, run_trial
-from pgdyno.trial.question import PAIRS_MAX, Question, question_of
+from pgdyno.trial.postponed import postponed
+from pgdyno.trial.question import PAIRS_MAX, Question, not_measurable, question_of
 from pgdyno.trial.result import ci95, effect_of, failures_of, head
 
 WARM_UP_SECONDS = 2.0
 _SLICE_SECONDS_MIN = 0.8
 _SLICE_SECONDS_MAX = 60.0
+LEAST_SHARE = 0.55
+"""Part of the time that slices are estimated to take beyond their length which passes on an idle
+machine: calibrated on 2 cores, where a comparison over restarts takes 75 s."""
+_STEPS: Mapping[Need, str] = {
+    "restart": "restarts of the server",
+    "rewrite": "rewritten tables",
+    "layout": "changes of disks or standbys",
+    "machine": "changes of the kernel's parameters",
+}
+
+
+class Further(Protocol):
+    """More of a comparison than one trial."""
+
+    def members(self) -> Mapping[str, Any]:
+        """Return members of the result that are known before anything is measured."""
+
+    def after(
+        self, session: Session, answer: Answer, noise: Noise, seconds: float, rng: random.Random
+    ) -> Mapping[str, Any]:
+        """Measure more after the trial, under the same load in slices of ``seconds``; return
+        members of the result."""
 
 
 def compare(
@@ -33,39 +62,132 @@ def compare(
     budget_s: float,
     slice_s: float | None = None,
     pairs_max: int | None = None,
+    further: Further | None = None,
 ) -> CompareResult:
     """Compare the session's spec with itself under ``change``, and record the result.
 
-    ``title`` is that of the change by default.
+    ``title`` is that of the change by default. Slices are long enough for its effect, unless
+    ``slice_s`` is given; if the budget is too short for that, there is no verdict. ``further`` goes
+    on after the trial, and adds to the result.
 
-    The noise floor is measured first, from pairs of identical slices; it may take at most half of
-    ``budget_s``. A result without a verdict has the reason. If something that the trial needs is
-    missing, raises PgdynoError before the load begins.
+    Six pairs of identical slices are measured first, in the same way. A result without a verdict
+    has the reason. If something that the trial needs is missing, raises PgdynoError before the load
+    begins.
     """
     began_s = time.monotonic()
     rng = random.Random(session.spec.load.seed)
     title = title or title_of(change, session.spec)
-    seconds = slice_s or slice_seconds(budget_s)
     server = circumstances(session.spec, session.target.facts["settings"])
+    seconds = slice_s or slice_seconds(budget_s)
     question = compare_question(change, server, title=title, seconds=seconds, pairs_max=pairs_max)
+    if slice_s is None:
+        seconds = _fitting_seconds(question, budget_s)
+        question = replace(question, seconds=max(seconds, assess(change, server).effect_after_s))
+    known = further.members() if further else {}
+    if question.seconds > seconds and (why := _too_long(question, budget_s)):
+        return _record(session, _without_verdict(session, question, why), known)
     session.provide(change, checkpoint=question.checkpoint_bound)
+    _note_excess(session, question, budget_s)
     session.watcher.phase("warming up")
     session.start_load()
     session.wait_connected()
     session.wait(WARM_UP_SECONDS)
     try:
-        noise = measure_noise(session, seconds, rng, deadline_s=began_s + budget_s / 2)
+        noise = measure_noise(session, question.seconds, rng, like=question)
         session.watcher.phase(title)
         answer = run_trial(session, question, noise=noise, deadline_s=began_s + budget_s, rng=rng)
     except TrustError as problem:
         session.stop_load()
-        return _record(session, _without_verdict(session, question, problem.message))
+        return _record(session, _without_verdict(session, question, problem.message), known)
+    more = further.after(session, answer, noise, question.seconds, rng) if further else {}
     session.stop_load()
-    return _record(session, _with_verdict(session, answer, noise, question))
+    return _record(session, _with_verdict(session, answer, noise, question), {**known, **more})
+
+
+def _too_long(question: Question, budget_s: float) -> str | None:
+    """Return the reason if six pairs and as many identical ones do not fit into the budget."""
+    needed_s = _needed_seconds(question)
+    if needed_s <= budget_s:
+        return None
+    return not_measurable(question.seconds, math.ceil(needed_s / 60))
+
+
+def _fitting_seconds(question: Question, budget_s: float) -> float:
+    """Return the length of slices that fit with restarts and checkpoints, if any does."""
+    seconds = question.seconds
+    while seconds > _SLICE_SECONDS_MIN:
+        if _needed_seconds(replace(question, seconds=seconds)) <= budget_s:
+            break
+        seconds = max(_SLICE_SECONDS_MIN, 0.95 * seconds)
+    return seconds
+
+
+def _needed_seconds(question: Question) -> float:
+    """Return about how long six pairs and as many identical ones take."""
+    return WARM_UP_SECONDS + 2 * PAIRS_MIN * question.pair_seconds
+
+
+def _least_seconds(question: Question) -> float:
+    """Return how long six pairs and as many identical ones take on an idle machine."""
+    measured_s = 2 * question.seconds
+    pair_s = measured_s + LEAST_SHARE * (question.pair_seconds - measured_s)
+    return WARM_UP_SECONDS + 2 * PAIRS_MIN * pair_s
+
+
+def _note_excess(session: Session, question: Question, budget_s: float) -> None:
+    """Say in advance if more than the budget is needed, of one that nobody chose for this."""
+    if _least_seconds(question) > budget_s:
+        session.watcher.note(
+            f"the budget of {format_duration(round(1000 * budget_s))} will be exceeded:"
+            f" {_least_words(question)}"
+        )
+
+
+def _least_words(question: Question) -> str:
+    """Return "a verdict needs about 75 s: …", with what takes the time."""
+    assessment = question.assessment
+    needs = assessment.needs if assessment is not None else ()
+    steps = [words for need, words in _STEPS.items() if need in needs]
+    steps += ["checkpoints"] if question.checkpoint_bound else []
+    between = f", with {' and '.join(steps)} in between" if steps else ""
+    return (
+        f"a verdict needs about {_least_seconds(question):.0f} s: {PAIRS_MIN} pairs of slices and"
+        f" as many identical ones, each slice {format_duration(round(1000 * question.seconds))}"
+        f"{between}"
+    )
+
+
+def check_budget(spec: Spec, change: Change, *, budget_ms: int, slice_ms: int | None) -> None:
+    """Raise UsageError if the least that a verdict on ``change`` needs is longer than the budget.
+
+    A change whose effect comes so late that slices are longer than usual is left to ``compare``.
+    """
+    server, budget_s = circumstances(spec), budget_ms / 1000
+    seconds = slice_ms / 1000 if slice_ms else slice_seconds(budget_s)
+    question = compare_question(change, server, title="", seconds=seconds)
+    if not slice_ms:
+        question = replace(question, seconds=_fitting_seconds(question, budget_s))
+        if assess(change, server).effect_after_s > question.seconds:
+            return
+    if round(_least_seconds(question)) > budget_s:
+        enough_s = 5 * math.ceil(_least_seconds(question) / 5)
+        shorter = question.seconds > _SLICE_SECONDS_MIN
+        raise UsageError(
+            f"--budget {format_duration(budget_ms)}: {_least_words(question)}",
+            code="contradiction",
+            hint=f"--budget {enough_s}s{', or shorter slices (--slice)' if shorter else ''}",
+        )
 
 
 def check_times(slice_ms: int | None, budget_ms: int) -> None:
-    """Raise UsageError if the time is too short for a single pair of slices."""
+    """Raise UsageError if the slices are too short for a verdict, or the time for a pair."""
+    if slice_ms and PAIRS_MIN * slice_ms < 1000 * SECONDS_MIN:
+        raise UsageError(
+            f"{PAIRS_MIN} slices of {format_duration(slice_ms)} measure less than {SECONDS_MIN} s,"
+            " which is too short for a verdict",
+            code="contradiction",
+            hint=f"--slice {math.ceil(100 * SECONDS_MIN / PAIRS_MIN) * 10}ms or more",
+        )
     if slice_ms and 2 * slice_ms > budget_ms:
         raise UsageError(
             f"a pair of slices takes {format_duration(2 * slice_ms)}, and the budget is"
@@ -100,9 +222,10 @@ def slice_seconds(budget_s: float) -> float:
 
 
 def measure_noise(
-    session: Session, seconds: float, rng: random.Random, *, deadline_s: float
+    session: Session, seconds: float, rng: random.Random, *, like: Question | None = None
 ) -> Noise:
-    """Measure the noise floor: the difference between identical slices."""
+    """Compare identical slices of ``seconds`` in six pairs; with the checkpoints, reloads and
+    restarts of the trial ``like`` it, if that is known."""
     session.watcher.phase("measuring the noise floor")
     question = Question(
         kind="noise",
@@ -110,19 +233,19 @@ def measure_noise(
         a=Change(),
         b=Change(),
         seconds=seconds,
-        pairs_max=PAIRS_MIN,
+        like=like.b if like else None,
+        like_checkpoint_bound=like.checkpoint_bound if like else False,
     )
-    answer = run_trial(session, question, noise=None, deadline_s=deadline_s, rng=rng)
-    return Noise(
-        noise_floor(answer.tps_a, answer.tps_b),
-        noise_floor(answer.latency_p99_a, answer.latency_p99_b),
-        answer.measure,
-    )
+    # All six are measured, however long they take.
+    answer = run_trial(session, question, noise=None, deadline_s=time.monotonic(), rng=rng)
+    return Noise(answer.throughput, answer.latency_p99, answer.measure)
 
 
 def noise_of(noise: Noise, measure: Measure) -> NoiseFloor:
-    """Return the noise floor for verdicts about ``measure``, as results have it."""
-    return NoiseFloor(of=measure, ci95=ci95(noise.of(measure)))
+    """Return the comparison of identical slices by ``measure``, as results have it."""
+    effect = noise.of(measure)
+    shows = rounded(effect.can_show(PAIRS_MIN)) if effect.pairs else None
+    return NoiseFloor(of=measure, ci95=ci95(effect), pairs=effect.pairs, six_pairs_show=shows)
 
 
 def failures_by_side(answer: Answer) -> FailuresBySide:
@@ -132,7 +255,21 @@ def failures_by_side(answer: Answer) -> FailuresBySide:
     )
 
 
-def _record(session: Session, result: CompareResult) -> CompareResult:
+def group_effect_of(each: GroupEffect) -> common.GroupEffect:
+    """Return the effect on a client group as results have it."""
+    return common.GroupEffect(
+        group=each.name,
+        compared=each.measure,
+        ratio=rounded(each.effect.ratio),
+        ci95=ci95(each.effect),
+        verdict=each.verdict.outcome,
+    )
+
+
+def _record(session: Session, result: CompareResult, more: Mapping[str, Any]) -> CompareResult:
+    """Record and return the result with ``more`` members."""
+    members = {name: getattr(result, name) for name in result.model_fields_set}
+    result = CompareResult(**{**members, **more})
     store(session.recorder, result)
     return result
 
@@ -155,11 +292,13 @@ def _without_verdict(session: Session, question: Question, why: str) -> CompareR
         latency_p99=None,
         compared=None,
         noise_floor=None,
+        matters=None,
         decision="no verdict",
         sentence=f"no verdict: {why}",
         pairs_needed=None,
         throughput_tps=None,
         failures=None,
+        postponed=(),
     )
 
 
@@ -179,9 +318,13 @@ def _with_verdict(
         ),
         compared=answer.measure,
         noise_floor=noise_of(noise, answer.measure),
+        matters=answer.matters.of(answer.measure),
         decision=answer.verdict.outcome,
         sentence=answer.verdict.sentence,
         pairs_needed=answer.verdict.pairs_needed,
         throughput_tps=BothSides(before=answer.baseline_tps, after=answer.changed_tps),
         failures=failures_by_side(answer),
+        postponed=postponed(session.reader(), answer.slices_a, answer.slices_b),
+        against=answer.verdict.against,
+        groups=tuple(group_effect_of(each) for each in answer.groups),
     )

@@ -1,46 +1,41 @@
 """A trial: pairs of slices, unchanged (a) and changed (b), in random order within each pair.
 
-The replicate is the pair, not the second (Abedi & Brecht, ICPE 2017). At least six pairs are
-measured, then more while the interval is wider than the required precision and time is left; their
-number never depends on the effect. A pair with a void slice is measured again.
+The replicate is the pair, not the second (Abedi & Brecht, ICPE 2017). The number of pairs is
+planned before the first one, from the spread of identical slices; an inconclusive trial may be
+extended once, at once or later (``stats/_plan.py``). A pair with a void slice is measured again.
+Each slice is entered from the other side, so that both are prepared alike, and begins without a
+queue.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from itertools import count
+from dataclasses import dataclass, field
 from typing import Any
 
-from pgdyno.conduct import Session
-from pgdyno.diagnose.failures import Failures, failures, not_comparable
-from pgdyno.dimension import fields_with
+from pgdyno.conduct import Session, warm_up_seconds_max
+from pgdyno.diagnose.facts.failures import Failures, failures, not_comparable
 from pgdyno.errors import TrustError
-from pgdyno.record import RunFile
 from pgdyno.record.void import NOTHING_DONE
 from pgdyno.results.common import Measure
-from pgdyno.spec import Change, ClientGroup, Spec
 from pgdyno.stats import (
-    EFFECT_MATTERS,
     PAIRS_MIN,
+    SIX_PAIRS,
     Effect,
-    NoiseFloor,
+    PairPlan,
+    PairSequence,
     Verdict,
-    decide,
     geometric_mean,
-    needs_more_pairs,
-    paired_effect,
+    plan_pairs,
 )
 from pgdyno.stats.words import ratio_words, rounded
-from pgdyno.trial.question import Question
-
-LATENCY_MATTERS = 0.10
-"""The smallest change of p99 at a fixed rate that matters; tails are noisier than means."""
-RATE_SLACK = 0.01
-"""Share of the intended transactions that may be missing while the rate still counts as held."""
+from pgdyno.trial._judging import GroupEffect, Judged, Matters, judge, same_rate
+from pgdyno.trial._sides import Measured, Side
+from pgdyno.trial.question import PAIRS_MAX, Question
 
 
 @dataclass(frozen=True)
@@ -63,6 +58,17 @@ class Answer:
     failures_b: Failures
     set_by: Mapping[str, str]
     """Setting in which the sides differ → sessions, reload or restart."""
+    groups: tuple[GroupEffect, ...] = ()
+    """The effect on each client group, if there are several."""
+    matters: Matters = field(default_factory=Matters)
+    """The smallest effects that matter."""
+    trial: Trial | None = None
+    """The trial, which :func:`resume_trial` continues."""
+
+    @property
+    def can_resume(self) -> bool:
+        """True if the trial is inconclusive and its plan has more pairs."""
+        return self.trial is not None and self.trial.sequence.can_extend
 
     @property
     def baseline_tps(self) -> float:
@@ -84,124 +90,20 @@ class Answer:
 
 @dataclass(frozen=True)
 class Noise:
-    """The noise floor of each measure."""
+    """Identical slices compared with themselves, for each measure.
 
-    throughput: NoiseFloor
-    latency_p99: NoiseFloor
+    Their ratio is a check of the procedure, and their spread plans the trials; neither changes the
+    margins of a verdict.
+    """
+
+    throughput: Effect
+    latency_p99: Effect
     measure: Measure
     """The figure that identical slices were compared by."""
 
-    def of(self, measure: Measure) -> NoiseFloor:
-        """Return the floor for a verdict about ``measure``."""
+    def of(self, measure: Measure) -> Effect:
+        """Return the ratio of identical slices in ``measure``."""
         return self.throughput if measure == "throughput" else self.latency_p99
-
-
-@dataclass(frozen=True)
-class _GroupCounts:
-    """Transactions of a client group, over some slices."""
-
-    intended: int = 0
-    done: int = 0
-    backlog_growth: int = 0
-    """Growth of the backlog between the start and the end of the slices."""
-
-    def __add__(self, other: _GroupCounts) -> _GroupCounts:
-        return _GroupCounts(
-            self.intended + other.intended,
-            self.done + other.done,
-            self.backlog_growth + other.backlog_growth,
-        )
-
-    def held(self, clients: int) -> bool:
-        """True if the rate was held: nearly all intended transactions were done.
-
-        Each of the ``clients`` may have one transaction under way.
-        """
-        slack = RATE_SLACK * self.intended
-        missing = self.intended - self.done - self.backlog_growth
-        return missing <= slack and self.backlog_growth <= max(clients, slack)
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """The figures of one slice."""
-
-    slice_id: int
-    seconds: float
-    done: int
-    groups: Mapping[str, _GroupCounts]
-    latency_p99_ns: float
-
-
-@dataclass
-class _Side:
-    slices: list[int] = field(default_factory=list)
-    tps: list[float] = field(default_factory=list)
-    latency_p99_ns: list[float] = field(default_factory=list)
-    groups: dict[str, _GroupCounts] = field(default_factory=dict)
-
-    def add(self, measured: _Measured) -> None:
-        """Add a slice."""
-        self.slices.append(measured.slice_id)
-        self.tps.append(measured.done / measured.seconds)
-        self.latency_p99_ns.append(measured.latency_p99_ns)
-        for name, counts in measured.groups.items():
-            self.groups[name] = self.groups.get(name, _GroupCounts()) + counts
-
-    def held(self, group: ClientGroup) -> bool:
-        """True if the group held its rate."""
-        return self.groups.get(group.name, _GroupCounts()).held(group.count)
-
-
-def run_trial(
-    session: Session,
-    question: Question,
-    *,
-    noise: Noise | None,
-    deadline_s: float,
-    rng: random.Random,
-) -> Answer:
-    """Measure pairs until the interval is narrow enough or the deadline (monotonic) has passed.
-
-    ``noise`` is the floor below which nothing is called an effect; ``None`` for the trial that
-    measures it. Raises TrustError if so many slices are void that there is no verdict.
-    """
-    set_by = session.set_by(question.b.settings_differing_from(question.a))
-    trial_id = session.recorder.add_trial(
-        kind=question.kind,
-        set_by=set_by,
-        title=question.title,
-        change=question.b.to_json(),
-        predicted_ratio=question.predicted_ratio,
-        **question.labels,
-    )
-    sides = {"a": _Side(), "b": _Side()}
-    voids: list[str] = []
-    for number in count(1):
-        try:
-            pair = _measure_pair(session, question, trial_id, number, rng)
-        except VoidSlice as void:
-            voids.append(void.why)
-            if _gives_up(voids, question, deadline_s):
-                break
-            session.wait_served()
-            continue
-        for side, measured in pair.items():
-            sides[side].add(measured)
-        pairs = number - len(voids)
-        session.watcher.progress(question.title, pairs, max(PAIRS_MIN, pairs))
-        measure = _measure_of(session.spec, sides)
-        if pairs >= question.pairs_max:
-            break
-        if pairs >= PAIRS_MIN and _enough(sides, question, measure, deadline_s):
-            break
-    if len(sides["a"].slices) < PAIRS_MIN:
-        problem = _too_many_void(question, voids)
-        session.recorder.update_trial(trial_id, sentence=problem.message)
-        raise problem
-    answer = replace(_answer(session, trial_id, sides, noise, question), set_by=set_by)
-    session.recorder.update_trial(trial_id, **_columns(answer))
-    return answer
 
 
 class VoidSlice(Exception):
@@ -212,19 +114,193 @@ class VoidSlice(Exception):
         self.why = why
 
 
-def _measure_pair(
-    session: Session, question: Question, trial_id: int, pair: int, rng: random.Random
-) -> dict[str, _Measured]:
-    """Measure both sides in random order. Raises VoidSlice at the first void slice."""
-    return {
-        side: _measure(session, question, trial_id=trial_id, pair=pair, side=side)
-        for side in rng.sample(["a", "b"], 2)
-    }
+def run_trial(
+    session: Session,
+    question: Question,
+    *,
+    noise: Noise | None,
+    deadline_s: float,
+    rng: random.Random,
+    resumable: bool = False,
+    plan: PairPlan | None = None,
+) -> Answer:
+    """Measure the planned pairs, as far as there is time until the deadline (monotonic); at least
+    six.
+
+    ``noise`` plans them, unless there is a ``plan``; ``None`` for the trial that measures it, which
+    has six. A ``resumable`` trial may be extended by :func:`resume_trial` later. Raises TrustError
+    if so many slices are void that there is no verdict.
+    """
+    set_by = session.set_by(question.b.settings_differing_from(question.a))
+    trial_id = session.recorder.add_trial(
+        kind=question.kind,
+        set_by=set_by,
+        title=question.title,
+        change=question.b.to_json(),
+        predicted_ratio=question.predicted_ratio,
+        **question.labels,
+    )
+    matters = Matters.given(session.spec.load.matters)
+    if plan is None:
+        seconds = deadline_s - time.monotonic()
+        plan = plan_of(question, noise, matters, seconds, resumable=resumable)
+    trial = Trial(
+        trial_id, question, set_by, matters, same_rate(session.spec, question.a, question.b)
+    )
+    trial.begin(session, plan)
+    return trial.go_on(session, deadline_s, rng)
 
 
-def _gives_up(voids: list[str], question: Question, deadline_s: float) -> bool:
-    """Return whether void pairs are no longer repeated: after the deadline and at least six."""
-    return len(voids) >= PAIRS_MIN and time.monotonic() + question.pair_seconds > deadline_s
+def resume_trial(
+    session: Session, answer: Answer, *, deadline_s: float, rng: random.Random
+) -> Answer:
+    """Extend an inconclusive trial: measure more pairs until the deadline (monotonic), in the same
+    row of the run file. Returns ``answer`` if the plan has none, or there is no time for them."""
+    trial = answer.trial
+    if trial is None or not trial.sequence.extend(trial.pairs, trial.pairs_until(deadline_s)):
+        return answer
+    return trial.go_on(session, deadline_s, rng)
+
+
+def plan_of(
+    question: Question,
+    noise: Noise | None,
+    matters: Matters,
+    seconds: float,
+    *,
+    resumable: bool = False,
+) -> PairPlan:
+    """Return the plan of a trial for which there are ``seconds``."""
+    if noise is None:
+        return SIX_PAIRS
+    identical = noise.of(noise.measure)
+    by_throughput = noise.measure == "throughput"
+    return plan_pairs(
+        identical.log_sd,
+        identical.pairs,
+        pairs_max=question.pairs_max,
+        pairs_in_time=int(seconds / question.pair_seconds),
+        effect_matters=matters.of(noise.measure),
+        predicted_ratio=question.predicted_ratio if by_throughput else None,
+        resumable=resumable,
+    )
+
+
+@dataclass
+class Trial:
+    """A trial under way, or one that may be extended."""
+
+    trial_id: int
+    question: Question
+    set_by: Mapping[str, str]
+    matters: Matters
+    same_rate: bool
+    sides: dict[str, Side] = field(default_factory=lambda: {"a": Side(), "b": Side()})
+    voids: list[str] = field(default_factory=list)
+    pair_seconds: float = 0.0
+    """The longest time of a pair so far."""
+    sequence: PairSequence = field(init=False)
+    judged: Judged = field(init=False)
+
+    def begin(self, session: Session, plan: PairPlan) -> None:
+        """Start the sequence of pairs by ``plan``."""
+        self._session = session
+        self.sequence = PairSequence(plan, self._look)
+
+    @property
+    def pairs(self) -> int:
+        """Number of pairs measured."""
+        return len(self.sides["a"].slices)
+
+    def pairs_until(self, deadline_s: float) -> int:
+        """Return the number of pairs for which there is time."""
+        pair_s = max(self.pair_seconds, self.question.pair_seconds)
+        if math.isinf(deadline_s):
+            return PAIRS_MAX
+        return max(0, int((deadline_s - time.monotonic()) / pair_s))
+
+    def go_on(self, session: Session, deadline_s: float, rng: random.Random) -> Answer:
+        """Measure pairs until the sequence ends; record and return the answer."""
+        goes_on = True
+        while goes_on:
+            began_s = time.monotonic()
+            try:
+                pair = self._measure_pair(session, rng)
+            except VoidSlice as void:
+                self.voids.append(void.why)
+                if self._gives_up(deadline_s):
+                    break
+                session.wait_served()
+                continue
+            self.pair_seconds = max(self.pair_seconds, time.monotonic() - began_s)
+            for side, measured in pair.items():
+                self.sides[side].slices.append(measured)
+            planned = max(self.sequence.target, self.pairs)
+            session.watcher.progress(self.question.title, self.pairs, planned)
+            goes_on = self.sequence.goes_on(self.pairs, self.pairs_until(deadline_s))
+        if goes_on:
+            self._end_early(session)
+        answer = self._answer(session)
+        session.recorder.update_trial(self.trial_id, **_columns(answer))
+        return answer
+
+    def _end_early(self, session: Session) -> None:
+        """Decide about the pairs that could be measured, if these are enough for a verdict."""
+        if self.pairs < PAIRS_MIN:
+            problem = _too_many_void(self.question, self.voids)
+            session.recorder.update_trial(self.trial_id, sentence=problem.message)
+            raise problem
+        self.sequence.goes_on(self.pairs, 0)
+
+    def _measure_pair(self, session: Session, rng: random.Random) -> dict[str, Measured]:
+        """Measure both sides in random order. Raises VoidSlice at the first void slice."""
+        number = self.pairs + len(self.voids) + 1
+        return {
+            side: _measure(session, self.question, self.trial_id, number, side)
+            for side in rng.sample(["a", "b"], 2)
+        }
+
+    def _gives_up(self, deadline_s: float) -> bool:
+        """Return whether void pairs are no longer repeated: after the deadline and six of them."""
+        return len(self.voids) >= PAIRS_MIN and not self.pairs_until(deadline_s)
+
+    def _look(self, confidence: float) -> Verdict:
+        """Return the verdict about the pairs so far."""
+        session, a, b = self._session, self.sides["a"], self.sides["b"]
+        self.judged = judge(
+            session.spec,
+            self.sides,
+            confidence,
+            matters=self.matters,
+            same_rate=self.same_rate,
+        )
+        if why := not_comparable(session.reader(), a.ids, b.ids):
+            return Verdict("not comparable", None, f"not comparable: {why}")
+        return self.judged.verdict
+
+    def _answer(self, session: Session) -> Answer:
+        a, b, judged = self.sides["a"], self.sides["b"], self.judged
+        run, verdict = session.reader(), self.sequence.verdict
+        assert verdict is not None, "a sequence ends with a look"
+        return Answer(
+            trial_id=self.trial_id,
+            throughput=judged.throughput,
+            latency_p99=judged.latency_p99,
+            measure=judged.measure,
+            verdict=verdict,
+            failures_a=failures(run, a.ids),
+            failures_b=failures(run, b.ids),
+            tps_a=tuple(a.tps(session.spec)),
+            tps_b=tuple(b.tps(session.spec)),
+            latency_p99_a=tuple(a.latency_p99_ns),
+            latency_p99_b=tuple(b.latency_p99_ns),
+            slices_a=tuple(a.ids),
+            slices_b=tuple(b.ids),
+            set_by=self.set_by,
+            groups=judged.groups,
+            matters=self.matters,
+            trial=self,
+        )
 
 
 def _too_many_void(question: Question, voids: list[str]) -> TrustError:
@@ -239,130 +315,32 @@ def _too_many_void(question: Question, voids: list[str]) -> TrustError:
     )
 
 
-def _measure(
-    session: Session, question: Question, *, trial_id: int, pair: int, side: str
-) -> _Measured:
+def _measure(session: Session, question: Question, trial_id: int, pair: int, side: str) -> Measured:
     bound = question.checkpoint_bound
-    session.apply(question.a if side == "a" else question.b, checkpoint=bound)
+    session.drain()
+    this, other = (question.a, question.b) if side == "a" else (question.b, question.a)
+    session.apply(
+        this,
+        checkpoint=bound,
+        by_way_of=question.like or other,
+        warm_up_s_max=warm_up_seconds_max(question.seconds),
+    )
     slice_id = session.slice(
         question.seconds,
         kind="noise" if question.kind == "noise" else "trial",
         trial_id=trial_id,
         pair=pair,
         side=side,
-        closing_checkpoint=bound,
+        debts=question.debts,
     )
     run = session.reader()
     if (why := run.slice(slice_id).void) is not None:
         raise VoidSlice(why)
-    ledger = run.ledger([slice_id])
-    if not ledger.done:
+    measured = Measured.of(run, slice_id)
+    if not measured.done:
         # At a very low rate no transaction was due; a throughput of 0 has no logarithm.
         raise VoidSlice(f"{NOTHING_DONE}, and nothing was due")
-    return _Measured(
-        slice_id=slice_id,
-        seconds=run.seconds([slice_id]),
-        done=ledger.done,
-        groups=_counts_by_group(run, slice_id),
-        latency_p99_ns=max(run.histogram("response", [slice_id]).percentile(99), 1),
-    )
-
-
-def _counts_by_group(run: RunFile, slice_id: int) -> dict[str, _GroupCounts]:
-    names = dict.fromkeys(row.client_group for row in run.group_intervals([slice_id]))
-    ledgers = {name: run.ledger([slice_id], group=name) for name in names}
-    return {
-        name: _GroupCounts(each.intended, each.done, each.backlog - each.carried_in)
-        for name, each in ledgers.items()
-    }
-
-
-def _measure_of(spec: Spec, sides: Mapping[str, _Side]) -> Measure:
-    """Return the figure by which the sides are compared.
-
-    If every group is an open loop and both sides held the rate of each, their throughput is equal
-    by construction, and latency at that rate is compared. If a rate was not held, throughput is
-    compared: it is then the server's maximum.
-    """
-    working = [group for group in spec.clients if not group.idle]
-    held = all(side.held(group) for side in sides.values() for group in working)
-    fixed = all(group.open_loop for group in working)
-    return "latency_p99" if fixed and held else "throughput"
-
-
-def _effect(sides: Mapping[str, _Side], measure: Measure) -> Effect:
-    a, b = sides["a"], sides["b"]
-    if measure == "throughput":
-        return paired_effect(a.tps, b.tps)
-    return paired_effect(a.latency_p99_ns, b.latency_p99_ns)
-
-
-def _enough(
-    sides: Mapping[str, _Side], question: Question, measure: Measure, deadline_s: float
-) -> bool:
-    effect = _effect(sides, measure)
-    predicted = question.predicted_ratio if measure == "throughput" else None
-    matters = EFFECT_MATTERS if measure == "throughput" else LATENCY_MATTERS
-    if not needs_more_pairs(effect, effect_matters=matters, predicted_ratio=predicted):
-        return True
-    return time.monotonic() + question.pair_seconds > deadline_s
-
-
-def _answer(
-    session: Session,
-    trial_id: int,
-    sides: Mapping[str, _Side],
-    noise: Noise | None,
-    question: Question,
-) -> Answer:
-    a, b = sides["a"], sides["b"]
-    measure = _measure_of(session.spec, sides)
-    run = session.reader()
-    failed_a, failed_b = failures(run, a.slices), failures(run, b.slices)
-    same = same_rate(session.spec, question.a, question.b)
-    verdict = _verdict(_effect(sides, measure), noise, measure, same_rate=same)
-    if why := not_comparable(run, a.slices, b.slices):
-        verdict = Verdict("not comparable", None, f"not comparable: {why}")
-    return Answer(
-        trial_id=trial_id,
-        throughput=_effect(sides, "throughput"),
-        latency_p99=_effect(sides, "latency_p99"),
-        measure=measure,
-        verdict=verdict,
-        failures_a=failed_a,
-        failures_b=failed_b,
-        tps_a=tuple(a.tps),
-        tps_b=tuple(b.tps),
-        latency_p99_a=tuple(a.latency_p99_ns),
-        latency_p99_b=tuple(b.latency_p99_ns),
-        slices_a=tuple(a.slices),
-        slices_b=tuple(b.slices),
-        set_by={},
-    )
-
-
-def same_rate(spec: Spec, a: Change, b: Change) -> bool:
-    """Return whether both changes of ``spec`` have the same rates, so that throughput is equal if
-    the rates are held."""
-    # Fields, not a spec: one of an existing server has no settings.
-    sides = (fields_with(spec, side)["clients"] for side in (a, b))
-    of_a, of_b = ([group.get("arrival") for group in groups] for groups in sides)
-    return of_a == of_b
-
-
-def _verdict(
-    effect: Effect, noise: Noise | None, measure: Measure, *, same_rate: bool = True
-) -> Verdict:
-    floor = noise.of(measure) if noise else None
-    if measure == "throughput":
-        return decide(effect, floor)
-    verdict = decide(effect, floor, effect_matters=LATENCY_MATTERS, higher_is_better=False)
-    held = (
-        "both sides held the rate, so throughput is equal by construction; p99"
-        if same_rate
-        else "each side held its own rate; p99"
-    )
-    return replace(verdict, sentence=f"{held} {verdict.sentence}")
+    return measured
 
 
 def _columns(answer: Answer) -> dict[str, Any]:

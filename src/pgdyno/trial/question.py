@@ -10,12 +10,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgdyno.remedy import Assessment
+from pgdyno.conduct import warm_up_seconds_max
+from pgdyno.remedy import Assessment, Need
 from pgdyno.spec import Change
+from pgdyno.spec.debt import Debt
+from pgdyno.spec.units import format_duration
 
 PAIRS_MAX = 60
 SLICE_OVERHEAD_SECONDS = 0.6
 """Time of a slice in addition to its length: the change, a short wait, reading the probes twice."""
+REARRANGE_SECONDS: Mapping[Need, float] = {
+    "restart": 3.0,
+    "rewrite": 6.0,
+    "layout": 6.0,
+    "machine": 3.0,
+}
+"""Approximate extra time of a pair whose sides differ in more than a reload, on two cores, without
+warming up: stopping the server and starting it again, rewriting tables, moving files, a standby
+that catches up, the load begun anew or the server restarted for a parameter of the kernel."""
 
 
 @dataclass(frozen=True)
@@ -23,15 +35,19 @@ class Question:
     """The question of a trial: does ``b`` differ from ``a``?"""
 
     kind: str
-    """noise, compare, price, remedy or recheck."""
+    """noise, compare, levelled, line, shortest, price, remedy or recheck."""
     title: str
     a: Change
     b: Change
     seconds: float
     """Length of one slice."""
     predicted_ratio: float | None = None
-    """The ratio predicted before the trial; it sets the precision that is required."""
+    """The ratio predicted before the trial; it sets the precision of the first look."""
     pairs_max: int = PAIRS_MAX
+    like: Change | None = None
+    """For identical slices: the change of the trials to come. Each slice is entered by way of it,
+    and has a checkpoint if ``like_checkpoint_bound``."""
+    like_checkpoint_bound: bool = False
     assessment: Assessment | None = None
     """The catalogue's assessment of the difference; ``None`` if the sides are identical."""
     labels: Mapping[str, Any] = field(default_factory=dict)
@@ -40,13 +56,35 @@ class Question:
     @property
     def checkpoint_bound(self) -> bool:
         """True if slices begin right after a checkpoint and include the next one."""
-        return self.assessment is not None and self.assessment.checkpoint_bound
+        if self.assessment is None:
+            return self.like_checkpoint_bound
+        return self.assessment.checkpoint_bound
+
+    @property
+    def debts(self) -> tuple[Debt, ...]:
+        """The work that slices postpone, and do at their end."""
+        if self.assessment is None:
+            return ("checkpoint",) if self.like_checkpoint_bound else ()
+        return self.assessment.postpones
 
     @property
     def pair_seconds(self) -> float:
         """Approximate time of a pair."""
         checkpoints = 1.0 if self.checkpoint_bound else 0.0
-        return 2 * (self.seconds + SLICE_OVERHEAD_SECONDS + checkpoints)
+        needs = self.assessment.needs if self.assessment else ()
+        rearranged_s = max((REARRANGE_SECONDS.get(need, 0.0) for need in needs), default=0.0)
+        warm_up_s = warm_up_seconds_max(self.seconds) if rearranged_s else 0.0
+        slice_s = self.seconds + SLICE_OVERHEAD_SECONDS + checkpoints + warm_up_s
+        return 2 * slice_s + rearranged_s
+
+
+def not_measurable(slice_s: float, minutes: int) -> str:
+    """Return that a change needs slices for which the budget is too short, and how much it
+    needs."""
+    return (
+        f"not measurable in this budget: with slices of {format_duration(round(1000 * slice_s))} it"
+        f" needs about {minutes} min"
+    )
 
 
 def question_of(

@@ -7,26 +7,36 @@ from collections.abc import Sequence
 from typing import Literal
 
 from pgdyno._engine import Histogram
-from pgdyno.diagnose import Finding, too_short, verdict
+from pgdyno.diagnose import (
+    Diagnosis,
+    Finding,
+    NamedPart,
+    StatementBudget,
+    part_words,
+    too_short,
+)
 from pgdyno.diagnose.course import course_of
-from pgdyno.diagnose.failures import Failures, failures
-from pgdyno.diagnose.groups import GroupAccount, group_accounts, open_loop_sentence
+from pgdyno.diagnose.facts.failures import Failures, failures
+from pgdyno.diagnose.facts.groups import GroupAccount, group_accounts, open_loop_sentence
 from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.dimension import fields_with
 from pgdyno.record import Distribution, Ledger, RunFile, throughput_tps
 from pgdyno.record.incidents import incidents
 from pgdyno.record.latencies import ConnectKind, ScriptKind
-from pgdyno.results import common
+from pgdyno.results import budget, common
 from pgdyno.results import run as results
 from pgdyno.spec import Change
 from pgdyno.spec.disk import emulated_in_words
 from pgdyno.stats import (
     POINTS_MIN,
     Effect,
-    NoiseFloor,
     steady_from,
 )
 from pgdyno.stats.words import rounded
+from pgdyno.trial._entities import entities_of
+from pgdyno.trial._governor import governor_of
+from pgdyno.trial._statements import statements_of
+from pgdyno.trial._vacuums import vacuums_of
 from pgdyno.trial.trust import distrust
 
 LATENCY_PARTS: tuple[ScriptKind, ...] = (
@@ -37,21 +47,34 @@ _WHOLE_INTERVAL_MS = 900
 
 
 def run_result(
-    run: RunFile, slice_ids: list[int], findings: Sequence[Finding]
+    run: RunFile, slice_ids: list[int], diagnosis: Diagnosis | None, refused: Sequence[Finding] = ()
 ) -> results.RunResult:
-    """Return the result of ``pgdyno run``. Its figures are over ``slice_ids``, except the first
-    ledger, which is over the whole run; the ledgers of the groups add up to the second one."""
+    """Return the result of ``pgdyno run``; without a diagnosis it has no verdict, and the findings
+    are those on who ``refused`` clients.
+
+    Its figures are over ``slice_ids``, except the first ledger, which is over the whole run; the
+    ledgers of the groups add up to the second one.
+    """
+    findings = diagnosis.findings if diagnosis else refused
+    course = course_of(run, slice_ids)
+    optional = {
+        "governor": governor_of(run),
+        "server_statements": statements_of(run, slice_ids),
+    }
     return results.RunResult(
         **dict(head(run, findings)),
-        verdict=_verdict(run, slice_ids, findings),
+        **{name: part for name, part in optional.items() if part},
+        verdict=_verdict(run, slice_ids, diagnosis),
         failures=failures_of(failures(run, slice_ids)),
         ledger=whole_ledger(run),
         ledger_measured=_columns(run.ledger(slice_ids), "measured"),
         throughput_tps=round(throughput_tps(run, slice_ids), 2),
         steadiness=steadiness(run, slice_ids),
-        throughput_over_time=course_of(run, slice_ids).to_json(),
+        throughput_over_time=course.to_json(),
+        latency_over_time=course.latency_json(),
         throughput_by_clients=scaling.to_json() if (scaling := scaling_of(run)) else None,
         latency_ms=_latencies(run, slice_ids),
+        latency_budget=budget_of(diagnosis) if diagnosis else None,
         groups=tuple(_group(run, slice_ids, each) for each in group_accounts(run, slice_ids)),
         statements=tuple(
             results.Statement(
@@ -61,12 +84,16 @@ def run_result(
                 done=row.done,
                 failed=row.failed,
                 service_ms=latency(row.service),
+                first_byte_ms=latency(row.first_byte) if row.first_byte else None,
+                untouched=row.untouched,
             )
             for row in run.statements(slice_ids)
         ),
         errors=error_counts(run),
         generator=generator(run, slice_ids),
         findings=tuple(_finding(finding) for finding in findings),
+        vacuum=vacuums_of(run, slice_ids),
+        entity_resolution=entities_of(run, slice_ids),
     )
 
 
@@ -77,18 +104,79 @@ def error_counts(run: RunFile) -> tuple[common.ErrorCount, ...]:
     )
 
 
-def _verdict(run: RunFile, slice_ids: Sequence[int], findings: Sequence[Finding]) -> common.Verdict:
-    """Return the bottleneck, or the reason why a void slice or a short run has no verdict."""
+def _verdict(run: RunFile, slice_ids: Sequence[int], diagnosis: Diagnosis | None) -> common.Verdict:
+    """Return the verdict, or the reason why a void slice or a short run has none."""
+    if diagnosis is not None:
+        return limit_of(diagnosis)
     void = next((why for number in slice_ids if (why := run.slice(number).void)), None)
-    reason = void or too_short(run, list(slice_ids))
-    if reason is not None:
-        return common.Verdict(finding=None, sentence=f"no verdict: {reason}")
-    return limit_of(findings)
+    reason = void or no_database(run) or too_short(run, list(slice_ids)) or "nothing was measured"
+    return common.Verdict(finding=None, sentence=f"no verdict: {reason}")
 
 
-def limit_of(findings: Sequence[Finding]) -> common.Verdict:
-    """Return the verdict of a diagnosis: its first finding, if there is one."""
-    return common.Verdict.model_validate(verdict(findings))
+def no_database(run: RunFile) -> str | None:
+    """Return why there is no diagnosis of a web server's load without its database, or None."""
+    if run.run.server.get("kind") != "none":
+        return None
+    return "no database server was named, and the diagnosis is of one (--control names it)"
+
+
+def limit_of(diagnosis: Diagnosis) -> common.Verdict:
+    """Return the verdict of a diagnosis."""
+    return common.Verdict.model_validate(diagnosis.verdict.to_json())
+
+
+def budget_of(diagnosis: Diagnosis) -> budget.LatencyBudget | None:
+    """Return the latency budget of a diagnosis; None if no transaction was done."""
+    if diagnosis.budget is None:
+        return None
+    response_ms = diagnosis.budget.response_ms
+    return budget.LatencyBudget(
+        response_ms=_figure(response_ms),
+        parts=tuple(_budget_part(part) for part in diagnosis.parts),
+        unexplained_share=rounded(sum(part.unexplained for part in diagnosis.parts)),
+        statements=tuple(_statement_budget(each, response_ms) for each in diagnosis.statements),
+        missing=tuple(diagnosis.missing),
+    )
+
+
+def _budget_part(part: NamedPart) -> budget.BudgetPart:
+    return budget.BudgetPart(
+        part=part.part,
+        words=part_words(part.part),
+        ms=_figure(part.ms),
+        share=rounded(part.share),
+        status=part.status,
+        findings=part.findings,
+        wait_events=tuple(
+            budget.BudgetEvent(event=event, share=rounded(share)) for event, share in part.events
+        ),
+    )
+
+
+def _statement_budget(each: StatementBudget, response_ms: float) -> budget.StatementBudget:
+    return budget.StatementBudget(
+        group=each.total.client_group,
+        script=each.total.script,
+        statement=each.total.statement,
+        executions_per_transaction=rounded(each.executions_per_transaction),
+        ms=_figure(each.ms),
+        share=rounded(each.ms * each.executions_per_transaction / response_ms),
+        parts=tuple(
+            budget.StatementPart(
+                part=part,
+                words=part_words(part),
+                ms=_figure(ms),
+                wait_events=tuple(each.events.get(part, ())),
+            )
+            for part, ms in each.parts_ms.items()
+            if ms > 0
+        ),
+    )
+
+
+def _figure(ms: float) -> float:
+    """Return milliseconds rounded to microseconds, small ones to three digits."""
+    return round(ms, 3) if ms >= 1 else float(f"{ms:.3g}")
 
 
 def head(
@@ -149,7 +237,16 @@ def _group(run: RunFile, slice_ids: list[int], account: GroupAccount) -> results
         ledger=_columns(account.ledger, "measured"),
         latency_ms=_latencies(run, slice_ids, account.name),
         connections=_connections(run, slice_ids, account),
+        http=_requests(run, slice_ids, account.name),
     )
+
+
+def _requests(run: RunFile, slice_ids: list[int], group: str) -> results.Requests | None:
+    for total in run.http_totals(slice_ids):
+        if total.client_group == group:
+            counts = {name: getattr(total, name) for name in results.Requests.model_fields}
+            return results.Requests(**counts)
+    return None
 
 
 def _connections(run: RunFile, slice_ids: list[int], account: GroupAccount) -> results.Connections:
@@ -205,26 +302,32 @@ def latency(histogram: Histogram) -> common.Latency:
 
 def generator(run: RunFile, slice_ids: list[int]) -> results.Generator:
     """Return the load generator's audit of itself over the slices."""
-    rows = run.series("metric_generator", slice_ids)
+    rows = run.samples("metric_generator", slice_ids)
     late = Histogram()
-    for blob in rows["send_late_hist"]:
-        late.add_encoded(blob)
-    cpu_us = float(rows["cpu_user_us"].sum() + rows["cpu_system_us"].sum())
+    for row in rows:
+        late.add_encoded(row["send_late_hist"])
+    cpu_us = sum(row["cpu_user_us"] + row["cpu_system_us"] for row in rows)
+    stalls_us = [row["loop_stall_us_max"] for row in rows]
     done = max(run.ledger(slice_ids).done, 1)
     return results.Generator(
         **{key: run.run.engine.get(key) for key in ("reactor", "reactor_why", "cpus", "nice")},
         threads=run.generator(slice_ids).threads,
         cpu_us_per_transaction=round(cpu_us / done, 2),
         send_late_ms_p99=_ms(late.percentile(99)),
-        loop_stall_ms_max=round(max(rows["loop_stall_us_max"], default=0) / 1000, 3),
-        run_queue_delay_ms=round(float(rows["run_queue_delay_us"].sum()) / 1000, 1),
+        loop_stall_ms_max=round(max(stalls_us, default=0) / 1000, 3),
+        run_queue_delay_ms=round(sum(row["run_queue_delay_us"] for row in rows) / 1000, 1),
     )
 
 
 def _finding(finding: Finding) -> results.Finding:
     """Return a finding as results have it."""
     row = finding.to_row()
-    return results.Finding.model_validate({"id": row.pop("finding"), **row})
+    for of_checks in ("severity", "commands"):
+        del row[of_checks]
+    share = rounded(finding.share) if finding.status == "found" else None
+    return results.Finding.model_validate(
+        {"id": row.pop("finding"), **row, "share": share, "parts": finding.parts}
+    )
 
 
 def effect_of(effect: Effect) -> common.Effect:
@@ -234,7 +337,7 @@ def effect_of(effect: Effect) -> common.Effect:
     )
 
 
-def ci95(bounds: Effect | NoiseFloor) -> tuple[float, float]:
+def ci95(bounds: Effect) -> tuple[float, float]:
     """Return the rounded 95 % interval of a ratio."""
     return rounded(bounds.lo), rounded(bounds.hi)
 

@@ -1,25 +1,41 @@
 """Workloads: built-in mixes, the user's pgbench scripts, and the tables they run on."""
 
+from pgdyno.workload._csv import read_lines, with_csv
 from pgdyno.workload._database_choice import own_database_needed
-from pgdyno.workload._loading import load_mix, load_workloads, unset_variables
+from pgdyno.workload._entities import Consistency, consistency, repartition
+from pgdyno.workload._loading import (
+    ENGINE_VARIABLES,
+    load_mix,
+    load_workloads,
+    unset_variables,
+)
 from pgdyno.workload._model import Tables, WeightedScript, Workload
 from pgdyno.workload._persistence import make_logged, make_unlogged
+from pgdyno.workload._preparing import Prepared
 from pgdyno.workload._setup import read_setup
+from pgdyno.workload._textfile import read_urls
 from pgdyno.workload._texts import with_texts
-from pgdyno.workload.prepare import Prepared, prepare
+from pgdyno.workload.prepare import prepare
 
 __all__ = [
+    "ENGINE_VARIABLES",
+    "Consistency",
     "Prepared",
     "Tables",
     "WeightedScript",
     "Workload",
+    "consistency",
     "load_mix",
     "load_workloads",
     "make_logged",
     "make_unlogged",
     "own_database_needed",
     "prepare",
+    "read_lines",
     "read_setup",
+    "read_urls",
+    "repartition",
     "unset_variables",
+    "with_csv",
     "with_texts",
 ]

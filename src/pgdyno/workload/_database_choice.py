@@ -10,12 +10,28 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect
-from pgdyno.workload._found import MIXED_COLUMNS, PGBENCH_COLUMNS, find_pgbench, find_tables, hidden
+from pgdyno.workload._found import (
+    BUSINESS_COLUMNS,
+    ENTITY_COLUMNS,
+    INGEST_COLUMNS,
+    MIXED_COLUMNS,
+    PGBENCH_COLUMNS,
+    find_pgbench,
+    find_tables,
+    hidden,
+)
 from pgdyno.workload._model import Tables, Workload
 from pgdyno.workload._queries import setup_errors
 
 if TYPE_CHECKING:
     from pgdyno.spec.model import WorkloadSpec
+
+
+_OWN = {
+    Tables.BUSINESS: BUSINESS_COLUMNS,
+    Tables.ENTITIES: ENTITY_COLUMNS,
+    Tables.INGEST: INGEST_COLUMNS,
+}
 
 
 def own_database_needed(
@@ -47,6 +63,11 @@ def _all_there(conninfo: ConnInfo, kinds: Collection[Tables]) -> bool:
             if problem := hidden(conn, list(PGBENCH_COLUMNS)):
                 raise problem
             return False
+        for kind, columns in _OWN.items():
+            if kind in kinds and not find_tables(conn, list(columns)):
+                if problem := hidden(conn, list(columns)):
+                    raise problem
+                return False
         if Tables.MIXED in kinds:
             mixed = find_tables(conn, list(MIXED_COLUMNS)).get("test_table")
             return mixed is not None and mixed.columns == MIXED_COLUMNS["test_table"]

@@ -19,6 +19,31 @@ PGBENCH_COLUMNS = {
     "pgbench_history": ["tid", "bid", "aid", "delta", "mtime", "filler"],
     "pgbench_tellers": ["tid", "bid", "tbalance", "filler"],
 }
+BUSINESS_COLUMNS = {
+    "business_customers": ["id", "name", "orders", "spent_cents"],
+    "business_products": ["id", "name", "price_cents"],
+    "business_stock": ["product", "delivered", "in_stock"],
+    "business_orders": ["id", "customer", "placed", "state", "total_cents"],
+    "business_order_lines": ["order_id", "line", "product", "quantity", "price_cents"],
+    "business_payments": ["order_id", "amount_cents", "taken"],
+    "business_events": ["partition", "position", "kind", "product", "received"],
+    "business_positions": ["partition", "position"],
+}
+ENTITY_COLUMNS = {
+    "er_sources": ["source", "name"],
+    "er_records": ["record_id", "source", "hash", "loaded", "document"],
+    "er_observed": ["record_id", "source", "source_key", "first_seen", "features"],
+    "er_entities": ["entity_id", "records", "version", "summary"],
+    "er_entity_records": ["record_id", "entity_id", "reason"],
+    "er_features": ["feature_id", "kind", "hash", "words"],
+    "er_feature_stats": ["feature_id", "records", "redone"],
+    "er_feature_keys": ["feature_id", "entity_id", "kind", "seen"],
+    "er_relations": ["entity_id", "other_id", "level", "version"],
+    "er_queue": ["id", "feature_id", "queued"],
+    "er_record_hashes": ["hash", "record_id"],
+    "er_feature_hashes": ["hash", "feature_id"],
+}
+INGEST_COLUMNS = {"ingest_rows": ["id", "source", "code", "loaded", "name", "document"]}
 MIXED_COLUMNS = {"test_table": ["id", "c1", "c2", "c3", "c4", "c5"]}
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 

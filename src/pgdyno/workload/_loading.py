@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import UsageError
+from pgdyno.workload._csv import read_lines, with_csv
 from pgdyno.workload._model import Tables, WeightedScript, Workload
 from pgdyno.workload._textfile import read_text
+from pgdyno.workload.builtin import SCRIPTS, builtin_texts
+from pgdyno.workload.update_last import late_update
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pgdyno.spec import ScriptPart, Spec
+    from pgdyno.spec.model import WorkloadSpec
 
 # Not a table of another schema. Comments are removed before.
 _PGBENCH_TABLE = re.compile(
     r"""(?<![\w.:'"])(?:public\.)?"?pgbench_(?:accounts|branches|tellers|history)\b""",
     re.IGNORECASE,
 )
+_BUSINESS_TABLE = re.compile(
+    r"""(?<![\w.:'"])(?:public\.)?"?business_(?:customers|products|stock|orders|order_lines|payments"""
+    r"""|events|positions)\b""",
+    re.IGNORECASE,
+)
+_ENTITY_TABLE = re.compile(
+    r"""(?<![\w.:'"])(?:public\.)?"?er_(?:sources|records|observed|entities|entity_records|features"""
+    r"""|feature_stats|feature_keys|relations|queue|record_hashes|feature_hashes)\b""",
+    re.IGNORECASE,
+)
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_TABLES = {
+    Tables.PGBENCH: _PGBENCH_TABLE,
+    Tables.BUSINESS: _BUSINESS_TABLE,
+    Tables.ENTITIES: _ENTITY_TABLE,
+}
+_IN_WORDS = {
+    Tables.PGBENCH: "pgbench's tables",
+    Tables.BUSINESS: "business",
+    Tables.ENTITIES: "entity-resolution",
+}
 _SCRIPT_BYTES_MAX = 16 << 20
 _MIXED = {"insert": 60, "read": 20, "update": 18, "invalid": 1, "max-id": 1}
 """Percent of the transactions of ``mixed``."""
@@ -44,34 +69,67 @@ def load_workloads(spec: Spec) -> dict[str, Workload]:
         mix = spec.mix_of(group)
         key = repr(mix)
         if not group.idle and key not in loaded:
-            loaded[key] = load_mix(mix)
+            loaded[key] = _with_late_updates(
+                load_mix(mix, spec.workload), spec.workload.update_last
+            )
         by_group[group.name] = _IDLE if group.idle else loaded[key]
     return by_group
 
 
-def load_mix(mix: str | list[ScriptPart]) -> Workload:
-    """Return the workload of one mix. Raises as :func:`load_workloads` does."""
+def _with_late_updates(workload: Workload, table: str | None) -> Workload:
+    """Return the workload with the update of ``table`` moved to the end of its transactions."""
+    if table is None:
+        return workload
+    late = [late_update(script.text, table) for script in workload.scripts]
+    scripts = [
+        replace(script, text=moved.text) if moved else script
+        for script, moved in zip(workload.scripts, late, strict=True)
+    ]
+    return replace(workload, scripts=scripts)
+
+
+def load_mix(mix: str | list[ScriptPart], wanted: WorkloadSpec | None = None) -> Workload:
+    """Return the workload of one mix; ``wanted`` decides the script of ingest. Raises as
+    :func:`load_workloads` does."""
+    if mix == "ingest":
+        return _ingest(wanted)
     if isinstance(mix, str):
         return _builtin(mix)
-    names = _distinct_names([Path(part.file).stem if part.file else str(part.builtin)
-                             for part in mix])  # fmt: skip
+    names = _distinct_names([_name_of(part) for part in mix])
     scripts = [
         _script_of(name, part) for name, part in zip(names, mix, strict=True) if part.weight > 0
     ]
-    uses_pgbench = any(
-        not script.own or _PGBENCH_TABLE.search(_COMMENT.sub(" ", script.text))
-        for script in scripts
-    )
     name = "+".join(script.name for script in scripts)
-    return Workload(name, scripts, Tables.PGBENCH if uses_pgbench else Tables.NONE)
+    return Workload(name, scripts, _tables_of(scripts))
+
+
+def _name_of(part: ScriptPart) -> str:
+    if part.request is not None:
+        return f"GET {part.request}"
+    return Path(part.file).stem if part.file else str(part.builtin)
+
+
+def _tables_of(scripts: list[WeightedScript]) -> Tables:
+    """Return the tables that the scripts use. Raises UsageError for two kinds in one mix."""
+    bare = [_COMMENT.sub(" ", script.text) for script in scripts]
+    used = [kind for kind, pattern in _TABLES.items() if any(pattern.search(text) for text in bare)]
+    if len(used) > 1:
+        first, second = (_IN_WORDS[kind] for kind in used[:2])
+        raise UsageError(
+            f"scripts on {first} and scripts on those of {second} cannot be in one mix",
+            code="two-kinds-of-tables",
+            hint="give each a client group of its own, in a spec",
+        )
+    return used[0] if used else Tables.NONE
 
 
 def _script_of(name: str, part: ScriptPart) -> WeightedScript:
+    if part.request is not None:
+        text = f"\\get {part.request}\n\\follow\n"
+        return WeightedScript(name, text, name, part.weight)
     if part.file is None:
-        from pgdyno._engine import builtin_scripts
-
         assert part.builtin is not None
-        text, file = builtin_scripts()[part.builtin], f"built-in {part.builtin}"
+        text, file = builtin_texts()[part.builtin], f"built-in {part.builtin}"
         return WeightedScript(name, text, file, part.weight)
     script = WeightedScript(name, script_text(part), part.file, part.weight, own=True)
     _check(script)
@@ -79,14 +137,17 @@ def _script_of(name: str, part: ScriptPart) -> WeightedScript:
 
 
 def script_text(part: ScriptPart) -> str:
-    """Return the text of a script file: that in the spec if there is one, else the file's content.
+    r"""Return the text of a script file: that in the spec if there is one, else the file's content;
+    with the lines of the files that it names with ``\csv``.
 
-    Raises UsageError if the file cannot be read.
+    Raises UsageError if a file cannot be read.
     """
     assert part.file is not None
-    if part.text is not None:
-        return part.text
-    return read_text(part.file, "script", bytes_max=_SCRIPT_BYTES_MAX)
+    text = part.text
+    if text is None:
+        text = read_text(part.file, "script", bytes_max=_SCRIPT_BYTES_MAX)
+    directory = Path(part.file).parent
+    return with_csv(text, lambda file: read_lines(str(directory / file)))
 
 
 def unset_variables(workload: Workload, defined: Collection[str]) -> dict[str, list[str]]:
@@ -101,19 +162,24 @@ def unset_variables(workload: Workload, defined: Collection[str]) -> dict[str, l
     return missing
 
 
+def _ingest(wanted: WorkloadSpec | None) -> Workload:
+    from pgdyno.spec.model import WorkloadSpec
+    from pgdyno.workload._ingest import ingest_script
+
+    text = ingest_script(WorkloadSpec() if wanted is None else wanted)
+    return Workload("ingest", [WeightedScript("ingest", text, "built-in ingest", 1)], Tables.INGEST)
+
+
 def _builtin(name: str) -> Workload:
     if name == "mixed":
-        here = Path(__file__).with_name("scripts")
-        files = {part: here / f"mixed-{part}.sql" for part in _MIXED}
+        files = {part: SCRIPTS / f"mixed-{part}.sql" for part in _MIXED}
         scripts = [
             WeightedScript(part, files[part].read_text(encoding="utf-8"), files[part].name, weight)
             for part, weight in _MIXED.items()
         ]
         return Workload(name, scripts, Tables.MIXED)
-    from pgdyno._engine import builtin_scripts
-
-    script = WeightedScript(name, builtin_scripts()[name], f"built-in {name}", 1)
-    return Workload(name, [script], Tables.PGBENCH)
+    script = WeightedScript(name, builtin_texts()[name], f"built-in {name}", 1)
+    return Workload(name, [script], _tables_of([script]))
 
 
 def _check(script: WeightedScript) -> None:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
 from pgdyno.server import ConnInfo, connect
-from pgdyno.workload._found import PGBENCH_COLUMNS, hidden
+from pgdyno.workload._found import (
+    BUSINESS_COLUMNS,
+    ENTITY_COLUMNS,
+    INGEST_COLUMNS,
+    PGBENCH_COLUMNS,
+    hidden,
+)
+from pgdyno.workload._locked_tables import LOCK_NOT_AVAILABLE, limit_lock_waits, locked_table
 from pgdyno.workload._model import WeightedScript, Workload
 
 if TYPE_CHECKING:
@@ -24,10 +31,12 @@ _UNDEFINED_TABLE = b"42P01"
 
 
 def check_tables_exist(conninfo: ConnInfo, workload: Workload) -> None:
-    """Raise SetupError with script and table for the first table that does not exist."""
+    """Raise SetupError with script and table for the first table that does not exist, or is locked
+    by another session for long."""
     from pgdyno._engine import check_script
 
     with connect(conninfo) as conn:
+        limit_lock_waits(conn)
         for script in workload.scripts:
             statements = check_script(script.text, script.file)["statements"]
             if _UNCHECKED.search(script.text):
@@ -44,7 +53,10 @@ def _missing_table(conn: psycopg.Connection, statement: str) -> str | None:
     result = conn.pgconn.prepare(b"", _VARIABLE.sub("null", statement).encode())
     if result.status != ExecStatus.FATAL_ERROR:
         return None
-    if result.error_field(DiagnosticField.SQLSTATE) != _UNDEFINED_TABLE:
+    sqlstate = result.error_field(DiagnosticField.SQLSTATE)
+    if sqlstate == LOCK_NOT_AVAILABLE.encode():
+        raise locked_table(conn, statement)
+    if sqlstate != _UNDEFINED_TABLE:
         return None
     return (result.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace")
 
@@ -58,6 +70,12 @@ def _error(script: WeightedScript, said: str, conn: psycopg.Connection) -> Setup
     hint = "create it before the run, or name the database that has it with -d"
     if table.removeprefix("public.") in PGBENCH_COLUMNS:
         hint = "-i makes pgbench's tables there"
+    if table.removeprefix("public.") in BUSINESS_COLUMNS:
+        hint = "-i makes the tables of business there"
+    if table.removeprefix("public.") in ENTITY_COLUMNS:
+        hint = "-i makes the tables of entity-resolution there"
+    if table.removeprefix("public.") in INGEST_COLUMNS:
+        hint = "-i makes the table of ingest there"
     return SetupError(
         f"{script.file}: the table {table} does not exist in the database {conn.info.dbname}",
         code="missing-table",

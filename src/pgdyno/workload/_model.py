@@ -18,6 +18,9 @@ class Tables(Enum):
 
     PGBENCH = "pgbench"
     MIXED = "mixed"
+    BUSINESS = "business"
+    ENTITIES = "entity-resolution"
+    INGEST = "ingest"
     NONE = "none"
 
 
@@ -49,13 +52,17 @@ class Workload:
         """True if it contains a script of the user."""
         return any(script.own for script in self.scripts)
 
-    def variables(self, conninfo: ConnInfo, spec: WorkloadSpec) -> Mapping[str, str]:
+    def variables(self, conninfo: ConnInfo | None, spec: WorkloadSpec) -> Mapping[str, str]:
         """Return the initial variables of every client; those of the spec have precedence.
 
-        ``scale`` for all workloads; for ``mixed`` also ``maxid``, the current highest id.
+        ``scale`` for all workloads; for ``mixed`` also ``maxid``, the current highest id; for
+        ``entity-resolution`` also ``extras``, 0: tables that only some write are left empty.
         """
         values = {"scale": str(spec.scale)}
+        if self.tables is Tables.ENTITIES:
+            values["extras"] = "0"
         if self.tables is Tables.MIXED:
+            assert conninfo is not None, "its statements are for a database"
             from pgdyno.workload._mixed import highest_id
 
             values["maxid"] = str(highest_id(conninfo))

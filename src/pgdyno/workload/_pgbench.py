@@ -185,12 +185,10 @@ def _account_rows(scale: int) -> Iterator[tuple[bytes, int]]:
     """
     size = ACCOUNTS_PER_BRANCH // _CHUNKS_PER_BRANCH
     templates = [
-        b"".join(
-            b"<%05d\t>\t0\t\n" % k if k < ACCOUNTS_PER_BRANCH else b">00000\t>\t0\t\n"
-            for k in range(start + 1, start + size + 1)
-        )
+        b"<%05d\t>\t0\t\n" * size % tuple(range(start + 1, start + size + 1))
         for start in range(0, ACCOUNTS_PER_BRANCH, size)
     ]
+    templates[-1] = templates[-1].replace(b"<100000\t", b">00000\t")
     for branch in range(scale):
         for template in templates:
             rows = template.replace(b"<", b"%d" % branch).replace(b">", b"%d" % (branch + 1))

@@ -7,6 +7,7 @@ from pathlib import Path
 from pgdyno.errors import UsageError
 
 _BYTES_MAX = 256 << 20
+_URLS_BYTES_MAX = 1 << 20
 
 
 def read_text(file: str, what: str, *, bytes_max: int = _BYTES_MAX) -> str:
@@ -27,3 +28,19 @@ def read_text(file: str, what: str, *, bytes_max: int = _BYTES_MAX) -> str:
             hint="convert it with iconv -t UTF-8; other bytes can be written as E'\\xe9'",
         ) from None
     return text
+
+
+def read_urls(file: str) -> list[tuple[str, str]]:
+    """Return the URLs in ``file``, one a line, each after its ``file:line``.
+
+    Blank lines and those that begin with # do not count. Raises UsageError.
+    """
+    lines = read_text(file, "url-list", bytes_max=_URLS_BYTES_MAX).splitlines()
+    urls = [
+        (f"{file}:{number}", line.strip())
+        for number, line in enumerate(lines, 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+    if not urls:
+        raise UsageError(f"the list of URLs {file} is empty", code="url-list-file")
+    return urls

@@ -14,16 +14,31 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import PgdynoError, RunError, SetupError
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect, restore_leftovers
-from pgdyno.server.connecting.marks import is_ours
-from pgdyno.workload._found import MIXED_COLUMNS, PGBENCH_COLUMNS
+from pgdyno.server.connecting.connect import names_of_catalog
+from pgdyno.server.connecting.marks import (
+    GOVERNOR_TABLE,
+    GOVERNOR_VIEW,
+    is_of_write_probe,
+    is_ours,
+)
+from pgdyno.workload._entities import SEQUENCES
+from pgdyno.workload._found import (
+    BUSINESS_COLUMNS,
+    ENTITY_COLUMNS,
+    INGEST_COLUMNS,
+    MIXED_COLUMNS,
+    PGBENCH_COLUMNS,
+)
 from pgdyno.workload._queries import query
-from pgdyno.workload._table_lock import TableLock
+from pgdyno.workload.table_lock import TableLock
 
 if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
-_NAMES = {*PGBENCH_COLUMNS, *MIXED_COLUMNS, "test_table_id"}
+_NAMES = {*PGBENCH_COLUMNS, *MIXED_COLUMNS, *BUSINESS_COLUMNS, "test_table_id"}
+_NAMES |= {*ENTITY_COLUMNS, *SEQUENCES, *INGEST_COLUMNS}
+_NAMES |= {GOVERNOR_TABLE, GOVERNOR_VIEW}
 _FOREIGN_MAX = 3
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
@@ -55,11 +70,11 @@ def plan_cleanup(conninfo: ConnInfo) -> Plan:
     Raises SetupError if the server cannot be reached.
     """
     plan = Plan()
-    with connect(conninfo) as conn:
+    with connect(conninfo) as conn, names_of_catalog(conn):
         databases = conn.execute(query("databases")).fetchall()
     for name, comment, droppable in databases:
         try:
-            with connect(replace(conninfo, database=name)) as conn:
+            with connect(replace(conninfo, database=name)) as conn, names_of_catalog(conn):
                 _plan_database(conn, plan, made_by_us=is_ours(comment), droppable=droppable)
         except PgdynoError as problem:
             plan.kept.append(f"the database {name} could not be checked: {problem.message}")
@@ -152,7 +167,7 @@ def _made_here(conn: psycopg.Connection) -> tuple[dict[tuple[str, str], str], li
     for schema, name, kind, comment in conn.execute(query("made_here")):
         if not is_ours(comment):
             continue
-        if name in _NAMES:
+        if name in _NAMES or is_of_write_probe(name):
             ours[(schema, name)] = kind
         else:
             renamed.append(_shown(schema, name))
@@ -181,17 +196,18 @@ def _whole(database: str) -> Removal:
 
 
 def _parts(database: str, ours: dict[tuple[str, str], str]) -> Removal:
-    """Drop the tables in one statement, as they may reference each other, then the sequences."""
+    """Drop views, the tables in one statement, as they may reference each other, and sequences."""
     from psycopg import sql
 
-    tables = [name for name, kind in ours.items() if kind != "S"]
+    views = [name for name, kind in ours.items() if kind == "v"]
+    tables = [name for name, kind in ours.items() if kind not in ("v", "S")]
     sequences = [name for name, kind in ours.items() if kind == "S"]
     statements = []
-    for kind, names in (("table", tables), ("sequence", sequences)):
+    for kind, names in (("view", views), ("table", tables), ("sequence", sequences)):
         if names:
             listed = sql.SQL(", ").join(sql.Identifier(*name) for name in names)
             statements.append(sql.SQL("drop {} {}").format(sql.SQL(kind), listed))
-    shown = [_shown(*name) for name in (*tables, *sequences)]
+    shown = [_shown(*name) for name in (*views, *tables, *sequences)]
     return Removal(database, tuple(statements), f"in the database {database}: {', '.join(shown)}")
 
 

@@ -7,46 +7,37 @@ have pgdyno's mark, and only in the database pgdyno.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgdyno.errors import SetupError
+from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect
 from pgdyno.server.connecting.marks import mark_of, scale_in
+from pgdyno.workload._business import BUSINESS
+from pgdyno.workload._entities import ENTITIES
 from pgdyno.workload._existing import OWN_HINT, notes_about, scale_of
 from pgdyno.workload._found import PGBENCH_COLUMNS, FoundTable, find_pgbench
+from pgdyno.workload._ingest import INGEST
+from pgdyno.workload._locked_tables import limit_lock_waits, locks_named
 from pgdyno.workload._missing import check_tables_exist
 from pgdyno.workload._mixed import prepare_mixed
 from pgdyno.workload._model import Tables, Workload
+from pgdyno.workload._own_tables import prepare_own
 from pgdyno.workload._persistence import make_unlogged
 from pgdyno.workload._pgbench import Making
+from pgdyno.workload._preparing import CheckTableSpace, Prepared, Progress, require_scale
 from pgdyno.workload._queries import setup_errors
 from pgdyno.workload._setup import run_setup
-from pgdyno.workload._table_lock import TableLock
-from pgdyno.workload.table_space import TableSpace, space_for_tables
+from pgdyno.workload.table_lock import TableLock
+from pgdyno.workload.table_space import space_for_tables
 
 if TYPE_CHECKING:
     from pgdyno.spec.model import WorkloadSpec
 
-Progress = Callable[[str, int, int], None]
-"""Called with a label, the amount done and the total amount."""
-CheckTableSpace = Callable[[TableSpace], None]
-"""Called before tables are made; raises SetupError if they would not fit."""
-
-
-@dataclass
-class Prepared:
-    """The prepared tables."""
-
-    scale: int
-    """Scale of pgbench's tables; without them, the value of the scripts' variable."""
-    tables: str | None = None
-    """``made`` for this run, ``kept`` from an earlier one, or ``theirs``; ``None``: not known."""
-    notes: list[str] = field(default_factory=list)
-    """Notes for the user about the tables."""
+_OWN = {Tables.BUSINESS: BUSINESS, Tables.ENTITIES: ENTITIES, Tables.INGEST: INGEST}
 
 
 def prepare(
@@ -56,25 +47,43 @@ def prepare(
     progress: Progress,
     *,
     hold: ExitStack | None = None,
+    saved: bool = False,
     check_table_space: CheckTableSpace = lambda _: None,
 ) -> Prepared:
     """Make the workloads' tables if required, otherwise use the existing ones.
 
     ``hold`` keeps the lock on the tables until it is closed; by default it is released at the end.
+    With ``saved``, the server began with a saved state, whose tables are used as they were saved:
+    they are not vacuumed, emptied or made again, and UsageError refuses another scale.
     Raises SetupError for missing privileges, a foreign table of the same name, tables in use, a
     failing statement of the setup, or a missing table that a script needs.
     """
     distinct = list({id(workload): workload for workload in workloads}.values())
     kinds = {workload.tables for workload in distinct}
     # Scripts on other tables get the default, as in pgbench.
-    known = wanted.scale_given or Tables.PGBENCH in kinds or wanted.initialize
+    own_kinds = {kind: own for kind, own in _OWN.items() if kind in kinds}
+    known = wanted.scale_given or Tables.PGBENCH in kinds or own_kinds or wanted.initialize
     prepared = Prepared(wanted.scale if known else 1)
     with ExitStack() as own:
         stack = own if hold is None else hold
-        if Tables.PGBENCH in kinds or (wanted.initialize and Tables.MIXED not in kinds):
-            _Pgbench(conninfo, wanted, progress, prepared, check_table_space).prepare(
-                distinct, stack
-            )
+        by_default = wanted.initialize and not own_kinds and Tables.MIXED not in kinds
+        if Tables.PGBENCH in kinds or own_kinds or by_default:
+            lock = stack.enter_context(TableLock(conninfo))
+            if Tables.PGBENCH in kinds or by_default:
+                _Pgbench(conninfo, wanted, progress, prepared, check_table_space, saved).prepare(
+                    distinct, lock
+                )
+            for each in own_kinds.values():
+                prepare_own(
+                    each,
+                    conninfo,
+                    wanted,
+                    progress,
+                    prepared,
+                    lock=lock,
+                    check_table_space=check_table_space,
+                    saved=saved,
+                )
         if Tables.MIXED in kinds:
             prepared.tables = "made" if prepare_mixed(conninfo) else "kept"
         if wanted.setup is not None:
@@ -85,7 +94,8 @@ def prepare(
         check_tables_exist(conninfo, workload)
     if wanted.unlogged:
         progress("unlogged tables", 0, 1)
-        with connect(conninfo) as connection:
+        with connect(conninfo) as connection, locks_named(connection):
+            limit_lock_waits(connection)
             make_unlogged(connection)
         progress("unlogged tables", 1, 1)
     return prepared
@@ -100,10 +110,10 @@ class _Pgbench:
     progress: Progress
     prepared: Prepared
     check_table_space: CheckTableSpace
+    saved: bool
 
-    def prepare(self, workloads: Iterable[Workload], stack: ExitStack) -> None:
-        lock = stack.enter_context(TableLock(self.conninfo))
-        with setup_errors("pgbench's tables"):
+    def prepare(self, workloads: Iterable[Workload], lock: TableLock) -> None:
+        with setup_errors("pgbench's tables"), locks_named(lock.conn):
             lock.lock_shared()
             found = find_pgbench(lock.conn)
             if self._must_make(found):
@@ -116,6 +126,9 @@ class _Pgbench:
             return True
         if self.conninfo.database != OWN_DATABASE:
             return False
+        if self.saved and set(found) == set(PGBENCH_COLUMNS) and _all_ours(found):
+            self._refuse_other(found)
+            return False
         return not found or (_all_ours(found) and not self._matches_options(found))
 
     def _matches_options(self, found: Mapping[str, FoundTable]) -> bool:
@@ -126,7 +139,20 @@ class _Pgbench:
             table.comment == mark for table in found.values()
         )
 
+    def _refuse_other(self, found: Mapping[str, FoundTable]) -> None:
+        """Refuse tables that differ from those of the saved state."""
+        if self.wanted.scale_given:
+            require_scale(_scale_of(found), self.wanted.scale)
+        if (words := self.wanted.init.in_words()) and not self._matches_options(found):
+            raise UsageError(
+                f"the tables of the snapshot were made in another way than {words}",
+                code="snapshot-tables",
+                hint="leave these options out, or save a snapshot with them",
+            )
+
     def _scale_kept(self, found: Mapping[str, FoundTable]) -> int:
+        if self.saved:
+            return _scale_of(found)
         if self.wanted.scale_given:
             return self.wanted.scale
         return max(self.wanted.scale, *(scale_in(table.comment) for table in found.values()))
@@ -177,7 +203,8 @@ class _Pgbench:
         builtin = any(not script.own for each in users for script in each.scripts)
         if ours:
             self.prepared.scale = self._scale_kept(found)
-            self._vacuum_before_load(lock)
+            if not self.saved:
+                self._vacuum_before_load(lock)
         elif builtin or (not self.wanted.scale_given and set(found) == set(PGBENCH_COLUMNS)):
             scale = scale_of(conn, found)
             asked = self.wanted.scale if self.wanted.scale_given else None
@@ -205,6 +232,10 @@ class _Pgbench:
                 self.prepared.notes.append(
                     f"another pgdyno uses the same tables, in the database {self.conninfo.database}"
                 )
+
+
+def _scale_of(found: Mapping[str, FoundTable]) -> int:
+    return max(scale_in(table.comment) for table in found.values())
 
 
 def _all_ours(found: Mapping[str, FoundTable]) -> bool:

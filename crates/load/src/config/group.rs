@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{TIME_MS_MAX, invalid, one, within};
+use super::{HttpConfig, TIME_MS_MAX, invalid, one, within};
 use crate::arrival::{Process, Profile, RATE_MAX, Segment};
 use crate::error::LoadError;
 use crate::schedule::Step;
@@ -20,11 +20,17 @@ pub struct GroupConfig {
     #[serde(default)]
     pub schedule: Vec<Step>,
     #[serde(default)]
+    pub http: Option<HttpConfig>,
+    #[serde(default)]
     pub arrival: Option<ArrivalConfig>,
     #[serde(default)]
     pub latency_limit_us: Option<u64>,
     #[serde(default)]
     pub pool: Option<PoolConfig>,
+    #[serde(default = "one")]
+    pub instances: u32,
+    #[serde(default)]
+    pub application_name: Option<String>,
     #[serde(default)]
     pub connection: ConnectionConfig,
     #[serde(default)]
@@ -94,7 +100,7 @@ pub struct SegmentConfig {
     pub rate_to: f64,
 }
 
-/// The pool that a group's clients share.
+/// The pool that the clients of an instance share.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs)] // as above
@@ -187,6 +193,14 @@ impl GroupConfig {
         }
         self.check_schedule()?;
         within("hold_open_ms", self.hold_open_ms, 0, TIME_MS_MAX)?;
+        if self
+            .application_name
+            .as_ref()
+            .is_some_and(|name| name.contains('\0'))
+        {
+            return Err(self.refuse("has a zero byte in its application_name"));
+        }
+        within("instances", self.instances.into(), 1, CLIENTS_MAX.into())?;
         if let Some(pool) = &self.pool {
             pool.check()?;
         }
@@ -195,6 +209,10 @@ impl GroupConfig {
         }
         if let Some(limit_us) = self.latency_limit_us {
             within("latency_limit_us", limit_us, 1, TIME_MS_MAX * 1000)?;
+        }
+        if let Some(http) = &self.http {
+            http.check()?;
+            self.check_http()?;
         }
         if self.idle {
             return self.check_idle();
@@ -225,6 +243,24 @@ impl GroupConfig {
             within("ramp_ms", step.ramp_ms, 0, TIME_MS_MAX)?;
         }
         Ok(())
+    }
+
+    /// Requests have no use for what is about sessions of a database.
+    fn check_http(&self) -> Result<(), LoadError> {
+        let validation = self.pool.as_ref().and_then(|pool| pool.validation.as_ref());
+        let useless = [
+            (self.idle, "idle clients"),
+            (self.hold_open_ms > 0, "hold_open_ms"),
+            (self.witness.is_some(), "a witness"),
+            (self.application_name.is_some(), "an application_name"),
+            (validation.is_some(), "validation of its pool"),
+        ];
+        match useless.iter().find(|(given, _)| *given) {
+            Some((_, what)) => Err(self.refuse(&format!(
+                "sends requests by HTTP, so {what} cannot be used: that is for PostgreSQL"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Clients that only hold a connection have no use for what says how they use it.

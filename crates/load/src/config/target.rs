@@ -199,6 +199,38 @@ pub struct TargetConfig {
     pub max_protocol_version: ProtocolVersionConfig,
 }
 
+impl TargetConfig {
+    /// Of nobody, nowhere.
+    pub(super) fn nobody() -> Self {
+        Self {
+            hosts: Vec::new(),
+            target_session_attrs: SessionAttrs::Any,
+            load_balance_hosts: LoadBalance::Disable,
+            user: String::new(),
+            password: None,
+            database: String::new(),
+            application_name: String::new(),
+            options: None,
+            client_encoding: None,
+            sslmode: SslMode::Disable,
+            sslnegotiation: SslNegotiation::Postgres,
+            sslrootcert: None,
+            sslcert: None,
+            sslcertmode: SslCertMode::Disable,
+            sslkey: None,
+            sslpassword: None,
+            sslcrl: None,
+            sslsni: true,
+            ssl_min_protocol_version: None,
+            ssl_max_protocol_version: None,
+            channel_binding: ChannelBinding::Disable,
+            require_auth: None,
+            min_protocol_version: ProtocolVersionConfig::V3_0,
+            max_protocol_version: ProtocolVersionConfig::V3_0,
+        }
+    }
+}
+
 fn default_application_name() -> String {
     "pgdyno".into()
 }

@@ -44,7 +44,7 @@ struct Details {
 impl ConnectError {
     fn new(next: Next, code: &'static str, place: String, why: &str) -> Self {
         let load_code = match code {
-            "connect-failed" | "connect-timeout" => "connection-failed",
+            "connect-failed" | "connect-refused" | "connect-timeout" => "connection-failed",
             other => other,
         };
         let message = if place.is_empty() {
@@ -83,8 +83,12 @@ impl ConnectError {
         Self::new(Next::Address, "connect-timeout", place, why).hinted(NOT_THERE)
     }
 
-    pub(super) fn no_socket(place: String, error: &io::Error) -> Self {
+    pub(super) fn no_socket(place: String, error: &io::Error, is_http: bool) -> Self {
         match error.raw_os_error() {
+            Some(libc::ECONNREFUSED) if is_http => {
+                let why = reason(error);
+                Self::new(Next::Address, "connect-refused", place, &why).hinted(NOT_THERE)
+            }
             Some(libc::EMFILE | libc::ENFILE) => {
                 let why = "too many open files in this process or on this machine";
                 Self::new(Next::Nothing, "too-many-files", place, why).hinted(

@@ -185,7 +185,7 @@ pub fn insert(mut script: Script, insertions: &[(usize, Command)]) -> Script {
         .commands
         .iter_mut()
         .filter_map(|command| match command {
-            Command::Sql(statement) => Some(statement),
+            Command::Sql(statement) | Command::Hops(statement) => Some(statement),
             _ => None,
         });
     for (position, statement) in statements.enumerate() {

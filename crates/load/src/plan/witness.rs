@@ -64,6 +64,7 @@ pub fn leave(script: Script, block: &Script, witness: &Command) -> Result<Script
             return Ok(block::insert(script, &[(end, witness.clone())]));
         }
     } else if let Some(failing) = failing
+        && bounds.begin.is_none_or(|begin| failing > begin)
         && bounds.ends.last().is_some_and(|last| failing < *last)
     {
         let message = "a transaction in which an error is expected cannot write a witness";
@@ -150,6 +151,7 @@ mod tests {
         let expected = "begin;\n\\expect 23505\nselect 1;\ncommit;";
         assert!(refused(expected).contains("error is expected"));
         assert!(left("begin; select 1; commit;\n\\expect 42601\nnonsense;").is_ok());
+        assert!(left("\\expect 42601\nnonsense;\nbegin; select 1; commit;").is_ok());
     }
 
     #[test]

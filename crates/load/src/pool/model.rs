@@ -19,6 +19,8 @@ fn plan() -> Plan {
 enum Act {
     Ask,
     Opened,
+    /// A connection that was opened, by another thread, is released.
+    Arrived,
     OpeningFailed,
     Done(prop::sample::Index),
     PassOn(prop::sample::Index),
@@ -36,6 +38,7 @@ fn any_act() -> impl Strategy<Value = Act> {
     prop_oneof![
         4 => Just(Act::Ask),
         4 => Just(Act::Opened),
+        4 => Just(Act::Arrived),
         1 => Just(Act::OpeningFailed),
         4 => index().prop_map(Act::Done),
         4 => index().prop_map(Act::PassOn),
@@ -54,6 +57,8 @@ struct Users {
     idle_min: usize,
     at_work: Vec<(LinkRef, u32)>,
     opening: usize,
+    /// Connections that are established and about to be released.
+    arriving: Vec<LinkRef>,
     idle: BTreeSet<u64>,
     /// Clients in the queue, in the order in which they should come out.
     queue: VecDeque<(u32, u64)>,
@@ -137,11 +142,17 @@ impl Users {
                 self.opening -= 1;
                 self.pool.opened();
                 self.links += 1;
-                self.free(LinkRef {
+                self.arriving.push(LinkRef {
                     thread: 0,
                     slot: 0,
                     id: self.links,
                 });
+            }
+            Act::Arrived => {
+                if let Some(link) = self.arriving.pop() {
+                    self.free(link);
+                    self.pool.arrived();
+                }
             }
             Act::OpeningFailed if self.opening > 0 => {
                 self.opening -= 1;
@@ -182,6 +193,8 @@ impl Users {
             _ => {}
         }
         while self.pool.begin_opening(2, self.now_ns).is_some() {
+            let wanted = self.queue.len() + self.idle_min.saturating_sub(self.idle.len());
+            assert!(self.opening + self.arriving.len() < wanted, "another opens");
             self.opening += 1;
         }
     }
@@ -189,15 +202,17 @@ impl Users {
     fn check(&self) {
         assert_eq!(
             self.pool.open,
-            self.at_work.len() + self.idle.len() + self.opening
+            self.at_work.len() + self.idle.len() + self.opening + self.arriving.len()
         );
+
         assert_eq!(self.pool.queue.len(), self.queue.len());
         assert!(
             self.idle.is_empty() || self.queue.is_empty(),
             "one waits beside an idle one"
         );
         let wanted = !self.queue.is_empty() || self.idle.len() < self.idle_min;
-        let stuck = wanted && self.opening == 0 && self.pool.open < self.max;
+        let coming = self.opening + self.arriving.len();
+        let stuck = wanted && coming == 0 && self.pool.open < self.max;
         assert!(!stuck || self.pool.opens_at_ns().is_some_and(|at| at > self.now_ns));
         assert!(self.pool.window.is_none_or(|window| window > 0));
     }
@@ -216,6 +231,7 @@ proptest! {
             idle_min: idle_min as usize,
             at_work: vec![],
             opening: 0,
+            arriving: vec![],
             idle: BTreeSet::new(),
             queue: VecDeque::new(),
             asked: 0,

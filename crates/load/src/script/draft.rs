@@ -1,12 +1,12 @@
 //! A script being parsed: commands in order, blocks as jumps, and the rules of placement.
 
-use std::collections::HashSet;
 use std::ops::Range;
 
 use super::error::{Fault, place};
 use super::expr::Expr;
 use super::meta::{self, Meta};
-use super::names::{Names, Scope, Slot, Uses};
+use super::names::{Assigned, Names, Scope, Slot, Uses};
+use super::request::{Detail, RawRequest};
 use super::rows::Rows;
 use super::sql::{self, RawStatement, Stop};
 use super::{Capture, Command, Origin, SCRIPT_BYTES_MAX, Script, Statement};
@@ -22,29 +22,6 @@ pub struct Source<'a> {
     pub file: &'a str,
 }
 
-/// Names that can have a value when a script runs.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Assigned {
-    pub(super) names: HashSet<String>,
-    /// Of `\gset` and `\aset`: any name that starts like this.
-    pub(super) prefixes: HashSet<String>,
-}
-
-impl Assigned {
-    pub(super) fn add(&mut self, names: &[&str]) {
-        self.names.extend(names.iter().map(|&name| name.to_owned()));
-    }
-
-    pub(super) fn contains(&self, name: &str) -> bool {
-        let mut starts = name
-            .char_indices()
-            .map(|(end, _)| &name[..end])
-            .chain([name]);
-        self.names.contains(name)
-            || (!self.prefixes.is_empty() && starts.any(|start| self.prefixes.contains(start)))
-    }
-}
-
 /// A script whose statements are not yet looked into.
 #[derive(Default)]
 pub(super) struct Draft<'a> {
@@ -56,7 +33,7 @@ pub(super) struct Draft<'a> {
     end: usize,
     blocks: Vec<Block>,
     pipeline: Pipeline,
-    expect: Option<([u8; 5], usize)>,
+    expect: Option<(Expected, usize)>,
     /// Position of the statement to which a `\gset` here would belong.
     last_statement: Option<usize>,
     /// Variables that it can set.
@@ -67,12 +44,18 @@ pub(super) struct Draft<'a> {
 enum Step<'a> {
     Sql {
         raw: RawStatement<'a>,
-        expect: Option<[u8; 5]>,
+        expect: Option<Expected>,
         capture: Option<Capture>,
         rows: Option<Rows>,
     },
+    Request(Box<RawRequest>),
+    /// Redirects of the request before.
+    Hops,
     Other(Command),
 }
+
+/// Announcement of `\expect`: an SQLSTATE, and whether the statement may also succeed.
+type Expected = ([u8; 5], bool);
 
 /// An `\if` that is not closed yet.
 struct Block {
@@ -154,7 +137,7 @@ impl<'a> Draft<'a> {
         let statement = Statement {
             joined: raw.joined,
             copy_in: raw.is_copy_in(),
-            expect,
+            expect: expect.map(|(code, _)| code),
             ..Statement::default()
         };
         statement
@@ -173,6 +156,16 @@ impl<'a> Draft<'a> {
         match meta {
             Meta::Nothing => {}
             Meta::Set { slot, name, expr } => self.set(slot, name, expr, offset),
+            Meta::Array { name, array } => {
+                self.sets.names.insert(name);
+                self.sets.add(&[Names::ROW]);
+                self.push(Command::Array(array), offset);
+            }
+            Meta::Csv(names, table) => {
+                self.sets.names.extend(names);
+                self.push(Command::Csv(table), offset);
+            }
+            Meta::Forget => self.push(Command::Forget, offset),
             Meta::Sleep(sleep) => self.push(Command::Sleep(sleep), offset),
             Meta::If(condition) => self.open_block(condition, offset),
             Meta::Elif(condition) => self.next_branch("elif", Some(condition), offset)?,
@@ -180,7 +173,11 @@ impl<'a> Draft<'a> {
             Meta::Endif => self.close_block(offset)?,
             Meta::Capture(capture) => self.capture(capture, last_statement, offset)?,
             Meta::Rows(rows) => self.rows(rows, last_statement, offset)?,
-            Meta::Expect(code) => self.expect = Some((code, offset)),
+            Meta::Expect { code, may_succeed } => {
+                self.expect = Some(((code, may_succeed), offset));
+            }
+            Meta::Request(request) => self.request(request, offset)?,
+            Meta::Detail(detail) => self.detail(detail, last_statement, offset)?,
             Meta::StartPipeline | Meta::SyncPipeline | Meta::EndPipeline => {
                 self.pipeline(&meta, offset)?;
             }
@@ -312,6 +309,43 @@ impl<'a> Draft<'a> {
         }
     }
 
+    fn request(&mut self, request: Box<RawRequest>, offset: usize) -> Result<(), Fault> {
+        if let Pipeline::On(_) = self.pipeline {
+            return Err(Fault::new(offset, "a request cannot be used in a pipeline"));
+        }
+        self.last_statement = Some(self.steps.len());
+        self.steps.push(Step::Request(request));
+        self.spans.push(offset..self.end);
+        Ok(())
+    }
+
+    /// `\header` and its like: belongs to the request just before, as do those that follow.
+    fn detail(
+        &mut self,
+        detail: Detail,
+        last_statement: Option<usize>,
+        offset: usize,
+    ) -> Result<(), Fault> {
+        let step = last_statement.map(|index| &mut self.steps[index]);
+        let Some(Step::Request(request)) = step else {
+            return Err(Fault::new(
+                offset,
+                "this must follow a request, such as \\get",
+            ));
+        };
+        if let Detail::Extract(name, _) = &detail {
+            self.sets.names.insert(name.clone());
+        }
+        let follows = matches!(detail, Detail::Follow);
+        request.add(detail, offset)?;
+        if follows {
+            self.steps.push(Step::Hops);
+            self.spans.push(offset..self.end);
+        }
+        self.last_statement = last_statement;
+        Ok(())
+    }
+
     fn pipeline(&mut self, meta: &Meta, offset: usize) -> Result<(), Fault> {
         if !self.blocks.is_empty() {
             self.pipeline = Pipeline::Unknown;
@@ -367,10 +401,23 @@ impl<'a> Draft<'a> {
         scope: &mut Scope,
     ) -> Result<Script, Fault> {
         scope.uses = std::mem::take(&mut self.uses);
-        let mut commands = Vec::with_capacity(self.steps.len());
+        let mut commands: Vec<Command> = Vec::with_capacity(self.steps.len());
         let mut position = 0;
         for step in self.steps {
             commands.push(match step {
+                Step::Request(request) => {
+                    position += 1;
+                    Command::Sql(request.finish(position - 1, definable, scope)?)
+                }
+                Step::Hops => {
+                    position += 1;
+                    let before = commands.iter().rev().find_map(|command| match command {
+                        Command::Sql(request) => Some(request),
+                        _ => None,
+                    });
+                    let before = before.cloned().unwrap_or_default();
+                    Command::Hops(RawRequest::hops(&before, position - 1))
+                }
                 Step::Other(command) => command,
                 Step::Sql {
                     raw,
@@ -380,7 +427,8 @@ impl<'a> Draft<'a> {
                 } => {
                     let statement = Statement {
                         position,
-                        expect,
+                        expect: expect.map(|(code, _)| code),
+                        may_succeed: expect.is_some_and(|(_, may_succeed)| may_succeed),
                         capture,
                         rows,
                         ..Statement::default()

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use super::error::EvalError;
 use super::expr::{Expr, Node, Operator};
 use super::functions::{ARGUMENTS_MAX, Function};
-use super::names::Variables;
+use super::names::{Slot, Variables};
 use super::random::{
     GAUSSIAN_MIN, Rng, ZIPFIAN_MAX, ZIPFIAN_MIN, hash_fnv1a, hash_murmur2, permute,
 };
@@ -38,11 +38,19 @@ fn node(tree: &Node, variables: &Variables, rng: &mut Rng) -> Outcome {
     match tree {
         Node::Constant(value) => Ok(*value),
         Node::Variable(slot) => variables.value(*slot),
+        Node::Element(slot, index) => element(*slot, index, variables, rng),
         Node::Binary(operator, pair) => binary(*operator, pair, variables, rng),
         Node::Call(function, arguments) => call(*function, arguments, variables, rng),
         Node::Not(operand) => not(node(operand, variables, rng)?),
         Node::Is(operand, value) => Ok(Value::Bool(node(operand, variables, rng)? == *value)),
         Node::Case(branches, otherwise) => case(branches, otherwise, variables, rng),
+    }
+}
+
+fn element(slot: Slot, index: &Node, variables: &Variables, rng: &mut Rng) -> Outcome {
+    match node(index, variables, rng)? {
+        Value::Null => Ok(Value::Null),
+        index => variables.element(slot, index.to_int()?),
     }
 }
 
@@ -185,7 +193,8 @@ fn apply_function(function: Function, values: &[Value], rng: &mut Rng) -> Outcom
         | Function::RandomExponential
         | Function::RandomGaussian
         | Function::RandomZipfian => random(function, values, rng),
-        Function::RandomUuid => Ok(rng.uuid()),
+        Function::RandomUuid => Ok(Value::Uuid(rng.uuid())),
+        Function::RandomText => random_text(values, rng),
         Function::Greatest | Function::Least => extreme(function, values),
         _ => plain(function, values),
     }
@@ -210,6 +219,11 @@ fn plain(function: Function, values: &[Value]) -> Outcome {
         Function::Mod => return apply(Operator::Modulo, values[0], values[1]),
         Function::HashFnv1a => Value::Int(hash_fnv1a(int(0)?, int(1)?)),
         Function::HashMurmur2 => Value::Int(hash_murmur2(int(0)?, int(1)?)),
+        Function::TextOf => Value::Text {
+            seed: hash_murmur2(int(0)?, 0).cast_unsigned(),
+            length: text_length(values[1])?,
+        },
+        Function::Timestamp => Value::timestamp(values[0])?,
         Function::Permute => match (int(0)?, int(1)?, int(2)?) {
             (value, size @ 1.., seed) => Value::Int(permute(value, size, seed)),
             _ => {
@@ -220,6 +234,28 @@ fn plain(function: Function, values: &[Value]) -> Outcome {
         },
         _ => return Err(EvalError::new("not a function of its arguments alone")),
     })
+}
+
+/// A text of one length, or of a length between two.
+fn random_text(values: &[Value], rng: &mut Rng) -> Outcome {
+    let shortest = text_length(values[0])?;
+    let longest = text_length(values[values.len() - 1])?;
+    if shortest > longest {
+        return Err(EvalError::new(format!(
+            "empty range given to random_text: {shortest} to {longest}"
+        )));
+    }
+    let length = rng.range(i64::from(shortest), i64::from(longest));
+    Ok(Value::Text {
+        seed: rng.next_u64(),
+        length: text_length(Value::Int(length))?,
+    })
+}
+
+fn text_length(value: Value) -> Result<u16, EvalError> {
+    let length = value.to_int()?;
+    u16::try_from(length)
+        .map_err(|_| EvalError::new(format!("a text has 0 to 65535 characters, not {length}")))
 }
 
 /// `greatest` or `least`: in doubles if one of the values is a double.

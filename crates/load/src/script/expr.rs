@@ -29,6 +29,8 @@ pub(super) enum Column {
 pub(super) enum Node {
     Constant(Value),
     Variable(Slot),
+    /// `:name[index]`.
+    Element(Slot, Box<Node>),
     Not(Box<Node>),
     /// `is null`, `is true`, `is false`: same type and same value.
     Is(Box<Node>, Value),
@@ -206,7 +208,13 @@ impl Parser<'_, '_> {
 
     fn variable(&mut self, name: &str, offset: usize) -> Result<Built, Fault> {
         let slot = self.scope.used(name, offset)?;
-        Ok((Node::Variable(slot), 1))
+        if self.lexer.peek()?.0 != Token::Symbol("[") {
+            return Ok((Node::Variable(slot), 1));
+        }
+        self.lexer.next()?;
+        let (index, height) = self.expression(0)?;
+        self.expect_symbol("]")?;
+        raised(Node::Element(slot, Box::new(index)), height, offset)
     }
 
     /// `is [not] null|true|false`, `isnull`, `notnull`.

@@ -1,8 +1,7 @@
 //! The text of a statement: cut at its variables, once for each way of sending it.
 
-use super::draft::Assigned;
 use super::error::Fault;
-use super::names::{Scope, Slot};
+use super::names::{Assigned, Scope, Slot};
 use super::rows::Stand;
 use super::sql::{RawStatement, Span};
 use super::{PARAMETERS_MAX, Piece, Statement};

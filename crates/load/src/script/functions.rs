@@ -20,9 +20,12 @@ pub(super) enum Function {
     Random,
     RandomExponential,
     RandomGaussian,
+    RandomText,
     RandomUuid,
     RandomZipfian,
     Sqrt,
+    TextOf,
+    Timestamp,
 }
 
 /// Most arguments of one call: what pgbench takes.
@@ -56,8 +59,8 @@ const fn seeded(name: &'static str, function: Function, arguments: (usize, usize
     }
 }
 
-/// All of them, by name. `random_uuid` is pgdyno's own.
-pub(super) const FUNCTIONS: [Entry; 22] = [
+/// All of them, by name. `random_text`, `random_uuid`, `text_of` and `timestamp` are pgdyno's own.
+pub(super) const FUNCTIONS: [Entry; 25] = [
     entry("abs", Function::Abs, (1, 1)),
     entry("debug", Function::Debug, (1, 1)),
     entry("double", Function::Double, (1, 1)),
@@ -77,9 +80,12 @@ pub(super) const FUNCTIONS: [Entry; 22] = [
     entry("random", Function::Random, (2, 2)),
     entry("random_exponential", Function::RandomExponential, (3, 3)),
     entry("random_gaussian", Function::RandomGaussian, (3, 3)),
+    entry("random_text", Function::RandomText, (1, 2)),
     entry("random_uuid", Function::RandomUuid, (0, 0)),
     entry("random_zipfian", Function::RandomZipfian, (3, 3)),
     entry("sqrt", Function::Sqrt, (1, 1)),
+    entry("text_of", Function::TextOf, (2, 2)),
+    entry("timestamp", Function::Timestamp, (1, 1)),
 ];
 
 /// The function of this name, in any case.

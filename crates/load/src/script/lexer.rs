@@ -31,9 +31,9 @@ const KEYWORDS: [&str; 14] = [
 ];
 
 /// Longest first.
-const SYMBOLS: [&str; 21] = [
+const SYMBOLS: [&str; 23] = [
     "<=", ">=", "<>", "!=", "<<", ">>", "+", "-", "*", "/", "%", "(", ")", ",", "<", ">", "=", "|",
-    "#", "&", "~",
+    "#", "&", "~", "[", "]",
 ];
 
 /// Reads one meta-command.
@@ -61,6 +61,30 @@ impl<'a> Lexer<'a> {
             self.at += 1;
         }
         (self.at > start).then(|| (&self.text[start..self.at], start))
+    }
+
+    /// The rest of the command, without blanks around it, as one line; and where it begins.
+    pub fn rest(&mut self) -> (String, usize) {
+        self.skip_blanks();
+        let start = self.at;
+        let mut line = String::new();
+        while let Some(byte) = self.byte(0).filter(|byte| *byte != b'\n') {
+            let joined = self.continuation();
+            if joined > 0 {
+                self.at += joined;
+                line.push(' ');
+                continue;
+            }
+            let from = self.at;
+            if byte == b'\\' {
+                self.at += 1;
+            } else {
+                self.take_while(|byte| byte != b'\n' && byte != b'\\');
+            }
+            line.push_str(&self.text[from..self.at]);
+        }
+        line.truncate(line.trim_end().len());
+        (line, start)
     }
 
     /// A text in single quotes, in which two stand for one, if it comes next.

@@ -3,10 +3,12 @@
 use super::error::{Fault, closest};
 use super::expr::{self, Expr};
 use super::lexer::Lexer;
-use super::names::{Scope, Slot, is_valid_name};
+use super::names::{Names, Scope, Slot, is_valid_name};
 use super::psql;
-use super::rows::Rows;
-use super::{Capture, CaptureKind, Sleep, SleepAmount};
+use super::request::{DETAILS, Detail, METHODS, RawRequest};
+use super::rows::{Count, Rows};
+use super::table::Table;
+use super::{Array, Capture, CaptureKind, Sleep, SleepAmount};
 
 /// A meta-command as written; `\if` and its like become jumps later.
 #[derive(Debug)]
@@ -18,21 +20,33 @@ pub(super) enum Meta {
         name: String,
         expr: Expr,
     },
+    Array {
+        name: String,
+        array: Array,
+    },
+    Csv(Vec<String>, Table),
     Sleep(Sleep),
+    Forget,
     If(Expr),
     Elif(Expr),
     Else,
     Endif,
     Capture(Capture),
-    Expect([u8; 5]),
+    Expect {
+        code: [u8; 5],
+        may_succeed: bool,
+    },
     Rows(Rows),
+    Request(Box<RawRequest>),
+    Detail(Detail),
     StartPipeline,
     SyncPipeline,
     EndPipeline,
 }
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 16] = [
     "set",
+    "array",
     "sleep",
     "if",
     "elif",
@@ -45,6 +59,8 @@ const COMMANDS: [&str; 13] = [
     "endpipeline",
     "expect",
     "rows",
+    "csv",
+    "forget",
 ];
 
 /// Reads the meta-command whose backslash is just before `at`. Returns it and where to go on.
@@ -62,6 +78,7 @@ pub(super) fn parse(text: &str, at: usize, scope: &mut Scope) -> Result<(Meta, u
     };
     let meta = match name.as_str() {
         "set" => arguments.set(scope)?,
+        "array" => arguments.array(scope)?,
         "sleep" => Meta::Sleep(arguments.sleep(scope)?),
         "if" => Meta::If(expr::parse(arguments.lexer, scope)?),
         "elif" => Meta::Elif(expr::parse(arguments.lexer, scope)?),
@@ -73,7 +90,19 @@ pub(super) fn parse(text: &str, at: usize, scope: &mut Scope) -> Result<(Meta, u
         "gset" => arguments.capture(CaptureKind::One)?,
         "aset" => arguments.capture(CaptureKind::Last)?,
         "expect" => arguments.expect()?,
+        "csv" => {
+            let (names, table) = Table::parse(arguments.lexer, at - 1, scope)?;
+            Meta::Csv(names, table)
+        }
+        "forget" => arguments.none(Meta::Forget)?,
         "rows" => Meta::Rows(Rows::parse(arguments.lexer, at - 1, scope)?),
+        method if METHODS.contains(&method) => {
+            let request = RawRequest::parse(method, arguments.lexer, at - 1)?;
+            Meta::Request(Box::new(request))
+        }
+        detail if DETAILS.contains(&detail) => {
+            Meta::Detail(Detail::parse(detail, arguments.lexer, at - 1, scope)?)
+        }
         "shell" | "setshell" => return Err(shell(&name, at - 1)),
         _ => return Err(unknown(word, offset)),
     };
@@ -97,9 +126,13 @@ fn unknown(word: &str, offset: usize) -> Fault {
         .hint(instead);
     }
     let fault = Fault::new(offset - 1, format!("unknown meta-command \"\\{word}\""));
-    match closest(word, COMMANDS) {
+    let all = || COMMANDS.into_iter().chain(METHODS).chain(DETAILS);
+    match closest(word, all()) {
         Some(hint) => fault.hint(hint),
-        None => fault.hint(format!("these are known: \\{}", COMMANDS.join(", \\"))),
+        None => {
+            let known: Vec<&str> = all().collect();
+            fault.hint(format!("these are known: \\{}", known.join(", \\")))
+        }
     }
 }
 
@@ -123,6 +156,27 @@ impl<'a> Arguments<'a> {
         let slot = scope.slot(&name, offset)?;
         let expr = expr::parse(self.lexer, scope)?;
         Ok(Meta::Set { slot, name, expr })
+    }
+
+    /// `\array name count expression`.
+    fn array(mut self, scope: &mut Scope) -> Result<Meta, Fault> {
+        const WHAT: &str = "a variable, a count and an expression";
+        let (name, offset) = self.required(WHAT)?;
+        let name = valid(name, offset)?.to_owned();
+        let slot = scope.slot(&name, offset)?;
+        let (word, offset) = self.required(WHAT)?;
+        let count = Count::parse(word, offset, scope)?.ok_or_else(|| {
+            Fault::new(offset, format!("\"{word}\" is not a number of elements"))
+                .hint("write \\array ids 10 random(1, 1000), or a variable: \\array ids :count …")
+        })?;
+        let array = Array {
+            slot,
+            count,
+            number: scope.slot(Names::ROW, offset)?,
+            expr: expr::parse(self.lexer, scope)?,
+        };
+        array.check(offset)?;
+        Ok(Meta::Array { name, array })
     }
 
     /// `\sleep 5`, `\sleep 5 ms`, `\sleep 5ms`, `\sleep :pause us`. Seconds if no unit is given; a
@@ -165,12 +219,12 @@ impl<'a> Arguments<'a> {
 
     fn expect(mut self) -> Result<Meta, Fault> {
         let (word, offset) = self.required("an SQLSTATE")?;
-        self.no_more()?;
+        let may_succeed = self.or_success()?;
         let known = |byte: &u8| byte.is_ascii_digit() || byte.is_ascii_uppercase();
         match <[u8; 5]>::try_from(word.as_bytes()) {
             // Classes 00, 01 and 02 are success, warnings and "no data".
             Ok(code) if code.iter().all(known) && !matches!(&code[..2], b"00" | b"01" | b"02") => {
-                Ok(Meta::Expect(code))
+                Ok(Meta::Expect { code, may_succeed })
             }
             _ => Err(Fault::new(
                 offset,
@@ -181,6 +235,22 @@ impl<'a> Arguments<'a> {
                    not exist",
             )),
         }
+    }
+
+    /// True if `or success` comes next, false at the end of the command.
+    fn or_success(&mut self) -> Result<bool, Fault> {
+        let Some((word, offset)) = self.lexer.word() else {
+            return Ok(false);
+        };
+        let second = self.lexer.word().map(|(word, _)| word);
+        if word != "or" || second != Some("success") {
+            return Err(
+                Fault::new(offset, format!("\\expect does not take \"{word}\""))
+                    .hint("write \\expect 40P01, or \\expect 40P01 or success"),
+            );
+        }
+        self.no_more()?;
+        Ok(true)
     }
 
     fn required(&mut self, what: &str) -> Result<(&'a str, usize), Fault> {

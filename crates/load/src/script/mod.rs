@@ -7,10 +7,18 @@
 //! Additions to pgbench's language:
 //!
 //! - `\expect SQLSTATE` before a statement: that error is expected of the statement that follows;
+//!   with `or success` it may also succeed;
+//! - `\array NAME COUNT EXPRESSION` makes up an array, `:name[INDEX]` is an element (see [`Array`]'s
+//!   module);
 //! - `\rows COUNT EXPRESSION, …` after a statement makes up rows for it (see [`Rows`]'s module):
 //!   COPY … FROM STDIN, or VALUES of many rows;
 //! - `:txn`, the number of the transaction among the client's, from 0; a retry keeps it;
-//! - `random_uuid()` in expressions: a version 4 UUID, drawn from the client's own generator.
+//! - `random_uuid()` in expressions: a version 4 UUID, drawn from the client's own generator;
+//!   `random_text(min, max)`, `text_of(key, length)` and `timestamp(seconds)`.
+//! - `\csv FILE NAME …`: the values of a line of a file, another one for each transaction (see
+//!   [`Table`]'s module);
+//! - `\forget`: the client forgets its cookies;
+//! - `\get`, `\post` … and the lines that belong to them: HTTP requests (see [`Request`]'s module).
 //!
 //! Intended differences from pgbench:
 //!
@@ -31,6 +39,7 @@
 //!   can be known, and pipelines in the simple protocol. Statements of a pipeline are prepared
 //!   where they stand in it, not before it begins. A comment after the last statement is not sent as an empty query.
 
+mod array;
 mod binary;
 mod builtin;
 mod draft;
@@ -45,10 +54,14 @@ mod names;
 mod parse;
 mod psql;
 mod random;
+mod request;
 mod rows;
 mod sql;
+mod table;
+mod template;
 mod value;
 
+pub use array::{Array, ELEMENTS_MAX};
 pub use binary::BinaryType;
 pub use builtin::{BUILTIN_NAMES, builtin};
 pub use draft::Source;
@@ -58,7 +71,9 @@ pub use expr::Expr;
 pub use names::{Names, Slot, Variables, is_valid_name};
 pub use parse::{Group, parse};
 pub use random::Rng;
+pub use request::{Extract, From, Request};
 pub use rows::{ROW_VALUES_MAX, Rows};
+pub use table::Table;
 pub use value::{Datum, Value};
 
 use std::time::Duration;
@@ -108,7 +123,7 @@ impl Script {
     /// Its statements, in order of the text.
     pub fn statements(&self) -> impl Iterator<Item = &Statement> {
         self.commands.iter().filter_map(|command| match command {
-            Command::Sql(statement) => Some(statement),
+            Command::Sql(statement) | Command::Hops(statement) => Some(statement),
             _ => None,
         })
     }
@@ -129,8 +144,10 @@ pub struct Origin {
 /// A step of a script.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// Send a statement, and wait for its answer unless in a pipeline.
+    /// Send a statement or a request, and wait for its answer unless in a pipeline.
     Sql(Statement),
+    /// Nothing: where the redirects that the request before leads to are counted.
+    Hops(Statement),
     /// `\set`: evaluate, and keep the value.
     Set {
         /// The variable that gets the value.
@@ -138,6 +155,12 @@ pub enum Command {
         /// The expression.
         expr: Expr,
     },
+    /// `\array`.
+    Array(Array),
+    /// `\csv`.
+    Csv(Table),
+    /// `\forget`: the client has no cookies from here on.
+    Forget,
     /// `\sleep`.
     Sleep(Sleep),
     /// `\if` and `\elif`: go on if the condition is true, else go to `target`.
@@ -160,7 +183,7 @@ pub enum Command {
     EndPipeline,
 }
 
-/// An SQL statement of a script.
+/// A statement of a script: of SQL, or an HTTP request.
 #[derive(Debug, Clone, Default)]
 pub struct Statement {
     /// As written, without the final semicolon, and without blanks and `--` comments before it (a
@@ -184,8 +207,12 @@ pub struct Statement {
     pub rows: Option<Rows>,
     /// SQLSTATE that `\expect` announced.
     pub expect: Option<[u8; 5]>,
+    /// The announced error may be absent: `\expect … or success`.
+    pub may_succeed: bool,
     /// Use of the rows that it returns.
     pub capture: Option<Capture>,
+    /// It is no SQL, but this request.
+    pub request: Option<Box<Request>>,
     pub(crate) pieces: Vec<Piece>,
 }
 
@@ -282,14 +309,15 @@ impl Piece {
             match piece {
                 Self::Text(text) => out.extend_from_slice(text.as_bytes()),
                 Self::Variable { slot, name, quoted } => {
-                    // A number is a literal as it stands; a UUID is one only within quotes.
-                    let quote = !quoted && variables.is_uuid(*slot);
-                    out.extend(quote.then_some(b'\''));
-                    if !variables.write_text(*slot, out) {
+                    // A number is a literal as it stands; a UUID or an array is one only within
+                    // quotes.
+                    let to_quote = variables.to_quote(*slot).filter(|_| !quoted);
+                    if let Some(datum) = to_quote {
+                        rows::write_literal(datum, out);
+                    } else if !variables.write_text(*slot, out) {
                         out.push(b':');
                         out.extend_from_slice(name.as_bytes());
                     }
-                    out.extend(quote.then_some(b'\''));
                 }
             }
         }

@@ -87,6 +87,29 @@ impl Names {
     }
 }
 
+/// Names that can have a value when a script runs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Assigned {
+    pub(super) names: HashSet<String>,
+    /// Of `\gset` and `\aset`: any name that starts like this.
+    pub(super) prefixes: HashSet<String>,
+}
+
+impl Assigned {
+    pub(super) fn add(&mut self, names: &[&str]) {
+        self.names.extend(names.iter().map(|&name| name.to_owned()));
+    }
+
+    pub(super) fn contains(&self, name: &str) -> bool {
+        let mut starts = name
+            .char_indices()
+            .map(|(end, _)| &name[..end])
+            .chain([name]);
+        self.names.contains(name)
+            || (!self.prefixes.is_empty() && starts.any(|start| self.prefixes.contains(start)))
+    }
+}
+
 /// Names while the scripts of a group are parsed.
 #[derive(Debug)]
 pub(super) struct Scope {
@@ -158,6 +181,8 @@ pub struct Variables {
     before: Vec<Stored>,
     changed: Vec<Slot>,
     is_changed: Vec<bool>,
+    /// For putting a text together.
+    buffer: Vec<u8>,
 }
 
 /// Text that is just how a whole number is written is kept as that number, so that `:scale` given
@@ -198,6 +223,7 @@ impl Variables {
             before: vec![Stored::Undefined; count],
             changed: Vec::new(),
             is_changed: vec![false; count],
+            buffer: Vec::new(),
         }
     }
 
@@ -260,12 +286,38 @@ impl Variables {
         true
     }
 
-    /// True if the variable holds a UUID.
-    pub(super) fn is_uuid(&self, slot: Slot) -> bool {
-        matches!(
-            self.values[usize::from(slot.0)],
-            Stored::Value(Value::Uuid(_))
-        )
+    /// Value of a variable that is a literal only within quotes: a UUID, a text or a
+    /// timestamp of a function, an array.
+    pub(super) fn to_quote(&self, slot: Slot) -> Option<Datum<'_>> {
+        match &self.values[usize::from(slot.0)] {
+            Stored::Value(value) if value.is_quoted() => Some(Datum::Value(*value)),
+            Stored::Text(text) if text.first() == Some(&b'{') => Some(Datum::Text(text)),
+            _ => None,
+        }
+    }
+
+    /// The element of an array, from 1; NULL if there is none.
+    pub(super) fn element(&self, slot: Slot, index: i64) -> Result<Value, EvalError> {
+        match &self.values[usize::from(slot.0)] {
+            Stored::Undefined => Err(self.undefined(slot)),
+            Stored::Value(Value::Null) => Ok(Value::Null),
+            Stored::Value(_) => Err(self.no_element(slot, index)),
+            Stored::Text(text) => {
+                Value::element(text, index).ok_or_else(|| self.no_element(slot, index))
+            }
+        }
+    }
+
+    /// Memory for putting a text together, empty; to be given back.
+    pub(super) fn take_buffer(&mut self) -> Vec<u8> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.clear();
+        buffer
+    }
+
+    /// The memory for the next time.
+    pub(super) fn give_buffer(&mut self, buffer: Vec<u8>) {
+        self.buffer = buffer;
     }
 
     /// Appends the variable's text as a parameter of the extended protocol; false, and nothing
@@ -339,6 +391,15 @@ impl Variables {
     fn undefined(&self, slot: Slot) -> EvalError {
         EvalError::new(format!(
             "variable \"{}\" is not defined",
+            self.names.name(slot)
+        ))
+    }
+
+    #[cold]
+    fn no_element(&self, slot: Slot, index: i64) -> EvalError {
+        EvalError::new(format!(
+            "\"{}[{index}]\" is not an element that is a number: the variable must be an array of \
+             numbers, such as {{1,2}}",
             self.names.name(slot)
         ))
     }

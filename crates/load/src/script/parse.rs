@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use super::Script;
-use super::draft::{Assigned, Draft, Source};
+use super::draft::{Draft, Source};
 use super::error::ScriptError;
-use super::names::{Names, Scope, Uses};
+use super::names::{Assigned, Names, Scope, Uses};
 
 /// The parser goes as deep as an expression does, whatever stack its caller has.
 const STACK_BYTES: usize = 32 << 20;

@@ -7,8 +7,6 @@
 
 use std::f64::consts::TAU;
 
-use super::value::Value;
-
 /// Smallest width of `random_gaussian`: the range is cut at this many standard deviations.
 pub(super) const GAUSSIAN_MIN: f64 = 2.0;
 /// Smallest exponent of `random_zipfian`.
@@ -125,17 +123,18 @@ impl Rng {
     }
 
     /// A version 4 UUID (RFC 9562).
-    pub(super) fn uuid(&mut self) -> Value {
+    pub(super) fn uuid(&mut self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.next_u64().to_be_bytes());
         bytes[8..].copy_from_slice(&self.next_u64().to_be_bytes());
         bytes[6] = (bytes[6] & 0x0F) | 0x40;
         bytes[8] = (bytes[8] & 0x3F) | 0x80;
-        Value::Uuid(bytes)
+        bytes
     }
 }
 
-fn splitmix64(state: &mut u64) -> u64 {
+/// The next of a sequence that the state decides (Sebastiano Vigna).
+pub(super) fn splitmix64(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut value = *state;
     value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

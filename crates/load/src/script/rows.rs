@@ -51,6 +51,34 @@ pub(super) enum Count {
     Variable(Slot),
 }
 
+impl Count {
+    /// A number, or a variable that has it; `None` if the word is neither.
+    pub(super) fn parse(
+        word: &str,
+        offset: usize,
+        scope: &mut Scope,
+    ) -> Result<Option<Self>, Fault> {
+        match word.strip_prefix(':') {
+            Some(name) if super::is_valid_name(name) => {
+                Ok(Some(Self::Variable(scope.used(name, offset)?)))
+            }
+            _ => Ok(word.parse().ok().map(Self::Fixed)),
+        }
+    }
+
+    /// The number, of `what`.
+    pub(super) fn value(self, variables: &Variables, what: &str) -> Result<u64, EvalError> {
+        match self {
+            Self::Fixed(count) => Ok(count),
+            Self::Variable(slot) => {
+                let count = variables.value(slot)?.to_int()?;
+                u64::try_from(count)
+                    .map_err(|_| EvalError::new(format!("{count} is not a number of {what}")))
+            }
+        }
+    }
+}
+
 /// Before which piece, and at which byte of the parameterized text.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Stand {
@@ -71,13 +99,10 @@ impl Rows {
                 "\\rows needs a count and expressions",
             ));
         };
-        let count = match word.strip_prefix(':') {
-            Some(name) if super::is_valid_name(name) => Count::Variable(scope.used(name, offset)?),
-            _ => Count::Fixed(word.parse().map_err(|_| {
-                Fault::new(offset, format!("\"{word}\" is not a number of rows"))
-                    .hint("write \\rows 100 :row, random(1, 10), or a variable: \\rows :count …")
-            })?),
-        };
+        let count = Count::parse(word, offset, scope)?.ok_or_else(|| {
+            Fault::new(offset, format!("\"{word}\" is not a number of rows"))
+                .hint("write \\rows 100 :row, random(1, 10), or a variable: \\rows :count …")
+        })?;
         let number = scope.slot(Names::ROW, offset)?;
         Ok(Self {
             count,
@@ -92,14 +117,7 @@ impl Rows {
     /// # Errors
     /// The variable is not a whole number; or there are too many or too few for the statement.
     pub fn count(&self, statement: &Statement, variables: &Variables) -> Result<u64, EvalError> {
-        let count = match self.count {
-            Count::Fixed(count) => count,
-            Count::Variable(slot) => {
-                let count = variables.value(slot)?.to_int()?;
-                u64::try_from(count)
-                    .map_err(|_| EvalError::new(format!("{count} is not a number of rows")))?
-            }
-        };
+        let count = self.count.value(variables, "rows")?;
         match self.unfit(statement.copy_in, statement.parameters.len(), count) {
             Some(why) => Err(EvalError::new(why)),
             None => Ok(count),
@@ -319,10 +337,10 @@ fn write_escaped(text: &[u8], out: &mut Vec<u8>) {
 }
 
 /// A literal that means the same whatever `standard_conforming_strings` says.
-fn write_literal(datum: Datum<'_>, out: &mut Vec<u8>) {
+pub(super) fn write_literal(datum: Datum<'_>, out: &mut Vec<u8>) {
     let text = match datum {
         Datum::Value(Value::Double(value)) if !value.is_finite() => &[],
-        Datum::Value(Value::Uuid(_)) => &[][..],
+        Datum::Value(value) if value.is_quoted() => &[][..],
         Datum::Value(value) => return value.write_text(out),
         Datum::Text(text) => text,
     };

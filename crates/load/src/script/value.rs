@@ -7,6 +7,7 @@
 use std::io::Write as _;
 
 use super::error::EvalError;
+use super::random::splitmix64;
 
 /// The value of an expression. Small and `Copy`: evaluating allocates nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,6 +22,16 @@ pub enum Value {
     Double(f64),
     /// Value of `random_uuid()`; no operator accepts it.
     Uuid([u8; 16]),
+    /// Value of `random_text()` or `text_of()`: so many letters and digits, which the seed decides.
+    /// No operator accepts it.
+    Text {
+        /// Decides the text.
+        seed: u64,
+        /// Number of its characters.
+        length: u16,
+    },
+    /// Value of `timestamp()`: microseconds since 1970, UTC; no operator accepts it.
+    Timestamp(i64),
 }
 
 impl Value {
@@ -34,6 +45,8 @@ impl Value {
             Self::Int(value) => write_int(value, out),
             Self::Double(value) => write_double(value, out),
             Self::Uuid(value) => write_uuid(value, out),
+            Self::Text { seed, length } => write_letters(seed, length, out),
+            Self::Timestamp(value) => write_timestamp(value, out),
         }
     }
 
@@ -45,7 +58,7 @@ impl Value {
             Self::Bool(value) => value,
             Self::Int(value) => value != 0,
             Self::Double(value) => value != 0.0,
-            Self::Uuid(_) => true,
+            Self::Uuid(_) | Self::Text { .. } | Self::Timestamp(_) => true,
         }
     }
 
@@ -56,7 +69,25 @@ impl Value {
             Self::Int(_) => "int",
             Self::Double(_) => "double",
             Self::Uuid(_) => "uuid",
+            Self::Text { .. } => "text",
+            Self::Timestamp(_) => "timestamp",
         }
+    }
+
+    /// True if its text is a literal of SQL only within quotes.
+    pub(super) fn is_quoted(self) -> bool {
+        matches!(self, Self::Uuid(_) | Self::Text { .. } | Self::Timestamp(_))
+    }
+
+    /// The time so many seconds after the start of 1970, UTC: of the years 1 to 9999.
+    pub(super) fn timestamp(seconds: Self) -> Result<Self, EvalError> {
+        let us = match seconds {
+            Self::Int(seconds) => seconds.checked_mul(1_000_000),
+            seconds => int_from_double(seconds.to_double()? * 1e6).ok(),
+        };
+        us.filter(|us| TIMESTAMPS_US.contains(us))
+            .map(Self::Timestamp)
+            .ok_or_else(|| EvalError::new("timestamp out of range: years are 1 to 9999"))
     }
 
     pub(super) fn to_bool(self) -> Result<bool, EvalError> {
@@ -108,6 +139,19 @@ impl Value {
             Some(Self::Bool(false))
         } else {
             number_from_text(text.trim_start_matches(|c: char| c.is_ascii_whitespace()))
+        }
+    }
+    /// The element of an array's text, from 1; NULL if it is not there. `None` if the text is no
+    /// array, or the element has no value in an expression.
+    pub(super) fn element(text: &[u8], index: i64) -> Option<Self> {
+        let inner = text.strip_prefix(b"{")?.strip_suffix(b"}")?;
+        let at = index.checked_sub(1).and_then(|at| usize::try_from(at).ok());
+        let Some(at) = at.filter(|_| !inner.is_empty()) else {
+            return Some(Self::Null);
+        };
+        match inner.split(|&byte| byte == b',').nth(at) {
+            Some(element) => Self::from_text(element),
+            None => Some(Self::Null),
         }
     }
 }
@@ -259,6 +303,63 @@ fn write_exponential(digits: &[u8], exponent: i32, out: &mut Vec<u8>) {
     write_int(i64::from(exponent.abs()), out);
 }
 
+/// Microseconds from 1970 to the start of the year 1, and to that of 10000.
+const TIMESTAMPS_US: std::ops::Range<i64> = -62_135_596_800_000_000..253_402_300_800_000_000;
+
+/// Letters and digits, none of which means anything in a literal, in COPY or in an array.
+fn write_letters(seed: u64, length: u16, out: &mut Vec<u8>) {
+    const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz012345";
+    const PER_WORD: usize = 12;
+    let mut state = seed;
+    let mut left = usize::from(length);
+    while left > 0 {
+        let mut word = splitmix64(&mut state);
+        let count = left.min(PER_WORD);
+        for _ in 0..count {
+            out.push(LETTERS[(word & 31) as usize]);
+            word >>= 5;
+        }
+        left -= count;
+    }
+}
+
+/// `2026-11-23 09:30:00.5+00`, as SQL reads it whatever DateStyle says.
+fn write_timestamp(value: i64, out: &mut Vec<u8>) {
+    const DAY_US: i64 = 86_400_000_000;
+    let (year, month, day) = civil(value.div_euclid(DAY_US));
+    let us = value.rem_euclid(DAY_US);
+    let seconds = us / 1_000_000;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    let seconds = seconds % 60;
+    // A Vec can always be written to.
+    let _ = write!(
+        out,
+        "{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02}"
+    );
+    if us % 1_000_000 > 0 {
+        let _ = write!(out, ".{:06}", us % 1_000_000);
+    }
+    out.extend_from_slice(b"+00");
+}
+
+/// Year, month and day of a day after 1970-01-01, in the Gregorian calendar. Howard Hinnant,
+/// "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
+fn civil(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
+    (year + era * 400 + i64::from(month <= 2), month, day)
+}
+
 fn write_uuid(value: [u8; 16], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     for (at, byte) in value.into_iter().enumerate() {
@@ -362,6 +463,57 @@ mod tests {
     }
 
     #[test]
+    fn elements_are_counted_from_1() {
+        for (text, index, wanted) in [
+            ("{5,17,3}", 1, Some(Value::Int(5))),
+            ("{5,17,3}", 3, Some(Value::Int(3))),
+            ("{5,17,3}", 4, Some(Value::Null)),
+            ("{5,17,3}", 0, Some(Value::Null)),
+            ("{5,17,3}", i64::MIN, Some(Value::Null)),
+            ("{}", 1, Some(Value::Null)),
+            ("{NULL,t,1.5}", 1, Some(Value::Null)),
+            ("{NULL,t,1.5}", 2, Some(Value::Bool(true))),
+            ("{NULL,t,1.5}", 3, Some(Value::Double(1.5))),
+            ("{word}", 1, None),
+            ("5", 1, None),
+            ("{5", 1, None),
+            ("", 1, None),
+        ] {
+            assert_eq!(
+                Value::element(text.as_bytes(), index),
+                wanted,
+                "{text} {index}"
+            );
+        }
+    }
+
+    #[test]
+    fn timestamps_are_of_the_calendar() {
+        for (seconds, wanted) in [
+            (Value::Int(0), "1970-01-01 00:00:00+00"),
+            (Value::Int(951_782_400), "2000-02-29 00:00:00+00"),
+            (Value::Int(1_795_426_200), "2026-11-23 09:30:00+00"),
+            (Value::Int(-1), "1969-12-31 23:59:59+00"),
+            (Value::Double(0.25), "1970-01-01 00:00:00.250000+00"),
+            (Value::Int(-62_135_596_800), "0001-01-01 00:00:00+00"),
+            (Value::Int(253_402_300_799), "9999-12-31 23:59:59+00"),
+        ] {
+            let found = Value::timestamp(seconds).expect("in range");
+            assert_eq!(text(found), wanted);
+        }
+        for seconds in [
+            Value::Int(253_402_300_800),
+            Value::Int(-62_135_596_801),
+            Value::Int(i64::MAX),
+            Value::Double(f64::NAN),
+            Value::Double(1e300),
+            Value::Bool(true),
+        ] {
+            assert!(Value::timestamp(seconds).is_err(), "{seconds:?}");
+        }
+    }
+
+    #[test]
     fn doubles_round_half_to_even_and_overflow() {
         assert_eq!(Value::Double(2.5).to_int(), Ok(2));
         assert_eq!(Value::Double(-3.5).to_int(), Ok(-4));
@@ -384,6 +536,31 @@ mod tests {
         fn doubles_keep_15_digits(value in proptest::num::f64::NORMAL) {
             let back: f64 = text(Value::Double(value)).parse().expect("a number");
             prop_assert!(back == value || ((back - value) / value).abs() < 1e-14);
+        }
+
+        #[test]
+        fn what_was_written_is_found(values in prop::collection::vec(any::<i64>(), 0..40), at in 0_usize..50) {
+            let texts: Vec<String> = values.iter().map(i64::to_string).collect();
+            let text = format!("{{{}}}", texts.join(","));
+            let wanted = values.get(at).map_or(Value::Null, |&value| Value::Int(value));
+            let index = i64::try_from(at).expect("small") + 1;
+            prop_assert_eq!(Value::element(text.as_bytes(), index), Some(wanted));
+        }
+
+        #[test]
+        fn texts_have_their_length_and_are_the_same_again(seed: u64, length: u16) {
+            let value = Value::Text { seed, length };
+            let found = text(value);
+            prop_assert_eq!(found.len(), usize::from(length));
+            prop_assert!(found.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+            prop_assert_eq!(found, text(value));
+        }
+
+        #[test]
+        fn timestamps_are_ordered_as_their_texts(a in TIMESTAMPS_US, b in TIMESTAMPS_US) {
+            let (a, b) = (a / 1_000_000 * 1_000_000, b / 1_000_000 * 1_000_000);
+            let texts = (text(Value::Timestamp(a)), text(Value::Timestamp(b)));
+            prop_assert_eq!(a.cmp(&b), texts.0.cmp(&texts.1), "{:?}", texts);
         }
 
         #[test]

@@ -253,7 +253,7 @@ impl Worker {
         }
     }
 
-    /// The group got a pool: the connections of clients that have nothing to do become the pool's.
+    /// The group got pools: the connections of clients that have nothing to do become theirs.
     pub(super) fn share_free(&mut self, group: usize, now_ns: u64) {
         let shared = Arc::clone(&self.shared);
         let mut adopted = Vec::new();
@@ -266,9 +266,10 @@ impl Worker {
                 continue;
             };
             if let Some(client) = link.client.take() {
+                let pool = shared.pool_of(&client);
                 link.ticket = 0;
-                link.pooled = true;
-                lock(&shared.groups[group].pool).adopt();
+                link.join(pool);
+                lock(shared.pool(pool)).adopt();
                 *free = Free::Alone(client);
                 adopted.push(slot);
             }

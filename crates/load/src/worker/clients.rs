@@ -39,7 +39,7 @@ impl Worker {
 
     /// Gives a client a connection of its own.
     pub(super) fn connect_own(&mut self, client: Box<Client>) {
-        let slot = self.new_link(client.group, false);
+        let slot = self.new_link(client.group);
         let link = &mut self.links[slot];
         link.asked_ns = monotonic_ns();
         link.client = Some(client);
@@ -232,7 +232,7 @@ impl Worker {
                 continue;
             }
             let key = link.session.as_ref().map(|session| session.key().clone());
-            let peer = link.peer.clone();
+            let (peer, group) = (link.peer.clone(), link.group);
             self.script_tally(slot).cancelled += 1;
             self.note_end(slot, Column::Cancelled, None, monotonic_ns());
             self.close_transaction(slot);
@@ -240,7 +240,7 @@ impl Worker {
             let left = until.saturating_duration_since(Instant::now());
             if let (Some(key), Some(peer), false) = (key, peer, left.is_zero()) {
                 // Best effort: the server also notices that the connection is gone, only later.
-                let _ = self.shared.target.cancel(&peer, &key, left);
+                let _ = self.shared.targets[group].cancel(&peer, &key, left);
             }
         }
     }

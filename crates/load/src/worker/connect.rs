@@ -3,10 +3,12 @@
 use std::cmp::Reverse;
 use std::io;
 
+use super::deriving::derive_in_background;
 use super::{Timer, Worker};
 use crate::connecting::{ConnectError, Connecting};
 use crate::failure::Code;
 use crate::failure::{Details, Failure};
+use crate::keys::{Answer, Derived};
 use crate::link::{Doing, Link};
 use crate::pool::LinkRef;
 use crate::socket::connect;
@@ -23,15 +25,16 @@ const TOO_MANY_FILES: Code = Code::Own("too-many-files");
 
 impl Worker {
     /// A place for a connection.
-    pub(super) fn new_link(&mut self, group: usize, pooled: bool) -> usize {
+    pub(super) fn new_link(&mut self, group: usize) -> usize {
         self.next_link_id += 1;
-        self.links
-            .insert(Link::new(self.next_link_id, group, pooled))
+        self.links.insert(Link::new(self.next_link_id, group))
     }
 
     /// Begins to connect: past the gate. The socket is opened at the end of a pass.
     pub(super) fn begin_connecting(&mut self, slot: usize) {
-        let connecting = Connecting::new(&self.shared.target, &mut self.rng, monotonic_ns());
+        let group = self.links[slot].group;
+        let (target, group) = (&self.shared.targets[group], Some(group));
+        let connecting = Connecting::new(target, group, &mut self.rng, monotonic_ns());
         let link = &mut self.links[slot];
         link.doing = Doing::Connecting;
         link.connecting = Some(Box::new(connecting));
@@ -47,10 +50,16 @@ impl Worker {
             let due = self.links.get(slot).is_some_and(|link| {
                 link.id == id && link.connecting.as_ref().is_some_and(|it| !it.has_socket())
             });
-            if due && self.stop_at_ns.is_none() {
+            if due && (self.stop_at_ns.is_none() || self.is_flying(slot)) {
                 self.open_socket(slot);
             }
         }
+    }
+
+    /// True if its client's transaction was sent, in part, and goes on over it.
+    fn is_flying(&self, slot: usize) -> bool {
+        let client = self.links[slot].client.as_ref();
+        client.is_some_and(|client| client.open && client.sent_ns != 0)
     }
 
     fn open_socket(&mut self, slot: usize) {
@@ -62,7 +71,7 @@ impl Worker {
         };
         let until_ns = connecting.allow_until(until_ns);
         let Some(address) = connecting.place() else {
-            let why = self.shared.target.hosts.unknown().join("; ");
+            let why = self.shared.targets[link.group].hosts.unknown().join("; ");
             return self.on_lost(slot, Failure::own("connect-failed", why));
         };
         match connect(address).and_then(|stream| self.reactor.open(slot, stream)) {
@@ -76,11 +85,11 @@ impl Worker {
                 self.set_timer(slot, until_ns.min(now_ns + pause_ns));
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let failure = connecting.on_timeout(&self.shared.target);
+                let failure = connecting.on_timeout(&self.shared.targets[link.group]);
                 self.on_connect_error(slot, failure);
             }
             Err(error) => {
-                let failure = connecting.on_unreachable(&self.shared.target, &error);
+                let failure = connecting.on_unreachable(&self.shared.targets[link.group], &error);
                 self.on_connect_error(slot, failure);
             }
         }
@@ -93,7 +102,7 @@ impl Worker {
             return;
         };
         if connecting.has_socket() {
-            let failure = connecting.on_timeout(&self.shared.target);
+            let failure = connecting.on_timeout(&self.shared.targets[link.group]);
             self.on_connect_error(slot, failure);
         } else {
             self.to_open.push_back((slot, link.id));
@@ -102,27 +111,35 @@ impl Worker {
 
     /// The socket is connected, or failed to be.
     pub(super) fn on_socket(&mut self, slot: usize, connected: io::Result<()>) {
-        let Some(connecting) = &mut self.links[slot].connecting else {
+        let now_ns = monotonic_ns();
+        let link = &mut self.links[slot];
+        let target = &self.shared.targets[link.group];
+        let Some(connecting) = &mut link.connecting else {
             return;
         };
-        let target = &self.shared.target;
         let outcome = match connected {
-            Ok(()) => connecting.on_socket(target, monotonic_ns(), &mut self.out),
+            Ok(()) => connecting.on_socket(target, now_ns, &mut self.out),
             Err(error) => Err(connecting.on_unreachable(target, &error)),
         };
-        self.send(slot);
-        if let Err(failure) = outcome {
-            self.on_connect_error(slot, failure);
+        if !self.out.is_empty() {
+            self.send(slot);
+        }
+        match outcome {
+            Ok(true) => self.establish(slot, now_ns),
+            Ok(false) => {}
+            Err(failure) => self.on_connect_error(slot, failure),
         }
     }
 
     /// Process input on a connection that is being established.
     pub(super) fn on_connecting(&mut self, slot: usize, bytes: &[u8]) {
         let now_ns = monotonic_ns();
-        let Some(connecting) = &mut self.links[slot].connecting else {
+        let link = &mut self.links[slot];
+        let target = &self.shared.targets[link.group];
+        let Some(connecting) = &mut link.connecting else {
             return;
         };
-        let outcome = connecting.on_bytes(bytes, &self.shared.target, now_ns, &mut self.out);
+        let outcome = connecting.on_bytes(bytes, target, now_ns, &mut self.out);
         if outcome.is_err() {
             connecting.say_goodbye(&mut self.out);
         }
@@ -131,8 +148,45 @@ impl Worker {
         }
         match outcome {
             Ok(true) => self.establish(slot, now_ns),
-            Ok(false) => {}
+            Ok(false) => self.seek_keys(slot),
             Err(failure) => self.on_connect_error(slot, failure),
+        }
+    }
+
+    /// Gets the keys that authentication waits for, if it does.
+    fn seek_keys(&mut self, slot: usize) {
+        let target = &self.shared.targets[self.links[slot].group];
+        let link_ref = self.link_ref(slot);
+        let Some(connecting) = &mut self.links[slot].connecting else {
+            return;
+        };
+        let Some(id) = connecting.keys_needed(target) else {
+            return;
+        };
+        match target.keys.request(id, link_ref, connecting.until_ns()) {
+            Answer::Here(derived) => self.on_keys(link_ref, &derived),
+            Answer::Later => {}
+            Answer::LaterIfDerived => derive_in_background(&self.shared),
+        }
+    }
+
+    /// Goes on with authentication, if the connection still waits for these keys.
+    pub(super) fn on_keys(&mut self, link_ref: LinkRef, derived: &Derived) {
+        let slot = link_ref.slot;
+        let Some(link) = self.links.get_mut(slot) else {
+            return;
+        };
+        let target = &self.shared.targets[link.group];
+        let Some(connecting) = link.connecting.as_mut().filter(|_| link.id == link_ref.id) else {
+            return;
+        };
+        let outcome = connecting.on_keys(target, derived, &mut self.out);
+        if !self.out.is_empty() {
+            self.reactor.send(slot, &self.out);
+            self.out.clear();
+        }
+        if let Err(failure) = outcome {
+            self.on_connect_error(slot, failure);
         }
     }
 
@@ -144,7 +198,7 @@ impl Worker {
             return;
         };
         if let Err(failure) = connecting.try_next(failure) {
-            self.shared.target.hosts.look_up_again();
+            self.shared.targets[link.group].hosts.look_up_again();
             let (code, error) = (failure.code, failure.into_error());
             let failure = Failure {
                 code,
@@ -165,7 +219,8 @@ impl Worker {
         let Some(made) = link.connecting.take().and_then(|it| it.finish()) else {
             return;
         };
-        link.session = Some(made.session);
+        link.http = made.session.is_none().then(Box::default);
+        link.session = made.session;
         link.scanner = made.scanner;
         link.tls = made.tls;
         link.peer = Some(Box::new(made.peer));
@@ -181,19 +236,24 @@ impl Worker {
         link.timer = link.timer.wrapping_add(1);
         link.failures = 0;
         link.uses = 0;
-        let (group, pooled) = (link.group, link.pooled);
+        link.dormant = false;
+        let (group, pooled, pool) = (link.group, link.pooled, link.pool());
         let again = if pooled {
-            lock(&self.shared.groups[group].pool).opened()
+            lock(self.shared.pool(pool)).opened()
         } else {
             link.again
         };
         let times = self.links[slot].marks.times(now_ns);
         self.tally.groups[group].connected(&times, again);
         self.shared.health.up();
+        if let Some(command) = self.links[slot].pending.take() {
+            return self.on_reopened(slot, command, now_ns);
+        }
         if pooled {
             self.links[slot].expires_ns = self.expiry_ns(group, now_ns);
             self.release(slot, now_ns);
-            self.grow_pool(group, now_ns);
+            lock(self.shared.pool(pool)).arrived();
+            self.grow_pool(pool, now_ns);
         } else {
             lock(&self.shared.groups[group].slow_start).succeeded();
             self.go_on_connected(slot, now_ns);
@@ -213,8 +273,11 @@ impl Worker {
     /// The socket has ended.
     pub(super) fn on_closed(&mut self, slot: usize, why: &str) {
         let link = &mut self.links[slot];
+        if link.http.is_some() {
+            return self.on_http_closed(slot, why);
+        }
         if let Some(connecting) = &link.connecting {
-            let failure = connecting.on_closed(&self.shared.target, why);
+            let failure = connecting.on_closed(&self.shared.targets[link.group], why);
             return self.on_connect_error(slot, failure);
         }
         let failure = link.failure.take();
@@ -239,14 +302,23 @@ impl Worker {
         let was_established = link.is_established();
         self.leave_gate(slot);
         let link = &mut self.links[slot];
+        let pending = link.pending.take();
         if was_established {
             self.shared.health.down();
         } else {
             self.shared.health.failed(now_ns, &failure.message);
-            let key = ErrorKey::new(link.group, Place::Connect, failure.code);
-            self.tally.error(key, &failure, None);
+            if pending.is_none() {
+                let key = ErrorKey::new(link.group, Place::Connect, failure.code);
+                self.tally.error(key, &failure, None);
+            }
             self.tally.groups[link.group].connect_failed();
         }
+        if let Some(command) = pending {
+            // The connection was there before, and its client's request waits for it.
+            link.doing = Doing::Statement;
+            link.statement.command = command;
+        }
+        let was_established = was_established || pending.is_some();
         let busy = link.client.as_ref().is_some_and(|client| client.open);
         if was_established && busy {
             self.fail_lost(slot, &failure);
@@ -306,10 +378,10 @@ impl Worker {
     }
 
     fn lose_pooled(&mut self, slot: usize, was_established: bool, now_ns: u64) {
-        let (group, link_ref) = (self.links[slot].group, self.link_ref(slot));
+        let (id, link_ref) = (self.links[slot].pool(), self.link_ref(slot));
         let client = self.links[slot].client.take();
         let shared = std::sync::Arc::clone(&self.shared);
-        let mut pool = lock(&shared.groups[group].pool);
+        let mut pool = lock(shared.pool(id));
         if !was_established {
             let failures = pool.opening_failed();
             pool.pause_until(now_ns + self.pause_ns(failures));
@@ -325,7 +397,7 @@ impl Worker {
         if let Some(client) = client {
             self.after_transaction(client, now_ns);
         }
-        self.grow_pool(group, now_ns);
+        self.grow_pool(id, now_ns);
     }
 
     /// Closes a connection on purpose and frees its place.

@@ -71,7 +71,7 @@ impl Worker {
     }
 
     /// A statement of a pipeline ended well.
-    pub(super) fn on_piped_complete(&mut self, slot: usize, now_ns: u64) {
+    pub(super) fn on_piped_complete(&mut self, slot: usize, untouched: bool, now_ns: u64) {
         let Some((script, statement)) = self.statement(slot) else {
             return;
         };
@@ -85,6 +85,7 @@ impl Worker {
             }
             let tally = &mut self.tally.statements[row];
             tally.done += 1;
+            tally.untouched += u64::from(untouched);
             tally.service.record(now_ns.saturating_sub(sent_ns));
         }
     }

@@ -1,4 +1,4 @@
-//! Clients and the connections of their group's pool: who gets which, which are opened, validated,
+//! Clients and the connections of their instance's pool: who gets which, which are opened, validated,
 //! handed on, and closed.
 
 use std::cmp::Reverse;
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use pgdyno_wire::TransactionStatus;
 
-use super::{Timer, Worker};
+use super::{PoolTimers, Timer, Worker};
 use crate::acks::Column;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::link::Doing;
-use crate::pool::{Grant, LinkRef, Pool};
+use crate::pool::{Grant, LinkRef, Pool, PoolId};
 use crate::shared::Mail;
 use crate::sys::lock;
 use crate::sys::monotonic_ns;
@@ -28,8 +28,9 @@ impl Worker {
             client.queued_ns = now_ns;
         }
         let deadline_ns = client.queued_ns + self.shared.plan.groups[group].pool.wait_ns_max;
-        let grant = lock(&self.shared.groups[group].pool).acquire(self.thread, client, deadline_ns);
-        self.settle(group, grant, deadline_ns, now_ns);
+        let pool = self.shared.pool_of(&client);
+        let grant = lock(self.shared.pool(pool)).acquire(self.thread, client, deadline_ns);
+        self.settle(pool, grant, deadline_ns, now_ns);
     }
 
     /// A client that got an unusable connection goes on waiting, before all others.
@@ -39,26 +40,25 @@ impl Worker {
             return self.connect_own(client);
         }
         let deadline_ns = client.queued_ns + self.shared.plan.groups[group].pool.wait_ns_max;
-        let mut pool = lock(&self.shared.groups[group].pool);
-        let grant = pool.acquire_again(self.thread, client, deadline_ns);
-        drop(pool);
-        self.settle(group, grant, deadline_ns, now_ns);
+        let pool = self.shared.pool_of(&client);
+        let grant = lock(self.shared.pool(pool)).acquire_again(self.thread, client, deadline_ns);
+        self.settle(pool, grant, deadline_ns, now_ns);
     }
 
-    fn settle(&mut self, group: usize, grant: Grant, deadline_ns: u64, now_ns: u64) {
-        let mut grow = self.shared.plan.groups[group].pool.idle_min > 0;
+    fn settle(&mut self, pool: PoolId, grant: Grant, deadline_ns: u64, now_ns: u64) {
+        let mut grow = self.shared.plan.groups[pool.group].pool.idle_min > 0;
         match grant {
             Grant::Link(link, client) if link.thread == self.thread => self.take_over(link, client),
             Grant::Link(link, client) => {
                 self.shared.mailboxes[link.thread].post(Mail::Handover(link, client));
             }
             Grant::Queued => {
-                self.watch_queue(group, deadline_ns);
+                self.watch_queue(pool, deadline_ns);
                 grow = true;
             }
         }
         if grow {
-            self.grow_pool(group, now_ns);
+            self.grow_pool(pool, now_ns);
         }
     }
 
@@ -78,8 +78,8 @@ impl Worker {
             };
         }
         // Lost in the meantime: the client goes on waiting.
-        let group = client.group;
-        lock(&self.shared.groups[group].pool).lost();
+        let pool = self.shared.pool_of(&client);
+        lock(self.shared.pool(pool)).lost();
         self.discard(slot);
         self.acquire_again(client, now_ns);
     }
@@ -134,13 +134,13 @@ impl Worker {
     pub(super) fn on_invalid(&mut self, slot: usize, failure: &Failure, now_ns: u64) {
         let client = self.links[slot].client.take();
         self.count_error(slot, failure, false, false);
-        let group = self.links[slot].group;
-        lock(&self.shared.groups[group].pool).lost();
+        let pool = self.links[slot].pool();
+        lock(self.shared.pool(pool)).lost();
         self.close(slot);
         if let Some(client) = client {
             self.acquire_again(client, now_ns);
         }
-        self.grow_pool(group, now_ns);
+        self.grow_pool(pool, now_ns);
     }
 
     /// Starts a client's open transaction on an idle connection.
@@ -154,22 +154,22 @@ impl Worker {
 
     /// The connection goes to the one that waits longest; its client thinks, or queues up behind them.
     pub(super) fn next_pooled(&mut self, slot: usize, think_ns: u64, now_ns: u64) {
-        let group = self.links[slot].group;
+        let pool = self.links[slot].pool();
         let Some(mut client) = self.links[slot].client.take() else {
             return;
         };
         let worn = self.is_worn(slot, now_ns);
-        if think_ns > 0 || worn || lock(&self.shared.groups[group].pool).is_over() {
+        if think_ns > 0 || worn || lock(self.shared.pool(pool)).is_over() {
             self.release(slot, now_ns);
             return self.after_transaction(client, now_ns);
         }
         let waited = client.sent_ns != 0;
         self.open_transaction(&mut client, now_ns);
         client.queued_ns = now_ns;
-        let deadline_ns = now_ns + self.shared.plan.groups[group].pool.wait_ns_max;
-        let first = lock(&self.shared.groups[group].pool).pass_on(client, deadline_ns);
+        let deadline_ns = now_ns + self.shared.plan.groups[pool.group].pool.wait_ns_max;
+        let first = lock(self.shared.pool(pool)).pass_on(client, deadline_ns);
         self.follow_interval();
-        self.watch_queue(group, deadline_ns);
+        self.watch_queue(pool, deadline_ns);
         if waited {
             return self.start_on(slot, first, now_ns);
         }
@@ -182,17 +182,17 @@ impl Worker {
     /// closed if there are too many.
     pub(super) fn release(&mut self, slot: usize, now_ns: u64) {
         let link_ref = self.link_ref(slot);
-        let group = self.links[slot].group;
+        let id = self.links[slot].pool();
         let shared = Arc::clone(&self.shared);
         let worn = self.is_worn(slot, now_ns);
         self.links[slot].idle_since_ns = now_ns;
         loop {
-            let mut pool = lock(&shared.groups[group].pool);
+            let mut pool = lock(shared.pool(id));
             if worn || pool.is_over() {
                 pool.closed();
                 drop(pool);
                 self.close(slot);
-                return self.grow_pool(group, now_ns);
+                return self.grow_pool(id, now_ns);
             }
             let first = pool.release(link_ref);
             drop(pool);
@@ -204,85 +204,92 @@ impl Worker {
         }
     }
 
-    /// The group got a pool, or lost it: a client's own connection becomes one of the pool's as far
-    /// as there is room, and the other way round.
+    /// The group got pools, or lost them: a client's own connection becomes one of its pool as far as
+    /// there is room, and the other way round.
     pub(super) fn change_kind(&mut self, slot: usize, now_ns: u64) {
-        let group = self.links[slot].group;
-        let shared = Arc::clone(&self.shared);
-        let mut pool = lock(&shared.groups[group].pool);
         if self.links[slot].pooled {
-            pool.closed();
-            drop(pool);
+            lock(self.shared.pool(self.links[slot].pool())).closed();
             self.links[slot].pooled = false;
             return self.go_on_connected(slot, now_ns);
         }
         let Some(client) = self.links[slot].client.take() else {
             return;
         };
-        pool.adopt();
-        drop(pool);
-        self.links[slot].pooled = true;
-        self.links[slot].expires_ns = self.expiry_ns(group, now_ns);
+        let pool = self.shared.pool_of(&client);
+        lock(self.shared.pool(pool)).adopt();
+        self.links[slot].join(pool);
+        self.links[slot].expires_ns = self.expiry_ns(pool.group, now_ns);
         self.release(slot, now_ns);
         self.after_transaction(client, now_ns);
     }
 
-    /// The pool's limit changed: idle connections above it go, waiting clients may get new ones;
-    /// without a pool, each of them gets its own.
+    /// The pools' limit changed: idle connections above it go, waiting clients may get new ones;
+    /// without pools, each of them gets its own.
     pub(super) fn pool_changed(&mut self, group: usize) {
         let now_ns = monotonic_ns();
         let shared = Arc::clone(&self.shared);
-        let state = &shared.groups[group];
-        while let Some(link) = { lock(&state.pool).take_surplus(self.thread) } {
-            self.close(link.slot);
+        for pool in &shared.groups[group].pools {
+            while let Some(link) = { lock(pool).take_surplus(self.thread) } {
+                self.close(link.slot);
+            }
         }
-        if state.shares() {
+        if shared.groups[group].shares() {
             self.share_free(group, now_ns);
-            return self.grow_pool(group, now_ns);
+            return shared
+                .pools_of(group)
+                .for_each(|pool| self.grow_pool(pool, now_ns));
         }
-        while let Some(client) = { lock(&state.pool).take_first() } {
-            self.follow_interval();
-            if self.stop_at_ns.is_none() {
-                self.connect_own(client);
+        for pool in &shared.groups[group].pools {
+            while let Some(client) = { lock(pool).take_first() } {
+                self.follow_interval();
+                if self.stop_at_ns.is_none() {
+                    self.connect_own(client);
+                }
             }
         }
     }
 
     /// Has connections opened for the clients that wait, as far as allowed.
-    pub(super) fn grow_pool(&mut self, group: usize, now_ns: u64) {
+    pub(super) fn grow_pool(&mut self, id: PoolId, now_ns: u64) {
         if self.stop_at_ns.is_some() {
             return;
         }
         let shared = Arc::clone(&self.shared);
-        let pool = &shared.groups[group].pool;
+        let pool = shared.pool(id);
         while let Some(thread) = { lock(pool).begin_opening(shared.plan.threads, now_ns) } {
             if thread == self.thread {
-                self.open_pooled(group);
+                self.open_pooled(id);
             } else {
-                shared.mailboxes[thread].post(Mail::OpenPooled(group));
+                shared.mailboxes[thread].post(Mail::OpenPooled(id));
             }
         }
         let opens_at_ns = lock(pool).opens_at_ns();
         if let Some(at_ns) = opens_at_ns.filter(|at_ns| *at_ns > now_ns)
-            && !self.pool_timers[group].open
+            && !self.timers_of(id).open
         {
-            self.pool_timers[group].open = true;
-            self.timers.push(Reverse((at_ns, Timer::PoolOpen(group))));
+            self.timers_of(id).open = true;
+            self.timers.push(Reverse((at_ns, Timer::PoolOpen(id))));
         }
     }
 
     /// Opens one connection for a pool, which counts as being opened already.
-    pub(super) fn open_pooled(&mut self, group: usize) {
-        let slot = self.new_link(group, true);
+    pub(super) fn open_pooled(&mut self, pool: PoolId) {
+        let slot = self.new_link(pool.group);
+        self.links[slot].join(pool);
         self.connect(slot);
     }
 
-    fn watch_queue(&mut self, group: usize, deadline_ns: u64) {
-        if !self.pool_timers[group].wait {
-            self.pool_timers[group].wait = true;
+    fn watch_queue(&mut self, pool: PoolId, deadline_ns: u64) {
+        if !self.timers_of(pool).wait {
+            self.timers_of(pool).wait = true;
             self.timers
-                .push(Reverse((deadline_ns, Timer::PoolWait(group))));
+                .push(Reverse((deadline_ns, Timer::PoolWait(pool))));
         }
+    }
+
+    /// The timers that are set for a pool.
+    pub(super) fn timers_of(&mut self, pool: PoolId) -> &mut PoolTimers {
+        &mut self.pool_timers[pool.group][pool.instance]
     }
 
     /// True if a connection must be replaced: it is too old, or was used often enough.
@@ -296,7 +303,8 @@ impl Worker {
     pub(super) fn start_pools(&mut self, now_ns: u64) {
         for group in 0..self.shared.groups.len() {
             if self.thread == 0 {
-                self.grow_pool(group, now_ns);
+                let pools = self.shared.pools_of(group);
+                pools.for_each(|pool| self.grow_pool(pool, now_ns));
             }
             if let Some(every_ns) = self.shared.plan.groups[group].pool.sweep_ns() {
                 self.timers
@@ -308,34 +316,37 @@ impl Worker {
     /// Closes idle connections of this thread that are too old, or have been idle for too long.
     pub(super) fn sweep_pool(&mut self, group: usize, now_ns: u64) {
         let shared = Arc::clone(&self.shared);
-        let (plan, pool) = (&shared.plan.groups[group].pool, &shared.groups[group].pool);
+        let (plan, pools) = (&shared.plan.groups[group].pool, &shared.groups[group].pools);
         let Some(every_ns) = plan.sweep_ns().filter(|_| self.stop_at_ns.is_none()) else {
             return;
         };
         let old = |link: &LinkRef| self.links[link.slot].expires_ns <= now_ns;
+        let unused = |link: &LinkRef| {
+            let idle_ns = now_ns.saturating_sub(self.links[link.slot].idle_since_ns);
+            plan.idle_ns_max.is_some_and(|most_ns| idle_ns > most_ns)
+        };
         let mut gone: Vec<usize> = Vec::new();
-        gone.extend(take_all(pool, self.thread, false, old));
-        if let Some(most_ns) = plan.idle_ns_max {
-            let unused = |link: &LinkRef| {
-                now_ns.saturating_sub(self.links[link.slot].idle_since_ns) > most_ns
-            };
+        for pool in pools {
+            gone.extend(take_all(pool, self.thread, false, old));
             gone.extend(take_all(pool, self.thread, true, unused));
         }
         for slot in gone {
             self.close(slot);
         }
-        self.grow_pool(group, now_ns);
+        for pool in shared.pools_of(group) {
+            self.grow_pool(pool, now_ns);
+        }
         self.timers
             .push(Reverse((now_ns + every_ns, Timer::PoolSweep(group))));
     }
 
     /// Clients that waited too long for a connection: their transactions fail.
-    pub(super) fn expire_waiters(&mut self, group: usize, now_ns: u64) {
+    pub(super) fn expire_waiters(&mut self, id: PoolId, now_ns: u64) {
         if self.stop_at_ns.is_some() {
             return;
         }
         let shared = Arc::clone(&self.shared);
-        let pool = &shared.groups[group].pool;
+        let (pool, group) = (shared.pool(id), id.group);
         while let Some(mut client) = { lock(pool).take_expired(now_ns) } {
             self.follow_interval();
             let place = Place::Script(client.script, None);
@@ -359,7 +370,7 @@ impl Worker {
         }
         let next = lock(pool).next_deadline_ns();
         if let Some(deadline_ns) = next {
-            self.watch_queue(group, deadline_ns);
+            self.watch_queue(id, deadline_ns);
         }
     }
 }

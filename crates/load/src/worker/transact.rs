@@ -33,6 +33,9 @@ impl Worker {
             return false;
         };
         match client.step(&self.shared.plan.groups[link.group]) {
+            Step::Send(command) if link.dormant || link.http.is_some() => {
+                self.send_request(slot, command);
+            }
             Step::Send(command) => self.send_statement(slot, command),
             Step::Pipe(command) => return self.pipe_statement(slot, command),
             Step::SyncPipeline => {
@@ -76,6 +79,7 @@ impl Worker {
         link.doing = Doing::Statement;
         link.statement.command = command;
         link.statement.sent_ns = now_ns;
+        link.statement.untouched = false;
         self.count_sent(slot, now_ns);
         self.note_sent(slot, command, now_ns);
         self.send(slot);
@@ -170,11 +174,12 @@ impl Worker {
         Ok(())
     }
 
-    pub(super) fn on_complete(&mut self, slot: usize, now_ns: u64) {
+    pub(super) fn on_complete(&mut self, slot: usize, untouched: bool, now_ns: u64) {
         if self.links[slot].pipeline.is_busy() {
-            return self.on_piped_complete(slot, now_ns);
+            return self.on_piped_complete(slot, untouched, now_ns);
         }
         let link = &mut self.links[slot];
+        link.statement.untouched |= untouched;
         if link.statement.capture.is_on()
             && let Some(client) = &mut link.client
             && let Err(failure) = link.statement.capture.complete(&mut client.variables)
@@ -246,6 +251,7 @@ impl Worker {
             return;
         };
         let (position, expect) = (statement.position, statement.expect.map(Code::Sqlstate));
+        let may_succeed = statement.may_succeed;
         let statement_row = script.statement_row + position;
         let row = script.row;
         let link = &mut self.links[slot];
@@ -253,9 +259,10 @@ impl Worker {
         link.doing = Doing::Idle;
         link.statement.copying = false;
         let sent_ns = link.statement.sent_ns;
+        let untouched = link.statement.untouched;
         let failure = match (link.statement.error.take(), expect) {
-            (None, None) => link.capture_row(),
-            (None, Some(code)) => Some(missing(code)),
+            (None, Some(code)) if !may_succeed => Some(missing(code)),
+            (None, _) => link.capture_row(),
             (Some(error), Some(code)) if error.code == code => {
                 self.tally.scripts[row].expected_errors += 1;
                 self.count_error(slot, &error.at(command), true, false);
@@ -267,6 +274,7 @@ impl Worker {
         match failure {
             None => {
                 tally.done += 1;
+                tally.untouched += u64::from(untouched);
                 tally.service.record(now_ns - sent_ns);
                 self.run_script(slot, now_ns);
             }

@@ -25,9 +25,12 @@ from pgdyno.diagnose._budget import image_part_of_flush
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Evidence, Proposal
+from pgdyno.diagnose.facts.flush import delay_part_of_flush
+from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.own import overlaps_own, own_events
 from pgdyno.spec.change import Change
+from pgdyno.stats.prediction import Prediction
 
 IMAGES_PER_RECORD = 0.3
 IMAGE_BYTES_SHARE = 0.5
@@ -96,6 +99,7 @@ class _Pace:
 def examine(s: Situation) -> Found | Cleared:
     """Examine the server's WAL counters and its checkpoint settings."""
     pace = _pace(s)
+    _skip_after_own_checkpoint(s, pace)
     evidence = _evidence(s, pace)
     if not _load_writes(s):
         return Cleared("the load writes no rows", evidence)
@@ -111,12 +115,21 @@ def examine(s: Situation) -> Found | Cleared:
     without = _ratio(s, pace, keep=0.0)
     return Found(
         sentence=_sentence(pace),
-        share=s.budget.share("images"),
-        liftable=1.0 - 1.0 / max(1.0, without),
+        parts=("images",),
+        liftable=without.lifted,
         confidence=0.8 if pace.heavy_images and pace.by_size else 0.6,
         evidence=evidence,
         proposals=_proposals(s, pace, without),
     )
+
+
+def _skip_after_own_checkpoint(s: Situation, pace: _Pace) -> None:
+    """Raise Skip if a checkpoint by pgdyno, less than a cycle before, made the images."""
+    began, ended = s.window_ms
+    cycle_ms = 1000 * (pace.cycle_s or 0.0)
+    checkpoints = [each for each in own_events(s.run) if each.detail.get("debt") == "checkpoint"]
+    if overlaps_own(checkpoints, began - cycle_ms, ended):
+        raise Skip("the images follow checkpoints by pgdyno, at the edges of slices")
 
 
 def _load_writes(s: Situation) -> bool:
@@ -210,18 +223,15 @@ def _checkpoints(s: Situation) -> list[str]:
 
 
 def _of_flush(s: Situation) -> float:
-    return image_part_of_flush(s)
+    return image_part_of_flush(s) * (1.0 - delay_part_of_flush(s))
 
 
-def _ratio(s: Situation, pace: _Pace, *, keep: float, extra_cpu_s: float = 0.0) -> float:
+def _ratio(s: Situation, pace: _Pace, *, keep: float, extra_cpu_s: float = 0.0) -> Prediction:
     """Predicted ratio with ``keep`` of the images' bytes left and ``extra_cpu_s`` spent on each."""
     each = pace.images / (s.throughput_tps * s.seconds)
     saved_s = IMAGE_CPU_S * (1.0 - keep) - extra_cpu_s
     cpu = max(0.5, 1.0 - each * saved_s / s.loop.cpu_s) if s.loop.cpu_s > 0 else 1.0
-    # Of the flushes none goes away, so none of their CPU time does: the model's saving is undone.
-    flush = 1.0 - _of_flush(s) * (1.0 - keep)
-    undone = 1.0 - s.loop.flush_cpu * (1.0 - flush)
-    return s.loop.ratio(flush=flush, cpu=cpu / undone)
+    return s.loop.ratio_of_shorter_flushes(1.0 - _of_flush(s) * (1.0 - keep), cpu=cpu)
 
 
 def _proposals(s: Situation, pace: _Pace, without: float) -> list[Proposal]:
@@ -234,6 +244,7 @@ def _proposals(s: Situation, pace: _Pace, without: float) -> list[Proposal]:
                 without,
                 "the WAL would carry changes only",
                 pace.cycle_s,
+                specific=True,
             )
         )
     proposals += _distance(s, pace) + _compression(s, pace)
@@ -269,6 +280,7 @@ def _distance(s: Situation, pace: _Pace) -> list[Proposal]:
             _ratio(s, pace, keep=max(0.1, 1.0 / rarer)),
             f"checkpoints up to {figure(rarer)} times rarer, so most pages are imaged less often",
             pace.cycle_s,
+            specific=True,
         )
     ]
 
@@ -286,6 +298,7 @@ def _compression(s: Situation, pace: _Pace) -> list[Proposal]:
             _ratio(s, pace, keep=keep, extra_cpu_s=extra_cpu_s),
             f"images would take about {percent(keep)} of their bytes",
             pace.cycle_s,
+            specific=True,
         )
     ]
 

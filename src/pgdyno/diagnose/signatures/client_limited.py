@@ -56,6 +56,7 @@ def examine(s: Situation) -> Found | Cleared:
         return Cleared(
             f"the load generator's busiest thread uses {percent(worst.busy)} of a core",
             evidence,
+            parts=("client lag",),
         )
     if worst.saturated:
         sentence = (
@@ -68,7 +69,7 @@ def examine(s: Situation) -> Found | Cleared:
         )
     return Found(
         sentence=sentence,
-        share=lag,
+        parts=("client lag",),
         liftable=1.0,
         confidence=0.9 if worst.saturated else 0.7,
         evidence=evidence,
@@ -129,4 +130,5 @@ SIGNATURE = Signature(
         " the generator hardly runs"
     ),
     examine=examine,
+    of_clients=True,
 )

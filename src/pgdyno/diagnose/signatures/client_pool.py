@@ -8,23 +8,24 @@ In an open loop that asks for more than the server can do, any pool is in use al
 wait for it grows without end. That alone makes no pool limit: the model's prediction decides, as in
 a closed loop, and the intended and the reached rate are evidence.
 
+Where other programs keep the cores busy, the pool is still what clients wait for, but more sessions
+are not predicted to do more work.
+
 Thresholds: no published tool has one (it takes the clients' own clocks); calibrated by injection,
 pools of 2 against 16 clients and of 16 against 8.
 """
 
 from __future__ import annotations
 
-from pgdyno.diagnose._facts import Group
-from pgdyno.diagnose._pools import larger_pools
+from pgdyno.diagnose._pools import IDLE_SHARE, RUNNABLE_PER_CORE, cores_taken, larger_pools
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
+from pgdyno.diagnose.facts.client_group import Group
 from pgdyno.diagnose.finding import Evidence
 from pgdyno.diagnose.words import figure, percent
 
 WAIT_SHARE = 0.2
 IN_USE = 0.85
-IDLE_SHARE = 0.08
-RUNNABLE_PER_CORE = 0.5
 
 
 def examine(s: Situation) -> Found | Cleared:
@@ -37,24 +38,27 @@ def examine(s: Situation) -> Found | Cleared:
     if _wait_share(group) < WAIT_SHARE or _in_use(group) < IN_USE:
         return Cleared(
             f"clients wait {percent(_wait_share(group))} of their response time for one of"
-            f" {group.pool_max} connections",
+            f" {group.pool_words}",
             evidence,
+            parts=("pool wait",),
         )
     idle, proposals = _idle_share(s), larger_pools(s, group)
-    if _cores_taken(s) or not proposals:
+    if not proposals and not cores_taken(s):
         return Cleared(
-            f"clients queue for {group.pool_max} connections, but the server is busy:"
+            f"clients queue for {group.pool_words}, but the server is busy:"
             " with more of them they would queue inside it",
             evidence,
         )
     server = "" if idle is None else f" while the server's machine is {percent(idle)} idle"
+    if cores_taken(s):
+        server = ", and other programs take the cores that more of them would need"
     return Found(
         sentence=(
             f"clients wait {figure(group.pool_wait_ms)} of {figure(group.response_ms)} ms for one"
-            f" of {group.pool_max} connections{server}"
+            f" of {group.pool_words}{server}"
         ),
-        share=s.budget.share("pool wait"),
-        liftable=1.0 - 1.0 / proposals[0].predicted_ratio,
+        parts=("pool wait",),
+        liftable=proposals[0].prediction.lifted if proposals else 0.0,
         confidence=0.9 if idle is not None else 0.6,
         evidence=evidence,
         causes=("commit-flush",) if s.budget.service_share("flush", "images") >= 0.5 else (),
@@ -67,17 +71,11 @@ def _wait_share(group: Group) -> float:
 
 
 def _in_use(group: Group) -> float:
-    return group.in_service / group.pool_max if group.pool_max else 0.0
+    return group.in_service / group.pooled if group.pooled else 0.0
 
 
 def _idle_share(s: Situation) -> float | None:
     return None if s.cpu_if_recorded is None else s.cpu.idle_share
-
-
-def _cores_taken(s: Situation) -> bool:
-    """True if this load keeps the cores busy; other programs' load does not count."""
-    idle = _idle_share(s)
-    return idle is not None and idle < IDLE_SHARE and s.runnable >= RUNNABLE_PER_CORE * s.cores
 
 
 def _evidence(s: Situation, group: Group) -> list[Evidence]:
@@ -94,6 +92,7 @@ def _evidence(s: Situation, group: Group) -> list[Evidence]:
             "connections in use / pool size", _in_use(group), "share", f"at least {percent(IN_USE)}"
         ),
         s.evidence("pool size", group.pool_max, "count"),
+        s.evidence("instances", group.instances, "count"),
         s.evidence("clients", group.clients, "count"),
     ]
     for account in s.accounts:
@@ -123,4 +122,5 @@ SIGNATURE = Signature(
         " something else, which a larger pool would only hide"
     ),
     examine=examine,
+    of_clients=True,
 )

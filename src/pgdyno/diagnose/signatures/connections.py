@@ -2,7 +2,12 @@
 
 Trigger: at least ``QUEUE_PER_CORE`` sessions per core are runnable, or wait for locks in shared
 memory, while the cores are busy; or such locks alone take ``SHARED_SHARE`` of the sessions. And the
-model predicts that fewer sessions would do more work.
+model predicts that fewer sessions would do more work, or, where they queue for such locks, as much
+of it in less time each. Locks in shared memory that have a signature
+of their own count only while that finds nothing.
+
+The pool that is too large is the pooler's, if pgdyno started one that lends its connections for
+transactions: its clients then wait in front of the server. Else it is the application's.
 
 Thresholds: RDS Performance Insights draws its line at one runnable session per core; above it the
 queue costs latency, and only some way above it throughput. Calibrated by injection: 2 and 16
@@ -11,38 +16,69 @@ sessions on 2 cores, commits that wait for nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from pgdyno.diagnose._contention import unsigned
+from pgdyno.diagnose._crowding import BUSY_SHARE, QUEUE_PER_CORE, SHARED_SHARE, crowded
+from pgdyno.diagnose._fewer_clients import fewer_clients
+from pgdyno.diagnose._pooler_pools import pool_size, smaller_pooler_pools
 from pgdyno.diagnose._pools import smaller_pools
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Evidence
+from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.diagnose.words import counted, figure, percent
-
-QUEUE_PER_CORE = 2.0
-BUSY_SHARE = 0.9
-SHARED_SHARE = 0.2
 
 
 def examine(s: Situation) -> Found | Cleared:
     """Compare the runnable sessions with the cores."""
-    queue, evidence = s.runnable + s.sessions("shared"), _evidence(s)
+    queue, evidence = s.queueing + s.sessions(*unsigned(s)), _evidence(s)
     cores = counted(s.cores, "core", "cores")
     if not crowded(s):
-        return Cleared(f"on average {_queue_words(queue, s)}", evidence)
-    proposals = smaller_pools(s)
+        return Cleared(
+            f"on average {_queue_words(queue, s)}", evidence, parts=("ready", *unsigned(s))
+        )
+    proposals = _proposals(s)
     if not proposals:
         return Cleared(
             f"on average {_queue_words(queue, s)}, but fewer are not"
             " predicted to increase throughput",
             evidence,
         )
+    let_in = _let_in_words(s)
     return Found(
-        sentence=f"{figure(queue)} sessions compete for {cores}; fewer would increase throughput",
-        share=s.budget.share("ready", "shared"),
+        sentence=f"{figure(queue)} sessions compete for {cores}{let_in}; {_gain_words(proposals)}",
+        parts=("ready", *unsigned(s)),
         liftable=1.0 - 1.0 / proposals[0].predicted_ratio,
         confidence=0.8 if queue >= 2 * QUEUE_PER_CORE * s.cores else 0.6,
         evidence=evidence,
         proposals=proposals,
     )
+
+
+def _proposals(s: Situation) -> list[Proposal]:
+    """Return smaller pools: of the pooler, where that lends its connections for transactions, and
+    else of the application; and fewer clients, where the sessions queue for locks and not only for
+    cores."""
+    if s.pooler is not None and s.pooler.shares:
+        return smaller_pooler_pools(s)
+    proposals, waiting = smaller_pools(s), s.sessions(*unsigned(s))
+    if s.part(*unsigned(s)) >= SHARED_SHARE:
+        proposals += fewer_clients(s, waiting, "locks in shared memory")
+    return proposals
+
+
+def _let_in_words(s: Situation) -> str:
+    """Return the layer whose pool lets so many sessions in, if it is the pooler's."""
+    size = pool_size(s)
+    if s.pooler is None or size is None or not s.pooler.shares:
+        return ""
+    return f", which {s.pooler.name}'s pool lets in ({s.pooler.size_setting} = {size})"
+
+
+def _gain_words(proposals: Sequence[Proposal]) -> str:
+    if all(each.predicted_response_ratio is not None for each in proposals):
+        return "fewer would do nearly as much, each in less time"
+    return "fewer would increase throughput"
 
 
 def _queue_words(queue: float, s: Situation) -> str:
@@ -51,26 +87,18 @@ def _queue_words(queue: float, s: Situation) -> str:
     return f"{figure(queue)} sessions run or wait for {place}"
 
 
-def crowded(s: Situation) -> bool:
-    """True if more sessions can run than the cores can serve."""
-    if s.sessions("shared") >= 1.0 and s.part("shared") >= SHARED_SHARE:
-        return True
-    busy = s.cpu_if_recorded is None or s.cpu.busy_share >= BUSY_SHARE
-    return busy and s.runnable + s.sessions("shared") >= QUEUE_PER_CORE * s.cores
-
-
 def _evidence(s: Situation) -> list[Evidence]:
     evidence = [
         s.evidence(
             "sessions running, ready to run or waiting for shared memory",
-            s.runnable + s.sessions("shared"),
+            s.queueing + s.sessions(*unsigned(s)),
             "sessions",
             f"at least {QUEUE_PER_CORE:g} per core",
         ),
         s.evidence("cores", s.cores, "count"),
         s.evidence(
             "sessions waiting for locks in shared memory / sessions in a transaction",
-            s.part("shared"),
+            s.part(*unsigned(s)),
             "share",
             f"at least {percent(SHARED_SHARE)}",
         ),
@@ -83,7 +111,7 @@ def _evidence(s: Situation) -> list[Evidence]:
                 "host CPU busy", s.cpu.busy_share, "share", f"at least {percent(BUSY_SHARE)}"
             )
         )
-    top = s.top_event("shared")
+    top = s.top_event(*unsigned(s))
     if top is not None:
         evidence.append(s.evidence(f"sessions at {top[0]}", top[1], "sessions"))
     return evidence

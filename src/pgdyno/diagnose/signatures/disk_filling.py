@@ -5,8 +5,12 @@ Triggers, computed by ``pgdyno.stats.filling``:
 - the WAL's disk has less space than the WAL may need by ``max_wal_size`` (or by the WAL written
   between two timed checkpoints, if that is less), and WAL is being written;
 - the WAL has grown beyond ``max_wal_size`` and keeps growing: something keeps it;
-- the data grows steadily, and the disk is full within ``HORIZON_S`` (30 minutes, because a test is
-  short compared with production), or it is fuller than ``USED_SHARE``.
+- the data grows steadily, and the disk is full within ``GROWTH_HORIZON_S`` (30 minutes, because a
+  test is short compared with production), or it is fuller than ``USED_SHARE``.
+
+None of them counts if the disk is full only after ``HORIZON_S``, the day of ``facts.kept_wal``.
+Where the tables grow by less than ``OWN_PART`` of what the file system does, others fill it: that
+says nothing of the load, so it is a minor finding.
 
 Thresholds: the WAL's margin is an eighth of ``max_wal_size`` and two segments, as that is a soft
 limit; most monitoring calls a disk critical at 95 %. A steady server recycles its WAL segments, so
@@ -15,12 +19,14 @@ its disk may be 90 % full permanently.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
+from pgdyno.diagnose.facts.kept_wal import HORIZON_S
 from pgdyno.diagnose.finding import Evidence, Proposal, Skip
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.diagnose.words import duration, figure, percent
 from pgdyno.spec.change import Change
 from pgdyno.spec.units import format_size
 from pgdyno.stats.filling import (
@@ -34,8 +40,11 @@ from pgdyno.stats.filling import (
     wal_wanted,
 )
 
-HORIZON_S = 1800.0
+GROWTH_HORIZON_S = 1800.0
 USED_SHARE = 0.95
+OWN_PART = 0.5
+"""Part of a disk's growth that the tables' own has to be; the rest may be logs and temporary files
+of the server, or tables that are not among those recorded."""
 _SEGMENT_BYTES = 16 << 20
 _WAL_PART = 0.7
 """Proposed max_wal_size as a share of the space for WAL."""
@@ -48,6 +57,20 @@ class _Disk:
     name: str
     space: Space
     filling: Filling | None
+    tables_bytes_s: float | None
+    """Growth of the recorded tables; None if unknown, or if they are on another disk."""
+
+    @property
+    def data_bytes_s(self) -> float:
+        """Growth of everything but the WAL."""
+        return self.space.growth_bytes_s - self.space.wal_growth_bytes_s
+
+    @property
+    def others_fill(self) -> bool:
+        """True if what grows is not the server's."""
+        if self.filling is None or self.filling.why != "growth" or self.tables_bytes_s is None:
+            return False
+        return self.tables_bytes_s < OWN_PART * self.data_bytes_s
 
     @property
     def used_share(self) -> float:
@@ -58,10 +81,10 @@ class _Disk:
         return self.space.free_bytes + (self.space.wal_dir_bytes or 0.0)
 
     @property
-    def about_to_fill(self) -> bool:
-        if self.filling is None:
+    def full_soon(self) -> bool:
+        if self.filling is None or self.filling.seconds >= HORIZON_S:
             return False
-        soon = self.filling.seconds < HORIZON_S or self.used_share > USED_SHARE
+        soon = self.filling.seconds < GROWTH_HORIZON_S or self.used_share > USED_SHARE
         return self.filling.why != "growth" or soon
 
 
@@ -69,23 +92,31 @@ def examine(s: Situation) -> Found | Cleared:
     """Examine each file system that contains data or WAL."""
     disks = _disks(s)
     evidence = [item for disk in disks for item in _evidence(s, disk)]
-    filling = [disk for disk in disks if disk.about_to_fill]
+    filling = [disk for disk in disks if disk.full_soon]
     if not filling:
-        fullest = max(disks, key=lambda disk: disk.used_share)
-        return Cleared(
-            f"{fullest.name} is {percent(fullest.used_share)} full, and no growth that would fill"
-            " it was measured",
-            evidence,
-        )
-    first = min(filling, key=lambda disk: disk.filling.seconds if disk.filling else 0.0)
+        return Cleared(_cleared(disks), evidence)
+    first = min(filling, key=lambda disk: (disk.others_fill, _left_s(disk)))
     return Found(
         sentence=_sentence(s, first),
-        share=0.0,
         liftable=0.0,
+        about_to_fail=not first.others_fill,
         confidence=0.8,
         evidence=evidence,
+        causes=("slot-holds-wal", "archiver-behind"),
         proposals=_proposals(first),
     )
+
+
+def _left_s(disk: _Disk) -> float:
+    return math.inf if disk.filling is None else disk.filling.seconds
+
+
+def _cleared(disks: list[_Disk]) -> str:
+    first = min(disks, key=lambda disk: (_left_s(disk), -disk.used_share))
+    full = f"{first.name} is {percent(first.used_share)} full"
+    if first.filling is None:
+        return f"{full}, and no growth that would fill it was measured"
+    return f"{full}, and at this rate it has room for {duration(first.filling.seconds)}"
 
 
 def _disks(s: Situation) -> list[_Disk]:
@@ -116,7 +147,22 @@ def _disk(s: Situation, holds: str) -> _Disk:
         wal_wanted_bytes=wanted,
     )
     filling = forecast(space, s.settings.size_bytes("max_wal_size"))
-    return _Disk(disk_name(holds, str(rows["filesystem"][-1])), space, filling)
+    tables_bytes_s = _tables_growth(s) if "data" in holds.split(",") else None
+    return _Disk(disk_name(holds, str(rows["filesystem"][-1])), space, filling, tables_bytes_s)
+
+
+def _tables_growth(s: Situation) -> float | None:
+    """Return the bytes per second by which the recorded tables grew; None if that is unknown."""
+    rows = s.run.series("metric_table", s.slice_ids)
+    known = rows["size_bytes"] == rows["size_bytes"]  # without NaN, which stands for NULL
+    if not known.any():
+        return None
+    names, at_ms, sizes = (rows[name][known] for name in ("relation", "at_ms", "size_bytes"))
+    seconds = float(at_ms.max() - at_ms.min()) / 1000
+    if seconds <= 0:
+        return None
+    grown = (sizes[names == name] for name in set(names))
+    return sum(float(each[-1] - each[0]) for each in grown) / seconds
 
 
 def _wal_pace(s: Situation) -> tuple[float, float | None]:
@@ -151,8 +197,13 @@ def _sentence(s: Situation, disk: _Disk) -> str:
                 " it: a replication slot, an archiver that fails, or wal_keep_size"
             )
         case "growth":
-            growth = disk.space.growth_bytes_s - disk.space.wal_growth_bytes_s
-            return f"{full}: it is {percent(disk.used_share)} full and grows by {_mb(growth)}/s"
+            grows = f"{full}: it is {percent(disk.used_share)} full and grows by"
+            if disk.others_fill:
+                return (
+                    f"{grows} {_mb(disk.data_bytes_s)}/s, of which the load's tables are"
+                    f" {_mb(max(0.0, disk.tables_bytes_s or 0.0))}/s: others fill it"
+                )
+            return f"{grows} {_mb(disk.data_bytes_s)}/s"
 
 
 def _mb(size_bytes: float) -> str:
@@ -166,13 +217,16 @@ def _evidence(s: Situation, disk: _Disk) -> list[Evidence]:
         s.evidence(f"{disk.name}, free", space.free_bytes, "bytes"),
         s.evidence(f"{disk.name}, growth", space.growth_bytes_s, "bytes/s"),
     ]
+    if disk.tables_bytes_s is not None:
+        bar = f"others fill it below {percent(OWN_PART)} of the growth"
+        evidence.append(s.evidence("the tables' growth", disk.tables_bytes_s, "bytes/s", bar))
     if disk.filling is not None:
         evidence.append(
             s.evidence(
                 f"{disk.name}, full at this rate in",
                 disk.filling.seconds,
                 "s",
-                f"within {figure(HORIZON_S)} s",
+                f"within {figure(GROWTH_HORIZON_S)} s",
             )
         )
     if space.wal_dir_bytes is not None:
@@ -209,7 +263,8 @@ SIGNATURE = Signature(
     id="disk-filling",
     false_positives=(
         "a load that fills tables only at its beginning; other programs that write to the same file"
-        " system; a file system that is made larger when it is needed"
+        " system, where the sizes of the tables were not recorded; a file system that is made"
+        " larger when it is needed"
     ),
     examine=examine,
 )

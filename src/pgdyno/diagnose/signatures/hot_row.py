@@ -1,68 +1,92 @@
 """Hot rows: sessions wait for other transactions to let go of the same rows.
 
 Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and at least
-``WAITING_MIN`` on average, are seen waiting for a row (Lock:transactionid, Lock:tuple).
+``WAITING_MIN`` on average, are seen waiting for a row (Lock:transactionid, Lock:tuple), in queues
+in which one transaction after the other wants the same row. Queues behind a transaction that holds
+many rows, behind idle clients and for rows that foreign keys share have signatures of their own.
 
-Threshold: db-triage calls 10 waiters an alarm, whatever the load; a share is needed to compare with
-other waits, so these are calibrated by injection: tables with one hot row and with many rows.
+Thresholds and how the queues are distinguished: see ``_queues``.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 
-from pgdyno.diagnose._facts import CLIENT_BACKEND
+from pgdyno.diagnose._fewer_clients import fewer_clients
+from pgdyno.diagnose._late_update import held_parts
+from pgdyno.diagnose._lock_holders import FOREIGN_ADVICE, holder_of
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO, smaller_pools
+from pgdyno.diagnose._queues import WAITING_SHARE, Queues, evidence, matters, queues
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose._waits import wait_class
-from pgdyno.diagnose.finding import Evidence, Proposal
+from pgdyno.diagnose.facts.flush import device_words
+from pgdyno.diagnose.facts.waits import DATA, SHARED, WaitClass
+from pgdyno.diagnose.finding import Proposal
 from pgdyno.diagnose.words import counted, figure, percent
 from pgdyno.spec.change import Change
+from pgdyno.spec.sql_text import is_commit
+from pgdyno.stats.prediction import Prediction, between
 
-WAITING_SHARE = 0.15
-WAITING_MIN = 0.8
 FLUSH_OF_HOLDING = 0.3
 _ROWS_PER_SCALE = {"pgbench_branches": 1, "pgbench_tellers": 10}
-_ENDS = ("commit", "end")
-
-
-@dataclass(frozen=True)
-class _Queue:
-    """Samples of metric_lock: waiters, their rows, and the state of the holder."""
-
-    behind_one_max: float
-    relation: str | None
-    blocker: str | None
+_WHILE_HOLDING: tuple[WaitClass, ...] = (
+    *("flush", "commit delay", "replica", "cpu", "client", "sleep", "other"),
+    *(*DATA, *SHARED),
+)
+_CHOSEN = re.compile(r"\bwhere\b.*(?<!:)[:$]\w", re.IGNORECASE | re.DOTALL)
+"""A statement whose rows a variable or a parameter chooses."""
 
 
 def examine(s: Situation) -> Found | Cleared:
     """Examine sessions in a transaction that wait for a row."""
-    total, waiting, queue = s.sessions_at_work, s.sessions("row"), _queue(s)
-    evidence = _evidence(s, queue)
-    if waiting < WAITING_MIN or s.part("row") < WAITING_SHARE:
-        return Cleared(
-            f"{figure(waiting)} of {figure(total)} sessions in a transaction wait for a row",
-            evidence,
-        )
-    where = f" in {queue.relation}" if queue.relation else ""
-    flush = _flush_of_holding(s)
-    held = ", held through the commit's flush" if flush >= FLUSH_OF_HOLDING else ""
+    found = queues(s, "row")
+    holder = holder_of(s, found)
+    if holder.words:  # how long others hold rows, the load's own waits do not tell
+        flush, replica = 0.0, 0.0
+    else:
+        flush, replica = _flush_of_holding(s, found), _part_of_holding(s, "replica")
+    shown = [
+        *evidence(s, found, "a row"),
+        s.evidence("flush / time that rows are held", flush, "share"),
+        s.evidence("wait for a standby / time that rows are held", replica, "share"),
+    ]
+    waiting = f"{figure(found.sessions)} of {figure(s.sessions_at_work)} sessions in a transaction"
+    if not matters(s, found):
+        return Cleared(f"{waiting} wait for a row", shown, parts=("row",))
+    where = f" in {found.relation}" if found.relation else ""
+    why = holder.words or _of_scale(s, found.relation)
     return Found(
-        sentence=(
-            f"{figure(waiting)} of {figure(total)} sessions in a transaction wait for the same"
-            f" rows{where}{held}{_of_scale(s, queue.relation)}"
-        ),
-        share=s.budget.share("row"),
-        liftable=1.0 - 1.0 / s.loop.ratio(row=0.0),
+        sentence=f"{waiting} wait for the same rows{where}{_held(s, flush, replica)}{why}",
+        parts=("row",),
+        share=found.own_share,
+        liftable=s.loop.ratio(row=0.0).lifted,
         confidence=0.9 if s.part("row") >= 2 * WAITING_SHARE else 0.7,
-        evidence=evidence,
-        causes=("commit-flush",) if flush >= FLUSH_OF_HOLDING else (),
-        proposals=_proposals(s, flush),
+        evidence=shown,
+        causes=(
+            *(["commit-flush", "commit-delay"] if flush >= FLUSH_OF_HOLDING else []),
+            *(["sync-replication"] if replica >= FLUSH_OF_HOLDING else []),
+            *("idle-in-transaction", "deadlocks", "round-trips"),
+        ),
+        proposals=[] if holder.words else _proposals(s, found, flush),
+        advice=FOREIGN_ADVICE if holder.statement else _advice(found),
+    )
+
+
+def _held(s: Situation, flush: float, replica: float) -> str:
+    if replica >= FLUSH_OF_HOLDING:
+        return ", held until a standby confirms the commit"
+    if flush >= FLUSH_OF_HOLDING:
+        return f", held through the commit's flush{device_words(s)}"
+    return ""
+
+
+def _advice(found: Queues) -> str:
+    table = found.relation or "the table"
+    return (
+        f"update the row of {table} last in the transaction, so that it is held for a shorter time,"
+        " or spread what it counts over several rows that are summed when read"
     )
 
 
@@ -73,12 +97,24 @@ def _of_scale(s: Situation, relation: str | None) -> str:
     scale = int(s.run.run.spec.get("workload", {}).get("scale") or 0)
     if rows_each is None or not scale or scale * rows_each >= s.sessions_max:
         return ""
+    if not _is_chosen(s, table):
+        return f"; the script writes its key in {table} as a constant"
     rows = counted(scale * rows_each, "row", "rows")
     enough = math.ceil(s.sessions_max / rows_each)
     return (
         f"; scale {scale} has {rows} in {table} for"
         f" {counted(s.sessions_max, 'client', 'clients')}: {_remake(s, enough)}"
     )
+
+
+def _is_chosen(s: Situation, table: str) -> bool:
+    """True unless all statements of the load on ``table`` have their row as a constant."""
+    texts = [
+        each.statement
+        for each in s.statements
+        if table in each.statement and " where " in each.statement.lower()
+    ]
+    return not texts or any(_CHOSEN.search(text) for text in texts)
 
 
 def _remake(s: Situation, scale: int) -> str:
@@ -89,97 +125,25 @@ def _remake(s: Situation, scale: int) -> str:
     return f"-s {scale}"
 
 
-def _evidence(s: Situation, queue: _Queue) -> list[Evidence]:
-    evidence = [
-        s.evidence(
-            "sessions waiting for a row / sessions in a transaction",
-            s.part("row"),
-            "share",
-            f"at least {percent(WAITING_SHARE)}",
-        ),
-        s.evidence(
-            "sessions waiting for a row", s.sessions("row"), "sessions", f"at least {WAITING_MIN:g}"
-        ),
-        s.evidence("wait for rows / response time", s.budget.share("row"), "share"),
-        s.evidence("most sessions behind one", queue.behind_one_max, "count"),
-        s.evidence("flush / time that rows are held", _flush_of_holding(s), "share"),
-    ]
-    if queue.relation:
-        evidence.append(s.evidence("table", queue.relation, ""))
-    if queue.blocker:
-        evidence.append(s.evidence("statement of the lock's holder", queue.blocker, ""))
-    return [
-        *evidence,
-        *(s.evidence("waiting statement", each, "") for each in _waiting_statements(s)[:1]),
-    ]
-
-
-def _waiting_statements(s: Situation) -> list[str]:
-    """Return the statements sampled as waiting for a row, the most frequent first."""
-    return [
-        wait.statement
-        for wait in s.run.waits(s.slice_ids)  # the most frequent first
-        if wait.backend_type == CLIENT_BACKEND
-        and wait.statement
-        and wait_class(wait.state, wait.wait_event_type, wait.wait_event) == "row"
-    ]
-
-
-def _queue(s: Situation) -> _Queue:
-    series = s.run.series("metric_lock", s.slice_ids)
-    waited, behind = series["waiting"] > 0, series["behind_one_max"]
-    if not waited.any():
-        return _Queue(0.0, None, None)
-    blockers = series["blocker_statement"][waited]
-    relations = _root_relations(series["relation"][waited], blockers, set(_waiting_statements(s)))
-    return _Queue(
-        behind_one_max=float(behind[waited].max()),
-        relation=_commonest(relations, behind[waited]),
-        blocker=_commonest(blockers, behind[waited]),
-    )
-
-
-def _root_relations(
-    relations: Iterable[str | None], blockers: Iterable[str | None], waiting: set[str]
-) -> list[str | None]:
-    """Return the relation at the root of the chain of waiters, by sample.
-
-    A blocker whose statement is one that waits for rows has only just been woken: the next in the
-    chain is the relation of that statement.
-    """
-    samples = list(zip(relations, blockers, strict=True))
-    by_name = {each.rpartition(".")[2]: each for each, _ in samples if each}
-    roots = []
-    for relation, blocker in samples:
-        words = re.findall(r"\w+", blocker) if blocker and blocker in waiting else []
-        named = [by_name[word] for word in words if word in by_name]
-        roots.append(named[0] if named else relation)
-    return roots
-
-
-def _commonest(texts: Iterable[str | None], weights: Iterable[float]) -> str | None:
-    """Return the text of the samples with most sessions."""
-    sessions: Counter[str] = Counter()
-    for text, weight in zip(texts, weights, strict=True):
-        if text:
-            sessions[text] += round(max(weight, 1.0))
-    return sessions.most_common(1)[0][0] if sessions else None
-
-
-def _flush_of_holding(s: Situation) -> float:
+def _flush_of_holding(s: Situation, found: Queues) -> float:
     """Part of the time that a session which holds rows spends in its commit's flush.
 
     Rows are let go of only after the flush, so of the work done while holding them the flush has
     its share among what sessions do that do not wait for rows themselves.
     """
-    blocker = (_queue(s).blocker or "").lower()
-    others = s.sessions("flush", "cpu", "data", "shared", "client")
-    share = s.sessions("flush") / others if others > 0 else 0.0
-    return max(share, FLUSH_OF_HOLDING) if blocker.startswith(_ENDS) and share > 0.1 else share
+    share = _part_of_holding(s, "flush")
+    ends = is_commit(found.blocker or "") and not s.sessions("replica")
+    return max(share, FLUSH_OF_HOLDING) if ends and share > 0.1 else share
 
 
-def _proposals(s: Situation, flush: float) -> list[Proposal]:
-    proposals = smaller_pools(s)
+def _part_of_holding(s: Situation, part: WaitClass) -> float:
+    """Part of that time that ``part`` takes, such as a standby that has yet to confirm."""
+    others = s.sessions(*_WHILE_HOLDING)
+    return s.sessions(part) / others if others > 0 else 0.0
+
+
+def _proposals(s: Situation, found: Queues, flush: float) -> list[Proposal]:
+    proposals = smaller_pools(s) + _update_last(s, found.relation)
     if flush >= FLUSH_OF_HOLDING and s.settings.text("synchronous_commit") != "off":
         proposals.append(
             Proposal(
@@ -189,14 +153,46 @@ def _proposals(s: Situation, flush: float) -> list[Proposal]:
                 "rows would be held for a shorter time: not through the flush",
             )
         )
-    return [p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO]
+    gaining = [p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO]
+    return [*gaining, *fewer_clients(s, s.sessions("row"), "the same rows")]
+
+
+def _update_last(s: Situation, relation: str | None) -> list[Proposal]:
+    """Return the proposal to update the row last, where the script permits it."""
+    left = held_parts(s, relation) if relation else None
+    if left is None:
+        return []
+    most, least = left
+    return [
+        Proposal(
+            "update-last",
+            Change(spec={"workload.update_last": relation or ""}),
+            between(s.loop.ratio(row=most), _at_best(s, least)),
+            f"the row would be held for {percent(least)} to {percent(most)} of the time that it is"
+            " held now",
+            specific=True,
+        )
+    ]
+
+
+def _at_best(s: Situation, held: float) -> Prediction:
+    """Return the prediction where what no wait explains goes with the queue: each session in it is
+    woken in its turn."""
+    return replace(s.loop, queued_s=s.loop.rest_s).ratio(row=held, shared=_apart(s))
+
+
+def _apart(s: Situation) -> float:
+    """Return the part of the waits for shared memory that is not for the lock manager's, which the
+    queue for the row causes."""
+    shared = s.sessions(*SHARED)
+    return 1.0 - s.sessions("lock manager") / shared if shared > 0 else 1.0
 
 
 SIGNATURE = Signature(
     id="hot-row",
     false_positives=(
         "a benchmark with fewer hot rows than the real load has (TPC-B updates one of `scale`"
-        " branches in every transaction); a single long transaction that holds rows (see stall)"
+        " branches in every transaction)"
     ),
     examine=examine,
 )

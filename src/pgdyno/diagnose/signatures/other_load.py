@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
+from pgdyno.diagnose.facts.other_load import DISTRUST_SHARE, FOUND_SHARE, ForeignLoad, foreign_load
 from pgdyno.diagnose.finding import Evidence, Skip
-from pgdyno.diagnose.other_load import DISTRUST_SHARE, FOUND_SHARE, ForeignLoad, foreign_load
 from pgdyno.diagnose.words import figure, percent
 
 
@@ -25,7 +25,6 @@ def examine(s: Situation) -> Found | Cleared:
         return Cleared(f"other clients have {figure(load.at_work)} working sessions", evidence)
     return Found(
         sentence=load.sentence,
-        share=0.0,
         liftable=0.0,
         confidence=0.9,
         evidence=evidence,
@@ -58,4 +57,5 @@ SIGNATURE = Signature(
         " its own; work in other databases that the load itself causes (dblink, a queue of jobs)"
     ),
     examine=examine,
+    of_clients=True,
 )

@@ -2,7 +2,9 @@
 
 Trigger: programs that are neither the measured server's nor pgdyno's use at least ``FOUND_SHARE``
 of the cores. Above ``load.max_other_programs`` other findings are doubtful, and the measurement
-is not trusted.
+is not trusted. If they use more than the load itself, the queue for a core is theirs. They rank
+behind every finding that owns more of the response time: what lifting that would gain is predicted
+for the crowded cores.
 
 Thresholds: a tenth is several times what the kernel's two ways of counting CPU time (by tick for
 the host, by the clock for processes) differ by on a machine that does nothing else; a third, the
@@ -12,10 +14,14 @@ gain.
 
 from __future__ import annotations
 
+from pgdyno.diagnose._budget import Part
+from pgdyno.diagnose._crowding import crowded
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
+from pgdyno.diagnose.facts.other_programs import FOUND_SHARE, OtherPrograms, other_programs
+from pgdyno.diagnose.facts.quota import is_crowded_out, is_stolen, is_throttled
+from pgdyno.diagnose.facts.sessions import round_trips, sessions
 from pgdyno.diagnose.finding import Evidence, Skip
-from pgdyno.diagnose.other_programs import FOUND_SHARE, OtherPrograms, other_programs
 from pgdyno.diagnose.words import counted, percent
 
 _NAMED_MAX = 5
@@ -36,14 +42,36 @@ def examine(s: Situation) -> Found | Cleared:
             f" {counted(others.cores, 'core', 'cores')}",
             evidence,
         )
+    parts = _parts(s)
     return Found(
+        parts=parts,
         sentence=f"{others.sentence}; stop them, or move them to another machine",
-        share=0.0,
-        liftable=0.0,
+        liftable=1.0 if parts else 0.0,
         confidence=0.9 if others.unseen < others.used / 2 else 0.7,
         evidence=evidence,
+        crowds_others=True,
         causes_distrust=others.causes_distrust,
     )
+
+
+def _parts(s: Situation) -> tuple[Part, ...]:
+    """Return the waits for a core if they are mostly the other programs', and nobody else's.
+
+    A process that was woken by a message and has no core yet is not seen at work: on crowded cores
+    the time between client and server beyond the round trips is a queue for a core too.
+    """
+    if not is_crowded_out(s) or is_throttled(s) or is_stolen(s) or crowded(s):
+        return ()
+    return ("ready", "between") if _messages_wait(s) else ("ready",)
+
+
+def _messages_wait(s: Situation) -> bool:
+    """True if most of the time between client and server is neither round trips nor a pooler's."""
+    try:
+        trips_ms = round_trips(s).total_ms
+        return not sessions(s).shared and trips_ms < s.budget.parts_ms.get("between", 0.0) / 2
+    except Skip:
+        return False
 
 
 def _evidence(s: Situation, others: OtherPrograms) -> list[Evidence]:

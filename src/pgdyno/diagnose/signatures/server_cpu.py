@@ -10,23 +10,17 @@ by injection, loads with and without commits that wait on 2 cores.
 
 from __future__ import annotations
 
-from pgdyno.diagnose._budget import Part
-from pgdyno.diagnose._pools import WORTHWHILE_RATIO
+from pgdyno.diagnose._cpu_uses import cpu_parts, cpu_uses
+from pgdyno.diagnose._crowding import crowded
+from pgdyno.diagnose._fewer_clients import fewer_advice
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Evidence, Proposal
-from pgdyno.diagnose.signatures.connections import crowded
+from pgdyno.diagnose.facts.quota import is_throttled
+from pgdyno.diagnose.finding import Evidence
 from pgdyno.diagnose.words import counted, figure, percent
-from pgdyno.spec.change import Change
 
 BUSY_SHARE = 0.9
 SERVER_SHARE = 0.5
-HOT_SHARE = 0.5
-INDEX_CPU_SHARE = 0.05
-"""Part of a transaction's CPU time that one update which is not HOT adds; an estimate on the low
-side, as full pages gain room only when they are rewritten."""
-UPDATES_COUNTED_MAX = 4.0
-UPDATES_MIN = 1000
 
 
 def examine(s: Situation) -> Found | Cleared:
@@ -44,16 +38,19 @@ def examine(s: Situation) -> Found | Cleared:
             f" and {figure(s.generator_cores)} with the load generator"
         )
     if not saturated:
-        return Cleared(sentence, evidence)
-    parts: tuple[Part, ...] = ("running",) if crowded(s) else ("running", "ready")
+        return Cleared(sentence, evidence, parts=("ready",))
+    if is_throttled(s):
+        return Cleared(f"{sentence}, but a CPU quota and not the machine is the limit", evidence)
+    parts, named = cpu_parts(s), sum(cpu_uses(s).values())
     return Found(
         sentence=sentence,
-        share=s.budget.share(*parts),
-        liftable=1.0 - 1.0 / s.loop.ratio(cpu=0.5),
+        parts=parts,
+        share=s.budget.share(*parts) * (1.0 - named),
+        liftable=s.loop.ratio(cpu=0.5).lifted,
         confidence=0.9 if cpu is not None and used is not None else 0.5,
         evidence=evidence,
-        causes=("connections",),
-        proposals=_fillfactor(s),
+        causes=("connections", *cpu_uses(s)),
+        advice=fewer_advice(s, 0.0) if crowded(s) else "",
     )
 
 
@@ -77,37 +74,6 @@ def _evidence(s: Situation) -> list[Evidence]:
         bar = f"at least {percent(SERVER_SHARE)} of what is used"
         evidence.append(s.evidence("PostgreSQL's processes", used, "cores", bar))
     return evidence
-
-
-def _fillfactor(s: Situation) -> list[Proposal]:
-    """Room for HOT updates in tables whose updates mostly are not.
-
-    The value is pg_gather's: 100 - 20 U / (U + I) + 20 H / (U + I), with U updates, I inserts and H
-    HOT updates.
-    """
-    series = s.run.series("metric_table", s.slice_ids)
-    proposals = []
-    for table in sorted(set(series["relation"])):
-        made = {
-            name: s.run.delta("metric_table", name, s.slice_ids, where={"relation": table}) or 0.0
-            for name in ("n_tup_upd", "n_tup_ins", "n_tup_hot_upd")
-        }
-        updates, hot = made["n_tup_upd"], made["n_tup_hot_upd"]
-        if updates < UPDATES_MIN or hot >= HOT_SHARE * updates:
-            continue
-        rows = updates + made["n_tup_ins"]
-        value = round(100 - 20 * updates / rows + 20 * hot / rows)
-        moved = (updates - hot) / (s.throughput_tps * s.seconds)
-        proposals.append(
-            Proposal(
-                "fillfactor",
-                Change(table_options={str(table): {"fillfactor": str(value)}}),
-                s.loop.ratio(cpu=1.0 - INDEX_CPU_SHARE * min(UPDATES_COUNTED_MAX, moved)),
-                f"{percent(1 - hot / updates)} of the updates move to another page and touch every"
-                " index",
-            )
-        )
-    return [p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO]
 
 
 SIGNATURE = Signature(

@@ -33,6 +33,13 @@ _WRITEBACK_SETTINGS = {
     "backend_flush_after": "256kB",
     "bgwriter_flush_after": "256kB",
 }
+_CAUSES: dict[Reason, tuple[str, ...]] = {
+    "checkpoint sync": ("checkpoint-fpi",),
+    "lock": (
+        *("relation-lock", "batch-update", "idle-in-transaction", "deadlocks", "advisory-lock"),
+        "notify-lock",
+    ),
+}
 _DROPS_SHOWN = 5
 
 
@@ -55,9 +62,10 @@ def examine(s: Situation) -> Found | Cleared:
         ),
         share=drops.lost_share,
         liftable=1.0,
+        momentary=True,
         confidence=0.5 if main == "unexplained" else 0.8,
         evidence=_evidence(s, drops),
-        causes=("checkpoint-fpi",) if main == "checkpoint sync" else (),
+        causes=_CAUSES.get(main, ()),
         proposals=_proposals(s, drops, main),
     )
 
@@ -108,6 +116,7 @@ def _spread(s: Situation, ratio: float) -> list[Proposal]:
             Change(settings={"checkpoint_completion_target": "0.9"}),
             ratio,
             "the checkpoint's writes would be spread over most of the time to the next",
+            specific=True,
         )
     ]
 
@@ -128,6 +137,7 @@ def _flush_early(s: Situation, ratio: float) -> list[Proposal]:
             Change(settings=wanted),
             ratio,
             "dirty pages would leave the kernel in small portions instead of all at once",
+            specific=True,
         )
     ]
 
@@ -144,6 +154,7 @@ def _slower_vacuum(s: Situation, ratio: float) -> list[Proposal]:
             ratio,
             f"vacuum would do half as much between its pauses ({counted(limit, 'unit', 'units')}"
             " of cost now)",
+            specific=True,
         )
     ]
 

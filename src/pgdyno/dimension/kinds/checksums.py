@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
+from pgdyno.dimension._own_server import own_server
 from pgdyno.spec import Change
 
 _KEY = "server.checksums"
@@ -29,6 +30,8 @@ class Checksums(KeyDimension):
 
     def needs(self, transition: Transition, context: Context) -> Need:
         """Return SERVER_RESTART if the server's checksums differ from the spec."""
+        if own_server(transition.before) or own_server(transition.after):
+            return Need.NOTHING  # Such a server is made with or without them.
         same = self._wanted(transition, context) == context.server.checksums
         return super().needs(transition, context) if same else Need.SERVER_RESTART
 

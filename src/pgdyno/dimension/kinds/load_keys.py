@@ -15,6 +15,7 @@ _FIXED_TABLES = {
     "workload.vacuum",
     "workload.initialize",
     "workload.table_options",
+    "workload.indexes",
 }
 
 

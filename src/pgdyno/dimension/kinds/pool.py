@@ -18,13 +18,14 @@ class PoolSize(Dimension):
     live = True
 
     def enter(self, fields: Fields, change: Change) -> None:
-        """Set the group's pool; ``None`` removes it."""
+        """Set the pool of each instance of the group; ``None`` removes it."""
         groups = groups_of(fields)
         for name, size in change.pool_max.items():
             if name not in groups:
                 continue
             if size is None:
                 groups[name].pop("pool", None)
+                groups[name].pop("instances", None)
             else:
                 groups[name]["pool"] = {**(groups[name].get("pool") or {}), "max": size}
 

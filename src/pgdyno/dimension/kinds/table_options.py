@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Options = Mapping[str, Mapping[str, str]]
 """Table → its storage parameters."""
 _KEY = ("workload", "table_options")
+_FILL = "fillfactor"
 
 
 class TableOptions(Dimension):
@@ -56,20 +57,49 @@ class TableOptions(Dimension):
             yield from (f"{table}: {name} = {value}" for name, value in options.items())
 
     def needs(self, transition: Transition, context: Context) -> Need:
-        """Return RELOAD if the options differ: the load continues, existing rows do not move."""
+        """Return REWRITE if pages of a server started by pgdyno get another fillfactor, RELOAD if
+        other options differ: the load continues, existing rows do not move."""
+        if _rewritten(*_sides(transition, context)) and context.server.ours:
+            return Need.REWRITE
         same = transition.before.table_options == transition.after.table_options
         return Need.NOTHING if same else Need.RELOAD
 
     def apply(self, transition: Transition, context: Context) -> None:
-        """Reset options that are not in the spec, set the others."""
-        base = Change(table_options=context.base.workload.table_options)
-        now, wanted = (
-            each.over(base).table_options for each in (transition.before, transition.after)
-        )
+        """Reset options that are not in the spec, set the others; rewrite tables of a server
+        started by pgdyno whose fillfactor differs, since pages filled under the other side's would
+        serve this one as well."""
+        now, wanted = _sides(transition, context)
         alter_tables(context.server.conninfo, now, wanted)
+        if not context.server.ours:
+            return
+        for table in _rewritten(now, wanted):
+            context.run_sql(_vacuum_full(table))
 
 
 DIMENSION = TableOptions()
+
+
+def _sides(transition: Transition, context: Context) -> tuple[Options, Options]:
+    """Return the options before and after a transition, those of the spec included."""
+    base = Change(table_options=context.base.workload.table_options)
+    before, after = transition.before.over(base), transition.after.over(base)
+    return before.table_options, after.table_options
+
+
+def _rewritten(now: Options, wanted: Options) -> list[str]:
+    """Return the tables whose fillfactor differs."""
+    return sorted(
+        table
+        for table in {*now, *wanted}
+        if now.get(table, {}).get(_FILL) != wanted.get(table, {}).get(_FILL)
+    )
+
+
+def _vacuum_full(table: str) -> str:
+    from psycopg import sql
+
+    named = sql.SQL("vacuum (full, analyze) {}").format(sql.Identifier(*table.split(".")))
+    return named.as_string(None)
 
 
 def alter_tables(conninfo: ConnInfo, now: Options, wanted: Options) -> None:

@@ -43,6 +43,8 @@ _STEP_BYTES_MIN = 4096
 _FULL_S_MAX = 60.0
 _POLL_S = 0.02
 _AFTERWARDS_S = 0.3
+_PANIC_S_MAX = 10.0
+"""Time limit for the processes of a server to end after a PANIC."""
 _DRAIN_MS = 2_000
 
 
@@ -89,7 +91,7 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
             complaint = _wait_until_full(drill, log, variant)
             cut_ns = time.monotonic_ns()
             acks = drill.end_load(_DRAIN_MS if variant == _DATA else 0)
-            full = _FullDisk(free_bytes, complaint, _processes_left(drill))
+            full = _FullDisk(free_bytes, complaint, _processes_left(drill, log))
         drill.cluster.stop()
         drill.look_for_kills()
         control = drill.cluster.control_data()
@@ -165,9 +167,10 @@ def _wait_until_full(drill: Drill, log: NewLog, variant: str) -> str:
     return complaint
 
 
-def _processes_left(drill: Drill) -> int:
+def _processes_left(drill: Drill, log: NewLog) -> int:
     """Return the number of processes; those of a server after a PANIC take a moment to end."""
-    deadline = time.monotonic() + _AFTERWARDS_S
+    panicked = bool(log.line_with("PANIC:"))
+    deadline = time.monotonic() + (_PANIC_S_MAX if panicked else _AFTERWARDS_S)
     while (left := len(processes(drill.cluster))) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
     return left

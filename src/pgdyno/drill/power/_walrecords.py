@@ -45,7 +45,7 @@ def read_records(
     """Yield all records from ``begin`` to the end of the valid WAL."""
     account = server_account()
     command = [
-        str(installation.binary("pg_waldump")),
+        str(installation.program("pg_waldump")),
         f"--path={wal_dir}",
         f"--timeline={timeline}",
         f"--start={lsn_text(begin)}",

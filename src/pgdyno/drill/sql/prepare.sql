@@ -11,6 +11,8 @@ create table public.pgdyno_witness (
     client integer,
     txn bigint,
     number bigint not null default nextval('pgdyno_drill.numbers'),
+    -- Of the server on which it was written, which after a failover is another.
+    port integer not null default current_setting('port')::integer,
     primary key (load, grp, client, txn)
 );
 

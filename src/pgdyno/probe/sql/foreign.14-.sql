@@ -1,6 +1,7 @@
 -- Load that is not pgdyno's, by database: active sessions of others and, for databases other than
--- the one under load, their statistics. Clients of a load have the name 'pgdyno'; in another
--- database they belong to another load. state is NULL where this role may not see it.
+-- the one under load, their statistics. Clients of a load have the name 'pgdyno', or 'pgdyno/' with
+-- their group; in another database they belong to another load. state is NULL where this role may
+-- not see it.
 with others as (
     select datid, count(*) as at_work
       from pg_stat_activity

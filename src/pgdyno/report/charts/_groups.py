@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from bokeh.plotting import figure
 
-from pgdyno.diagnose.intervals import timed
+from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.record import GroupInterval, Interval
 from pgdyno.report import palette
 from pgdyno.report.charts._series import Buckets, Floats

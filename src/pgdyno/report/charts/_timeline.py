@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pgdyno.diagnose.intervals import GAP_MS
+from pgdyno.diagnose.facts.intervals import GAP_MS
 from pgdyno.record import Interval
 from pgdyno.report.charts._series import Floats
 

@@ -11,7 +11,7 @@ from bokeh.models import ColumnDataSource, DataRange1d, HoverTool, NumeralTickFo
 from bokeh.models.renderers import DataRenderer
 from bokeh.plotting import figure
 
-from pgdyno.diagnose.intervals import timed
+from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.diagnose.scaling import (
     Scaling,
     client_classes,

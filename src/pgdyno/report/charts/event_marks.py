@@ -24,8 +24,19 @@ from pgdyno.report.words.tables import Table
 LISTED_MAX = 60
 """Maximum number of rows of the table of events."""
 
-ONE = {"sql": "SQL event", "setting": "change of a setting", "change": "sudden change"}
-SEVERAL = {"sql": "SQL events", "setting": "changes of settings", "change": "sudden changes"}
+ONE = {
+    "sql": "SQL event",
+    "setting": "change of a setting",
+    "change": "sudden change",
+    "own": "intervention of pgdyno",
+}
+SEVERAL = {
+    "sql": "SQL events",
+    "setting": "changes of settings",
+    "change": "sudden changes",
+    "level": "changes named during the run",
+    "own": "interventions of pgdyno",
+}
 
 SHADE = Key("change in force", palette.GREY, "shade")
 
@@ -139,7 +150,7 @@ def _mark(event: Event) -> Mark:
 
 
 def _course_marks(course: Course) -> Iterator[Mark]:
-    for change in course.changes:
+    for change in course.all_changes:
         yield Mark("change", change.sentence, change.at_ms, change.at_ms)
     for drop in course.drops:
         yield Mark("drop", course.drop_sentence(drop), *drop.window_ms)

@@ -17,6 +17,7 @@ from pgdyno.report.charts._series import Floats
 from pgdyno.report.charts.chart import Chart, Key, label_row, row_figure, tooltip
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
+from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.tables import figures_table
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def budget_chart(run: RunFile, summary: RunSummary) -> Chart | None:
     plot.xaxis.formatter = NumeralTickFormatter(format="0,0.[00]")
     for position, (row, parts) in enumerate(rows.items()):
         label_row(plot, position, f"{row} · {numbers.ms(sum(parts.values()))}")
-    _draw_parts(plot, list(rows.values()), colours)
+    draw_parts(plot, list(rows.values()), colours)
     return Chart(
         id="budget",
         title="Mean response time of a transaction, milliseconds",
@@ -110,8 +111,7 @@ def _budget(run: RunFile, slice_ids: list[int] | None) -> dict[str, float]:
 
 
 def _short(statement: str) -> str:
-    text = " ".join(statement.split())
-    return text if len(text) <= 34 else f"{text[:33]}…"
+    return cut(statement, 34)
 
 
 def _part_names(rows: Mapping[str, Mapping[str, float]]) -> list[str]:
@@ -132,7 +132,7 @@ def _part_colours(names: Sequence[str]) -> dict[str, str]:
     return {name: fixed[name] if name in fixed else next(rest) for name in names}
 
 
-def _draw_parts(
+def draw_parts(
     plot: figure, rows: Sequence[Mapping[str, float]], colours: Mapping[str, str]
 ) -> None:
     """Draw a bar of consecutive parts for each row."""

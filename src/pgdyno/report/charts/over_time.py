@@ -10,10 +10,13 @@ from bokeh.models.annotations import Span
 
 from pgdyno.record import Interval
 from pgdyno.report import palette
+from pgdyno.report.charts._front import cores_by_side, pool_of_front
 from pgdyno.report.charts._groups import group_charts
 from pgdyno.report.charts._host import dirty_memory, disk_space, disk_writes, host_cpu
 from pgdyno.report.charts._series import POINTS_MAX, Buckets, Floats
 from pgdyno.report.charts._server import active_sessions, wal
+from pgdyno.report.charts._sessions import session_states
+from pgdyno.report.charts._statements import server_statements
 from pgdyno.report.charts.chart import Chart, Key, add_time_tooltip, source_of, time_figure
 from pgdyno.report.charts.event_marks import event_chart
 from pgdyno.report.charts.latency import CONNECT, LAG, POOL, response_parts
@@ -34,7 +37,19 @@ LATENCY_LINES = {
 def time_charts(axis: TimeAxis) -> list[Chart]:
     """Return the charts over time that the run has data for, in the order of the page."""
     load = (throughput, latency, response_time)
-    below = (active_sessions, host_cpu, wal, disk_writes, disk_space, dirty_memory, clients)
+    below = (
+        active_sessions,
+        session_states,
+        pool_of_front,
+        server_statements,
+        host_cpu,
+        cores_by_side,
+        wal,
+        disk_writes,
+        disk_space,
+        dirty_memory,
+        clients,
+    )
     charts = [event_chart(axis.marks, axis.x_range), *(make(axis) for make in load)]
     charts += [*group_charts(axis), *(make(axis) for make in below)]
     made = [chart for chart in charts if chart is not None]

@@ -12,7 +12,7 @@ from bokeh.models import DataRange1d, Range1d
 from bokeh.plotting import figure
 
 from pgdyno.diagnose.course import Course
-from pgdyno.diagnose.intervals import timed, whole
+from pgdyno.diagnose.facts.intervals import timed, whole
 from pgdyno.record import Interval, RunFile
 from pgdyno.report.charts._series import Buckets, Floats, break_gaps, floats, pieces, rate, stack
 from pgdyno.report.charts._timeline import Timeline
@@ -70,11 +70,11 @@ class TimeAxis:
 
     @property
     def measured_ids(self) -> list[int] | None:
-        """Slices that the figures of a single run are of, without ramp and warm-up; None for the
-        whole run."""
-        if self.run.run.command != "run":
+        """Slices that the figures of a run or a soak are of, without ramp, warm-up and what is
+        void; None for the whole run."""
+        if self.run.run.command not in ("run", "soak"):
             return None
-        return [each.id for each in self.run.slices(kind="run")] or None
+        return self.run.valid_slices("run") or None
 
     @property
     def measured(self) -> Sequence[Interval]:

@@ -18,13 +18,16 @@ from bokeh.models import (
 from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 
-from pgdyno.record import RunFile, throughput_tps
+from pgdyno.record import RunFile
 from pgdyno.report import palette, wait_events
 from pgdyno.report.attempts import Attempt, Levels
 from pgdyno.report.charts.chart import Chart, Key, label_row, plain_figure, row_figure, tooltip
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
+from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.tables import figures_table
+from pgdyno.results.common import Measure
+from pgdyno.trial.recorded import pair_ratios
 
 WHISKERS = "Markers show the value after the change, whiskers its 95 % interval."
 AFTER = "after"
@@ -43,7 +46,8 @@ class Row:
     after: float
     lo: float
     hi: float
-    predicted: float | None
+    predicted: tuple[float, float, float] | None
+    """The best guess and its interval, whose ends may be the guess itself."""
 
 
 def chain_charts(summary: RunSummary) -> list[Chart]:
@@ -57,7 +61,10 @@ def _throughput_chart(attempts: Sequence[Attempt]) -> Chart | None:
     rows = []
     for attempt in attempts:
         if attempt.tps and not attempt.rate_held:
-            rows.append(_row(attempt, attempt.tps, attempt.outcome, attempt.trial.predicted_ratio))
+            trial = attempt.trial
+            guess, interval = trial.predicted_ratio, trial.predicted_interval
+            predicted = None if guess is None else (guess, *(interval or (guess, guess)))
+            rows.append(_row(attempt, attempt.tps, attempt.outcome, predicted))
     return _dumbbells("chain-tps", "Throughput before and after, tps", rows, numbers.tps, "0,0")
 
 
@@ -73,19 +80,22 @@ def _latency_chart(attempts: Sequence[Attempt]) -> Chart | None:
     )
 
 
-def _row(attempt: Attempt, levels: Levels, outcome: str, predicted: float | None) -> Row:
+def _row(
+    attempt: Attempt,
+    levels: Levels,
+    outcome: str,
+    predicted: tuple[float, float, float] | None,
+) -> Row:
     """Return a row whose whiskers are the interval of the ratio, scaled to ``before``."""
-    title = attempt.title
-    if len(title) > LABEL_MAX:
-        title = f"{title[: LABEL_MAX - 1]}…"
+    guess, low, high = (levels.before * ratio for ratio in predicted or (0.0, 0.0, 0.0))
     return Row(
-        label=title,
+        label=cut(attempt.title, LABEL_MAX),
         outcome=outcome,
         before=levels.before,
         after=levels.after,
         lo=levels.lo,
         hi=levels.hi,
-        predicted=None if predicted is None else levels.before * predicted,
+        predicted=(guess, low, high) if predicted else None,
     )
 
 
@@ -94,7 +104,7 @@ def _dumbbells(
 ) -> Chart | None:
     if not rows:
         return None
-    widest = max(max(r.before, r.hi, r.predicted or 0) for r in rows)
+    widest = max(max(r.before, r.hi, *(r.predicted or ())) for r in rows)
     plot = row_figure(len(rows), widest * 1.06)
     plot.xaxis.formatter = NumeralTickFormatter(format=ticks)
     for position, row in enumerate(rows):
@@ -120,13 +130,21 @@ def _dumbbells(
             ["Change", "before", "after", "95 % interval", "predicted", "decision"],
             [
                 [r.label, say(r.before), say(r.after), f"{say(r.lo)} to {say(r.hi)}",
-                 say(r.predicted) if r.predicted else numbers.ABSENT,
+                 _predicted(r, say),
                  numbers.ABSENT if r.outcome == AFTER else r.outcome]
                 for r in rows
             ],
         ),
         key=key,
     )  # fmt: skip
+
+
+def _predicted(row: Row, say: Callable[[float], str]) -> str:
+    """Return the prediction with its interval."""
+    if row.predicted is None:
+        return numbers.ABSENT
+    guess, low, high = (say(tps) for tps in row.predicted)
+    return guess if low == high else f"{guess} ({low} to {high})"
 
 
 def _chain_description(rows: Sequence[Row], say: Callable[[float], str]) -> str:
@@ -172,8 +190,10 @@ def _draw_rows(plot: figure, rows: Sequence[Row], say: Callable[[float], str]) -
     ends = [(end, y, c) for row, y, c in zip(rows, places, colours, strict=True)
             for end in (row.lo, row.hi)]  # fmt: skip
     _vertical_lines(plot, ends, height=0.11, width=2)
-    predicted = [(r.predicted, y, palette.PURPLE) for r, y in zip(rows, places, strict=True)
-                 if r.predicted]  # fmt: skip
+    known = [(*r.predicted, y) for r, y in zip(rows, places, strict=True) if r.predicted]
+    for _, low, high, y in known:
+        plot.segment(low, y + 0.19, high, y + 0.19, line_color=palette.PURPLE, line_width=2)
+    predicted = [(guess, y, palette.PURPLE) for guess, _, _, y in known]
     _vertical_lines(plot, predicted, height=0.19, width=3)
     _vertical_lines(plot, [(r.before, y, palette.GREY) for r, y in zip(rows, places, strict=True)],
              height=0.16, width=3)  # fmt: skip
@@ -194,12 +214,13 @@ def _vertical_lines(
 
 
 def pairs_chart(run: RunFile, summary: RunSummary) -> Chart | None:
-    """Return the chart of the single pairs of a comparison, with mean, interval and noise floor."""
+    """Return the chart of the single pairs of a comparison, with mean and interval."""
     attempt = summary.comparison
     if attempt is None:
         return None
     effect = attempt.latency_p99 if attempt.rate_held else attempt.throughput
-    ratios = _pair_ratios(run, attempt)
+    measure: Measure = "latency_p99" if attempt.rate_held else "throughput"
+    ratios = pair_ratios(run, attempt.trial.id, measure)
     if not ratios or effect is None:
         return None
     what = "p99" if attempt.rate_held else "Throughput"
@@ -212,11 +233,10 @@ def pairs_chart(run: RunFile, summary: RunSummary) -> Chart | None:
     ends = [min(pairs) - 0.5, max(pairs) + 0.5]
     plot.varea(ends, [effect.lo] * 2, [effect.hi] * 2, fill_color=palette.ORANGE, fill_alpha=0.22)
     plot.line(ends, [effect.ratio] * 2, line_color=palette.ORANGE, line_width=2)
-    noise = summary.noise_half_width
-    if noise is not None:
-        plot.varea(ends, [1 / (1 + noise)] * 2, [1 + noise] * 2, fill_color=palette.GREY,
-                   fill_alpha=0.3)  # fmt: skip
-        key.append(Key("noise floor: identical slices", palette.GREY, "shade"))
+    if summary.noise_interval is not None:
+        lo, hi = summary.noise_interval
+        plot.varea(ends, [lo] * 2, [hi] * 2, fill_color=palette.GREY, fill_alpha=0.3)
+        key.append(Key("identical slices: 95 % interval", palette.GREY, "shade"))
     plot.add_layout(Span(dimension="width", location=1, line_color=palette.GREY, line_width=1.5))
     plot.x_range = Range1d(start=ends[0], end=ends[1])
     plot.xaxis.ticker = pairs if len(pairs) <= 12 else plot.xaxis.ticker
@@ -234,21 +254,6 @@ def pairs_chart(run: RunFile, summary: RunSummary) -> Chart | None:
         ),
         key=key,
     )
-
-
-def _pair_ratios(run: RunFile, attempt: Attempt) -> dict[int, float]:
-    """Return by pair number the ratio of side b to side a, without void pairs."""
-    values = [
-        (_compared(run, a.id, attempt), _compared(run, b.id, attempt))
-        for a, b in run.pairs(attempt.trial.id)
-    ]
-    return {number: b / a for number, (a, b) in enumerate(values, start=1) if a and b}
-
-
-def _compared(run: RunFile, slice_id: int, attempt: Attempt) -> float:
-    if attempt.rate_held:
-        return run.histogram("response", [slice_id]).percentile(99)
-    return throughput_tps(run, [slice_id])
 
 
 def waits_chart(run: RunFile, summary: RunSummary) -> Chart | None:

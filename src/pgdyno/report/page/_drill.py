@@ -12,7 +12,7 @@ from pgdyno.record import RunFile, RunInfo
 from pgdyno.report.charts.chart import Chart
 from pgdyno.report.charts.drills import cut_charts
 from pgdyno.report.page import _sections
-from pgdyno.report.page._parts import Banner, Entry, Frame, Headline
+from pgdyno.report.page._parts import Banner, Entry, Frame, Headline, entries_of
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import accounts, headlines, numbers, repeat, sentences
 from pgdyno.report.words.drills import (
@@ -22,6 +22,7 @@ from pgdyno.report.words.drills import (
     differences_of,
     drill_description,
     minimised_sentences,
+    outage_sentence,
     outcome_counts,
     result_of,
     settings_words,
@@ -66,7 +67,7 @@ class DrillPage(Frame):
             (True, "facts", "The run"),
             (True, "repeat", "Repeat it"),
         )
-        return [Entry(anchor, title) for there, anchor, title in entries if there]
+        return entries_of(entries)
 
 
 def make_page(run: RunFile) -> DrillPage:
@@ -95,7 +96,7 @@ def make_page(run: RunFile) -> DrillPage:
         cut_charts=cut_charts(drill),
         cuts=Table(
             "All cuts", CUT_HEAD, [cut_cells(cut) for cut in drill.cuts],
-            right=frozenset(range(1, 9)) - {2},
+            right=frozenset(range(1, 10)) - {2},
         ),
         proofs=Table(
             "Proof of each fault",
@@ -142,6 +143,10 @@ def _headline(drill: DrillResult, info: RunInfo) -> list[Headline]:
         worst = numbers.significant(summary.recovery_s_max, 2)
         median = numbers.significant(summary.recovery_s_median, 2)
         figures.append(Headline("Recovery, median", median, "s", note=f"{worst} s at most"))
+    if summary.no_commit_ms_median is not None:
+        median, _, unit = numbers.duration(summary.no_commit_ms_median).partition(" ")
+        worst = numbers.duration(summary.no_commit_ms_max)
+        figures.append(Headline("No commit for, median", median, unit, note=f"{worst} at most"))
     if taken := sentences.time_taken(info):
         figures.append(Headline("Duration", taken, note=sentences.started_at(info)))
     return figures
@@ -173,6 +178,8 @@ def _fault_terms(drill: DrillResult) -> list[tuple[str, str]]:
                 f"at most {numbers.percent(bound)} of such crashes do harm, with 95 % confidence",
             )
         )
+    if sentence := outage_sentence(drill):
+        terms.append(("Outage", sentence))
     terms += [("Minimised", sentence) for sentence in minimised_sentences(drill)]
     return terms
 

@@ -5,7 +5,7 @@ Templates decide the layout; ``_sections`` and ``words.accounts`` make the conte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.report.charts.chart import Chart
@@ -82,6 +82,11 @@ class Entry:
     title: str
 
 
+def entries_of(sections: Iterable[tuple[object, str, str]]) -> list[Entry]:
+    """Return the entries of the sections that are not empty: contents, id, title."""
+    return [Entry(anchor, title) for there, anchor, title in sections if there]
+
+
 @dataclass(frozen=True)
 class Frame:
     """The parts that every page has: title, verdict, facts, commands that repeat it."""
@@ -126,6 +131,32 @@ class Page(Frame):
     ladder_sentences: Sequence[tuple[str, str]]
     ladder_p99: str
     ladder_against: Sequence[str]
+    capacity: Sequence[tuple[str, str]]
+    """Sentences about the most that the server takes, each with its label."""
+    pool: Sequence[tuple[str, str]]
+    """Sentences about the size of a pool, each with its label."""
+    pool_settings: Table | None
+    records: Sequence[tuple[str, str]]
+    """Sentences about records of entity-resolution, each with its label."""
+    soak: Sequence[tuple[str, str]]
+    """Sentences about a soak, each with its label."""
+    soak_tables: Sequence[Table]
+    storm: Sequence[tuple[str, str]]
+    """Sentences about storms, each with its label."""
+    storm_tables: Sequence[Table]
+    age: Sequence[tuple[str, str]]
+    """Sentences about a server of an old age, each with its label."""
+    age_tables: Sequence[Table]
+    profile: Sequence[tuple[str, str]]
+    """Sentences about a profile, each with its label."""
+    profile_tables: Sequence[Table]
+    shortest_profile: str
+    versions: Sequence[tuple[str, str]]
+    """Sentences about two versions, each with its label."""
+    versions_tables: Sequence[Table]
+    branch: Sequence[tuple[str, str]]
+    """Sentences about branches, each with its label."""
+    branch_tables: Sequence[Table]
     zooms: Sequence[Zoom]
     absent: str
     course: Sequence[tuple[str, Sequence[str]]]
@@ -133,13 +164,31 @@ class Page(Frame):
     rates: Sequence[str]
     groups: Table | None
     connects: Table | None
+    sessions: Sequence[Table]
+    sessions_text: str
     latency: Table | None
     statements: Table | None
+    statements_text: str
+    """Executions that their times leave out, in a sentence."""
+    budget: Sequence[Table]
+    """The latency budget: parts of the response time, and of each statement."""
+    budget_text: str
+    """Sentences about time that the budget cannot divide."""
+    server_statements: Sequence[str]
+    """Sentences about the server's own counts of statements."""
+    server_statement_tables: Sequence[Table]
+    vacuum: Sequence[str]
+    """Sentences about vacuum."""
+    vacuum_tables: Sequence[Table]
     ledger: Table | None
     ledger_text: str
     errors: Table | None
+    pooler_text: str
     generator: Table | None
     generator_text: str
+    capacity_charts: Sequence[Chart] = field(default_factory=tuple)
+    pool_charts: Sequence[Chart] = field(default_factory=tuple)
+    storm_charts: Sequence[Chart] = field(default_factory=tuple)
     ladder_charts: Sequence[Chart] = field(default_factory=tuple)
     step_charts: Sequence[Chart] = field(default_factory=tuple)
     time_charts: Sequence[Chart] = field(default_factory=tuple)
@@ -152,6 +201,9 @@ class Page(Frame):
         return [
             *self.ladder_charts,
             *self.step_charts,
+            *self.capacity_charts,
+            *self.pool_charts,
+            *self.storm_charts,
             *self.time_charts,
             *self.client_charts,
             *self.budget_charts,
@@ -166,15 +218,28 @@ class Page(Frame):
             (self.ladder, "ladder", "Gain and loss"),
             (self.steps, "steps", "Steps"),
             (self.compared, "steps", "Comparison"),
+            (self.profile or self.profile_tables, "profile", "Profile"),
+            (self.versions_tables, "versions", "Versions"),
+            (self.capacity, "capacity", "How much it takes"),
+            (self.pool, "pool", "Pool size"),
+            (self.storm_tables, "storm", "Storms"),
+            (self.age_tables, "age", "Old age"),
+            (self.branch_tables, "branches", "Branches"),
+            (self.records, "records", "Records"),
+            (self.soak_tables, "soak", "Soak"),
             (self.findings or self.cleared or self.skipped, "findings", "Findings"),
             (self.prices, "prices", "Price list"),
             (self.time_charts, "time", "Over time"),
             (self.client_charts, "clients", "By number of clients"),
             (self.groups or self.connects, "groups", "Client groups"),
+            (self.sessions, "client-sessions", "Client sessions"),
             *(() if self.figures_first else (figures,)),
+            (self.server_statements, "server-statements", "On the server"),
+            (self.vacuum_tables, "vacuum", "Vacuum"),
             (self.ledger, "ledger", "Ledger and errors"),
+            (self.pooler_text, "pooler", "Pooler"),
             (self.generator, "generator", "Load generator"),
             (True, "facts", "The run"),
             (True, "repeat", "Repeat it"),
         )
-        return [Entry(anchor, title) for there, anchor, title in entries if there]
+        return entries_of(entries)

@@ -12,7 +12,19 @@ from pgdyno.report.attempts import NOT_MEASURED, Attempt, in_force
 from pgdyno.report.charts.event_marks import is_missing_probe
 from pgdyno.report.page._parts import Banner, Card, Headline, StepText, Tag, Zoom
 from pgdyno.report.summary import RunSummary, Step
-from pgdyno.report.words import numbers, sentences
+from pgdyno.report.words import (
+    age,
+    branch,
+    entities,
+    knee,
+    numbers,
+    pool,
+    profile,
+    sentences,
+    soak,
+    storm,
+    versions,
+)
 from pgdyno.report.words.course import change_sentences, drop_sentences
 from pgdyno.report.words.sentences import decision_words, expectation, finding_name
 from pgdyno.report.words.tables import Table
@@ -25,6 +37,7 @@ TONES = {
     "better": "good",
     "offered": "warn",
     "inconclusive": "warn",
+    "mixed": "bad",
     "not comparable": "bad",
     "taken back": "bad",
     "worse": "bad",
@@ -35,34 +48,41 @@ ENDINGS = {
     "running": "The run is still running.",
 }
 INCIDENTS_MAX = 8
-STATUS_TONES = {"proved": "good", "found": "warn", "refuted": "plain"}
+STATUS_TONES = {"proved": "good", "helped": "warn", "found": "warn"}
 
 
 def headline(run: RunFile, summary: RunSummary) -> list[Headline]:
     """Return the large figures: throughput, p99, failures, duration, trust."""
-    before, after = summary.before, summary.after
-    figures = []
-    if before is not None and after is not None:
-        changed = summary.changed
-        figures = [
-            Headline(
-                "Throughput",
-                numbers.tps(after.throughput_tps),
-                "tps",
-                numbers.tps(before.throughput_tps) if changed else "",
-                summary.gain_words if changed else _interval_note(run, summary),
-            ),
-            Headline(
-                "Response time p99",
-                *(_value_and_unit(after.latency_p99_ms)),
-                _value_and_unit(before.latency_p99_ms)[0] if changed else "",
-                summary.p99_gain_words if changed else _median_note(run, summary),
-            ),
-        ]
-    figures += _failed(run, summary)
+    figures = [*_levels(run, summary), *_failed(run, summary)]
     if taken := sentences.time_taken(run.run):
         figures.append(Headline("Duration", taken, note=sentences.started_at(run.run)))
     return [*figures, _trust(summary)]
+
+
+def _levels(run: RunFile, summary: RunSummary) -> list[Headline]:
+    """Return throughput and p99 at the end, and at the start if they changed."""
+    before, after = summary.before, summary.after
+    if before is None:
+        return []
+    if after is None:
+        tps = numbers.tps(before.throughput_tps)
+        return [Headline("Throughput before", tps, "tps", note=summary.gain_words)]
+    changed = summary.changed
+    return [
+        Headline(
+            "Throughput",
+            numbers.tps(after.throughput_tps),
+            "tps",
+            numbers.tps(before.throughput_tps) if changed else "",
+            summary.gain_words if changed else _interval_note(run, summary),
+        ),
+        Headline(
+            "Response time p99",
+            *(_value_and_unit(after.latency_p99_ms)),
+            _value_and_unit(before.latency_p99_ms)[0] if changed else "",
+            summary.p99_gain_words if changed else _median_note(run, summary),
+        ),
+    ]
 
 
 def _trust(summary: RunSummary) -> Headline:
@@ -77,14 +97,14 @@ def _trust(summary: RunSummary) -> Headline:
     return Headline(label, "yes", note=reason)
 
 
-def _value_and_unit(value_ms: float) -> tuple[str, str]:
+def _value_and_unit(value_ms: float | None) -> tuple[str, str]:
     value, _, unit = numbers.ms(value_ms).partition(" ")
     return value, unit
 
 
 def _interval_note(run: RunFile, summary: RunSummary) -> str:
     """Return the interval of a run's mean and the measured time."""
-    if run.run.command != "run":
+    if run.run.command not in ("run", "soak"):
         return summary.before.source if summary.before else ""
     return sentences.throughput_words(run, summary).partition(" tps ")[2]
 
@@ -98,8 +118,8 @@ def _median_note(run: RunFile, summary: RunSummary) -> str:
 
 
 def _failed(run: RunFile, summary: RunSummary) -> list[Headline]:
-    """Return the number of failed transactions of a single run."""
-    if run.run.command != "run" or summary.before is None:
+    """Return the number of failed transactions of a run or a soak."""
+    if run.run.command not in ("run", "soak") or summary.before is None:
         return []
     ledger = run.ledger(summary.before.slice_ids)
     ended = ledger.done + ledger.failed
@@ -189,7 +209,7 @@ def _attempts_table(step: Step, summary: RunSummary) -> Table:
 
 def _decision_and_price(attempt: Attempt, summary: RunSummary) -> str:
     """Return the decision on a change, with its measured price if it was kept or offered."""
-    decided = decision_words(attempt)
+    decided = "; ".join(filter(None, (decision_words(attempt), sentences.proof_words(attempt))))
     price = sentences.price_words(attempt, summary)
     priced = attempt.outcome in ("kept", "offered", "still earns")
     return f"{decided}; {price}" if priced and price else decided
@@ -216,8 +236,10 @@ def _when(summary: RunSummary, step: int) -> str:
 
 def _finding_card(summary: RunSummary, finding: FindingRow, when: str) -> Card:
     tags = [Tag(finding.status, STATUS_TONES.get(finding.status, "plain"))]
-    if finding.rank == 1:
+    if finding.rank == 1 and (summary.single_run is None or finding == summary.limit):
         tags.append(Tag("the limit", "warn"))
+    elif finding.rank is None:
+        tags.append(Tag("minor"))
     if when:
         tags.append(Tag(when))
     causes = numbers.listed([finding_name(str(cause)) for cause in finding.causes])
@@ -227,6 +249,7 @@ def _finding_card(summary: RunSummary, finding: FindingRow, when: str) -> Card:
         ("Symptom of", causes),
         ("Wrong if", numbers.sentence(finding.false_positives)),
         ("Might help", numbers.sentence("; ".join(sentences.proposals(finding, summary)))),
+        ("Advice", numbers.sentence(finding.advice)),
     ]
     return Card(
         title=numbers.capital(finding_name(finding.finding)),
@@ -272,19 +295,23 @@ def verdict_table(findings: Sequence[FindingRow], status: str) -> Table | None:
 
 
 def price_cards(summary: RunSummary) -> list[Card]:
-    """Return a card for each measured change, or for each proposed one if none was measured."""
+    """Return a card for each measured change, or for each proposed one if none was measured; none
+    for a levelled trial, whose sides are there to be compared and not to be used."""
     if not summary.attempts:
         return [card for finding in summary.limits for card in _proposal_cards(finding, summary)]
-    order = {"kept": 0, "better": 0, "offered": 1, "inconclusive": 2, NOT_MEASURED: 4}
-    attempts = sorted(summary.attempts, key=lambda a: order.get(a.outcome, 3))
+    order = {"kept": 0, "better": 0, "offered": 1, "inconclusive": 2}
+    order |= dict.fromkeys(NOT_MEASURED, 4)
+    to_use = [each for each in summary.attempts if each.trial.kind != "levelled"]
+    attempts = sorted(to_use, key=lambda a: order.get(a.outcome, 3))
     return [_price_card(attempt, summary) for attempt in attempts]
 
 
 def _price_card(attempt: Attempt, summary: RunSummary) -> Card:
     p99 = attempt.latency_p99
     terms = [
-        ("Throughput", _gain(attempt, summary.noise_half_width)),
+        ("Throughput", _gain(attempt)),
         ("p99", f"{numbers.change_percent(p99.ratio)} ({p99})" if p99 else ""),
+        ("Postponed", numbers.sentence(sentences.postponed_words(attempt))),
         ("Tried", sentences.set_by_words(attempt)),
         ("Durability", numbers.sentence(sentences.class_words(attempt, summary))),
     ]
@@ -337,7 +364,7 @@ def _proposal_cards(finding: FindingRow, summary: RunSummary) -> list[Card]:
         assessment = assess(change, in_force(summary.info))
         name = assessment.durability_class
         load = sentences.full_load(summary.info)
-        prediction = sentences.prediction(remedy, row.get("predicted_ratio"), load)
+        prediction = sentences.prediction(remedy, row, load)
         terms = [
             ("Prevents" if remedy.guards else "Throughput", f"{prediction}; not measured"),
             ("Because", numbers.sentence(str(row.get("why") or ""))),
@@ -357,22 +384,78 @@ def _proposal_cards(finding: FindingRow, summary: RunSummary) -> list[Card]:
     return cards
 
 
-def _gain(attempt: Attempt, noise: float | None) -> str:
-    effect = attempt.throughput
-    if effect is None:
-        return decision_words(attempt) if attempt.outcome == NOT_MEASURED else "no pairs completed"
-    text = f"{sentences.measured_words(attempt)} in {attempt.trial.pairs} pairs"
-    compared = attempt.latency_p99 if attempt.rate_held and attempt.latency_p99 else effect
-    if noise is not None and max(compared.ratio, 1 / compared.ratio) - 1 < noise:
-        text += "; smaller than the noise floor"
-    return text
+def _gain(attempt: Attempt) -> str:
+    if attempt.throughput is None:
+        return decision_words(attempt) if attempt.outcome in NOT_MEASURED else "no pairs completed"
+    return f"{sentences.measured_words(attempt)} in {attempt.trial.pairs} pairs"
+
+
+def capacity(summary: RunSummary) -> list[tuple[str, str]]:
+    """Return how much the server takes: label and sentence."""
+    found = summary.capacity
+    if found is None:
+        return []
+    said = knee.sentences(found)
+    if summary.info.command != "knee":  # whose headline it is
+        said = {"answer": found.sentence, **said}
+    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+
+
+def pool_size(summary: RunSummary) -> list[tuple[str, str]]:
+    """Return what is said of the pool size below its headline: label and sentence."""
+    said = pool.sentences(summary.pool) if summary.pool else {}
+    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+
+
+def records(summary: RunSummary) -> list[tuple[str, str]]:
+    """Return what is said of the records of entity-resolution: label and sentence."""
+    found = summary.single_run.entity_resolution if summary.single_run else None
+    said = entities.sentences(found) if found else {}
+    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+
+
+def soaks(summary: RunSummary) -> list[tuple[str, str]]:
+    """Return what is said of a soak: label and sentence."""
+    said = soak.sentences(summary.soak) if summary.soak else {}
+    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+
+
+def storms(summary: RunSummary) -> list[tuple[str, str]]:
+    """Return what is said of storms below their headline: label and sentence."""
+    said = storm.sentences(summary.storm) if summary.storm else {}
+    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+
+
+def old_age(summary: RunSummary) -> list[tuple[str, str]]:
+    """Return what is said of an old server below its headline: label and sentence."""
+    said = age.sentences(summary.age) if summary.age else {}
+    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+
+
+def profiles(summary: RunSummary) -> list[tuple[str, str]]:
+    """Return what is said of a profile: label and sentence."""
+    said = profile.sentences(summary.profile) if summary.profile else {}
+    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+
+
+def two_versions(summary: RunSummary) -> list[tuple[str, str]]:
+    """Return what is said of two versions: label and sentence."""
+    said = versions.sentences(summary.result, tabled=True)
+    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+
+
+def branches(summary: RunSummary) -> list[tuple[str, str]]:
+    """Return what is said of branches: label and sentence."""
+    said = branch.sentences(summary.branch) if summary.branch else {}
+    return [(label, numbers.sentence(text)) for label, text in said.items()]
 
 
 def zooms(run: RunFile, summary: RunSummary, end_ms: float) -> list[Zoom]:
     """Return the zoom buttons: the whole run and each trial."""
     buttons = [Zoom("Whole run", 0, end_ms / 1000)]
     for attempt in summary.all_attempts:
-        label = {"noise": "Noise floor", "recheck": attempt.trial.title}
+        label = {"noise": "Noise floor", "recheck": attempt.trial.title,
+                 "total": "As it was, everything kept"}  # fmt: skip
         slices = run.slices(trial_id=attempt.trial.id)
         if slices:
             last_ms = max(s.ended_ms or end_ms for s in slices)
@@ -384,7 +467,7 @@ def zooms(run: RunFile, summary: RunSummary, end_ms: float) -> list[Zoom]:
 def course_texts(course: Course) -> list[tuple[str, list[str]]]:
     """Return sudden changes and drops, each with its label."""
     return [
-        ("Sudden changes of throughput", change_sentences(course)),
+        ("Sudden changes of throughput and response times", change_sentences(course)),
         ("Drops, throughput below a fifth of its median", drop_sentences(course)),
     ]
 

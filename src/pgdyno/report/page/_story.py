@@ -19,7 +19,7 @@ from pgdyno.report.charts.trials import chain_charts, pairs_chart
 from pgdyno.report.page import _sections
 from pgdyno.report.page._parts import Banner, Entry, Frame, Tag
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import accounts, headlines, numbers, repeat, sentences
+from pgdyno.report.words import accounts, headlines, numbers, repeat, sentences, sessions
 from pgdyno.report.words.drills import CUT_HEAD, cut_cells, drill_description
 from pgdyno.report.words.sentences import expectation
 from pgdyno.report.words.tables import Table
@@ -64,7 +64,10 @@ class StoryPage(Frame):
     @property
     def contents(self) -> list[Entry]:
         """The chapters, and the sections after them."""
-        chapters = [Entry(f"chapter-{each.number}", each.title) for each in self.chapters]
+        chapters = [
+            Entry(f"chapter-{each.number}", headlines.shortened(each.title))
+            for each in self.chapters
+        ]
         return [*chapters, Entry("facts", "The run"), Entry("repeat", "Repeat it")]
 
 
@@ -166,13 +169,15 @@ def _chapter(run: RunFile, chapter: RecordedChapter) -> ChapterText:
     charts = cut_charts(drills[0]) if drills else list(_comparison_charts(run, summary))
     return ChapterText(
         number=chapter.number,
-        title=headlines.shortened(f"{chapter.number}. {chapter.title}"),
+        title=f"{chapter.number}. {chapter.title}",
         tags=[
             Tag(by_variant(chapter.endings)),
             *([_ENDINGS[expected]] if expected is not None else []),
         ],
         remark=chapter.remark,
-        results=[numbers.sentence(sentence) for sentence in _results(summary, drills)],
+        results=[
+            numbers.sentence(sentence) for sentence in _results(run, summary, drills, chapter)
+        ],
         terms=[(t, text) for t, text in _terms(summary, drills, chapter) if text],
         luck=[numbers.sentence(sentence) for sentence in chapter.luck],
         banners=_sections.banners(run, summary, with_chapter=False),
@@ -182,8 +187,16 @@ def _chapter(run: RunFile, chapter: RecordedChapter) -> ChapterText:
     )
 
 
-def _results(summary: RunSummary, drills: Sequence[DrillResult]) -> Iterator[str]:
-    """Yield the results in sentences; one for each cut of a drill with few cuts."""
+def _results(
+    run: RunFile, summary: RunSummary, drills: Sequence[DrillResult], chapter: RecordedChapter
+) -> Iterator[str]:
+    """Yield the results in sentences; one for each cut of a drill with few cuts, and for each
+    finding that a run was to have."""
+    if summary.single_run is not None and summary.before is not None:
+        yield sentences.throughput_words(run, summary)
+        yield sessions.sentence(run, summary.before.slice_ids)
+        said = {each.finding: each.sentence for each in summary.findings}
+        yield from (said[name] for name in chapter.endings if name in said)
     if summary.comparison is not None:
         yield sentences.comparison_sentence(summary.comparison)
     for drill in drills:
@@ -209,7 +222,7 @@ def _cuts(drills: Sequence[DrillResult]) -> Table | None:
     if not drills:
         return None
     rows = [cut_cells(cut) for cut in drills[0].cuts]
-    return Table("All cuts", CUT_HEAD, rows, right=frozenset(range(1, 9)) - {2})
+    return Table("All cuts", CUT_HEAD, rows, right=frozenset(range(1, 10)) - {2})
 
 
 def _comparison_charts(run: RunFile, summary: RunSummary) -> Iterator[Chart]:

@@ -9,27 +9,52 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pgdyno.files import write_whole
 from pgdyno.record import RunFile
+from pgdyno.report.charts.budget import parts_chart
 from pgdyno.report.charts.chart import Chart
 from pgdyno.report.charts.clients import client_charts
+from pgdyno.report.charts.knee import capacity_charts
 from pgdyno.report.charts.latency import budget_chart
 from pgdyno.report.charts.over_time import time_charts
+from pgdyno.report.charts.pool import pool_charts
 from pgdyno.report.charts.price import price_chart
+from pgdyno.report.charts.storm import storm_charts
 from pgdyno.report.charts.time_axis import TimeAxis, time_axis
 from pgdyno.report.charts.trials import chain_charts, pairs_chart, waits_chart
-from pgdyno.report.page import _drill, _sections, _story
+from pgdyno.report.page import _check, _drill, _sections, _story
+from pgdyno.report.page._check import CheckPage
 from pgdyno.report.page._drill import DrillPage
 from pgdyno.report.page._page_path import check_page_path, unwritable
 from pgdyno.report.page._parts import Page
 from pgdyno.report.page._story import StoryPage
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import accounts, headlines, numbers, price_list, repeat, sentences
+from pgdyno.report.words import (
+    accounts,
+    age,
+    branch,
+    budget,
+    headlines,
+    numbers,
+    pool,
+    price_list,
+    profile,
+    repeat,
+    sentences,
+    sessions,
+    soak,
+    statements,
+    storm,
+    vacuums,
+    versions,
+)
 from pgdyno.report.words.course import course_in
+from pgdyno.report.words.pooler import queue_words
 from pgdyno.visible import visible
 
 UNIT_GAP = re.compile(r"(?<=\d) (?=%|(?:ms|µs|s|min|tps|B|kB|MB|GB|TB)\b)")
@@ -65,6 +90,8 @@ def render(run: RunFile) -> str:
     """Return the report of ``run`` as the text of one HTML file."""
     if run.run.command == "drill":
         return _rendered(_drill.make_page(run), _drill.TEMPLATE)
+    if run.run.command == "check":
+        return _rendered(_check.make_page(run), _check.TEMPLATE)
     return _rendered(make_page(run), "report.html.j2")
 
 
@@ -73,7 +100,7 @@ def render_story(runs: Sequence[RunFile]) -> str:
     return _rendered(_story.make_page(runs), _story.TEMPLATE)
 
 
-def _rendered(page: Page | DrillPage | StoryPage, template: str) -> str:
+def _rendered(page: Page | DrillPage | CheckPage | StoryPage, template: str) -> str:
     script, divs = _embed(page.charts)
     return (
         _templates()
@@ -96,7 +123,7 @@ def make_page(run: RunFile) -> Page:
     axis = time_axis(run, course)
     info = summary.info
     verdict, lead = headlines.headline_and_rest(summary)
-    ledger, compared = run.ledger(), summary.comparison
+    ledger, compared, parts = run.ledger(), summary.comparison, budget.budget_in(summary)
     measured = summary.after.slice_ids if summary.after else None
     rates = accounts.open_loop_sentences(run, measured)
     return Page(
@@ -107,7 +134,7 @@ def make_page(run: RunFile) -> Page:
         verdict=verdict,
         title=headlines.title_of(info.name, verdict),
         lead=lead,
-        figures_first=info.command == "run",
+        figures_first=info.command in ("run", "soak"),
         headline=_sections.headline(run, summary),
         banners=_sections.banners(run, summary),
         noise=_labelled("Noise floor", sentences.noise_sentence(summary)),
@@ -125,17 +152,26 @@ def make_page(run: RunFile) -> Page:
         ladder_sentences=price_list.sentences(summary),
         ladder_p99=_labelled("p99", price_list.p99_words(summary)),
         ladder_against=[numbers.sentence(each) for each in price_list.differences(summary)],
+        capacity=_sections.capacity(summary),
+        pool=_sections.pool_size(summary),
+        pool_settings=pool.settings_table(summary.pool) if summary.pool else None,
         zooms=_sections.zooms(run, summary, axis.marks.end_ms),
         absent=_sections.unmeasured(run),
         course=_sections.course_texts(course) if course else [],
         rates=[f"{name}: {sentence}." for name, sentence in rates.items()],
         groups=accounts.groups_table(run, measured),
         connects=accounts.connects_table(run, measured),
+        sessions=sessions.tables(run, measured),
+        sessions_text=numbers.sentence(f"on average {sessions.sentence(run, measured)}"),
         latency=accounts.latency_table(run, summary),
         statements=accounts.statements_table(run, summary),
+        statements_text=accounts.statement_notes(run, summary),
+        budget=budget.tables(parts) if parts else [],
+        budget_text=budget.missing_sentence(parts) if parts else "",
         ledger=accounts.ledger_table(ledger) if ledger.intended else None,
         ledger_text=accounts.ledger_sentence(ledger),
         errors=accounts.errors_table(run.errors()),
+        pooler_text=numbers.sentence(queue_words(run, None)),
         generator=accounts.generator_table(run),
         generator_text=numbers.sentence(accounts.generator_words(run)),
         facts=accounts.fact_tables(run),
@@ -143,8 +179,40 @@ def make_page(run: RunFile) -> Page:
         spec_lines=accounts.spec_lines(info.spec),
         spec_command=[repeat.spec_command(run)],
         repeat_lines=repeat.repeat_lines(run),
-        **_charts(run, summary, axis),
+        **{**_of_one_command(summary), **_charts(run, summary, axis)},
     )
+
+
+def _of_one_command(summary: RunSummary) -> dict[str, Any]:
+    """Return the sections that only runs of one command have."""
+    found = summary.single_run.vacuum if summary.single_run else None
+    return {
+        "records": _sections.records(summary),
+        "soak": _sections.soaks(summary),
+        "soak_tables": soak.tables(summary.soak) if summary.soak else [],
+        "storm": _sections.storms(summary),
+        "storm_tables": storm.tables(summary.storm) if summary.storm else [],
+        "age": _sections.old_age(summary),
+        "profile": _sections.profiles(summary),
+        "profile_tables": profile.tables(summary.profile) if summary.profile else [],
+        "shortest_profile": (summary.profile.shortest or "") if summary.profile else "",
+        "versions": _sections.two_versions(summary),
+        "versions_tables": versions.tables(summary.result),
+        "branch": _sections.branches(summary),
+        "branch_tables": branch.tables(summary.branch) if summary.branch else [],
+        "age_tables": age.tables(summary.age) if summary.age else [],
+        "server_statements": [
+            numbers.sentence(each) for each in statements.sentences(summary.server_statements)
+        ],
+        "server_statement_tables": statements.tables(summary.server_statements),
+        "vacuum": [*_governor(summary), *vacuums.page_sentences(found)],
+        "vacuum_tables": vacuums.tables(found),
+    }
+
+
+def _governor(summary: RunSummary) -> list[str]:
+    """Return what the governor of a run did, as a sentence."""
+    return [numbers.sentence(summary.governor)] if summary.governor else []
 
 
 def _comparison(summary: RunSummary) -> str:
@@ -162,8 +230,15 @@ def _charts(run: RunFile, summary: RunSummary, axis: TimeAxis) -> dict[str, list
         "ladder_charts": ladder,
         "step_charts": _present(chain_charts(summary), several) if _has_steps(summary) else [],
         "time_charts": time_charts(axis),
-        "client_charts": client_charts(run),
-        "budget_charts": [chart] if (chart := budget_chart(run, summary)) else [],
+        "client_charts": []
+        if summary.capacity or summary.pool or summary.storm
+        else client_charts(run),
+        "capacity_charts": capacity_charts(summary.capacity),
+        "pool_charts": pool_charts(summary.pool),
+        "storm_charts": storm_charts(summary.storm),
+        "budget_charts": _present(
+            [], (parts_chart(budget.budget_in(summary)), budget_chart(run, summary))
+        ),
     }
 
 

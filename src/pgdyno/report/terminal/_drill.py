@@ -14,6 +14,7 @@ from pgdyno.report.words.drills import (
     differences_of,
     drill_description,
     minimised_sentences,
+    outage_sentence,
     outcome_counts,
     result_of,
     settings_words,
@@ -62,6 +63,8 @@ def _verdict_lines(drill: DrillResult, width: int) -> list[Line]:
             f" {numbers.duration(summary.recovery_s_max * 1000)}"
         )
         lines += labelled("recovery", recovery, width)
+    if sentence := outage_sentence(drill):
+        lines += labelled("outage", sentence, width)
     for sentence in minimised_sentences(drill):
         lines += labelled("minimised", sentence, width)
     for cut in drill.cuts[:1]:

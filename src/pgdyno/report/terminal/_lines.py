@@ -43,9 +43,14 @@ def width_of(console: Console) -> int:
 def print_lines(lines: Iterable[Line], console: Console) -> None:
     """Print lines, with control characters in quoted text escaped."""
     for line in lines:
-        text = Text(visible(line.text), style=line.style, no_wrap=True, overflow="ignore")
-        text.stylize("bold", 0, line.bold_to)
-        console.print(text, soft_wrap=True)
+        console.print(rendered(line), soft_wrap=True)
+
+
+def rendered(line: Line) -> Text:
+    """Return a line for rich, with control characters in quoted text escaped."""
+    text = Text(visible(line.text), style=line.style, no_wrap=True, overflow="ignore")
+    text.stylize("bold", 0, line.bold_to)
+    return text
 
 
 def without_double_blanks(lines: Sequence[Line]) -> list[Line]:

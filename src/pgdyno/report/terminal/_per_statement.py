@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pgdyno.diagnose.facts.statement_times import time_notes
 from pgdyno.record import RunFile, StatementTotal
+from pgdyno.report.words.accounts import untouched_words
 
 
 def statement_lines(run: RunFile) -> Iterator[str]:
     """Yield a table for each script of each group, over the measured slices."""
-    totals = run.statements([part.id for part in run.slices() if part.kind == "run"])
+    totals = run.statements(run.valid_slices("run"))
     several_groups = len({total.client_group for total in totals}) > 1
     yield "statement latencies in milliseconds (mean, p99), done and failed:"
     for group, script in dict.fromkeys((t.client_group, t.script) for t in totals):
@@ -17,6 +19,10 @@ def statement_lines(run: RunFile) -> Iterator[str]:
         of_script = [t for t in totals if (t.client_group, t.script) == (group, script)]
         for total in sorted(of_script, key=lambda total: total.position):
             yield _line(total)
+    for note in time_notes(run, totals):
+        yield f"({note})"
+    if untouched := untouched_words(totals):
+        yield f"({untouched})"
 
 
 def _line(total: StatementTotal) -> str:

@@ -1,19 +1,23 @@
-"""Terminal summaries of run files, on one screen."""
+"""Terminal summaries of run files, on one screen.
+
+The lines of a command are imported when a run of that command is shown.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from pgdyno.diagnose.groups import group_accounts
+from pgdyno.diagnose.facts.groups import group_accounts
 from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.record import ErrorTotal, RunFile, error_lines
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report.attempts import NOT_MEASURED, Attempt
 from pgdyno.report.summary import RunSummary, Step
-from pgdyno.report.terminal._drill import drill_lines
+from pgdyno.report.terminal._budget import budget_lines
 from pgdyno.report.terminal._lines import (
     GAP,
     LABEL_WIDTH,
@@ -27,21 +31,25 @@ from pgdyno.report.terminal._lines import (
     without_double_blanks,
     wrapped,
 )
+from pgdyno.report.terminal._requests import between_lines, request_lines
+from pgdyno.report.terminal._sessions import session_lines
+from pgdyno.report.terminal._statements import server_statement_lines, statement_lines
 from pgdyno.report.terminal.story import chapter_lines
-from pgdyno.report.words import accounts, numbers, price_list, sentences
+from pgdyno.report.words import accounts, entities, numbers, sentences, vacuums
 from pgdyno.report.words.course import change_sentences, course_in, drop_sentences
 from pgdyno.report.words.sentences import finding_name
+
+if TYPE_CHECKING:
+    from pgdyno.results.check import CheckResult
 
 LINES_MAX = 39
 RUN_LINES_MAX = 54
 """Limit for a single run, which also has tables of groups and statements."""
 PRICE_LINES_MAX = 200
 """Limit for a price list, which has a row and a sentence for each candidate."""
-STATEMENTS_MAX = 5
-STATEMENT_WIDTH = 44
-NAME_MAX = 22
-"""Maximum length of a candidate's name in the table; the full title follows below."""
 TITLE_WIDTH = 30
+NAMES_MAX = 8
+"""Checks without a finding that are listed by name."""
 FINDINGS_MAX = 4
 ERRORS_MAX = 3
 INCIDENTS_MAX = 4
@@ -53,11 +61,11 @@ STYLES = {
     "better": "green",
     "offered": "yellow",
     "inconclusive": "yellow",
+    "mixed": "red",
     "not comparable": "red",
     "taken back": "red",
     "worse": "red",
 }
-
 
 TIMES: dict[ScriptKind, str] = {
     "response": "  response",
@@ -86,6 +94,13 @@ def stdout_console() -> Console:
 def terminal_summary(run: RunFile, console: Console) -> None:
     """Print the summary of ``run``."""
     print_lines(summary_lines(run, width_of(console)), console)
+
+
+def check_summary(result: CheckResult, console: Console) -> None:
+    """Print the summary of a check."""
+    from pgdyno.report.terminal._check import check_lines
+
+    print_lines(check_lines(result, width_of(console)), console)
 
 
 def summary_lines(run: RunFile, width: int) -> list[Line]:
@@ -122,7 +137,15 @@ def _incident_lines(summary: RunSummary, width: int) -> list[Line]:
     return lines + (labelled("", f"and {more} more", width) if more > 0 else [])
 
 
+def _check(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
+    from pgdyno.report.terminal._check import check_lines
+
+    return check_lines(summary.check, width) if summary.check else []
+
+
 def _drill(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
+    from pgdyno.report.terminal._drill import drill_lines
+
     return drill_lines(run, width)
 
 
@@ -139,6 +162,12 @@ def _investigation(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     lines += _apply_lines(summary, width)
     lines.append(Line(""))
     lines += _change_line(summary, width)
+    lines += budget_lines(summary, width)
+    if summary.capacity is not None:
+        from pgdyno.report.words import knee
+
+        lines += [Line(""), *labelled("capacity", summary.capacity.sentence, width)]
+        lines += labelled("", knee.limit_words(summary.capacity), width)
     return [*lines, *_void_lines(run, width)]
 
 
@@ -149,7 +178,7 @@ def _void_lines(run: RunFile, width: int) -> list[Line]:
 def _step_lines(step: Step, summary: RunSummary, width: int) -> list[Line]:
     name = finding_name(step.finding) or "further changes"
     head = f"{step.number}  {name}"
-    helped = any(a.outcome not in ("rejected", NOT_MEASURED) for a in step.attempts)
+    helped = any(a.outcome not in ("rejected", *NOT_MEASURED) for a in step.attempts)
     indent = max(24, len(head) + 2)
     lines = labelled(head, step.sentence or " ", width, label_width=indent, spare=not helped)
     for attempt in step.attempts:
@@ -168,23 +197,28 @@ def _attempt_lines(attempt: Attempt, summary: RunSummary, width: int) -> list[Li
         parts.append(f"measured {measured}")
     if attempt.outcome in KEPT_OR_OFFERED and not attempt.rate_held and attempt.latency_p99:
         parts.append(f"p99 {numbers.change_percent(attempt.latency_p99.ratio)}")
-    parts += [sentences.decision_words(attempt), sentences.set_by_words(attempt)]
+    parts += [sentences.decision_words(attempt), sentences.proof_words(attempt)]
+    parts.append(sentences.set_by_words(attempt))
     if attempt.outcome in KEPT_OR_OFFERED:
+        parts.append(sentences.postponed_words(attempt))
         parts.append(sentences.price_words(attempt, summary))
+        parts.append(sentences.shorter_words(attempt))
     return fields_beside(
         f"{GAP}{title:<{TITLE_WIDTH}}", [part for part in parts if part], width, indent=6,
         style=STYLES.get(attempt.outcome, ""),
-        spare=attempt.outcome in ("rejected", NOT_MEASURED),
+        spare=attempt.outcome in ("rejected", *NOT_MEASURED),
     )  # fmt: skip
 
 
 def _change_line(summary: RunSummary, width: int) -> list[Line]:
     """Return throughput and p99 before and after in one line."""
     before, after = summary.before, summary.after
-    if before is None or after is None:
+    if before is None:
         return []
     taken = sentences.time_taken(summary.info)
-    if summary.changed:
+    if after is None:
+        parts = [f"{numbers.tps(before.throughput_tps)} tps before", summary.gain_words]
+    elif summary.changed:
         parts = [
             f"{numbers.tps(before.throughput_tps)} → {numbers.tps(after.throughput_tps)} tps"
             f" ({summary.gain_words})",
@@ -217,6 +251,8 @@ def _apply_lines(summary: RunSummary, width: int) -> list[Line]:
 
 def _comparison(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     """Return the change, its effect and the verdict of a comparison."""
+    from pgdyno.report.terminal._versions import compared_lines
+
     attempt = summary.comparison
     lines = labelled("noise", sentences.noise_sentence(summary), width)
     if attempt is None:
@@ -227,39 +263,74 @@ def _comparison(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     lines += labelled("price", attempt.assessment.price, width)
     for label, words in sentences.level_words(attempt).items():
         lines += labelled(label, GAP.join(words), width)
+    lines += labelled("", sentences.postponed_words(attempt), width)
     lines += labelled("failures", sentences.failure_words(run, attempt), width)
     lines.append(Line(""))
     style = f"bold {STYLES.get(attempt.outcome, '')}".strip()
     lines += wrapped(sentences.comparison_sentence(attempt), width, style=style)
-    return [*lines, *_void_lines(run, width)]
+    return [*lines, *compared_lines(summary, width), *_void_lines(run, width)]
+
+
+def _knee(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
+    """Return how much the server takes."""
+    from pgdyno.report.terminal._knee import capacity_lines, measured_lines
+
+    if summary.capacity is None:
+        lines = measured_lines(run, width)
+        return [*lines, Line(""), *labelled("verdict", summary.verdict, width)]
+    return [*capacity_lines(summary.capacity, width), *_void_lines(run, width)]
+
+
+def _pool(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
+    """Return the best size of a pool."""
+    from pgdyno.report.terminal._pool import measured_sizes, pool_lines
+
+    if summary.pool is None:
+        lines = measured_sizes(run, width)
+        return [*lines, Line(""), *labelled("verdict", summary.verdict, width)]
+    return [*pool_lines(summary.pool, width), *_void_lines(run, width)]
+
+
+def _storm(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
+    """Return the largest storm that is survived."""
+    from pgdyno.report.terminal._storm import measured_storms, storm_lines
+
+    if summary.storm is None:
+        lines = measured_storms(run, width)
+        return [*lines, Line(""), *labelled("verdict", summary.verdict, width)]
+    return storm_lines(summary.storm, width)
+
+
+def _age(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
+    """Return the old server under load."""
+    from pgdyno.report.terminal._age import age_lines
+
+    if summary.age is None:
+        return labelled("verdict", summary.verdict, width)
+    return age_lines(summary.age, width)
+
+
+def _branch(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
+    """Return the branches from one state."""
+    from pgdyno.report.terminal._branch import branch_lines
+
+    if summary.branch is None:
+        return labelled("verdict", summary.verdict, width)
+    return branch_lines(summary.branch, width)
+
+
+def _soak(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
+    """Return what a soak alone has, and the figures of a run."""
+    from pgdyno.report.terminal._soak import soak_lines
+
+    own = soak_lines(summary.soak, width) if summary.soak else []
+    return [*own, *_single_run(run, summary, width)]
 
 
 def _price_list(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    """Return the tables of gains and losses, then a sentence for each candidate."""
-    lines = labelled("noise", sentences.noise_sentence(summary), width)
-    gains = price_list.gain_rows(summary, name_max=NAME_MAX)
-    lines += [Line(""), *table_lines(price_list.gain_head(summary), gains, width), Line("")]
-    lines += [*_drill_table(summary, width), Line("")]
-    for price in price_list.prices(summary):
-        style = "" if price.durability_class == "D0" else "yellow"
-        sentence = f"{price.title}: {'; '.join(price_list.sentence_parts(price))}"
-        lines += labelled(price.durability_class, sentence, width, style=style, label_width=4)
-    lines += [Line(""), *labelled("verdict", summary.verdict, width)]
-    lines += labelled("p99", price_list.p99_words(summary), width)
-    for number, sentence in enumerate(price_list.differences(summary)):
-        lines += labelled("" if number else "compared", sentence, width)
-    lines += labelled("time", sentences.time_taken(summary.info), width)
-    return [*lines, *labelled("run file", str(run.path), width), *_void_lines(run, width)]
+    from pgdyno.report.terminal._prices import price_lines
 
-
-def _drill_table(summary: RunSummary, width: int) -> list[Line]:
-    """Return a row for each drill, named by its candidate and its fault."""
-    rows = price_list.loss_rows(summary, name_max=NAME_MAX)
-    if not rows:
-        return []
-    names = max(len(row[0]) for row in rows)
-    joined = [[f"{name:<{names}}  {drill}", *cells] for name, drill, *cells in rows]
-    return table_lines(price_list.LOSS_HEAD, joined, width)
+    return [*price_lines(run, summary, width), *_void_lines(run, width)]
 
 
 def _single_run(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
@@ -269,10 +340,17 @@ def _single_run(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     lines += _open_loop_lines(run, ids, width)
     if summary.single_run is not None:
         lines += labelled("steadiness", summary.single_run.steadiness, width)
+        if resolved := summary.single_run.entity_resolution:
+            for label, text in entities.sentences(resolved).items():
+                style = "" if resolved.consistent else "bold red"
+                lines += labelled(label, text, width, style=style)
     lines += _course_lines(run, summary, width)
     lines += [Line(""), *_latency_lines(run, summary, width)]
-    lines += [Line(""), *_group_lines(run, ids, width)]
-    lines += [Line(""), *_statement_lines(run, ids, width)]
+    lines += budget_lines(summary, width)
+    lines += [Line(""), *_group_lines(run, ids, width), *session_lines(run, ids, width)]
+    lines += request_lines(run, ids, width)
+    lines += [Line(""), *statement_lines(run, ids, width)]
+    lines += server_statement_lines(summary.server_statements, width)
     lines.append(Line(""))
     if run.ledger().intended:
         lines += labelled(
@@ -281,6 +359,11 @@ def _single_run(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     lines += _error_lines(run, width)
     if run.generator().threads:
         lines += labelled("generator", accounts.generator_words(run), width)
+    lines += between_lines(run, ids, width)
+    lines += labelled("governor", summary.governor, width)
+    if summary.single_run and summary.single_run.vacuum:
+        for label, text in vacuums.sentences(summary.single_run.vacuum).items():
+            lines += labelled(label, text, width)
     lines.append(Line(""))
     lines += _finding_lines(summary, width)
     lines += labelled("run file", str(run.path), width)
@@ -292,7 +375,7 @@ def _course_lines(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     lines = []
     if course := course_in(run, summary):
         for label, course_sentences, found in (
-            ("changes", change_sentences(course), course.changes),
+            ("changes", change_sentences(course), course.all_changes),
             ("drops", drop_sentences(course), course.drops),
         ):
             for number, sentence in enumerate(course_sentences):
@@ -368,30 +451,6 @@ def _connect_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line
     return table_lines(head, rows, width)
 
 
-def _statement_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line]:
-    """Return the statements that take the most time."""
-    totals = run.statements(ids)
-    if len(totals) < 2:
-        return []
-    slowest = list(accounts.by_time(totals).items())[:STATEMENTS_MAX]
-    several = len({(t.client_group, t.script) for t in totals}) > 1
-    rows = []
-    for t, share in slowest:
-        name = f"{accounts.statement_origin(t)}: {t.statement}" if several else t.statement
-        name = " ".join(name.split())
-        if len(name) > STATEMENT_WIDTH:
-            name = f"{name[: STATEMENT_WIDTH - 1]}…"
-        counts = [numbers.percent(share), numbers.count(t.done), numbers.count(t.failed)]
-        figures = [accounts.percentile_ms(t.service, p) for p in (50, 99, 99.9)]
-        mean = numbers.ms_figure(t.service.mean / 1e6) if t.service.count else numbers.ABSENT
-        rows.append([f"  {name}", *counts, mean, *figures])
-    more = len(totals) - len(rows)
-    label = f"statements, ms{f' ({more} more)' if more else ''}"
-    head = [label, "time", "done", "failed", "mean", "p50", "p99", "p99.9"]
-    return [Line(line.text, bold_to=line.bold_to, spare=True)
-            for line in table_lines(head, rows, width)]  # fmt: skip
-
-
 def _error_lines(run: RunFile, width: int) -> list[Line]:
     errors = run.errors()
     if not errors:
@@ -400,7 +459,8 @@ def _error_lines(run: RunFile, width: int) -> list[Line]:
         f"{numbers.count(e.count)} × {accounts.sqlstate_words(e)}" for e in errors[:ERRORS_MAX]
     ]
     if len(errors) > ERRORS_MAX:
-        shown.append(f"and {len(errors) - ERRORS_MAX} more kinds")
+        more = len(errors) - ERRORS_MAX
+        shown.append(f"and {more} more {'kind' if more == 1 else 'kinds'}")
     lines = labelled("errors", "; ".join(shown), width)
     for error in errors[:ERRORS_MAX]:
         if not (error.expected or error.retried):
@@ -421,21 +481,29 @@ def _error_detail_lines(error: ErrorTotal, width: int, *, without_message: bool)
 
 
 def _finding_lines(summary: RunSummary, width: int) -> list[Line]:
-    """Return the limit, other findings, and what was cleared and skipped."""
-    lines: list[Line] = []
+    """Return the limit or the verdict, other findings, and what was cleared and skipped."""
+    limit = summary.limit
+    lines = [] if limit else labelled("verdict", summary.verdict, width)
     for finding in summary.limits[:FINDINGS_MAX]:
-        label = "limit" if finding.rank == 1 else "found"
         text = f"{finding_name(finding.finding)}: {finding.sentence}"
-        lines += labelled(label, text, width, style="yellow" if finding.rank == 1 else "")
-    if summary.limits:
-        proposals = sentences.proposals(summary.limits[0], summary)
-        lines += labelled("might help", "; ".join(proposals), width)
+        label, style = ("limit", "yellow") if finding is limit else ("found", "")
+        lines += labelled(label, text, width, style=style)
+        if finding is limit:
+            lines += labelled("might help", "; ".join(sentences.proposals(limit, summary)), width)
+        lines += labelled("advice", finding.advice, width, spare=finding is not limit)
+    minor = [f"{finding_name(f.finding)}: {f.sentence}" for f in summary.minor[:FINDINGS_MAX]]
+    lines += labelled("minor", "; ".join(minor), width)
     for status in ("cleared", "skipped"):
         names = sentences.finding_names(summary.findings, status)
-        lines += labelled(status, ", ".join(names), width, spare=status == "skipped")
-    if not summary.limits:
-        lines = [*labelled("verdict", summary.verdict, width), *lines]
+        lines += labelled(status, _names_words(names), width, spare=status == "skipped")
     return lines
+
+
+def _names_words(names: Sequence[str]) -> str:
+    """Return a few names, or the number of many."""
+    if len(names) <= NAMES_MAX:
+        return ", ".join(names)
+    return f"{len(names)} checks, which pgdyno report and --format json list"
 
 
 def _warnings(summary: RunSummary, width: int) -> list[Line]:
@@ -461,8 +529,15 @@ def _distrust_lines(summary: RunSummary, width: int) -> list[Line]:
 _Body = Callable[[RunFile, RunSummary, int], Iterable[Line]]
 _BODIES: dict[str, tuple[_Body, int]] = {
     "investigate": (_investigation, LINES_MAX),
-    "compare": (_comparison, LINES_MAX),
+    "compare": (_comparison, PRICE_LINES_MAX),
     "price": (_price_list, PRICE_LINES_MAX),
     "drill": (_drill, RUN_LINES_MAX),
+    "check": (_check, PRICE_LINES_MAX),
+    "knee": (_knee, RUN_LINES_MAX),
+    "pool": (_pool, RUN_LINES_MAX),
+    "storm": (_storm, RUN_LINES_MAX),
+    "age": (_age, RUN_LINES_MAX),
+    "branch": (_branch, RUN_LINES_MAX + 10),
+    "soak": (_soak, RUN_LINES_MAX + 10),
 }
 """By command, the part of the summary that only it has, and the limit of lines."""

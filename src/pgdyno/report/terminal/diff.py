@@ -8,9 +8,18 @@ from typing import Any
 
 from rich.console import Console
 
+from pgdyno.record import samples_needed
 from pgdyno.report import wait_events
-from pgdyno.report.terminal._lines import Line, labelled, print_lines, table_lines, width_of
+from pgdyno.report.terminal._lines import (
+    Line,
+    labelled,
+    print_lines,
+    table_lines,
+    width_of,
+    wrapped,
+)
 from pgdyno.report.words import numbers
+from pgdyno.report.words.cutting import cut
 from pgdyno.results import diff as results
 from pgdyno.results.diff import DiffResult, DrillFigures, LoadFigures, Pair
 
@@ -21,6 +30,8 @@ WAITS_MAX = 8
 PERCENTILES = ("mean", "p50", "p95", "p99", "p99.9", "max")
 WAIT_SHARE_MIN = 0.02
 """Share of the mean response time from which the wait has rows of its own."""
+SMALL_RATIO = 0.1
+"""Ratios below it would have one digit, or none."""
 _HEAD = ("A", "B", "B / A")
 
 
@@ -91,7 +102,7 @@ def _shown(value: Any) -> str:
         lines = value.strip().count("\n") + 1
         return f"different text, {lines} line{'s' if lines > 1 else ''}"
     text = value if isinstance(value, str) else json.dumps(value)
-    return _shortened(text, VALUE_WIDTH)
+    return cut(text, VALUE_WIDTH)
 
 
 def _figure_blocks(figures: LoadFigures | DrillFigures, width: int) -> Iterable[list[Line]]:
@@ -102,10 +113,19 @@ def _figure_blocks(figures: LoadFigures | DrillFigures, width: int) -> Iterable[
     tps = figures.throughput_tps
     rows = [["throughput, tps", numbers.tps(tps.a), numbers.tps(tps.b), _ratio(tps.ratio)]]
     rows += _latency_rows(figures.latency_ms)
-    yield table_lines(("", *_HEAD), rows, width)
+    yield [*table_lines(("", *_HEAD), rows, width), *_absent_lines(rows, width)]
     yield table_lines(("statements, mean ms", *_HEAD), _statement_rows(figures), width)
-    yield table_lines(("active sessions, waits", *_HEAD), _wait_rows(figures), width)
+    yield table_lines(("sessions by wait, mean", *_HEAD), _wait_rows(figures), width)
     yield _failure_lines(figures.failures, width)
+
+
+def _absent_lines(rows: Sequence[Sequence[str]], width: int) -> list[Line]:
+    """Return why a percentile has no figure, if one has none."""
+    if not any(numbers.ABSENT in row for row in rows):
+        return []
+    median, tail = (numbers.count(samples_needed(percentile)) for percentile in (50, 99))
+    why = f"{numbers.ABSENT} too few transactions: p50 needs {median} of them, p99 {tail}"
+    return wrapped(why, width, indent=2)
 
 
 def _faults(fault: results.Faults) -> str:
@@ -143,7 +163,7 @@ def _waited(latency: results.LatencyPairs) -> bool:
 def _statement_rows(figures: LoadFigures) -> list[list[str]]:
     return [
         [
-            f"  {_shortened(each.statement)}",
+            f"  {cut(each.statement, NAME_WIDTH)}",
             numbers.ms_figure(each.mean_ms.a),
             numbers.ms_figure(each.mean_ms.b),
             _ratio(each.mean_ms.ratio),
@@ -155,7 +175,7 @@ def _statement_rows(figures: LoadFigures) -> list[list[str]]:
 def _wait_rows(figures: LoadFigures) -> list[list[str]]:
     return [
         [
-            f"  {_shortened(wait_events.label(each.event))}",
+            f"  {cut(wait_events.label(each.event), NAME_WIDTH)}",
             numbers.significant(each.a, 2),
             numbers.significant(each.b, 2),
             _ratio(each.ratio),
@@ -174,9 +194,11 @@ def _failure_lines(failures: results.FailurePairs, width: int) -> list[Line]:
     if not rows:
         return labelled("failures", "none in either run", width)
     share = failures.share
-    rows.insert(1, ["failed, share", numbers.percent(share.a), numbers.percent(share.b), ""])
+    if share.a or share.b:
+        of_all = [numbers.percent(each) for each in (share.a, share.b)]
+        rows.insert(1, ["  failed, share of all", *of_all, ""])
     rows += [
-        [f"  {each.sqlstate}", numbers.count(each.a), numbers.count(each.b), ""]
+        [f"    {each.sqlstate}", numbers.count(each.a), numbers.count(each.b), ""]
         for each in failures.errors
     ]
     return table_lines(("failures", *_HEAD), rows, width)
@@ -192,10 +214,8 @@ def _number(value: float | None) -> str:
     return numbers.count(value) if whole else numbers.significant(value)
 
 
-def _shortened(text: str, letters_max: int = NAME_WIDTH) -> str:
-    whole = " ".join(text.split())
-    return whole if len(whole) <= letters_max else f"{whole[: letters_max - 1]}…"
-
-
 def _ratio(ratio: float | None) -> str:
-    return numbers.times(ratio) if ratio else ""
+    """Return a ratio, with two digits however small it is."""
+    if not ratio:
+        return ""
+    return numbers.times(ratio) if ratio >= SMALL_RATIO else f"{numbers.significant(ratio, 2)}x"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.console import Console
 
 from pgdyno.report.terminal._lines import GAP, Line, labelled, print_lines, width_of, wrapped
 from pgdyno.report.words.sentences import expectation, expected_words
-from pgdyno.results.chapter import RecordedChapter
-from pgdyno.results.story import FinishedChapter
+
+if TYPE_CHECKING:
+    from pgdyno.results.chapter import RecordedChapter
+    from pgdyno.results.story import FinishedChapter
 
 _LABELS = len(GAP) + len("not trusted")
 _STYLES = {True: "green", False: "bold red", None: ""}

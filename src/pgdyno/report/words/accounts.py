@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.diagnose.groups import GroupAccount, group_accounts, open_loop_sentence
+from pgdyno.diagnose.facts.groups import GroupAccount, group_accounts, open_loop_sentence
+from pgdyno.diagnose.facts.statement_times import time_notes
+from pgdyno.diagnose.facts.untouched import never_touched
 from pgdyno.errors import UsageError
 from pgdyno.record import (
     Distribution,
@@ -21,6 +23,7 @@ from pgdyno.record import (
 from pgdyno.record.latencies import ConnectKind, ScriptKind
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers, sentences
+from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.tables import Table, figures_table
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 ERRORS_MAX = 40
 STATEMENTS_MAX = 30
+UNTOUCHED_WIDTH = 60
 
 LATENCY_PARTS: dict[ScriptKind, str] = {
     "response": "response",
@@ -228,6 +232,23 @@ def statements_table(run: RunFile, summary: RunSummary) -> Table | None:
         caption += f"; the {STATEMENTS_MAX} of {len(totals)} that take the most time"
     head = ["Statement", "share", "done", "failed", "mean", *PERCENTILE_NAMES, "max"]
     return figures_table(caption, head, rows)
+
+
+def statement_notes(run: RunFile, summary: RunSummary) -> str:
+    """Return the limits of that table, and statements that changed nothing; '' for none."""
+    totals = by_time(run.statements(summary.after.slice_ids if summary.after else None))
+    notes = time_notes(run, list(totals)[:STATEMENTS_MAX])
+    return numbers.sentence("; ".join([*notes, *filter(None, [untouched_words(totals)])]))
+
+
+def untouched_words(totals: Iterable[StatementTotal]) -> str:
+    """Return the statements that never changed a row, as a sentence without a period; '' if there
+    are none."""
+    named = [
+        f"{cut(each.statement, UNTOUCHED_WIDTH)} ({numbers.count(each.done)} times)"
+        for each in never_touched(totals)
+    ]
+    return f"the server changed no row in any execution of {'; '.join(named)}" if named else ""
 
 
 def _service_cells(total: StatementTotal) -> list[str]:

@@ -1,4 +1,4 @@
-"""Throughput of a single run over time in sentences, for the terminal and the page."""
+"""Changes and drops of a single run in sentences, for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -8,18 +8,34 @@ from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
 
 LISTED_MAX = 5
+UNSEARCHED = ("not examined", "too short")
 
 
 def course_in(run: RunFile, summary: RunSummary) -> Course | None:
-    """Return the course of a single run; None for other commands and if nothing was measured."""
+    """Return the course of a run or a soak; None for other commands and if nothing was measured."""
     ids = summary.before.slice_ids if summary.before else None
-    return course_of(run, ids) if run.run.command == "run" and ids else None
+    return course_of(run, ids) if run.run.command in ("run", "soak") and ids else None
 
 
 def change_sentences(course: Course) -> list[str]:
     """Return each sudden change with its time, or why there is none."""
-    changes = [f"at {numbers.clock(c.at_ms)} {c.sentence}" for c in course.changes]
-    return _shortened(changes) or [course.changes_absent]
+    found = [f"at {numbers.clock(c.at_ms)} {c.sentence}" for c in course.all_changes]
+    why = course.latency_changes_absent
+    if found:
+        unsearched = [f"response times: {why}"] if why.startswith(UNSEARCHED) else []
+        return [*_shortened(found), *unsearched, *_unsearched_groups(course)]
+    if course.changes_absent == why:
+        return [why, *_unsearched_groups(course)]
+    both = f"throughput: {course.changes_absent}; response times: {why}"
+    return [both, *_unsearched_groups(course)]
+
+
+def _unsearched_groups(course: Course) -> list[str]:
+    groups = course.latency_unsearched
+    if not groups or course.latency_changes_absent.startswith(UNSEARCHED):
+        return []
+    named = f"group {groups[0]}" if len(groups) == 1 else f"groups {', '.join(groups)}"
+    return [f"response times of {named} alone: not examined, too few transactions ended"]
 
 
 def drop_sentences(course: Course) -> list[str]:

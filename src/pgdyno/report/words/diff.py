@@ -23,8 +23,9 @@ from pgdyno.stats.words import rounded
 
 SCHEMA_VERSION = 1
 NOT_PAIRS = (
-    "two runs are not interleaved pairs: differences of the machine and of other load on it are"
-    " part of every ratio, so a ratio is not the effect of what is listed here"
+    "A and B were not measured in interleaved pairs: B / A also contains whatever else differed"
+    " between them, such as other load on the machine, and is not the effect of the differences"
+    " listed here"
 )
 """The caution that precedes all ratios."""
 
@@ -37,6 +38,9 @@ _PER_START = frozenset(
 )
 """Facts that differ with every start of a server, or are shown elsewhere."""
 _NAMES = ("name", "description")
+_PERIODS = {"run": "the measured period", "soak": "the measured period",
+            "knee": "the long slice at the knee",
+            "pool": "the long slice at the best pool size"}  # fmt: skip
 _DRILL_FIGURES = (
     *("cuts", "happened", "clean", "lost", "refused", "corrupt", "acked", "lost_median"),
     *("lost_max", "lost_ms_median", "lost_ms_max", "recovery_s_median", "recovery_s_max"),
@@ -102,7 +106,7 @@ def _period(command: str, slice_ids: list[int] | None) -> str:
     """Return the period that the figures are of, in words."""
     if slice_ids is None:
         return "the whole run"
-    return "the measured period" if command == "run" else "the slices without a change"
+    return _PERIODS.get(command, "the slices without a change")
 
 
 def _cautions(sides: tuple[_Measured, _Measured]) -> Iterator[str]:

@@ -20,7 +20,7 @@ OUTCOMES = {
 """Outcomes in words, the best first."""
 CUT_HEAD = (
     "Cut", "after", "outcome", "acked", "lost", "oldest lost", "unknown", "ghosts", "recovery",
-    "decided by",
+    "no commit for", "decided by",
 )  # fmt: skip
 DETAILS_MAX = 3
 
@@ -45,6 +45,36 @@ def minimised_sentences(drill: DrillResult) -> list[str]:
         for cut in drill.cuts
         if "minimised" in cut.facts
     ]
+
+
+def outage_sentence(drill: DrillResult) -> str:
+    """Return how long no commit was acknowledged in the failovers, and of what the median one
+    consisted; '' if there is none."""
+    outages = sorted(
+        (cut.outage for cut in drill.cuts if cut.outage is not None),
+        key=lambda each: each.no_commit_ms,
+    )
+    if not outages:
+        return ""
+    middle = outages[(len(outages) - 1) // 2]
+    parts = (
+        (middle.detect_ms, "to detect it"),
+        (middle.stop_ms, "to end the old primary"),
+        (middle.promote_ms, "to promote"),
+        (middle.connect_ms, "until a client or the pooler had connected"),
+        (middle.commit_ms, "until a commit"),
+    )
+    made_of = ", ".join(f"{numbers.duration(ms)} {what}" for ms, what in parts if ms > 0)
+    which = "it" if len(outages) == 1 else "the median one"
+    both = (
+        f"; for {numbers.duration(middle.both_ms)} both servers accepted writes"
+        if middle.both_ms > 0
+        else ""
+    )
+    most = "" if len(outages) == 1 else f", at most {numbers.duration(outages[-1].no_commit_ms)}"
+    return (
+        f"no commit for {numbers.duration(middle.no_commit_ms)}{most}; {which} took {made_of}{both}"
+    )
 
 
 def settings_words(drill: DrillResult) -> str:
@@ -72,6 +102,7 @@ def cut_cells(cut: Cut) -> list[str]:
         OUTCOMES[cut.outcome],
         *amounts,
         numbers.duration(recovery_s * 1000) if recovery_s is not None else "",
+        numbers.duration(cut.outage.no_commit_ms) if cut.outage else "",
         verified.seen_by if verified else "",
     ]
 

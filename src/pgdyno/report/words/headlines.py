@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
+from pgdyno.report.words.cutting import cut
 
 LETTERS_MAX = 90
 _ENDS = ("; ", ", ", ": ", " (")
@@ -42,7 +43,7 @@ def shortened(text: str) -> str:
     for marks in (("; ",), _ENDS):
         if clauses := [text[:end] for end in _clause_ends(text, marks)]:
             return max(clauses, key=len)
-    return f"{text[: LETTERS_MAX - 1].rsplit(' ', 1)[0].rstrip(',;:')}…"
+    return cut(text, LETTERS_MAX)
 
 
 def _clause_ends(text: str, marks: Sequence[str]) -> Iterator[int]:
@@ -59,12 +60,12 @@ def _figures_of_a_run(summary: RunSummary) -> str:
     if summary.info.command != "run" or summary.before is None:
         return ""
     figures = summary.before
-    tps, p99 = numbers.tps(figures.throughput_tps), numbers.ms(figures.latency_p99_ms)
-    return f"{tps} transactions per second, 99 % within {p99}"
+    words = f"{numbers.tps(figures.throughput_tps)} transactions per second"
+    if figures.latency_p99_ms is None:
+        return words
+    return f"{words}, 99 % within {numbers.ms(figures.latency_p99_ms)}"
 
 
 def _limit(summary: RunSummary) -> str:
     """Return the limit of a single run, or its verdict if no limit was found."""
-    if not summary.limits:
-        return summary.verdict
-    return f"limit: {summary.limits[0].sentence}"
+    return f"limit: {summary.limit.sentence}" if summary.limit else summary.verdict

@@ -13,6 +13,7 @@ from pgdyno.stats.words import is_missing
 
 ABSENT, significant = words.ABSENT, words.significant
 times, times_short, interval = words.ratio_words, words.predicted_words, words.interval_words
+predicted = words.prediction_words
 percent, change_percent = words.percent_words, words.change_words
 
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pgdyno.diagnose.failures import failures
+from pgdyno.diagnose.facts.failures import failures
 from pgdyno.dimension import title_of
-from pgdyno.price.sentences import loss_words
 from pgdyno.record import FindingRow, RunFile, RunInfo
 from pgdyno.remedy import NOTHING_LOST, Assessment, Circumstances, Remedy, assess, catalogue
 from pgdyno.report.attempts import NOT_MEASURED, Attempt, in_force
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
 from pgdyno.results.chapter import Chapter, by_variant
-from pgdyno.results.investigate import InvestigateResult
+from pgdyno.results.common import Postponed, PostponedSide
 from pgdyno.spec.change import Change
 from pgdyno.spec.disk import in_words
+from pgdyno.spec.pooler import SIZE_SETTINGS
 from pgdyno.stats import EFFECT_MATTERS, mean_with_interval
-from pgdyno.stats.words import more_pairs_words
+from pgdyno.stats.words import interval_words, more_pairs_words
+
+if TYPE_CHECKING:
+    from pgdyno.results.investigate import InvestigateResult
 
 GROUPS_NAMED_MAX = 3
 """Number of client groups up to which each is named."""
@@ -49,6 +53,7 @@ NEED_MEANING = {
     "table": "is a storage parameter of the table; takes effect for new pages",
     "rewrite": "rewrites the tables under an ACCESS EXCLUSIVE lock",
     "layout": "moves files or adds a server; the server is stopped for it",
+    "machine": "root sets it on the server's machine, for all its programs",
 }
 
 
@@ -56,9 +61,11 @@ def setting_of_run(info: RunInfo, connected: Mapping[str, int] | None = None) ->
     """Return server, host, workload and clients in a few words each, for the line under the title.
     ``connected``: connected clients of the groups in which some were not connected."""
     parts = [_server_words(info), _database_words(info.server)]
+    parts.append(_pooler_words(info.server, size=info.command != "pool"))
     parts += [_host_words(info.host), disks(info)]
     parts.append(_workload_words(info.spec))
-    parts += _client_words(info.spec, connected or {})
+    if info.command not in ("knee", "storm"):  # which vary them
+        parts += _client_words(info.spec, connected or {}, pools=info.command != "pool")
     return [part for part in parts if part]
 
 
@@ -76,14 +83,32 @@ def time_taken(info: RunInfo) -> str:
 def _server_words(info: RunInfo) -> str:
     version = info.server.get("version")
     if not version:
-        return ""
+        return _web_server(info.spec)
     whose = ", started by pgdyno" if info.server.get("kind") == "embedded" else ""
-    return f"PostgreSQL {str(version).split(' (')[0]}{whose}"
+    if snapshot := info.server.get("snapshot"):
+        whose += f" from the snapshot {snapshot}"
+    behind = f"{_web_words(info)} in front of " if info.spec.get("http") else ""
+    return f"{behind}PostgreSQL {str(version).split(' (')[0]}{whose}"
+
+
+def _web_words(info: RunInfo) -> str:
+    """Return the web server in front of the database: the user's, or one that pgdyno started."""
+    started = info.server.get("front")
+    if not started:
+        return _web_server(info.spec)
+    parts = started["parts"]
+    return f"Tomcat {parts['tomcat']} with {parts['pool']}, started by pgdyno,"
+
+
+def _web_server(spec: Mapping[str, Any]) -> str:
+    """Return the web server that requests are sent to, without its path; '' if there is none."""
+    url = str((spec.get("http") or {}).get("url", ""))
+    return "/".join(url.split("/")[:3])
 
 
 def _database_words(server: Mapping[str, Any]) -> str:
-    """Return the database used on a server that pgdyno did not start, and the pooler in front of
-    it."""
+    """Return the database used on a server that pgdyno did not start, and the user's pooler in
+    front of it."""
     if server.get("kind") == "embedded" or not server.get("database"):
         return ""
     database, named = server["database"], server.get("database_named")
@@ -93,6 +118,18 @@ def _database_words(server: Mapping[str, Any]) -> str:
     if named is not None and named != database:
         return f"database {database}, because {named} lacks the tables"
     return f"database {database}"
+
+
+def _pooler_words(server: Mapping[str, Any], *, size: bool) -> str:
+    """Return the pooler that pgdyno started, with the settings that it was given; ``size``: with
+    that of its pool."""
+    pooler = server.get("pooler")
+    if not pooler:
+        return ""
+    left_out = None if size else SIZE_SETTINGS.get(pooler["kind"])
+    given = {name: value for name, value in pooler["settings"].items() if name != left_out}
+    settings = ", ".join(f"{name} = {value}" for name, value in given.items())
+    return f"through {pooler['title']}" + (f" ({settings})" if settings else "")
 
 
 def _host_words(host: Mapping[str, Any]) -> str:
@@ -124,23 +161,44 @@ def _workload_words(spec: Mapping[str, Any]) -> str:
 
 
 def _part_name(part: Mapping[str, Any]) -> str:
+    if request := part.get("request"):
+        return f"GET {request}"
     return PurePath(str(part.get("file") or part.get("builtin") or "?")).stem
 
 
-def _client_words(spec: Mapping[str, Any], connected: Mapping[str, int]) -> list[str]:
+def _client_words(
+    spec: Mapping[str, Any], connected: Mapping[str, int], *, pools: bool
+) -> list[str]:
+    """Return the clients of each group; ``pools``: with the sizes of their pools."""
     groups: Sequence[Mapping[str, Any]] = spec.get("clients") or []
     if len(groups) > GROUPS_NAMED_MAX:
         counts = {group["name"]: int(group.get("count") or 0) for group in groups}
         clients, there = sum(counts.values()), sum({**counts, **connected}.values())
-        return [f"{_clients(clients, there)} in {len(groups)} groups"]
+        return [f"{_clients(clients, there)} in {len(groups)} groups", *_instances_words(groups)]
     words = []
     for group in groups:
         pool = group.get("pool") or {}
-        through = f" through a pool of {pool['max']}" if pool.get("max") else ""
+        through = _through(pool, group.get("instances", 1)) if pools and pool.get("max") else ""
         name = f" ({group['name']})" if len(groups) > 1 else ""
         who = _clients(group.get("count"), connected.get(group.get("name", "")))
         words.append(f"{who}{name}{through}{_arrival_words(group)}")
     return words
+
+
+def _through(pool: Mapping[str, Any], instances: int) -> str:
+    if instances == 1:
+        return f" through a pool of {pool['max']}"
+    return f" of {numbers.count(instances)} instances, each through a pool of {pool['max']}"
+
+
+def _instances_words(groups: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the pools of groups with several instances, which a table of groups does not show."""
+    return [
+        f"{group['name']} has {numbers.count(group['instances'])} instances with a pool of"
+        f" {group['pool']['max']} each"
+        for group in groups
+        if group.get("instances", 1) > 1 and group.get("pool")
+    ]
 
 
 def _clients(count: int | None, connected: int | None = None) -> str:
@@ -162,16 +220,17 @@ def disks(info: RunInfo) -> str:
 
 
 def noise_sentence(summary: RunSummary) -> str:
-    """Return the noise floor in one sentence; '' if it was not measured."""
-    half_width = summary.noise_half_width
-    if half_width is None or summary.noise is None:
+    """Return the comparison of identical slices in one sentence; '' if it was not measured."""
+    interval, shows = summary.noise_interval, summary.six_pairs_show
+    if interval is None or summary.noise is None:
         return ""
-    pairs = summary.noise.trial.pairs
-    return (
-        f"two identical slices differ by up to {numbers.percent(half_width)}"
-        f"{' in p99' if summary.noise_of_p99 else ''} ({pairs} pairs);"
-        " smaller differences are not called an effect"
-    )
+    of_p99 = " in p99" if summary.noise_of_p99 else ""
+    text = f"identical slices differ{of_p99} by {interval_words(*interval)}"
+    if not interval[0] <= 1 <= interval[1]:
+        text += ", which excludes 1: by chance in one of 20 measurements, or a side is favoured"
+    if not shows:
+        return f"{text} in {summary.noise.trial.pairs} pairs"
+    return f"{text}; six pairs show effects of about {numbers.percent(shows)} or more"
 
 
 def comparison_sentence(attempt: Attempt) -> str:
@@ -208,9 +267,18 @@ def rechecks_sentence(summary: RunSummary) -> str:
         measured = numbers.times(attempt.throughput.ratio) if attempt.throughput else ""
         if attempt.rate_held and attempt.latency_p99:
             measured = f"p99 {numbers.times(attempt.latency_p99.ratio)}"
-        verb = "still earns" if attempt.outcome == "still earns" else f"{attempt.outcome}:"
-        parts.append(f"{attempt.title} {verb} {measured}".strip())
+        parts.append(
+            f"{attempt.title} {_RECHECKED.get(attempt.outcome, 'was not finished')}"
+            f" {measured}".strip()
+        )
     return f"taken back one at a time: {numbers.listed(parts)}" if parts else ""
+
+
+_RECHECKED = {
+    "still earns": "still earns",
+    "taken back": "no longer earns and was taken back:",
+    "inconclusive": "stays kept, and it is inconclusive if it still earns:",
+}
 
 
 def next_limit_sentence(summary: RunSummary) -> str:
@@ -229,20 +297,28 @@ def _reason_of_end(result: InvestigateResult | None) -> str:
         return ""
     if result.out_of_time:
         return " (the time budget ended)"
+    if any(each.minutes_needed for each in result.not_measured):
+        return "; what else is proposed needs a longer budget"
     if result.not_measured:
         return "; nothing else could be measured here"
-    least = numbers.percent(EFFECT_MATTERS)
+    least = numbers.percent(result.matters or EFFECT_MATTERS)
     return f"; no other change within {result.allow} is predicted to gain more than {least}"
 
 
 def predicted_words(attempt: Attempt) -> str:
-    """Return the predicted gain in throughput; '' if there is none. Where clients hold a rate, the
-    prediction is for a load that uses the server's full capacity."""
+    """Return the predicted gain in throughput, and of a shorter response time that too; '' if there
+    is none. Where clients hold a rate, the prediction is for a load that uses the server's full
+    capacity."""
     ratio = attempt.trial.predicted_ratio
     if ratio is None:
         return ""
-    gain = numbers.times_short(ratio)
+    gain = numbers.predicted(ratio, attempt.trial.predicted_interval)
+    gain += _response_words(attempt.trial.predicted_response_ratio)
     return f"{gain} at full load" if attempt.rate_held else gain
+
+
+def _response_words(ratio: float | None) -> str:
+    return "" if ratio is None else f", response time {numbers.times_short(ratio)}"
 
 
 def full_load(info: RunInfo) -> str:
@@ -303,14 +379,16 @@ def how_set(set_by: Mapping[str, str]) -> str:
 def decision_words(attempt: Attempt) -> str:
     """Return the decision on a change, with its reason in a few words."""
     decision, verdict = attempt.outcome, attempt.trial.verdict
-    if decision == NOT_MEASURED:
-        return f"{decision}: {attempt.trial.sentence.removeprefix(f'{decision}: ')}"
-    if decision == "rejected" and verdict == "not comparable":
+    if decision in NOT_MEASURED:
+        return attempt.trial.sentence
+    if decision == "rejected" and verdict in ("not comparable", "mixed"):
         return f"rejected: {attempt.trial.sentence}"
-    if decision == "rejected" and verdict and verdict != "better":
+    if decision == "inconclusive":
         needed = attempt.trial.pairs_needed
-        more = f", {more_pairs_words(needed)}" if needed else ""
-        return f"rejected: {verdict}{more}"
+        more = more_pairs_words(needed) if needed else "more pairs are unlikely to decide it"
+        return f"inconclusive: {more}"
+    if decision == "rejected" and verdict and verdict != "better":
+        return f"rejected: {verdict}"
     if attempt.remedy and attempt.remedy.guards and decision in ("kept", "offered"):
         cost = "no cost was measured" if decision == "kept" else "at this cost"
         return f"{decision}: {attempt.remedy.summary}; {cost}"
@@ -319,16 +397,42 @@ def decision_words(attempt: Attempt) -> str:
     return decision
 
 
+def postponed_words(attempt: Attempt) -> str:
+    """Return the work that the slices postponed and did at their end; '' if there was none."""
+    parts = [
+        f"{_work(each.after, each)} (without the change {_work(each.before, each)})"
+        for each in attempt.postponed
+    ]
+    return f"of it postponed: {'; '.join(parts)}; done within each slice" if parts else ""
+
+
+def _work(side: PostponedSide, work: Postponed) -> str:
+    unit, _, rest = work.unit.partition(" ")
+    if side.amount is None:
+        amount = f"an unknown amount of {work.unit}"
+    elif unit == "bytes":
+        amount = f"{numbers.measured(side.amount, unit)} {rest}"
+    else:
+        amount = f"{numbers.count(side.amount)} {work.unit}"
+    return f"{amount}, {numbers.ms(side.ms)}"
+
+
+def proof_words(attempt: Attempt) -> str:
+    """Return what the trial says about the finding, with the reason; '' if nothing."""
+    trial = attempt.trial
+    return f"{trial.proof}: {trial.proof_why}" if trial.proof else ""
+
+
 def throughput_words(run: RunFile, summary: RunSummary) -> str:
-    """Return the mean throughput of the measured period with its interval; '' if no transaction was
-    done."""
+    """Return the mean throughput of the measured period, of two minutes or more with its interval;
+    '' if no transaction was done."""
     if summary.before is None:
         return ""
     ids = summary.before.slice_ids
     whole = [i.throughput_tps for i in run.intervals(ids) if i.duration_ms >= 500]
     text = f"{numbers.tps(summary.before.throughput_tps)} tps"
-    if len(whole) >= 5:
-        estimate = mean_with_interval(whole)
+    estimate = mean_with_interval(whole or [0.0])
+    if math.isfinite(estimate.lo):
         text += f" [{numbers.tps(max(0.0, estimate.lo))}, {numbers.tps(estimate.hi)}]"
     return f"{text} over {numbers.duration(run.seconds(ids) * 1000)}"
 
@@ -355,7 +459,7 @@ def proposals(finding: FindingRow, summary: RunSummary) -> list[str]:
 
 def _proposal(row: Mapping[str, Any], load: str, before: Circumstances) -> str:
     remedy = catalogue().get(str(row.get("remedy_id")))
-    predicted = prediction(remedy, row.get("predicted_ratio"), load)
+    predicted = prediction(remedy, row, load)
     if remedy is None:
         return f"{row.get('remedy_id')} ({predicted})"
     change = Change.from_json(row.get("change") or {})
@@ -365,11 +469,13 @@ def _proposal(row: Mapping[str, Any], load: str, before: Circumstances) -> str:
     return f"{title} ({price}{predicted})"
 
 
-def prediction(remedy: Remedy | None, ratio: float | None, load: str = "") -> str:
-    """Return the prediction for a remedy that was not measured: its gain, or what it prevents."""
+def prediction(remedy: Remedy | None, row: Mapping[str, Any], load: str = "") -> str:
+    """Return the prediction for a remedy that was not measured, of which ``row`` is the proposal:
+    its gain, or what it prevents."""
     if remedy is not None and remedy.guards:
         return remedy.summary
-    return f"predicted {numbers.times_short(ratio)}{load}"
+    gain = numbers.predicted(row.get("predicted_ratio"), row.get("predicted_interval"))
+    return f"predicted {gain}{load}" + _response_words(row.get("predicted_response_ratio"))
 
 
 def class_words(attempt: Attempt, summary: RunSummary) -> str:
@@ -399,9 +505,17 @@ def price_words(attempt: Attempt, summary: RunSummary) -> str:
     for a change of class D0 without drills."""
     row = summary.price_of(attempt)
     if row is not None:
+        from pgdyno.price.sentences import loss_words
+
         drilled = any(loss.drilled for loss in row.losses)
         return f"{'measured price: ' if drilled else ''}{'; '.join(loss_words(row.losses))}"
     return "" if attempt.loses_nothing else "not drilled"
+
+
+def shorter_words(attempt: Attempt) -> str:
+    """Return the price of a change that was to shorten the response time; '' for any other."""
+    shorter = attempt.trial.predicted_response_ratio is not None
+    return f"price: {attempt.assessment.price}" if shorter else ""
 
 
 def expectation(chapter: Chapter) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pgdyno.errors import SetupError
 from pgdyno.record.facts import ServerFacts
-from pgdyno.server.connecting.connect import connect
+from pgdyno.server.connecting.connect import connect, names_of_catalog
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.queries import query
 from pgdyno.server.versions import newer_note
@@ -33,7 +33,14 @@ SETTINGS_THAT_MATTER = (
     "fsync",
     "full_page_writes",
     "huge_pages",
+    "huge_pages_status",
     "io_method",
+    "jit",
+    "jit_above_cost",
+    "log_duration",
+    "log_min_duration_sample",
+    "log_min_duration_statement",
+    "log_statement",
     "max_connections",
     "max_wal_size",
     "min_wal_size",
@@ -48,6 +55,7 @@ SETTINGS_THAT_MATTER = (
     "wal_sync_method",
     "wal_writer_delay",
     "wal_writer_flush_after",
+    "work_mem",
 )
 """Always recorded; other settings only where they differ from the built-in default."""
 _CAPABILITIES = ("lz4", "zstd", "jit", "io_uring", "icu")
@@ -55,7 +63,7 @@ _CAPABILITIES = ("lz4", "zstd", "jit", "io_uring", "icu")
 
 def server_facts(conninfo: ConnInfo) -> ServerFacts:
     """Return facts about the server; ``cores`` and ``postmaster_pid`` only if it is local."""
-    with connect(conninfo) as conn:
+    with connect(conninfo) as conn, names_of_catalog(conn):
         row = _row(conn)
         names = {"names": list(SETTINGS_THAT_MATTER)}
         settings: dict[str, str] = dict(conn.execute(query("server_settings"), names).fetchall())

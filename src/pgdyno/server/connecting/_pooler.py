@@ -12,18 +12,20 @@ parameters end with their session.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server.connecting._facts import postmaster_here
 from pgdyno.server.connecting.complaints import hint_for, primary
-from pgdyno.server.connecting.connect import connect, resolve_conninfo
+from pgdyno.server.connecting.connect import connect, names_of_catalog, resolve_conninfo
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.queries import query
 
 _TIMEOUT_S = 3
 _LOOPBACK = ("127.0.0.1", "::1")
+_ALREADY_EXISTS = b"42P05"
 _HINT = (
     "name the server itself with --control: a pooler would pass the parameters that sessions of"
     " set-up and probes set on to the clients"
@@ -121,7 +123,11 @@ def _query(conninfo: ConnInfo) -> _Answer:
     from psycopg.rows import dict_row
 
     try:
-        with connect(conninfo) as conn, conn.cursor(row_factory=dict_row) as cursor:
+        with (
+            connect(conninfo) as conn,
+            names_of_catalog(conn),
+            conn.cursor(row_factory=dict_row) as cursor,
+        ):
             row = cursor.execute(query("answering_server")).fetchone()
             assert row is not None
             return _Answer(
@@ -150,3 +156,23 @@ def _addresses(conninfo: ConnInfo, row: dict[str, object]) -> Iterator[tuple[str
     if not conninfo.is_socket:
         # The server and its pooler may be on the same remote machine.
         yield conninfo.host, port
+
+
+def keeps_prepared(conninfo: ConnInfo) -> bool:
+    """Return False if a pooler passes a session with its prepared statements on to other clients.
+
+    Two connections prepare a statement of one name: where both get the same session, and nobody
+    keeps the names apart, the second one already exists. A session that somebody else takes
+    meanwhile hides that, so that True is no promise.
+    """
+    from psycopg import pq
+
+    name = f"pgdyno_{secrets.token_hex(6)}".encode()
+    with connect(conninfo) as one, connect(conninfo) as other:
+        first, second = (each.pgconn.prepare(name, b"select 1") for each in (one, other))
+        if first.status != pq.ExecStatus.COMMAND_OK:
+            return True
+        kept = second.error_field(pq.DiagnosticField.SQLSTATE) != _ALREADY_EXISTS
+        for each in (other, one):
+            each.pgconn.exec_(b"deallocate " + name)
+        return kept

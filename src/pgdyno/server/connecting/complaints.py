@@ -43,12 +43,18 @@ _COMPLAINTS = (  # pattern of libpq's message → code, message, hint
         "ALTER DATABASE … ALLOW_CONNECTIONS true, or name another one with -d",
     ),
     (
-        r"too many connections for|too many clients|connection slots are reserved"
-        r"|no more connections allowed",
+        r"too many connections for",
+        "connection-limit",
+        "{place}: {reason}",
+        "end sessions there, use fewer clients (-c), or raise the limit: ALTER ROLE or DATABASE …"
+        " CONNECTION LIMIT",
+    ),
+    (
+        r"too many clients|connection slots are reserved|no more connections allowed",
         "no-connection-left",
         "{place}: {reason}",
-        "end sessions there, use fewer clients (-c), or raise the limit: max_connections,"
-        " CONNECTION LIMIT of the role or database, max_client_conn of PgBouncer",
+        "end sessions there, use fewer clients (-c), or raise the limit: max_connections, or"
+        " max_client_conn of PgBouncer",
     ),
     (
         r"is not permitted to log in",
@@ -174,6 +180,8 @@ _WRONG_VALUE = re.compile(
 )
 _SECRET_VARIABLES = ("PGPASSWORD", "PGSSLPASSWORD")
 _HINTS = {  # SQLSTATE or its class → hint, for pgdyno's own statements
+    "25P04": "transaction_timeout of the role, the database or the server is too short for this:"
+    " ALTER ROLE … SET transaction_timeout = 0",
     "25006": "a standby accepts no writes; on a primary, default_transaction_read_only is on for"
     " the role, the database or the server",
     "3F000": "search_path names no schema that the role may use: ALTER ROLE … RESET search_path; or"

@@ -7,8 +7,8 @@ resolved by psycopg once, and all other code uses the resolved values.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,8 @@ from pgdyno.server.connecting.marks import PLAIN, mark
 if TYPE_CHECKING:
     import psycopg
 
+    from pgdyno.server.connecting.control import Control
+
 _Params = dict[str, str | int | None]
 """libpq's parameters by keyword."""
 
@@ -45,9 +47,29 @@ _ELSEWHERE_TOO = ("no-server", "no-host", "tls-files")
 """Codes of errors that are the same for every database of the server."""
 
 
-def connect(conninfo: ConnInfo) -> psycopg.Connection:
-    """Return a control connection in autocommit mode; SetupError if it cannot be made."""
-    return _connect(conninfo.kwargs())
+def connect(conninfo: ConnInfo, *, patience_s: float | None = None) -> psycopg.Connection:
+    """Return a control connection in autocommit mode; SetupError if it cannot be made.
+
+    ``patience_s`` is the time without data after which it gives up (see ``control.Control``).
+    """
+    connection = _connect(conninfo.kwargs())
+    connection.patience_s = patience_s
+    return connection
+
+
+@contextmanager
+def names_of_catalog(conn: psycopg.Connection) -> Iterator[None]:
+    """Within the block, a transaction, names without a schema are those of pg_catalog.
+
+    The owner of a database may set its search_path, and put functions and operators of his own
+    before those of the system, which would run with the rights of the role that connects. Works
+    through a pooler too, as nothing stays set.
+    """
+    with conn.transaction():
+        conn.execute(
+            "set local search_path = pg_catalog; set local idle_in_transaction_session_timeout = 0"
+        )
+        yield
 
 
 def resolve_conninfo(
@@ -65,7 +87,9 @@ def resolve_conninfo(
     not answer or refuses, or for a parameter that the load engine does not support.
     """
     flags = {"host": host, "port": port, "user": user, "dbname": database}
-    params = _parsed(text) | {name: value for name, value in flags.items() if value is not None}
+    params = parse_conninfo(text) | {
+        name: value for name, value in flags.items() if value is not None
+    }
     _refuse_unsupported(params)
     default = None if params.get("dbname") else _default_database(params)
     if default is not None:
@@ -133,11 +157,12 @@ def _connect_own(params: _Params) -> psycopg.Connection:
 
 
 def _has_own(conn: psycopg.Connection) -> bool:
-    asked = conn.execute("select from pg_database where datname = %s", [OWN_NAME])
-    return asked.fetchone() is not None
+    with names_of_catalog(conn):
+        asked = conn.execute("select from pg_database where datname = %s", [OWN_NAME])
+        return asked.fetchone() is not None
 
 
-def _connect(params: _Params) -> psycopg.Connection:
+def _connect(params: _Params) -> Control:
     import psycopg
 
     from pgdyno.server.connecting.control import Control, accept_any_encoding
@@ -159,8 +184,11 @@ def _connect(params: _Params) -> psycopg.Connection:
         raise connect_error(f"failed to resolve host: {error}", params) from None
 
 
-def _parsed(text: str | None) -> _Params:
-    """Parse a conninfo string or URI; a bare word is a database name, as in psql."""
+def parse_conninfo(text: str | None) -> _Params:
+    """Return the parameters of a conninfo string or URI; a bare word is a database, as in psql.
+
+    Raises UsageError, which quotes no part of ``text`` that may be a password.
+    """
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
@@ -171,7 +199,7 @@ def _parsed(text: str | None) -> _Params:
         if "=" not in text and "://" not in text:
             return {"dbname": text}
         params: _Params = {**conninfo_to_dict(text)}
-        complaint = wrong_port(str(params.get("port", "")))
+        complaint = _wrong_port(str(params.get("port", "")))
     except psycopg.ProgrammingError as error:
         complaint = one_line(str(error))
     except UnicodeError:  # In the text itself, or in what its %XX stand for.
@@ -181,7 +209,7 @@ def _parsed(text: str | None) -> _Params:
     return params
 
 
-def wrong_port(ports: str) -> str | None:
+def _wrong_port(ports: str) -> str | None:
     """Return an error for a list of ports, or ``None``; libpq's would name the host instead."""
     for port in filter(None, ports.split(",")):
         if not port.isdecimal() or not 0 < int(port) < 65536:
@@ -210,8 +238,10 @@ def _refuse_unsupported(effective: Mapping[str, object]) -> None:
 
 def _refuse_old(version_num: int) -> None:
     if version_num < 140000:
+        # Before version 10 the first two numbers were the major version.
+        minor = f".{version_num // 100 % 100}" if version_num < 100000 else ""
         raise SetupError(
-            f"PostgreSQL {version_num // 10000} is too old",
+            f"PostgreSQL {version_num // 10000}{minor} is too old",
             code="pg-version",
             hint="pgdyno supports PostgreSQL 14 and newer",
         )
@@ -230,7 +260,7 @@ def _resolved(conn: psycopg.Connection, params: _Params) -> ConnInfo:
     }
     unsaid = (*_RESOLVED, "application_name")  # pgdyno's sessions are recognised by their names.
     options |= {name: str(value) for name, value in params.items() if name not in unsaid}
-    hosts = _hosts(effective)
+    hosts = _hosts(_lists(params, effective))
     taken = next((h for h in hosts if (h.host, h.port) == (info.host, info.port)), None)
     return ConnInfo(
         host=info.host,
@@ -249,6 +279,21 @@ def _resolved(conn: psycopg.Connection, params: _Params) -> ConnInfo:
 def _as_given(value: bytes | None) -> str:
     """Decode a value as given to libpq: psycopg passes UTF-8 in every session encoding."""
     return (value or b"").decode("utf-8", "replace")
+
+
+def _lists(params: _Params, effective: Mapping[str, str]) -> dict[str, str]:
+    """Return libpq's lists of hosts, addresses and ports as they were given.
+
+    psycopg connects to one host of a list after the other, so that the connection knows only the
+    one that it was made to, except for lists of a service.
+    """
+    variables = {"host": "PGHOST", "hostaddr": "PGHOSTADDR", "port": "PGPORT"}
+    given = {
+        name: str(params.get(name) or os.environ.get(variables[name], "")) for name in variables
+    }
+    if not any("," in given[name] for name in ("host", "hostaddr")):
+        return {name: effective.get(name, "") for name in variables}
+    return {**given, "port": given["port"] or effective.get("port", "")}
 
 
 def _hosts(effective: Mapping[str, str]) -> tuple[Host, ...]:

@@ -48,6 +48,10 @@ class _TolerantLoader(Loader):
 class Control(psycopg.Connection[Any]):
     """A connection for everything except the load."""
 
+    patience_s: float | None = None
+    """Time without data after which it gives up, where statement_timeout ends each statement
+    earlier; None: it waits as long as the server is at work, or may be."""
+
     def wait(self, gen: Generator[Any, Any, _Answer], *given: Any, **named: Any) -> _Answer:
         """Wait as psycopg does; raise psycopg.OperationalError for an invalid or lost answer."""
         try:
@@ -69,6 +73,8 @@ class Control(psycopg.Connection[Any]):
                 now_s = time.monotonic()
                 if ready:
                     quiet_since_s, idle_checks = now_s, 0
+                elif self.patience_s is not None:
+                    self._give_up_after(now_s - quiet_since_s)
                 elif now_s - quiet_since_s > _QUIET_S * (idle_checks + 1):
                     idle_checks = idle_checks + 1 if self._is_idle() else 0
                     quiet_since_s = quiet_since_s if idle_checks else now_s
@@ -81,6 +87,14 @@ class Control(psycopg.Connection[Any]):
         except StopIteration as end:
             answer: _Answer = end.value
             return answer
+
+    def _give_up_after(self, quiet_s: float) -> None:
+        """Raise psycopg.OperationalError if there were no data for longer than ``patience_s``."""
+        if self.patience_s is not None and quiet_s > self.patience_s:
+            self.close()
+            raise psycopg.OperationalError(
+                f"no answer for {self.patience_s:g} s: the server hangs, or the network"
+            )
 
     def _is_idle(self) -> bool:
         """True if the server waits for input from this session, according to a second session."""

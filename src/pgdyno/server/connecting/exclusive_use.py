@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.server.connecting.connect import connect
@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     import psycopg
 
 KEY = int.from_bytes(b"pgdyno", "big")
+GOVERNOR_KEY = int.from_bytes(b"govern", "big")
 SESSIONS = 2
 """The maximum number of connections used."""
 _COMMON = ("postgres", OWN_NAME)
+_NAMED = "pgdyno lock of "
+"""Beginning of the application_name of a session with a lock."""
 _POLL_S = 0.5
 _NAME_BYTES_MAX = 63
 _UNLIMITED = "-c idle_session_timeout=0 -c statement_timeout=0"
@@ -54,6 +57,42 @@ def exclusive_use(
         yield
 
 
+@contextmanager
+def sole_governor(conninfo: ConnInfo) -> Iterator[tuple[psycopg.Connection, ...]]:
+    """Be the only governor of the server within the block; returns the sessions with the lock.
+
+    The lock is apart from that of runs, which a governor does not disturb. Raises SetupError that
+    names the other governor, if there is one.
+    """
+    with ExitStack() as held:
+        sessions = []
+        for session in _lock_sessions(conninfo, held):
+            if not _try_lock(session, GOVERNOR_KEY):
+                raise _governed(session)
+            sessions.append(session)
+        yield tuple(sessions)
+
+
+def _governed(session: psycopg.Connection) -> SetupError:
+    """Return the error for a governor's lock that is held: by a governor, or by anybody else, as
+    every role that may connect can take it."""
+    row = session.execute(query("lock_holder"), {"key": GOVERNOR_KEY}).fetchone()
+    if row is None or row[1].startswith(_NAMED):
+        return SetupError(
+            f"another governor is at work on this server: {_in_words(row)}",
+            code="governor-running",
+            hint="one daemon serves all loaders and processes: let them ask that one",
+        )
+    backend, name, *_ = row
+    return SetupError(
+        f"the lock of governors is held in the database {session.info.dbname}, by a session that is"
+        f' no governor to judge by its application_name "{name}": {_in_words(row)}',
+        code="governor-lock-taken",
+        hint="every role that may connect can take it; if that session is none of yours, end it:"
+        f" SELECT pg_terminate_backend({backend})",
+    )
+
+
 def _lock_sessions(conninfo: ConnInfo, held: ExitStack) -> Iterator[psycopg.Connection]:
     """Yield a session in each database where the lock is taken."""
     for database in _COMMON:
@@ -68,7 +107,7 @@ def _lock_sessions(conninfo: ConnInfo, held: ExitStack) -> Iterator[psycopg.Conn
 
 
 def _session(conninfo: ConnInfo) -> psycopg.Connection:
-    name = f"pgdyno lock of process {os.getpid()} on {socket.gethostname()}"
+    name = f"{_NAMED}process {os.getpid()} on {socket.gethostname()}"
     shown = "".join(letter if letter.isprintable() else "?" for letter in name)
     name = shown.encode("ascii", "replace")[:_NAME_BYTES_MAX].decode()
     given = f"{conninfo.options.get('options', '')} {_UNLIMITED}".strip()
@@ -89,11 +128,11 @@ def _lock(
         time.sleep(_POLL_S)
 
 
-def _try_lock(session: psycopg.Connection) -> bool:
+def _try_lock(session: psycopg.Connection, key: int = KEY) -> bool:
     import psycopg
 
     try:
-        row = session.execute(query("take_lock"), {"key": KEY}).fetchone()
+        row = session.execute(query("take_lock"), {"key": key}).fetchone()
     except psycopg.Error as error:
         message = (error.diag.message_primary or str(error)).strip()
         raise SetupError(
@@ -113,10 +152,14 @@ def _refused(session: psycopg.Connection, wait_ms: int) -> SetupError:
 
 
 def _holder(session: psycopg.Connection) -> str:
-    row = session.execute(query("lock_holder"), {"key": KEY}).fetchone()
-    if row is None:
+    return _in_words(session.execute(query("lock_holder"), {"key": KEY}).fetchone())
+
+
+def _in_words(holder: tuple[Any, ...] | None) -> str:
+    if holder is None:
         return "another pgdyno"
-    backend, name, role, address, since = row
-    who = name.removeprefix("pgdyno lock of ") or "a session that this role may not see"
+    backend, name, role, address, since = holder
+    who = name.removeprefix(_NAMED) or "a session without a name"
     place = f" from {address}" if address else ""
-    return f"{who}, as {role}{place} since {since} (backend {backend})"
+    begun = f" since {since}" if since else ""
+    return f"{who}, as {role or 'a role'}{place}{begun} (backend {backend})"

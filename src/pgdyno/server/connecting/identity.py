@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from pgdyno.server.connecting.connect import names_of_catalog
 from pgdyno.server.queries import query
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Identity:
 
 def identity_of(conn: psycopg.Connection) -> Identity:
     """Return the identity of the server that answers on ``conn``."""
-    row = conn.execute(query("server_identity")).fetchone()
+    with names_of_catalog(conn):
+        row = conn.execute(query("server_identity")).fetchone()
     assert row is not None
     return Identity(*row)

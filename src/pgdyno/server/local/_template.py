@@ -16,6 +16,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from pgdyno.errors import SetupError
@@ -40,16 +41,24 @@ _INITDB_OPTIONS = (
     "--no-sync",
     "--no-instructions",
 )
+_CHECKSUMS_BY_DEFAULT = 18
+"""The first major version whose initdb turns data checksums on."""
 _LAYOUT = "1"  # Increased when the steps after initdb change.
 
 
-def clone_data_directory(installation: Installation, target: Path) -> None:
-    """Create a data directory ``target``, owned by the account that runs the server."""
+def clone_data_directory(
+    installation: Installation, target: Path, *, checksums: bool | None = None
+) -> None:
+    """Create a data directory ``target``, owned by the account that runs the server; ``checksums``
+    turns data checksums on or off (``None``: initdb's default)."""
+    options = (*_INITDB_OPTIONS, *_checksum_option(installation, checksums))
     templates = shared_directory(cache_home() / "templates")
     account = server_account()
     owner = "" if account is None else str(account.uid)
-    prefix = f"{installation.major}-{_digest(str(installation.bindir), owner)}"
-    template = templates / f"{prefix}-{_digest(installation.version, _LAYOUT, *_INITDB_OPTIONS)}"
+    # One that differs in its options does not replace the usual one.
+    differing = options[len(_INITDB_OPTIONS) :]
+    prefix = f"{installation.major}-{_digest(str(installation.bindir), owner, *differing)}"
+    template = templates / f"{prefix}-{_digest(installation.version, _LAYOUT, *options)}"
     lock = templates / f"{prefix}.lock"
     if not template.exists():
         with locked(lock):
@@ -57,7 +66,7 @@ def clone_data_directory(installation: Installation, target: Path) -> None:
                 for outdated in templates.glob(f"{prefix}-*"):
                     end_helpers(outdated)
                     remove_own_directory(outdated)
-                _make(installation, template)
+                _make(installation, template, options)
     with locked(lock, shared=True):
         copy_tree(template, target)
 
@@ -106,12 +115,20 @@ def _runs(binary: Path, account: Account) -> bool:
         return False
 
 
-def _make(installation: Installation, template: Path) -> None:
+def _checksum_option(installation: Installation, checksums: bool | None) -> list[str]:
+    """Return the option of initdb that is needed; none for what is its default."""
+    default = installation.major >= _CHECKSUMS_BY_DEFAULT
+    if checksums in (None, default):
+        return []
+    return ["--data-checksums" if checksums else "--no-data-checksums"]
+
+
+def _make(installation: Installation, template: Path, options: Sequence[str]) -> None:
     """Run initdb beside ``template`` and rename the result atomically."""
     account = server_account()
     partial = template.with_suffix(".part")
     make_directory(partial)
-    initdb = [str(installation.binary("initdb")), "-D", str(partial), *_INITDB_OPTIONS]
+    initdb = [str(installation.binary("initdb")), "-D", str(partial), *options]
     _require_success(run_as(account, initdb))
     postgres = installation.binary("postgres")
     single = [str(postgres), "--single", "-F", "-D", str(partial), "template1"]

@@ -12,17 +12,15 @@ import functools
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.errors import SetupError
+from pgdyno.errors import STOP_SIGNALS, SetupError
 
 _OWN_NAME = "pgdyno"
 _FALLBACK_NAME = "postgres"
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def run_as(
             group=None if account is None else account.gid,
             extra_groups=None if account is None else (),
         )
-        if -done.returncode not in _STOP_SIGNALS:
+        if -done.returncode not in STOP_SIGNALS:
             return done
 
 

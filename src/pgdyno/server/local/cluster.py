@@ -10,18 +10,17 @@ import math
 import os
 import secrets
 import signal
-import socket
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from pgdyno.errors import Interrupted, UsageError
+from pgdyno.errors import Interrupted, RunError, UsageError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import OWN_NAME, ConnInfo
 from pgdyno.server.local._installation import Installation
-from pgdyno.server.local._postmaster import Postmaster
-from pgdyno.server.local._sharedmem import remove_shared_memory
+from pgdyno.server.local._postmaster import Postmaster, ServerProcess
 from pgdyno.server.local._spare_segments import last_segment
 from pgdyno.server.local._template import runnable
 from pgdyno.server.local._wal_directory import move_wal, real_wal_dir
@@ -33,11 +32,16 @@ from pgdyno.server.local.layout import (
     OwnDirectory,
     check_kept_cluster,
     claim_directory,
+    keep_from_now_on,
     make_socket_dir,
+    mark_beginning,
     prepare_data_directory,
+    remove_beginning,
     set_checksums,
     write_description,
 )
+from pgdyno.server.local.logtext import last_line
+from pgdyno.server.local.ports import free_ports
 from pgdyno.server.local.safefiles import (
     as_server_account_in,
     remove_own_directory,
@@ -45,6 +49,7 @@ from pgdyno.server.local.safefiles import (
     write_own,
     write_text,
 )
+from pgdyno.server.local.sharedmem import remove_shared_memory
 from pgdyno.server.local.startup import check_before_start, explain_failure, explain_signal
 from pgdyno.server.settings.reloading import reload
 
@@ -56,6 +61,15 @@ local replication all trust
 host all all 127.0.0.1/32 scram-sha-256
 host replication all 127.0.0.1/32 scram-sha-256
 """
+
+
+@dataclass(frozen=True)
+class Home:
+    """A data directory, and the binaries and settings of the server that runs in it."""
+
+    installation: Installation
+    data_dir: Path
+    settings: Mapping[str, str]
 
 
 class Cluster:
@@ -86,8 +100,9 @@ class Cluster:
         self._password = secrets.token_urlsafe(18)
         self._password_set = False
         self._port = 0
-        self._postmaster: Postmaster | None = None
+        self._postmaster: ServerProcess | None = None
         self._ended_by: signal.Signals | None = None
+        self._homes = 1
 
     @classmethod
     def create(
@@ -96,6 +111,7 @@ class Cluster:
         settings: Mapping[str, str] | None = None,
         *,
         keep_dir: Path | None = None,
+        begins: bool = False,
         disks: Disks | None = None,
         checksums: bool | None = None,
         source: Path | None = None,
@@ -104,7 +120,8 @@ class Cluster:
 
         ``settings`` are checked against the build (UsageError). With ``keep_dir`` the cluster is in
         that directory and ``destroy`` keeps it; an existing one of the same major version is used
-        again.
+        again. One that ``begins`` is kept only from ``keep_from_now_on`` on; until then it is
+        removed, by ``destroy`` or, after a kill, when it begins again.
 
         ``disks`` is called with the cluster's directory and returns those of data and WAL;
         ``destroy`` closes them. ``checksums`` turns data checksums on or off (``None``: initdb's
@@ -119,6 +136,10 @@ class Cluster:
         try:
             if cluster._keep:
                 check_kept_cluster(directory, disks=disks is not None, source=source)
+                if begins:
+                    mark_beginning(directory)
+                else:
+                    keep_from_now_on(directory)
             cluster._prepare(disks, checksums, source)
         except BaseException:
             cluster.destroy()
@@ -184,6 +205,19 @@ class Cluster:
         """The external signal that has ended the postmaster since the last start."""
         return self._ended_by if self.running else self._forget_postmaster()
 
+    def check(self) -> None:
+        """Raise RunError if the server has ended by itself: nobody starts it again."""
+        process = self._postmaster
+        if process is None or process.running:
+            return
+        number = process.exit_signal
+        how = f"was ended by {number.name}" if number else "has ended"
+        raise RunError(
+            f"PostgreSQL {self.installation.version} {how} during the run:"
+            f" {last_line(self.log_path)}",
+            code="server-gone",
+        )
+
     def _forget_postmaster(self) -> signal.Signals | None:
         """Forget a postmaster that has ended, except the signal that ended it."""
         if self._postmaster is not None:
@@ -218,8 +252,7 @@ class Cluster:
         self._password_set = False
         self._ended_by = None
         for last_try in (*[False] * (_START_TRIES - 1), True):
-            self._port = self._port or _free_port()
-            self._write_configuration()
+            self.prepare_start()
             log_start = self.log_path.stat().st_size if self.log_path.exists() else 0
             self._postmaster = self._launch()
             if self._postmaster.wait_ready(self.data_dir, seconds_max):
@@ -244,6 +277,22 @@ class Cluster:
         """Stop in fast mode and start again, with the same port and password."""
         self.stop()
         self.start()
+
+    def hand_to(self, process: ServerProcess) -> None:
+        """Let ``process``, which has been started, run the server until it is stopped or killed."""
+        self._postmaster = process
+
+    def prepare_start(self) -> None:
+        """Choose a port if it has none, write its configuration, and remove what was left of a
+        server that was killed: all that a start needs."""
+        self._port = self._port or free_ports(1)[0]
+        self._write_configuration()
+        # The lock proves that no other pgdyno runs a server here.
+        with as_server_account_in(self.data_dir):
+            (self.data_dir / "postmaster.pid").unlink(missing_ok=True)
+        with as_server_account_in(self._socket_dir):
+            for leftover in self._socket_dir.iterdir():
+                leftover.unlink()
 
     def configure(self, changes: Mapping[str, str | None]) -> None:
         """Change ``settings`` in postgresql.conf, which ALTER SYSTEM overrides; ``None`` removes.
@@ -281,6 +330,52 @@ class Cluster:
         move_wal(self._data_dir, to, last=last)
         self._wal_parent = to
 
+    @property
+    def home(self) -> Home:
+        """The data directory in which it runs, or would start."""
+        return Home(self.installation, self._data_dir, dict(self.settings))
+
+    def add_home(
+        self, installation: Installation, settings: Mapping[str, str], *, checksums: bool | None
+    ) -> Home:
+        """Create a new data directory beside the present one, for ``move_to``.
+
+        ``settings`` are checked against the build (UsageError). A cluster whose WAL has a disk of
+        its own has one data directory only.
+        """
+        if self._wal_parent is not None:
+            raise UsageError(
+                "the WAL has a disk of its own, which only one data directory can use",
+                code="one-data-directory",
+                hint="leave disk.wal out; disk.data may be any disk",
+            )
+        check_before_start(installation, settings)
+        installation = runnable(installation)
+        self._homes += 1
+        data_dir = prepare_data_directory(
+            installation,
+            self.directory,
+            self._disk_directories,
+            checksums=checksums,
+            source=None,
+            number=self._homes,
+        )
+        return Home(installation, data_dir, dict(settings))
+
+    def move_to(self, home: Home) -> None:
+        """Run in another data directory from the next start on, at the same address.
+
+        Raises UsageError while the server runs.
+        """
+        if self.running:
+            raise UsageError("the data directory is in use", code="server-runs")
+        self.installation, self._data_dir = home.installation, home.data_dir
+        self.settings = dict(home.settings)
+        # Before it starts: what a sweep ends is described there.
+        write_description(
+            self.directory, self.installation, self._data_dir, self._socket_dir, keep=self._keep
+        )
+
     def set_checksums(self, *, wanted: bool) -> None:
         """Turn data checksums on or off; turning them on rewrites every page.
 
@@ -301,6 +396,10 @@ class Cluster:
         self._postmaster = None
         remove_shared_memory(self._data_dir)
         return killed
+
+    def keep_from_now_on(self) -> None:
+        """Keep the directory of a cluster that began: what it has is needed."""
+        keep_from_now_on(self.directory)
 
     def destroy(self) -> None:
         """Stop the server, close its disks and remove its directory, unless it is kept.
@@ -323,7 +422,9 @@ class Cluster:
         if self._socket_dir.parent != self.directory:
             remove_own_directory(self._socket_dir)
         self._disk_directories.close()
-        if not self._keep:
+        if self._keep:
+            remove_beginning(self.directory)
+        else:
             remove_own_directory(self.directory)
 
     def __enter__(self) -> Self:
@@ -349,12 +450,6 @@ class Cluster:
             str(self.data_dir),
             f"--config_file={self.directory / 'postgresql.conf'}",
         ]
-        # Left by kill -9. The lock proves that no other pgdyno runs a server here.
-        with as_server_account_in(self.data_dir):
-            (self.data_dir / "postmaster.pid").unlink(missing_ok=True)
-        with as_server_account_in(self._socket_dir):
-            for leftover in self._socket_dir.iterdir():
-                leftover.unlink()
         return Postmaster(command, self.log_path, server_account())
 
     def _write_configuration(self) -> None:
@@ -385,12 +480,6 @@ class Cluster:
             statement = sql.SQL("alter role {} password {}")
             conn.execute(statement.format(sql.Identifier(OWN_NAME), sql.Literal(self._password)))
         self._password_set = True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def quoted(value: str) -> str:

@@ -43,8 +43,9 @@ class ControlData:
 
 
 def control_data(installation: Installation, data_dir: Path) -> ControlData:
-    """Return the contents of the control file of ``data_dir``."""
-    command: list[str | Path] = [installation.binary("pg_controldata"), "-D", data_dir]
+    """Return the contents of the control file of ``data_dir``. Raises SetupError for a build
+    without pg_controldata."""
+    command: list[str | Path] = [installation.program("pg_controldata"), "-D", data_dir]
     try:
         done = run_as(server_account(), command, seconds_max=_S_MAX)
     except subprocess.TimeoutExpired:  # For example a pipe in place of the file.

@@ -1,15 +1,16 @@
-"""A PostgreSQL process that ends with pgdyno, run by a guardian process (see guardian.py)."""
+"""A process that ends with pgdyno, run by a guardian process (see guardian.py)."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pgdyno.errors import SetupError
@@ -20,26 +21,41 @@ _POLL_S = 0.005
 _BY_SIGNAL = 128
 """Added to a signal's number in an exit status, as a shell does."""
 _STOP_S_MAX = 300.0
+_SUSPENDED_S_MAX = 10.0
 
 
 class Guarded:
     """A process from launch to exit."""
 
-    def __init__(self, command: Sequence[str], log_path: Path, account: Account | None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        log_path: Path,
+        account: Account | None,
+        *,
+        end_signal: signal.Signals = signal.SIGQUIT,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start it. ``end_signal`` ends it at once, when pgdyno has ended."""
         self._name = Path(command[0]).name
+        self._stopped_since_s = math.inf
         uid, gid = (-1, -1) if account is None else (account.uid, account.gid)
         script = Path(__file__).with_name("guardian.py")
         log = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             self._guardian = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(script), str(uid), str(gid), *command],
+                [
+                    *(sys.executable, "-I", "-S", str(script)),
+                    *(str(uid), str(gid), str(int(end_signal))),
+                    *command,
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 bufsize=0,
                 start_new_session=True,
                 cwd="/",
-                env=plain_environment(),
+                env=plain_environment() if environment is None else environment,
             )
         finally:
             os.close(log)
@@ -69,6 +85,18 @@ class Guarded:
             self._close()
         return bool(ended)
 
+    def is_suspended(self) -> bool:
+        """Look whether a signal has stopped it; True if each look of the last 10 s found that."""
+        now_s = time.monotonic()
+        stopped = _stat_fields(self.pid)[:1] == ["T"]
+        self._stopped_since_s = min(self._stopped_since_s, now_s) if stopped else math.inf
+        return now_s - self._stopped_since_s >= _SUSPENDED_S_MAX
+
+    @property
+    def how_it_ended(self) -> str:
+        """Words for the way it ended, which follow its name."""
+        return f"was ended by {self.exit_signal.name}" if self.exit_signal else "has ended"
+
     @property
     def exit_signal(self) -> signal.Signals | None:
         """The signal that ended it; ``None`` while it runs, or after a normal exit."""
@@ -77,13 +105,14 @@ class Guarded:
             return None
         return signal.Signals(-status if status < 0 else status - _BY_SIGNAL)
 
-    def stop(self, number: signal.Signals) -> None:
-        """Send a shutdown signal and wait for the process to end."""
+    def stop(self, number: signal.Signals, *, seconds_max: float = _STOP_S_MAX) -> None:
+        """Send a shutdown signal and wait for the process to end; SetupError if it had to be
+        killed."""
         self._signal(number)
-        if not self.wait_exit(_STOP_S_MAX):
+        if not self.wait_exit(seconds_max):
             self.end()
             raise SetupError(
-                f"{self._name} did not shut down within {_STOP_S_MAX:.0f} s and was killed",
+                f"{self._name} did not shut down within {seconds_max:.0f} s and was killed",
                 code="stop-timeout",
             )
 
@@ -91,12 +120,12 @@ class Guarded:
         """Send SIGKILL to it and all its descendants; return their PIDs once all have ended.
 
         It is stopped first, so that it can neither start a process nor release a PID that was just
-        read.
+        read. Descendants whose parent has ended are the guardian's children.
         """
         if not self.running:
             return []
         send([self.pid], signal.SIGSTOP)
-        pids = [self.pid, *_descendants(self.pid)]
+        pids = _descendants(self._guardian.pid)
         send(pids, signal.SIGKILL)
         self.wait_exit(_STOP_S_MAX)
         deadline = time.monotonic() + _STOP_S_MAX

@@ -1,17 +1,18 @@
 """The guardian process of one postmaster: ends the server when pgdyno ends.
 
-Run as a script, never imported: ``python -I -S guardian.py UID GID POSTGRES ARGUMENT…`` with
+Run as a script, never imported: ``python -I -S guardian.py UID GID SIGNAL PROGRAM ARGUMENT…`` with
 standard input and output piped to pgdyno and the server's log as standard error. It forks the
 postmaster, writes ``PID\\n``, sends each signal whose number arrives as a line, and exits with the
 postmaster's status when that ends.
 
 When standard input closes or the parent changes, pgdyno has ended (perhaps by kill -9): the
-postmaster gets SIGQUIT (immediate shutdown), and stopped processes get SIGCONT so that they handle
-it. Processes that do not end are killed. The guardian is the subreaper of the server: a process
-that loses its parent becomes the guardian's child, so that it knows all of them, also those of an
-archive command. Once the postmaster has ended, for any reason, no process of it remains.
+postmaster gets SIGNAL (SIGQUIT: immediate shutdown), and stopped processes get SIGCONT so that they
+handle it. Processes that do not end are killed. The guardian is the subreaper of the server: a
+process that loses its parent becomes the guardian's child, so that it knows all of them, also those
+of an archive command. Once the postmaster has ended, for any reason, no process of it remains.
+Poolers run in the same way.
 
-If the guardian is killed too, the kernel sends SIGQUIT to the postmaster. This requires a
+If the guardian is killed too, the kernel sends SIGNAL to the postmaster. This requires a
 single-threaded guardian: a parent-death signal is sent when the forking *thread* ends. The guardian
 runs in its own session, unaffected by Ctrl-C in the terminal. UID -1 keeps the current user.
 
@@ -38,15 +39,15 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(argv: list[str]) -> int:
-    uid, gid, *command = argv
+    uid, gid, end_signal, *command = argv
     parent = os.getppid()
     wakeup = _wake_on_signals()
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     postmaster = os.fork()
     if postmaster == 0:
-        _become_postmaster(int(uid), int(gid), command)
+        _become_postmaster(int(uid), int(gid), int(end_signal), command)
     _write_line(f"{postmaster}\n")
-    status, abandoned = _watch(postmaster, parent, wakeup)
+    status, abandoned = _watch(postmaster, parent, wakeup, int(end_signal))
     _end_orphans(0.0 if abandoned else _ORPHAN_GRACE_S)
     return status
 
@@ -64,7 +65,7 @@ def _wake_on_signals() -> int:
     return readable
 
 
-def _become_postmaster(uid: int, gid: int, command: list[str]) -> None:
+def _become_postmaster(uid: int, gid: int, end_signal: int, command: list[str]) -> None:
     guardian = os.getppid()
     try:
         signal.set_wakeup_fd(-1)
@@ -79,7 +80,7 @@ def _become_postmaster(uid: int, gid: int, command: list[str]) -> None:
             os.setgid(gid)
             os.setuid(uid)
         # After setuid, which clears it.
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, end_signal, 0, 0, 0)
         os.umask(0o077)
         if os.getppid() == guardian:
             os.execv(command[0], command)
@@ -93,7 +94,7 @@ def _write_line(line: str) -> None:
         os.write(1, line.encode())
 
 
-def _watch(postmaster: int, parent: int, wakeup: int) -> tuple[int, bool]:
+def _watch(postmaster: int, parent: int, wakeup: int, end_signal: int) -> tuple[int, bool]:
     """Forward signals until the postmaster ends; end it when pgdyno has ended.
 
     Returns the postmaster's exit status, and True if pgdyno has ended.
@@ -110,7 +111,7 @@ def _watch(postmaster: int, parent: int, wakeup: int) -> tuple[int, bool]:
         abandoned = orders == b"" or os.getppid() != parent or signal.SIGTERM in woken
         if kill_at is None and abandoned:
             kill_at = time.monotonic() + _GRACE_S
-            _send(postmaster, signal.SIGQUIT)
+            _send(postmaster, end_signal)
             _send_all(signal.SIGCONT)
         if orders == b"":
             poller.unregister(0)

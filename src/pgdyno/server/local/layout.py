@@ -8,9 +8,11 @@ A cluster is a directory::
                      loses unflushed writes does not lose them
     data/            the data directory (mode 0700, owned by the account that runs the server),
                      unless it has its own disk: then that disk's pgdata/ is the data directory
+    data-N/          those of further versions that take turns with it (pgdata-N/ on a disk)
     disks/ROLE/      mount point and image of the disk for ROLE (data, wal)
     socket/          the Unix socket (mode 0700, same owner)
     server.log       the server's log
+    beginning        in a directory that is kept: nothing was measured there yet
 
 If the WAL has its own disk, it is that disk's ``pg_wal/``, and the data directory links to it.
 """
@@ -20,8 +22,11 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
+import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -29,7 +34,11 @@ from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.directories import clusters_dir, shared_directory
 from pgdyno.server.local._installation import Installation
 from pgdyno.server.local._template import clone_data_directory
-from pgdyno.server.local._wal_directory import copy_linked_wal, use_wal_parent
+from pgdyno.server.local._wal_directory import (
+    copy_linked_wal,
+    real_wal_dir,
+    use_wal_parent,
+)
 from pgdyno.server.local.account import (
     change_owner,
     change_tree_owner,
@@ -38,10 +47,12 @@ from pgdyno.server.local.account import (
     server_account,
 )
 from pgdyno.server.local.controldata import control_data
-from pgdyno.server.local.leftovers import end_leftovers
+from pgdyno.server.local.leftovers import end_helpers, end_leftovers
 from pgdyno.server.local.safefiles import (
     as_server_account_in,
+    can_clone,
     copy_tree,
+    directory_bytes,
     make_directory,
     read_text,
     remove_own_directory,
@@ -49,6 +60,9 @@ from pgdyno.server.local.safefiles import (
 )
 from pgdyno.server.locks import locked, try_lock
 
+_BEGINNING = "beginning"
+_FILES = ("cluster.json", "lock", "postgresql.conf", "pg_hba.conf", "server.log")
+_SPARE_BYTES = 64 << 20
 _SOCKET_PATH_BYTES_MAX = 107  # sun_path on Linux, without its final zero byte
 
 
@@ -88,7 +102,9 @@ def claim_directory(keep_dir: Path | None) -> tuple[Path, int]:
     # A sweep holds this lock too, so it never sees a directory that is not yet locked.
     with locked(home / ".lock"):
         try:
+            refuse_link(directory)
             shared_directory(directory)
+            refuse_link(directory)  # Another account can replace it no longer: it is ours.
             lock = try_lock(directory / "lock")
             require_reach(directory)
         except BaseException:  # Also on Ctrl-C: nothing else knows the directory yet.
@@ -100,6 +116,63 @@ def claim_directory(keep_dir: Path | None) -> tuple[Path, int]:
             f"another pgdyno is using the cluster in {directory}", code="cluster-in-use"
         )
     return directory, lock
+
+
+def refuse_link(directory: Path) -> None:
+    """Raise SetupError for a link, which may be another account's and lead anywhere."""
+    if directory.is_symlink():
+        raise SetupError(
+            f"{directory} is a symbolic link, which is not followed",
+            code="linked-directory",
+            hint="remove the link, or name the place that it leads to",
+        )
+
+
+def has_kept_data(directory: Path) -> bool:
+    """Return whether there are data in ``directory`` that are kept."""
+    return (directory / "data").exists() and not _is_beginning(directory)
+
+
+def _is_beginning(directory: Path) -> bool:
+    """Return whether all that is in the cluster of ``directory`` is the start of one to keep."""
+    try:
+        status = (directory / _BEGINNING).lstat()
+        owner = directory.lstat().st_uid
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_uid == owner == os.geteuid()
+
+
+def mark_beginning(directory: Path) -> None:
+    """Mark a cluster without a data directory as one of which nothing is to be kept yet; the start
+    of an earlier one is removed. Its lock is held."""
+    data_dir = directory / "data"
+    if _is_beginning(directory):
+        end_helpers(directory)  # A copy of the template outlives the pgdyno that began it.
+        end_leftovers(data_dir)
+        remove_own_directory(data_dir)
+    if not data_dir.exists():
+        write_own(directory / _BEGINNING, "")
+
+
+def keep_from_now_on(directory: Path) -> None:
+    """Remove the mark of a beginning."""
+    if _is_beginning(directory):
+        (directory / _BEGINNING).unlink()
+
+
+def remove_beginning(directory: Path) -> None:
+    """Remove the start of a cluster, and its directory unless it has files of others."""
+    if not _is_beginning(directory):
+        return
+    for name in ("data", "socket"):
+        remove_own_directory(directory / name)
+    if (directory / "data").exists():
+        return
+    for name in (*_FILES, _BEGINNING):
+        (directory / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        directory.rmdir()
 
 
 def check_kept_cluster(directory: Path, *, disks: bool, source: Path | None) -> None:
@@ -118,23 +191,27 @@ def prepare_data_directory(
     *,
     checksums: bool | None,
     source: Path | None,
+    number: int = 1,
 ) -> Path:
-    """Create the data directory, or use an existing one; return its path."""
+    """Create the data directory, or use an existing one; return its path. A cluster may have
+    several, each with its ``number``."""
     parent = disk_directories.data
-    data_dir = directory / "data" if parent is None else parent / "pgdata"
+    suffix = "" if number == 1 else f"-{number}"
+    data_dir = directory / f"data{suffix}" if parent is None else parent / f"pgdata{suffix}"
+    is_new = not data_dir.exists() and source is None
     if data_dir.exists():
         change_tree_owner(data_dir, server_account())
         _check_version(installation, data_dir)
         end_leftovers(data_dir)
     elif source is None:
-        clone_data_directory(installation, data_dir)
+        clone_data_directory(installation, data_dir, checksums=checksums)
     else:
         _check_version(installation, source)
-        _copy_data_directory(source, data_dir)
+        copy_data_directory(source, data_dir)
     with as_server_account_in(data_dir):
         data_dir.chmod(0o700)
     use_wal_parent(data_dir, disk_directories.wal)
-    if checksums is not None:
+    if checksums is not None and not is_new:
         set_checksums(installation, data_dir, wanted=checksums)
     return data_dir
 
@@ -150,6 +227,11 @@ def write_description(
         "socket_dir": str(socket_dir),
         "keep": keep,
     }
+    describe(directory, description)
+
+
+def describe(directory: Path, description: Mapping[str, object]) -> None:
+    """Write cluster.json: what a sweep must know in addition to the directory."""
     write_own(directory / "cluster.json", json.dumps(description))
 
 
@@ -200,19 +282,42 @@ def _check_version(installation: Installation, data_dir: Path) -> None:
         )
 
 
-def _copy_data_directory(source: Path, target: Path) -> None:
-    """Copy ``source`` completely: WAL that it only links to is copied too."""
+def copy_data_directory(source: Path, target: Path) -> None:
+    """Copy ``source`` completely: WAL that it only links to is copied too.
+
+    Raises SetupError where that cannot be, or would not fit, before anything is copied.
+    """
     with as_server_account_in(source):
         tablespaces = any((source / "pg_tblspc").iterdir())
     if tablespaces:
         raise SetupError(
             f"{source} has tablespaces, which are outside it and would be shared with its copy",
             code="tablespaces",
+            hint="make tables and indexes without a tablespace",
         )
+    _check_copy_space(source, target.parent)
     copy_tree(source, target)
     with as_server_account_in(target):
         (target / "postmaster.pid").unlink(missing_ok=True)
     copy_linked_wal(target)
+
+
+def _check_copy_space(source: Path, parent: Path) -> None:
+    """Raise SetupError if a copy of ``source`` does not fit; a clone shares its blocks."""
+    needed = _SPARE_BYTES
+    if not can_clone(source, parent):
+        needed += directory_bytes(source)
+        wal = real_wal_dir(source)
+        needed += 0 if wal.is_relative_to(source.resolve()) else directory_bytes(wal)
+    free = shutil.disk_usage(parent).free
+    if free < needed:
+        raise SetupError(
+            f"a copy of {source} needs {needed >> 20:,} MB, and the disk of {parent} has"
+            f" {free >> 20:,} MB free",
+            code="copy-space",
+            hint="free some space, use a larger disk (disk.data) for a server that starts, or set"
+            " PGDYNO_HOME to a directory with more space",
+        )
 
 
 def set_checksums(installation: Installation, data_dir: Path, *, wanted: bool) -> None:
@@ -220,7 +325,7 @@ def set_checksums(installation: Installation, data_dir: Path, *, wanted: bool) -
     if control_data(installation, data_dir).checksums == wanted:
         return
     switch = "--enable" if wanted else "--disable"
-    pg_checksums = installation.binary("pg_checksums")
+    pg_checksums = installation.program("pg_checksums")
     done = run_as(server_account(), [pg_checksums, switch, "--no-sync", "-D", data_dir])
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["no message"])[0]

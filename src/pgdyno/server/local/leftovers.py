@@ -2,7 +2,8 @@
 
 A server process is pgdyno's if it runs a ``postgres`` binary in a data directory of pgdyno: every
 server process keeps its data directory as working directory. Guardians, and tools that copy or
-receive for a server, name a directory of pgdyno in their arguments.
+receive for a server, poolers, failover managers and front ends name a directory of pgdyno in their
+arguments.
 """
 
 from __future__ import annotations
@@ -13,12 +14,23 @@ import signal
 import time
 from pathlib import Path
 
-from pgdyno.server.local._sharedmem import remove_shared_memory
 from pgdyno.server.local.account import server_account
+from pgdyno.server.local.sharedmem import remove_shared_memory
 from pgdyno.server.local.signals import send
 
 _HELPERS = frozenset(
-    (b"guardian.py", b"pg_receivewal", b"pg_basebackup", b"pg_rewind", b"initdb", b"cp", b"rm")
+    (
+        *(
+            b"guardian.py",
+            b"pg_receivewal",
+            b"pg_basebackup",
+            b"pg_rewind",
+            b"initdb",
+            b"cp",
+            b"rm",
+        ),
+        *(b"pgbouncer", b"pgpool", b"haproxy", b"patroni", b"etcd", b"java"),
+    )
 )
 _IMMEDIATE_S_MAX = 5.0
 _KILL_S_MAX = 5.0
@@ -42,7 +54,7 @@ def end_leftovers(data_dir: Path) -> None:
 
 
 def end_helpers(directory: Path) -> None:
-    """Kill guardians and PostgreSQL's tools that work in ``directory``.
+    """Kill guardians, poolers, front ends and PostgreSQL's tools that work in ``directory``.
 
     The caller holds the lock that proves that no living pgdyno owns them.
     """

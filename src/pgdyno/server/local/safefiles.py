@@ -301,6 +301,29 @@ def copy_tree(source: Path, target: Path) -> None:
         raise SetupError(message, code="copy-failed", hint=hint)
 
 
+def can_clone(source: Path, directory: Path) -> bool:
+    """Return whether files copied from ``source``, a directory of the account, to one in
+    ``directory``, of pgdyno, share their blocks: on XFS and btrfs, within one file system."""
+    probe = directory / "clone-probe"
+    make_directory(probe)
+    account = server_account()
+    try:
+        run_as(account, ["dd", "if=/dev/zero", f"of={probe}/a", "bs=8k", "count=1"])
+        first = run_as(account, ["cp", "--reflink=always", f"{probe}/a", f"{probe}/b"])
+        same = source.stat().st_dev == directory.stat().st_dev
+        return first.returncode == 0 and same
+    finally:
+        remove_directory(probe)
+
+
+def directory_bytes(directory: Path) -> int:
+    """Return the space that the files below a directory of the account occupy."""
+    with as_server_account_in(directory):
+        return sum(
+            path.lstat().st_blocks * 512 for path in directory.rglob("*") if not path.is_symlink()
+        )
+
+
 def _file_error(action: str, path: Path, problem: OSError) -> SetupError:
     return SetupError(
         f"cannot {action} {path}: {problem.strerror}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from signal import Signals
 
@@ -13,12 +13,43 @@ from pgdyno.server.local.logtext import log_text
 from pgdyno.server.settings.setting_values import not_one_of, refuse_reserved, unknown_setting
 
 
-def check_before_start(installation: Installation, settings: Mapping[str, str]) -> None:
-    """Raise UsageError for the first setting that this build rejects; starts no server."""
+def check_before_start(installation: Installation, *given: Mapping[str, str]) -> None:
+    """Raise one UsageError for all of the ``given`` settings that this build rejects; starts no
+    server."""
+    errors = [error for settings in given for error in _rejected(installation, settings)]
+    distinct = list({error.message: error for error in errors}.values())
+    if len(distinct) == 1:
+        raise distinct[0]
+    if distinct:
+        lines = [
+            f"{each.message} ({each.hint})" if each.hint else each.message for each in distinct
+        ]
+        raise UsageError(
+            "\n  ".join([f"{len(distinct)} settings cannot be used", *lines]),
+            code="settings-invalid",
+        )
+
+
+def accepts(installation: Installation, settings: Mapping[str, str]) -> bool:
+    """Return whether this build takes all of the settings; starts no server."""
+    return refusal(installation, settings) is None
+
+
+def _rejected(installation: Installation, settings: Mapping[str, str]) -> Iterator[UsageError]:
+    """Yield an error for each setting that cannot be used."""
+    allowed: dict[str, str] = {}
     for name, value in settings.items():
-        refuse_reserved(name)
+        try:
+            refuse_reserved(name)
+            allowed[name] = value
+        except UsageError as error:
+            yield error
+    # One process for all of them, as long as none is wrong.
+    if refusal(installation, allowed) is None:
+        return
+    for name, value in allowed.items():
         if output := refusal(installation, {name: value}):
-            raise _setting_error(installation, name, value, output)
+            yield _setting_error(installation, name, value, output)
 
 
 def _setting_error(installation: Installation, name: str, value: str, output: str) -> UsageError:

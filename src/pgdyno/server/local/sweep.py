@@ -16,6 +16,7 @@ from pgdyno.server.directories import clusters_dir
 from pgdyno.server.local.layout import described_path
 from pgdyno.server.local.leftovers import end_helpers, end_leftovers, helpers, server_processes
 from pgdyno.server.local.safefiles import remove_own_directory
+from pgdyno.server.local.snapshots import sweep_snapshots
 from pgdyno.server.locks import locked, try_lock
 
 Release = Callable[[Path], list[str]]
@@ -23,7 +24,8 @@ Release = Callable[[Path], list[str]]
 
 
 def sweep(release: Release) -> list[str]:
-    """Remove servers of crashed runs; return a sentence for each action or failure.
+    """Remove servers and incomplete snapshots of crashed runs; return a sentence for each action or
+    failure.
 
     ``release`` is called with the directory of each dead cluster, once its server has ended.
     """
@@ -40,7 +42,7 @@ def sweep(release: Release) -> list[str]:
                 done.append(f"{directory} of a crashed run cannot be removed yet: {error.message}")
             finally:
                 os.close(lock)
-    return done
+    return done + sweep_snapshots()
 
 
 def end_server(directory: Path) -> None:

@@ -4,6 +4,9 @@
 paused rather than removed, so that it can resume quickly. The replication mode is set in the
 primary's configuration file, which ALTER SYSTEM overrides, so that a trial of
 ``synchronous_commit`` takes precedence. During the change, commits wait for no standby.
+
+If a manager runs the servers (``patroni.py``), they are made without it and handed to it. It ends
+when the primary is stopped, and :meth:`Receivers.wait_caught_up` starts it again.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from dataclasses import asdict
 from typing import Any
 
 from pgdyno.server.local.cluster import Cluster
+from pgdyno.server.replication.patroni import Patroni
 from pgdyno.server.replication.receivewal import WalReceiver
 from pgdyno.server.replication.standby import Standby
 from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
@@ -30,7 +34,10 @@ class Receivers:
         self.standbys: list[Standby] = []
         """Standbys that are running."""
         self.wal_receiver: WalReceiver | None = None
+        self.manager: Patroni | None = None
+        """The manager that runs the servers, if there is one; it may have ended."""
         self._paused: list[Standby] = []
+        self._relayed = False
 
     def arrange(self, spec: StandbySpec, *, relayed: bool = False) -> None:
         """Create or pause receivers as ``spec`` says; return when all stream and have caught up.
@@ -38,7 +45,12 @@ class Receivers:
         ``relayed`` connects every standby through a relay even without a delay, so that its link
         can be held. Raises SetupError when one cannot be created or does not catch up.
         """
+        self._end_manager()
         self.release_primary()
+        self._relayed = relayed
+        if spec.managed:
+            self._arrange_managed(spec)
+            return
         relayed = relayed or spec.delay_ms > 0
         for standby in [*self.standbys, *self._paused]:
             if (standby.relay is not None) != relayed:
@@ -58,16 +70,25 @@ class Receivers:
 
     def mode_settings(self) -> dict[str, str]:
         """Return the primary's settings for the replication mode."""
+        if self.manager is not None:
+            return self.manager.mode_settings()
         names = ", ".join(receiver.name for receiver in self.all())
         return self.spec.settings(names) if names else {}
 
     def wait_caught_up(self) -> None:
-        """Wait until all receivers have caught up."""
+        """Wait until all receivers have caught up; start a manager that has ended."""
+        if self.spec.managed and (self.manager is None or not self.manager.running):
+            self._begin_manager()
         for receiver in self.all():
             receiver.wait_caught_up()
 
     def raise_minimums(self, settings: Mapping[str, str]) -> None:
-        """Raise the standbys' settings to those with which the primary will restart."""
+        """Raise the standbys' settings to those with which the primary will restart.
+
+        A manager gives them the primary's when it is started again.
+        """
+        if self.spec.managed:
+            return
         for standby in [*self.standbys, *self._paused]:
             standby.raise_minimums(settings)
 
@@ -81,12 +102,14 @@ class Receivers:
             self._remove(standby)
         for standby in self.standbys:
             standby.rebuild(fresh=True)
-            standby.start()
+            if not self.spec.managed:
+                standby.start()
         if self.wal_receiver is not None:
             self.wal_receiver.stop()
             self.wal_receiver.start()
         self.wait_caught_up()
-        self.primary.configure(self.mode_settings())
+        if not self.spec.managed:
+            self.primary.configure(self.mode_settings())
 
     def release_primary(self) -> None:
         """Remove the replication mode from the primary's configuration, running or not.
@@ -101,17 +124,58 @@ class Receivers:
         return {
             **self.spec.model_dump(mode="json", by_alias=True),
             "settings": self.mode_settings(),
+            **({} if self.manager is None else {"manager_store": self.manager.store_name}),
             "receivers": {name: asdict(lag) if lag else None for name, lag in lags.items()},
             "same_machine": True,
         }
 
     def close(self) -> None:
         """Remove all receivers, and their slots if the primary runs."""
+        if self.manager is not None:
+            self.manager.close()
+            self.manager = None
         for standby in [*self.standbys, *self._paused]:
             self._remove(standby)
         if self.wal_receiver is not None:
             self.wal_receiver.destroy()
             self.wal_receiver = None
+
+    def check(self) -> None:
+        """Raise RunError if a part of the manager has ended by itself."""
+        if self.manager is not None:
+            self.manager.check()
+
+    def log(self) -> str:
+        """Return what the manager has logged; '' without one."""
+        return "" if self.manager is None else self.manager.log()
+
+    def _arrange_managed(self, spec: StandbySpec) -> None:
+        """Make the standbys anew, and start the manager."""
+        self.spec = StandbySpec()
+        for receiver in [*self.standbys, *self._paused]:
+            self._remove(receiver)
+        self._arrange_wal_receiver(StandbySpec())
+        for number in range(1, spec.count + 1):
+            name = STANDBY_NAME.format(number=number)
+            self.standbys.append(Standby.create(self.primary, name))
+        self.spec = spec
+        self._begin_manager()
+        self.wait_caught_up()
+
+    def _begin_manager(self) -> None:
+        self.manager = Patroni(self.spec, self.primary, self.standbys, relayed=self._relayed)
+
+    def _end_manager(self) -> None:
+        """End the manager, and start the primary without it."""
+        manager, self.manager = self.manager, None
+        if manager is None:
+            return
+        running = manager.running
+        manager.close()
+        for standby in list(self.standbys):
+            self._remove(standby)
+        if running:
+            self.primary.start()
 
     def _arrange_standbys(self, spec: StandbySpec, *, relayed: bool) -> None:
         while len(self.standbys) > spec.count:

@@ -56,7 +56,7 @@ class WalReceiver:
         make_directory(self.directory)
         make_slot(self.primary, self.name)
         command = [
-            str(self.primary.installation.binary("pg_receivewal")),
+            str(self.primary.installation.program("pg_receivewal")),
             f"--directory={self.directory}",
             f"--dbname={self._source()}",
             f"--slot={self.name}",

@@ -198,7 +198,7 @@ class Standby:
         done = run_as(
             server_account(),
             [
-                self.cluster.installation.binary("pg_rewind"),
+                self.cluster.installation.program("pg_rewind"),
                 f"--target-pgdata={self.cluster.data_dir}",
                 f"--source-server={source.client_conninfo(dbname=source.database)}",
                 "--no-sync",
@@ -251,7 +251,7 @@ def _base_backup(primary: Cluster, target: Path) -> None:
     """Copy the running primary without WAL, which the slot retains."""
     make_directory(target)
     command: list[str | Path] = [
-        primary.installation.binary("pg_basebackup"),
+        primary.installation.program("pg_basebackup"),
         f"--dbname={primary.conninfo.client_conninfo()}",
         f"--pgdata={target}",
         "--checkpoint=fast",

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import re
 
+# A name may hold all but these ASCII characters: a range up to the last character of Unicode would
+# take long to compile.
 _LINE = re.compile(
     r"""\s*
-    (?P<name>[a-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*(?:\.[a-z_][\w$]*)*)
+    (?P<name>[^\x00-\x40\x5b-\x5e\x60\x7b-\x7f][^\x00-\x23\x25-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f]*
+        (?:\.[a-z_][\w$]*)*)
     (?:\s*=\s*|\s+)
     (?:'(?P<quoted>(?:[^'\\]|''|\\.)*)'|(?P<plain>[\w.:/+-]+))
     \s*(?:\#.*)?""",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Self
@@ -65,15 +65,23 @@ class Settings:
     """The settings of one server. With ``may_apply`` False they can be read but not changed."""
 
     def __init__(
-        self, conninfo: ConnInfo, *, with_undo: bool = False, may_apply: bool = True
+        self,
+        conninfo: ConnInfo,
+        *,
+        with_undo: bool = False,
+        may_apply: bool = True,
+        passed_on: Collection[str] = (),
     ) -> None:
         """Use ``with_undo`` for a server that pgdyno did not start: undo record and guardian.
+        ``passed_on`` are settings for whose values on the command line those of ALTER SYSTEM are
+        taken when the server is started again.
 
         ``conninfo`` connects to the server directly, otherwise like the user's clients.
         """
         self._conninfo = conninfo
         self._with_undo = with_undo
         self._may_apply = may_apply
+        self._passed_on = passed_on
         self._session: PersistentSession | None = None
         self._record: UndoRecord | None = None
         self._file: UndoFile | None = None
@@ -115,6 +123,30 @@ class Settings:
             check_value(setting, value, major)
         return dict(zip(described, settings.values(), strict=True))
 
+    def find(self, names: Iterable[str]) -> dict[str, Setting]:
+        """Return those of the named settings that the server has, by name in lower case."""
+        with connect(self._conninfo) as conn:
+            return {each.name.lower(): each for each in _described(conn, [*names])}
+
+    def rejections(self, settings: Mapping[str, str]) -> dict[str, UsageError]:
+        """Return by name why the server would reject it, for all that it would reject; strings that
+        a session may set are tried in a transaction that is rolled back."""
+        lower = {name.lower(): value for name, value in settings.items()}
+        rejected: dict[str, UsageError] = {}
+        with connect(self._conninfo) as conn:
+            found = {each.name.lower(): each for each in _described(conn, [*lower])}
+            known = [row[0] for row in conn.execute(query("setting_names"))]
+            for name, value in lower.items():
+                try:
+                    if name not in found:
+                        raise unknown_setting(name, known, _major(conn))
+                    check_value(found[name], value, _major(conn))
+                    if found[name].vartype == "string":
+                        _try_string(conn, found[name], value)
+                except UsageError as error:
+                    rejected[name] = error
+        return rejected
+
     def differing(self, settings: Mapping[str, str]) -> set[str]:
         """Return the names of those whose value is not in force; all must pass :meth:`check`."""
         described = self.describe(settings)
@@ -127,6 +159,15 @@ class Settings:
         described = self.describe(names).values() if names else ()
         return {setting.name for setting in described if setting.context == "postmaster"}
 
+    def require_apply(self, names: Iterable[str]) -> None:
+        """Raise UsageError if changes of the server, or of its machine, are not allowed."""
+        if not self._may_apply:
+            raise UsageError(
+                f"{', '.join(names)}: settings of this server are changed only with --apply",
+                code="apply-not-allowed",
+                hint="add --apply; every setting is restored when the run ends",
+            )
+
     def apply(self, settings: Mapping[str, str]) -> None:
         """Apply by ALTER SYSTEM and reload, and check with a new connection.
 
@@ -138,15 +179,10 @@ class Settings:
         """
         if not settings:
             return
-        if not self._may_apply:
-            raise UsageError(
-                f"{', '.join(settings)}: settings of this server are changed only with --apply",
-                code="apply-not-allowed",
-                hint="add --apply; every setting is restored when the run ends",
-            )
+        self.require_apply(settings)
         settings = self.check(settings)
         described = self.describe(settings)
-        _refuse_overridden(described.values())
+        _refuse_overridden(each for each in described.values() if not self._is_passed_on(each))
         first = not self._changed_names()
         if self._with_undo and first:
             require_loaded(self._conninfo)
@@ -206,6 +242,9 @@ class Settings:
             self._guard.dismiss()
         self._clear()
         return result
+
+    def _is_passed_on(self, setting: Setting) -> bool:
+        return setting.source == "command line" and setting.name in self._passed_on
 
     def _changed_names(self) -> list[str]:
         return list(self._record.settings) if self._record else []
@@ -301,18 +340,8 @@ class Settings:
 
     def _prove(self, session: PersistentSession, settings: Mapping[str, str]) -> None:
         """Connect as the clients do, and check that the change is in force."""
-        change = ", ".join(f"{name} = {value}" for name, value in settings.items())
         timely = {**self._conninfo.options, "connect_timeout": str(_PROOF_S)}
-        try:
-            connect(replace(self._conninfo, options=timely)).close()
-        except PgdynoError as problem:
-            if session.is_lost():
-                raise  # The server is away, which need not be a consequence of the change.
-            raise SetupError(
-                f"with {change}, new connections fail: {problem.message}",
-                code="locked-out",
-                hint="it was reverted at once",
-            ) from None
+        _connect_after(settings, replace(self._conninfo, options=timely), session).close()
         deadline = time.monotonic() + _IN_FORCE_S_MAX
         while missing := self._not_in_force(session, settings):
             if time.monotonic() > deadline:
@@ -325,7 +354,8 @@ class Settings:
 
     def _not_in_force(self, session: PersistentSession, settings: Mapping[str, str]) -> list[str]:
         """Return settings that differ in a new connection, except those that await a restart."""
-        with connect(without_time_limits(session.conninfo)) as conn:
+        # Also limits that are off here may end a connection: they hold until its options are read.
+        with _connect_after(settings, without_time_limits(session.conninfo), session) as conn:
             found = _described(conn, [name.lower() for name in settings])
         return [
             each.name
@@ -336,6 +366,23 @@ class Settings:
             and each.context != "postmaster"
             and not same_value(each, settings[each.name])
         ]
+
+
+def _connect_after(
+    settings: Mapping[str, str], conninfo: ConnInfo, session: PersistentSession
+) -> psycopg.Connection:
+    """Connect with changed settings in force; SetupError if they are the reason for a failure."""
+    try:
+        return connect(conninfo)
+    except PgdynoError as problem:
+        if session.is_lost():
+            raise  # The server is away, which need not be a consequence of the change.
+        change = ", ".join(f"{name} = {value}" for name, value in settings.items())
+        raise SetupError(
+            f"with {change}, new connections fail: {problem.message}",
+            code="locked-out",
+            hint="it was reverted at once",
+        ) from None
 
 
 def _exclusive_session(conninfo: ConnInfo, name: str) -> PersistentSession:
@@ -387,6 +434,24 @@ def _described(conn: psycopg.Connection, names: list[str]) -> list[Setting]:
         conn.execute("set statement_timeout = 0")
         rows = conn.execute(query("describe_settings"), wanted).fetchall()
     return [Setting.from_row(row) for row in rows]
+
+
+def _try_string(conn: psycopg.Connection, setting: Setting, value: str) -> None:
+    """Raise UsageError if this session may set a string, and the server rejects its value."""
+    import psycopg
+
+    if setting.context not in ("user", "superuser"):
+        return
+    try:
+        with conn.transaction(force_rollback=True):
+            conn.execute(query("try_setting"), {"name": setting.name, "value": value})
+    except psycopg.errors.InsufficientPrivilege:
+        return  # Not known before it is applied.
+    except psycopg.Error as problem:
+        said = problem.diag.message_primary or str(problem)
+        raise UsageError(
+            f"{setting.name}: {said}", code="setting-refused", hint=problem.diag.message_detail
+        ) from None
 
 
 def _spellings(names: list[str]) -> list[str]:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import stat
 import subprocess
-import sys
 from contextlib import suppress
 from typing import Any
 
 from pgdyno.errors import SetupError
+from pgdyno.outliving import READY, Guardian
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.settings._undo import UndoFile, UndoRecord
 
-_ANSWER_S_MAX = 30.0
-_detached: list[subprocess.Popen[bytes]] = []
+_detached: list[Guardian] = []
 """Guardians that may outlive pgdyno, which does not wait for them."""
 
 
@@ -25,14 +23,10 @@ class UndoGuard:
 
     def __init__(self, conninfo: ConnInfo, record: UndoRecord, file: UndoFile) -> None:
         """Start it and wait until it has its session; SetupError if that fails."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "pgdyno.server.settings.undo_guardian"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+        self._process = Guardian(
+            "pgdyno.server.settings.undo_guardian",
+            keeps=(file.lock,),
             stderr=2 if _is_terminal_or_file(2) else subprocess.DEVNULL,
-            bufsize=0,
-            start_new_session=True,
-            pass_fds=(file.lock,),
         )
         values = {
             "host": conninfo.host,
@@ -70,16 +64,14 @@ class UndoGuard:
     def detach(self) -> None:
         """Close the pipes: the guardian restores by itself what is not yet restored."""
         _detached.append(self._process)
-        for end in (self._process.stdin, self._process.stdout):
-            if end is not None:
-                end.close()
+        self._process.detach()
 
     def _send(self, order: dict[str, Any]) -> None:
         answer = ""
         with suppress(OSError):
             self._write(order)
-            answer = self._answer()
-        if answer != "ready":
+            answer = self._process.answer()
+        if answer != READY:
             raise SetupError(
                 "the process that restores settings if pgdyno is killed"
                 f" {f'failed: {answer}' if answer else 'has ended'}",
@@ -88,13 +80,7 @@ class UndoGuard:
             )
 
     def _write(self, order: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(order).encode() + b"\n")
-
-    def _answer(self) -> str:
-        assert self._process.stdout is not None
-        readable, _, _ = select.select([self._process.stdout], [], [], _ANSWER_S_MAX)
-        return self._process.stdout.readline().decode().strip() if readable else "no answer"
+        self._process.write(json.dumps(order).encode())
 
 
 def _is_terminal_or_file(descriptor: int) -> bool:

@@ -1,9 +1,8 @@
 """The settings guardian: a process that restores a server's settings when pgdyno is killed.
 
-``_undo_guard.py`` runs it with ``python -P -m`` in its own process session, unaffected by Ctrl-C in
-the terminal and by signals to pgdyno's process group. pgdyno sends it lines of JSON on standard
-input: first the connection values (the password stays in memory), then each change before it is
-made. The guardian answers each line.
+``_undo_guard.py`` runs it (``outliving.Guardian``). pgdyno sends it lines of JSON: first the
+connection values (the password stays in memory), then each change before it is made. The guardian
+answers each line.
 
 Standard input closes when pgdyno ends. Unless pgdyno has reported before that everything is
 restored, the guardian ends pgdyno's sessions on the server and restores what is still changed.
@@ -15,17 +14,14 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import shlex
-import signal
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from pgdyno.errors import PgdynoError
+from pgdyno.outliving import READY, ignore_stop_signals, lines_until_end, say
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.settings._persistent_session import PersistentSession
 from pgdyno.server.settings._restoring import restore, ways_to_restore
@@ -33,14 +29,12 @@ from pgdyno.server.settings._undo import UndoFile, UndoRecord
 
 RETRY_S_MAX = 600.0
 _PAUSE_S = 1.0
-_LOOK_S = 1.0
 
 
 def main() -> int:
     """Serve one pgdyno until it ends."""
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    orders = _orders(os.getppid())
+    ignore_stop_signals()
+    orders = map(json.loads, lines_until_end(os.getppid()))
     first = next(orders, None)
     if first is None:
         return 0
@@ -48,9 +42,9 @@ def main() -> int:
     try:
         session = PersistentSession(conninfo, f"pgdyno guardian {first['run']}", patience_s=5.0)
     except PgdynoError as error:
-        _answer(error.message)
+        say(error.message)
         return 1
-    _answer("ready")
+    say(READY)
     record, reported = None, None
     for order in orders:
         if order.get("done"):
@@ -60,25 +54,10 @@ def main() -> int:
             continue
         # The record has no password; the session has one.
         record = UndoRecord.from_json(order["record"])
-        _answer("ready")
+        say(READY)
     if record is not None:
         _Restoring(record, reported).run(session, UndoFile(Path(first["path"]), first["lock"]))
     return 0
-
-
-def _orders(parent: int) -> Iterator[dict[str, Any]]:
-    """Yield pgdyno's lines until it has ended, even if a child of it keeps the pipe open."""
-    rest = b""
-    while True:
-        readable, _, _ = select.select([0], [], [], _LOOK_S)
-        if not readable:
-            if os.getppid() != parent:
-                return
-            continue
-        if not (chunk := os.read(0, 65536)):
-            return
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from map(json.loads, lines)
 
 
 class _Restoring:
@@ -126,10 +105,6 @@ class _Restoring:
     def _hint(self) -> str:
         uri = shlex.quote(self._record.conninfo.uri_without_password)
         return f"hint: {ways_to_restore(self._record, uri)}"
-
-
-def _answer(text: str) -> None:
-    os.write(1, f"{' '.join(text.split())}\n".encode())
 
 
 def _report(text: str) -> None:

@@ -1,0 +1,233 @@
+"""The procedure of ``pgdyno age``: load before and at the age, the recovery, and a check.
+
+The load runs on while the server recovers, so that it meets the vacuums, and writes as soon as it
+may.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+
+from pgdyno.age._log import counts_of
+from pgdyno.age._rows import reads, tables_of, writes
+from pgdyno.age._sentence import sentence_of
+from pgdyno.age.preparing import Request
+from pgdyno.conduct import Session, rows_of
+from pgdyno.errors import RunError
+from pgdyno.record import Distribution, RunFile, throughput_tps
+from pgdyno.record.failures import is_out_of_ids
+from pgdyno.results import store
+from pgdyno.results.age import AgeCheck, AgePeriod, AgeRecovery, AgeResult
+from pgdyno.server import Cluster
+from pgdyno.server.local.aging import read_ages, unpin
+from pgdyno.server.local.amcheck import amcheck
+from pgdyno.spec.age import FREEZE_SETTINGS, STOP_AGE, Ids
+from pgdyno.trial.result import head
+
+NAPTIME = {"autovacuum_naptime": "1s"}
+"""Time between looks of autovacuum at a database during the recovery."""
+LOOK_EVERY_S = 0.1
+SETTLE_S = 1.0
+"""Time that the load goes on once the server has recovered."""
+CHECK_SECONDS_MAX = 600.0
+
+
+@dataclass
+class _Part:
+    """A period of the load, and its part of the server's log."""
+
+    slice_id: int
+    log_begin: int
+    log_end: int = 0
+
+
+def live_at_age(session: Session, request: Request) -> AgeResult:
+    """Load the server, make it old, load it again, let it recover, check it; record and return the
+    result."""
+    began_s = time.monotonic()
+    cluster = session.target.cluster
+    assert cluster is not None, "the server is not pgdyno's"
+    rows = rows_of(session.target.conninfo)
+    before = _young(session, cluster, request)
+    aged = session.grow_old(request.ids, request.age)
+    session.start_load()
+    session.watcher.phase(f"load at an age of {aged.jump.after:,}", request.seconds)
+    with _part(session, cluster, "age", log_begin=aged.log_bytes) as under_age:
+        session.wait(request.seconds)
+    with session.connect() as conn:
+        recovered = _recover(session, cluster, conn, request, log_begin=under_age.log_end)
+    session.stop_load()
+    session.watcher.phase("checking tables and indexes")
+    check = _amcheck(session, cluster)
+    after = rows_of(session.target.conninfo)
+    run = session.reader()
+    fields = {
+        "of": aged.jump.ids,
+        "requested": request.age,
+        "age_before": aged.jump.before,
+        "age": aged.jump.after,
+        "seconds": round(aged.jump.seconds, 3),
+        "before": _period(run, cluster, before),
+        "under_age": _period(run, cluster, under_age),
+        "recovery": recovered.result(run, cluster) if recovered else None,
+        "tables": tuple(tables_of(run, rows, after)),
+        "checks": (check,),
+        "elapsed_s": round(time.monotonic() - began_s, 1),
+    }
+    common = dict(head(run, []))
+    result = AgeResult(**common, **fields, sentence="")
+    result = AgeResult(**common, **fields, sentence=sentence_of(result))
+    store(session.recorder, result)
+    return result
+
+
+def _young(session: Session, cluster: Cluster, request: Request) -> _Part:
+    """Load the server before its age is raised."""
+    session.watcher.phase("load before the age is raised", request.before_s)
+    session.start_load()
+    session.wait_connected()
+    with _part(session, cluster, "young") as part:
+        session.wait(request.before_s)
+    session.stop_load()
+    return part
+
+
+def check_kept(result: AgeResult) -> None:
+    """Raise RunError if rows are missing or a check failed."""
+    lost = [each.table for each in result.tables if each.complete is False]
+    if lost:
+        raise RunError(f"rows of {', '.join(lost)} do not add up", code="age-rows-after")
+    for each in result.checks:
+        if each.passed is False:
+            raise RunError(f"{each.name} failed: {each.detail}", code="age-check")
+
+
+@contextmanager
+def _part(
+    session: Session, cluster: Cluster, kind: str, *, log_begin: int | None = None
+) -> Iterator[_Part]:
+    """Measure a period of the running load."""
+    begin = cluster.log_path.stat().st_size if log_begin is None else log_begin
+    with session.measured(kind) as slice_id:
+        part = _Part(slice_id, begin)
+        yield part
+    part.log_end = cluster.log_path.stat().st_size
+
+
+@dataclass
+class _Recovery:
+    """The recovery as it was seen."""
+
+    below: int
+    age: int
+    seconds: float | None
+    writes_seconds: float | None
+    part: _Part
+
+    def result(self, run: RunFile, cluster: Cluster) -> AgeRecovery:
+        """Return it as a part of the result."""
+        return AgeRecovery(
+            below=self.below,
+            age=self.age,
+            seconds=_rounded(self.seconds),
+            writes_seconds=_rounded(self.writes_seconds),
+            period=_period(run, cluster, self.part),
+        )
+
+
+def _recover(
+    session: Session,
+    cluster: Cluster,
+    conn: psycopg.Connection,
+    request: Request,
+    *,
+    log_begin: int,
+) -> _Recovery | None:
+    """Remove the pin and wait until autovacuum has lowered the age; None if nothing forces it."""
+    ids, seconds_max = request.ids, request.recovery_s_max
+    below = _freeze_age(conn, ids)
+    if read_ages(conn).age(ids) <= below:
+        return None
+    session.watcher.phase("waiting for autovacuum to lower the age", seconds_max)
+    with _part(session, cluster, "recovery", log_begin=log_begin) as part:
+        stopped = read_ages(conn).age(ids) >= STOP_AGE
+        began_s = time.monotonic()
+        unpin(conn, ids)
+        session.recorder.add_event("unpin", "pin of the age removed by pgdyno")
+        cluster.configure({**NAPTIME, **_given(session, NAPTIME)})
+        seconds = writes_seconds = None
+        while (passed_s := time.monotonic() - began_s) < seconds_max:
+            age = read_ages(conn).age(ids)
+            if stopped and writes_seconds is None and age < STOP_AGE:
+                writes_seconds = passed_s
+            if age <= below:
+                seconds = passed_s
+                break
+            session.wait(LOOK_EVERY_S)
+        session.wait(SETTLE_S)
+    return _Recovery(below, read_ages(conn).age(ids), seconds, writes_seconds, part)
+
+
+def _given(session: Session, names: dict[str, str]) -> dict[str, str]:
+    """Return the user's own values of some settings, which have precedence."""
+    return {name: value for name, value in session.spec.server.settings.items() if name in names}
+
+
+def _freeze_age(conn: psycopg.Connection, ids: Ids) -> int:
+    """Return the age at which autovacuum must freeze."""
+    row = conn.execute("select current_setting(%s)", [FREEZE_SETTINGS[ids]]).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _period(run: RunFile, cluster: Cluster, part: _Part) -> AgePeriod:
+    """Return the figures of a period: of the clients, and of the server's log."""
+    ids = [part.slice_id]
+    each = run.slice(part.slice_id)
+    statements = run.statements(ids)
+    failures = [error for error in run.errors(ids) if not (error.expected or error.retried)]
+    refused = sum(error.count for error in failures if is_out_of_ids(error))
+    p99_ns = Distribution.of(run.histogram("response", ids)).percentiles_ns[99.0]
+    counts = counts_of(cluster.log_path, part.log_begin, part.log_end)
+    database = f"{cluster.conninfo.database}."
+    return AgePeriod(
+        seconds=round(((each.ended_ms or each.started_ms) - each.started_ms) / 1000, 2),
+        throughput_tps=round(throughput_tps(run, ids), 2),
+        latency_ms_p99=None if p99_ns is None else round(p99_ns / 1e6, 3),
+        reads_done=sum(row.done for row in statements if reads(row.statement)),
+        writes_done=sum(row.done for row in statements if writes(row.statement)),
+        refused=refused,
+        failed=sum(error.count for error in failures) - refused,
+        vacuums=counts.vacuums,
+        failsafe=counts.failsafe,
+        failsafe_tables=tuple(
+            name.removeprefix(database)
+            for name in counts.failsafe_tables
+            if name.startswith(database)
+            and ".pg_" not in name
+            and ".information_schema" not in name
+        ),
+        warnings=counts.warnings,
+    )
+
+
+def _amcheck(session: Session, cluster: Cluster) -> AgeCheck:
+    """Check the load's database."""
+    with session.connect() as conn:
+        row = conn.execute("select from pg_available_extensions where name = 'amcheck'").fetchone()
+    if row is None:
+        return AgeCheck(name="pg_amcheck", passed=None,
+                        detail="this build of PostgreSQL has no amcheck")  # fmt: skip
+    info = session.target.conninfo
+    more = ["--install-missing"]
+    passed, detail = amcheck(cluster.installation, info, seconds_max=CHECK_SECONDS_MAX, more=more)
+    return AgeCheck(name="pg_amcheck", passed=passed, detail=detail)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 2)

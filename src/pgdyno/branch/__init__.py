@@ -1,0 +1,1 @@
+"""Branches: variants of a load, each measured from the same saved state of a server."""

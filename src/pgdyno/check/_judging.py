@@ -1,0 +1,102 @@
+"""Findings of the rules from what the looks of a check recorded, and what was not looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from pgdyno.check._look import looks
+from pgdyno.check._rule import Fault, Rule, rules
+from pgdyno.check._severity import SEVERITIES
+from pgdyno.check._sight import Sight, Unseen
+from pgdyno.diagnose.finding import Finding, Skip
+from pgdyno.record import RunFile
+
+
+@dataclass(frozen=True)
+class NotLookedAt:
+    """Something that a check could not see, all of it or a part."""
+
+    subject: str
+    why: str
+    """The reason, without a period."""
+    allow: str
+    """A grant, an extension or a setting that would allow it; '' if nothing would."""
+    rules: tuple[str, ...]
+    """The rules that did not judge it."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The findings of the rules, and the list of what no rule saw."""
+
+    findings: tuple[Finding, ...]
+    """The worst first; what was cleared and skipped comes last."""
+    not_looked_at: tuple[NotLookedAt, ...]
+
+
+def judge(run: RunFile, found: Collection[str] = ()) -> Judgement:
+    """Apply the rules to the looks that were recorded in ``run``.
+
+    ``found`` are the signatures that found something in its window: a rule that says the same is
+    left out.
+    """
+    sight = Sight(run)
+    unseen: dict[tuple[str, str, str], list[str]] = {}
+    for subject, why, allow, users in _recorded(sight):
+        unseen.setdefault((subject, why, allow), []).extend(users)
+    findings = []
+    for rule in rules():
+        if set(rule.covered_by) & set(found):
+            continue
+        try:
+            findings.append(_finding(rule, sight))
+        except Unseen as reason:
+            users = unseen.setdefault((reason.subject, reason.why, reason.allow), [])
+            users.append(rule.id)
+            findings.append(Finding(rule.id, "skipped", f"not checked: {reason}"))
+        except Skip as reason:
+            findings.append(Finding(rule.id, "skipped", f"not checked: {reason}"))
+    return Judgement(
+        findings=tuple(sorted(findings, key=_order)),
+        not_looked_at=tuple(
+            NotLookedAt(*what, rules=tuple(dict.fromkeys(users))) for what, users in unseen.items()
+        ),
+    )
+
+
+def _recorded(sight: Sight) -> Iterator[tuple[str, str, str, list[str]]]:
+    """Yield the looks that were not taken, or not complete, with the rules that need them."""
+    for look in looks():
+        try:
+            found = sight.look(look.name)
+        except Unseen:
+            continue  # The rules that need it say so.
+        if found.why:
+            users = [rule.id for rule in rules() if look.name in rule.looks]
+            yield look.subject, found.why, found.allow, users
+
+
+def _finding(rule: Rule, sight: Sight) -> Finding:
+    answer = rule.examine(sight)
+    if not isinstance(answer, Fault):
+        return Finding(rule.id, "cleared", answer.sentence, evidence=tuple(answer.evidence))
+    return Finding(
+        id=rule.id,
+        status="found",
+        sentence=answer.sentence,
+        confidence=answer.confidence,
+        evidence=tuple(answer.evidence),
+        false_positives=rule.false_positives,
+        proposals=tuple(answer.proposals),
+        advice=answer.advice,
+        commands=tuple(answer.commands),
+        about_to_fail=answer.severity == "will fail",
+        severity=answer.severity,
+    )
+
+
+def _order(finding: Finding) -> tuple[int, int, float, str]:
+    status = ("found", "cleared", "skipped").index(finding.status)
+    worst = SEVERITIES.index(finding.severity) if finding.severity else len(SEVERITIES)
+    return status, worst, -finding.confidence, finding.id

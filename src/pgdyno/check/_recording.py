@@ -1,0 +1,36 @@
+"""The run file of a check, and the looks that are recorded in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pgdyno.check._look import Machine
+from pgdyno.check._looking import take_looks
+from pgdyno.check._reach import Reached, answering, session
+from pgdyno.check._window import data_dir_of
+from pgdyno.probe import host_facts
+from pgdyno.record import Recorder
+
+NAME = "check"
+
+
+def new_recorder(path: Path, reached: Reached) -> Recorder:
+    """Return the recorder of a new run file with the facts of server and host."""
+    facts = reached.facts
+    host = host_facts(data_dir_of(reached), pid=facts.get("postmaster_pid"))
+    return Recorder.create(
+        path,
+        name=NAME,
+        command=NAME,
+        server=facts,
+        host={**host, "same_host_as_server": bool(facts.get("is_local"))},
+    )
+
+
+def take_all_looks(reached: Reached, recorder: Recorder) -> None:
+    """Take all looks and record them. Raises SetupError if the server stops answering."""
+    local = bool(reached.facts.get("is_local"))
+    machine = Machine(data_dir_of(reached), reached.facts.get("postmaster_pid"))
+    with answering(reached.conninfo), session(reached.conninfo) as connection:
+        take_looks(connection, recorder, machine if local else None)
+    recorder.flush()

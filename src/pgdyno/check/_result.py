@@ -1,0 +1,210 @@
+"""The result of a check, from its run file and its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+
+from pgdyno.check._commits import commits_of
+from pgdyno.check._judging import Judgement
+from pgdyno.check._observed_load import observed_load
+from pgdyno.check._proofs import proofs_of
+from pgdyno.check._severity import SEVERITIES, severity_of
+from pgdyno.check._sight import Sight, Unseen
+from pgdyno.check._write_probe import LOOK
+from pgdyno.diagnose import (
+    CORES_UNKNOWN,
+    HELD,
+    NOT_BY_SECOND,
+    NOT_OF_CLIENTS,
+    UNEXPLAINED,
+    Diagnosis,
+)
+from pgdyno.diagnose.finding import Finding
+from pgdyno.diagnose.words import counted
+from pgdyno.probe import TRACKED
+from pgdyno.record import RunFile
+from pgdyno.remedy import Circumstances
+from pgdyno.remedy.circumstances import circumstances_recorded
+from pgdyno.results.check import (
+    CheckedServer,
+    CheckFinding,
+    CheckResult,
+    ClearedCheck,
+    CommitPart,
+    NotChecked,
+    ObservedLoad,
+    Remedy,
+    WriteProbe,
+)
+from pgdyno.results.run import Evidence
+from pgdyno.server.extensions import STATEMENTS, to_create
+from pgdyno.spec.sql_text import quoted
+from pgdyno.stats.words import rounded
+
+_SKIPPED = "not checked: "
+_GRANT = "GRANT pg_monitor TO {role}"
+_ON = "ALTER SYSTEM SET {0} = on; SELECT pg_reload_conf()"
+_ALLOW = {
+    "other roles' sessions": _GRANT,
+    STATEMENTS: f"{to_create(STATEMENTS)} and the rights of pg_monitor",
+    **{name: _ON.format(name) for name in TRACKED},
+}
+"""By probe, what would allow it."""
+_RUN = "pgdyno run with the application's statements, on a copy of the server"
+_TELLS = {
+    CORES_UNKNOWN: "--cores N names them",
+    NOT_OF_CLIENTS: _RUN,
+    NOT_BY_SECOND: f"{_RUN}; on this one, its log with log_checkpoints and log_lock_waits",
+}
+"""By reason why signatures were skipped, what would tell."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The answers of the signatures on the window, and of the rules on the looks."""
+
+    diagnosis: Diagnosis
+    judgement: Judgement
+
+    @property
+    def findings(self) -> list[Finding]:
+        """All of them; where the load is light, parts of its time are no findings."""
+        found = self.diagnosis.findings
+        if self.diagnosis.verdict.finding == HELD:
+            found = [_of_light_load(each) for each in found]
+        return [*found, *self.judgement.findings]
+
+
+def _of_light_load(finding: Finding) -> Finding:
+    """Return a finding that only says what little time goes into as one that was cleared."""
+    if finding.status != "found" or finding.rank is not None or not finding.share:
+        return finding
+    return replace(finding, status="cleared", sentence=f"the load is light; {finding.sentence}")
+
+
+def check_result(
+    run: RunFile, slice_ids: list[int], seen: Seen, *, kept: bool, seconds: float
+) -> CheckResult:
+    """Return the result; ``seconds`` is the time that the check took."""
+    info = run.run
+    findings = _in_order(seen.findings)
+    before = circumstances_recorded(info.spec, info.server.get("settings"))
+    uri = str(info.server.get("uri") or "")
+    load = observed_load(run, slice_ids)
+    predicts = load.cores is not None
+    shown = tuple(_finding(each, uri, before, predicts) for each in findings)
+    return CheckResult(
+        schema_version=1,
+        run_file=str(run.path) if kept else None,
+        server=CheckedServer(
+            uri=uri,
+            version=str(info.server.get("version") or ""),
+            database=str(info.server.get("database") or ""),
+            in_recovery=bool(info.server.get("in_recovery")),
+        ),
+        verdict=_verdict(shown, load, seen.diagnosis),
+        worst=shown[0].severity if shown else None,
+        findings=shown,
+        cleared=tuple(
+            ClearedCheck(id=each.id, sentence=each.sentence)
+            for each in seen.findings
+            if each.status == "cleared"
+        ),
+        not_checked=_not_checked(run, seen),
+        load=load,
+        write_probe=_write_probe(run),
+        seconds=round(seconds, 1),
+    )
+
+
+def _write_probe(run: RunFile) -> WriteProbe | None:
+    try:
+        commits = commits_of(Sight(run).rows(LOOK))
+    except Unseen:
+        return None
+    return WriteProbe(
+        commits=commits.count,
+        mean_ms=rounded(commits.mean_ms),
+        p50_ms=rounded(commits.p50_ms),
+        p95_ms=rounded(commits.p95_ms),
+        p99_ms=rounded(commits.p99_ms),
+        max_ms=rounded(commits.max_ms),
+        round_trip_p50_ms=rounded(commits.round_trip_p50_ms),
+        parts=tuple(
+            CommitPart(part=part, mean_ms=rounded(ms)) for part, ms in commits.parts_ms.items()
+        ),
+    )
+
+
+def _in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Return what was found, the worst first, then by the share of the time that would go."""
+    found = [each for each in findings if each.status == "found"]
+    return sorted(found, key=lambda each: (SEVERITIES.index(severity_of(each)), -each.weight))
+
+
+def _finding(finding: Finding, uri: str, before: Circumstances, predicts: bool) -> CheckFinding:
+    return CheckFinding(
+        id=finding.id,
+        severity=severity_of(finding),
+        sentence=finding.sentence,
+        share=rounded(finding.share) if finding.severity is None else None,
+        confidence=finding.confidence,
+        evidence=tuple(Evidence.model_validate(each.to_row()) for each in finding.evidence),
+        false_positives=finding.false_positives,
+        causes=finding.causes,
+        remedy=Remedy(
+            advice=finding.advice,
+            commands=finding.commands,
+            prove=proofs_of(finding, uri, before, predicts=predicts),
+        ),
+    )
+
+
+def _verdict(findings: Sequence[CheckFinding], load: ObservedLoad, diagnosis: Diagnosis) -> str:
+    worst = findings[0].severity if findings else "minor"
+    if worst == "will fail":
+        return f"about to fail: {findings[0].sentence}"
+    if worst == "limit":
+        return findings[0].sentence
+    if load.at_work is None:
+        return "no limit was found, but what sessions do is hidden from this role"
+    if diagnosis.verdict.finding == UNEXPLAINED and load.at_work:
+        return diagnosis.verdict.sentence
+    cores = f" on {counted(load.cores, 'core', 'cores')}" if load.cores else ""
+    are = counted(load.at_work, "session is", "sessions are")
+    return f"no limit was found: {are} at work{cores}"
+
+
+def _not_checked(run: RunFile, seen: Seen) -> tuple[NotChecked, ...]:
+    """Return what the rules, the probes and the signatures did not see or judge."""
+    by_rules = [
+        NotChecked(subject=each.subject, why=each.why, allow=each.allow, checks=each.rules)
+        for each in seen.judgement.not_looked_at
+    ]
+    role = str(urlsplit(run.run.server.get("uri") or "").username or "")
+    said = " ".join(each.why for each in by_rules)
+    by_probes = [each for each in _of_probes(run, role) if f"{each.subject} is not" not in said]
+    return (*by_rules, *by_probes, *_skipped(seen.diagnosis.findings, role))
+
+
+def _of_probes(run: RunFile, role: str) -> Iterator[NotChecked]:
+    """Yield what the probes could not read, with what would allow it."""
+    for event in run.events("probe"):
+        probe, reason = str(event.detail.get("probe")), event.detail.get("reason")
+        if reason and event.label == f"no {probe}":
+            allow = _ALLOW.get(probe, "").format(role=quoted(role))
+            yield NotChecked(subject=probe, why=str(reason), allow=allow, checks=())
+
+
+def _skipped(findings: Iterable[Finding], role: str) -> Iterator[NotChecked]:
+    """Yield the signatures that were skipped, together where the reason is the same."""
+    by_reason: dict[str, list[str]] = {}
+    for each in findings:
+        if each.status == "skipped":
+            by_reason.setdefault(each.sentence.removeprefix(_SKIPPED), []).append(each.id)
+    for reason, ids in by_reason.items():
+        allow = _GRANT.format(role=quoted(role)) if "pg_monitor" in reason else ""
+        allow = _TELLS.get(reason, allow)
+        yield NotChecked(subject=", ".join(ids), why=reason, allow=allow, checks=tuple(ids))

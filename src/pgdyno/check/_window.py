@@ -1,0 +1,88 @@
+"""The window of a check: probes record a server under the load of others, without a load of ours.
+
+All that is recorded has the form of a run's; its load is the server's own count (see
+``facts.observed``). Sessions of pgdyno are read-only, and their statements end after two
+seconds. The waits are looked at up to a hundred times a second, as often as ``TICK_SHARE_MAX`` of
+one core allows, and the views once a second, or as often as ``SAMPLE_SHARE_MAX`` allows: with
+thousands of sessions each look takes long.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pgdyno.check._reach import Reached, check_same_server
+from pgdyno.check._statement_counts import StatementCounts
+from pgdyno.probe import Pace, Probes
+from pgdyno.record import Recorder
+from pgdyno.server.extensions import STATEMENTS
+
+TICK_SHARE_MAX = 0.006
+SAMPLE_SHARE_MAX = 0.01
+"""Of the time until the answer, of which the server's work is a part: a second's pause for 10 ms,
+more than a server with some hundred sessions takes."""
+PACE = Pace(
+    tick_every_s=0.01,
+    sample_share_max=SAMPLE_SHARE_MAX,
+    tick_share_max=TICK_SHARE_MAX,
+    of_others=True,
+)
+_STEP_S = 0.1
+
+
+class Window:
+    """Probes on a server, for one period or several. A context manager."""
+
+    def __init__(self, reached: Reached, recorder: Recorder, note: Callable[[str], None]) -> None:
+        self._reached = reached
+        self._recorder = recorder
+        self._counts = StatementCounts(reached.conninfo)
+        self._probes = Probes(
+            reached.conninfo,
+            recorder,
+            local=bool(reached.facts.get("is_local")),
+            postmaster_pid=reached.facts.get("postmaster_pid"),
+            data_dir=data_dir_of(reached),
+            warn=note,
+            pace=PACE,
+        )
+
+    def __enter__(self) -> Self:
+        self._probes.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._probes.stop()
+
+    def watch(self, seconds: float) -> int:
+        """Record ``seconds`` of the server's load in a slice, and return its id. Raises SetupError
+        if the server does not answer at the end, or was restarted meanwhile."""
+        self._counts.begin()
+        slice_id = self._recorder.open_slice("run")
+        self._probes.sample_now()
+        ends_s = time.monotonic() + seconds
+        while (left_s := ends_s - time.monotonic()) > 0:
+            time.sleep(min(_STEP_S, left_s))
+        self._probes.sample_now()
+        self._recorder.close_slice(slice_id)
+        check_same_server(self._reached)
+        self._counts.end(self._recorder, slice_id)
+        if why := self._counts.why_missing:
+            detail = {"probe": STATEMENTS, "reason": why}
+            self._recorder.add_event("probe", f"no {STATEMENTS}", detail)
+        return slice_id
+
+
+def data_dir_of(reached: Reached) -> Path | None:
+    """Return the data directory if it is known and on this machine."""
+    known = reached.facts.get("data_directory")
+    return Path(known) if known and reached.facts.get("is_local") else None

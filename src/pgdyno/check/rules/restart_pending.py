@@ -1,0 +1,34 @@
+"""Settings in the configuration files that wait for a restart.
+
+Trigger: pg_settings.pending_restart. Threshold: none. It is minor, and easily forgotten: the next
+restart, which may be a crash at night, starts another server than the one that was tested.
+"""
+
+from __future__ import annotations
+
+from pgdyno.check._rule import Fault, Fine, Rule
+from pgdyno.check._sight import Sight, measured
+from pgdyno.diagnose.words import listed
+
+
+def examine(sight: Sight) -> Fault | Fine:
+    """Examine which settings wait."""
+    pending = [setting for setting in sight.settings if setting.pending]
+    evidence = [measured(f"{each.name} until then", each.value, each.unit) for each in pending]
+    if not pending:
+        return Fine("no setting waits for a restart")
+    return Fault(
+        sentence=f"{listed([each.name for each in pending])} will change at the next restart",
+        severity="minor",
+        confidence=0.95,
+        evidence=evidence,
+        advice="restart the server when it suits, or take the change out of the configuration",
+    )
+
+
+RULE = Rule(
+    id="restart-pending",
+    looks=("setting",),
+    false_positives="a restart that is planned",
+    examine=examine,
+)

@@ -1,0 +1,70 @@
+"""Compare variants of a load that begin with the same state of a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from pgdyno.cli.files import page_path, run_path
+from pgdyno.cli.options import load_options, output_options, settings_option
+from pgdyno.cli.output import print_result, write_page
+from pgdyno.cli.positional import parse_positional
+from pgdyno.cli.spec_options import build_spec
+from pgdyno.cli.types import Duration
+
+HELP_ORDER = 64
+
+
+@click.command("branch")
+@load_options
+@click.option(
+    "-T",
+    "--time",
+    type=Duration(positive=True),
+    help="Time of each measurement (default: load.hold of the spec).",
+)
+@click.option(
+    "--before",
+    type=Duration(),
+    help="Time under load before the state is saved (default: branching.before of the spec).",
+)
+@click.option(
+    "--rounds",
+    type=click.IntRange(3, 1000),
+    metavar="N",
+    help="Measurements of each branch (default: branching.rounds of the spec, 6).",
+)
+@settings_option("--set", "--setting", text="Setting to start the server with.")
+@click.option("--report", metavar="FILE", help="HTML report to write.")
+@output_options
+def command(**given: Any) -> None:
+    """Compare variants of a load that begin with the same state of a server.
+
+    Starts a server, makes the tables, loads it (--before), stops it and saves its data directory.
+    Then each of the spec's [[branches]] runs from that state in every round: the data directory is
+    replaced by a clone, and rows and pages are compared with those that were saved. The order
+    rotates, and each branch is compared with the first one in pairs, one for each round.
+
+    \b
+      pgdyno branch scenarios/freeze-branches.toml
+      pgdyno branch mine.toml --before 60 --rounds 8 --report branches.html
+    """
+    from pgdyno.branch.preparing import repeated, variants_of, with_cloning_disk
+    from pgdyno.branch.procedure import run_branches
+    from pgdyno.cli.session import session_for
+    from pgdyno.results.trust import check_trust
+
+    spec, spec_text = build_spec(parse_positional(given["what"]), given)
+    spec = repeated(spec, before_ms=given["before"], rounds=given["rounds"])
+    variants = variants_of(spec)
+    path = run_path(given["output"], spec.name)
+    report_path = page_path(given["report"], path) if given["report"] else None
+    spec, note = with_cloning_disk(spec)
+    with session_for("branch", given, spec, spec_text, path) as session:
+        if note:
+            session.watcher.note(note)
+        result = run_branches(session, variants)
+    print_result(given["output_format"], path, result.to_json())
+    write_page(path, report_path)
+    check_trust(result)

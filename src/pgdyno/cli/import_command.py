@@ -1,0 +1,103 @@
+"""Write a JMeter test plan or a HAR file as a spec with scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pgdyno.cli.printed import print_json, printable
+
+if TYPE_CHECKING:
+    from pgdyno.imports import Imported
+
+HELP_ORDER = 25
+
+
+@click.command("import")
+@click.argument("file", metavar="PLAN.jmx|SITE.har")
+@click.option(
+    "-o", "--output", metavar="DIR", help="Directory to write to (default: the name of the file)."
+)
+@click.option("--url", metavar="URL", help="Server to use instead of the one in the file.")
+@click.option(
+    "--origin",
+    metavar="URL",
+    help="Server whose requests are taken, if the file has requests to several.",
+)
+@click.option(
+    "--partial",
+    is_flag=True,
+    help="Take what can be taken; what is missing is named in the scripts, where it was.",
+)
+@click.option(
+    "-D", "--define", multiple=True, metavar="NAME=VALUE", help="Variable or property of a plan."
+)
+@click.option(
+    "--credentials",
+    is_flag=True,
+    help="Keep the cookies and the Authorization headers that a browser sent.",
+)
+@click.option(
+    "--pauses/--no-pauses",
+    default=True,
+    help="Pause between pages as the visitor did whom a browser recorded (default on).",
+)
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Format of the result on stdout (default text).",
+)
+def command(
+    file: str,
+    output: str | None,
+    url: str | None,
+    origin: str | None,
+    define: tuple[str, ...],
+    output_format: str,
+    **chosen: bool,
+) -> None:
+    """Write a JMeter test plan or a HAR file as a spec with scripts.
+
+    The spec and the scripts can be edited, and pgdyno run SPEC.toml runs them; pgdyno run PLAN.jmx
+    runs a plan as it is. What a file has and scripts cannot say is named with its line, and nothing
+    is then written without --partial.
+
+    \b
+      pgdyno import plan.jmx -o shop
+      pgdyno import site.har --origin https://shop.example
+    """
+    from pgdyno.cli.scripts import variables_of
+    from pgdyno.cli.urls import check_url
+    from pgdyno.imports import Choices, read_foreign, write_import
+
+    if url is not None:
+        check_url(url, "--url")
+    path = Path(file)
+    choices = Choices(url=url, origin=origin, variables=variables_of(define), **chosen)
+    imported = read_foreign(path, choices)
+    directory = Path(path.stem) if output is None else Path(output)
+    written = write_import(imported, directory, path)
+    if output_format == "json":
+        print_json(
+            {
+                "files": [str(each) for each in written],
+                "missing": imported.missing,
+                "notes": imported.notes,
+            }
+        )
+    else:
+        _print(imported, written)
+
+
+def _print(imported: Imported, written: list[Path]) -> None:
+    for path in written:
+        click.echo(printable(f"wrote {path}"))
+    for text in imported.missing:
+        click.echo(printable(f"missing: {text}"))
+    for text in imported.notes:
+        click.echo(printable(f"note: {text}"))
+    click.echo(printable(f"run it with: pgdyno run {written[0]}"))

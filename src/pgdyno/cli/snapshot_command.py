@@ -1,0 +1,186 @@
+"""Save a server's state under a name, for others to start from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pgdyno.cli.files import run_path
+from pgdyno.cli.options import load_options, progress_options, settings_option
+from pgdyno.cli.positional import parse_without_database
+from pgdyno.cli.printed import notes, print_json, printable
+from pgdyno.cli.spec_options import build_spec
+from pgdyno.cli.types import Duration
+
+if TYPE_CHECKING:
+    from pgdyno.server.local.snapshot_file import Snapshot
+    from pgdyno.snapshot.preparing import Request
+    from pgdyno.snapshot.procedure import Saved
+
+HELP_ORDER = 65
+_HEAD = ("name", "version", "size", "workload", "scale", "age", "saved (UTC)", "from")
+
+_format_option = click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Format of the result on stdout (default text).",
+)
+
+
+@click.group("snapshot", context_settings={"help_option_names": ["-?", "--help"]})
+def command() -> None:
+    """Named states of servers that pgdyno starts.
+
+    A snapshot is the data directory of a server that was stopped, with the tables of a workload,
+    after a load or at an age if that is wanted. With --snapshot NAME, or snapshot = "NAME" in the
+    table server of a spec, a server starts from a clone of it; the snapshot itself never changes.
+
+    \b
+      pgdyno snapshot save big tpcb-like -s 100
+      pgdyno compare tpcb-like -c 8 --snapshot big --set synchronous_commit=off
+    """
+
+
+@command.command("save")
+@click.argument("name")
+@load_options
+@click.option(
+    "-T",
+    "--time",
+    type=Duration(positive=True),
+    help="Time under load before the state is saved (default: no load).",
+)
+@click.option(
+    "--age",
+    metavar="AGE",
+    help="Age to which the oldest transaction ID is brought at the end, such as 1.7e9.",
+)
+@click.option("--multixact", is_flag=True, help="The age is that of the oldest multixact.")
+@settings_option("--set", "--setting", text="Setting of the server until it is saved.")
+@click.option("-o", "--output", metavar="FILE", help="Run file of the load (with -T).")
+@_format_option
+@progress_options
+def save(name: str, **given: Any) -> None:
+    """Save the state of a server with the tables of a workload.
+
+    Starts a server, makes the tables, loads it for the time of -T, brings it to an age (--age),
+    stops it cleanly, and keeps its data directory under NAME: as a clone where the file system can
+    (XFS, btrfs), else as a copy. What is interrupted leaves nothing. Settings are not part of it.
+
+    \b
+      pgdyno snapshot save big tpcb-like -s 100 -c 8 -T 60
+      pgdyno snapshot save old mixed --age 1.7e9
+      pgdyno snapshot save later mixed --snapshot big -T 10min
+    """
+    from pgdyno.server.local.snapshots import saving
+    from pgdyno.snapshot.preparing import request_of
+
+    spec, spec_text = build_spec(parse_without_database(given["what"], "snapshot save"), given)
+    loaded = given["time"] is not None
+    age, multixact = given["age"], given["multixact"]
+    request = request_of(spec, loaded=loaded, age=age, multixact=multixact)
+    with saving(name) as place:
+        done = _saved(place, request, spec_text, given)
+    if given["output_format"] == "json":
+        how = {"seconds": done.seconds, "cloned": done.cloned}
+        print_json({**done.snapshot.to_json(), **how})
+        return
+    snapshot = done.snapshot
+    how_words = "cloned" if done.cloned else "copied"
+    click.echo(
+        f"snapshot {name}: PostgreSQL {snapshot.version}, {', '.join(snapshot.workload)} at scale"
+        f" {snapshot.scale:,}, {_size(snapshot.bytes)} {how_words} in {done.seconds:.2f} s"
+    )
+    if snapshot.run_file is not None:
+        click.echo(f"{snapshot.load_s:g} s under load before: pgdyno show {snapshot.run_file}")
+
+
+def _saved(place: Any, request: Request, spec_text: str, given: dict[str, Any]) -> Saved:
+    """Save the server, with a run file of its load if there is one."""
+    from pgdyno.cli.screen import watcher_for
+    from pgdyno.cli.session import session_for
+    from pgdyno.investigate.observe import observe
+    from pgdyno.snapshot.procedure import save_loaded, save_tables
+
+    if not request.loaded:
+        with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
+            return save_tables(place, request, watcher)
+    path = run_path(given["output"], request.spec.name)
+    # It is a run, which its run file repeats without a snapshot.
+    with session_for("run", given, request.spec, spec_text, path) as session:
+        observe(session)
+        return save_loaded(place, request, session)
+
+
+@command.command("list")
+@_format_option
+def list_all(output_format: str) -> None:
+    """List the snapshots: name, version, size, workload, age, and what each was saved from."""
+    from pgdyno.server.local.snapshot_file import Damage
+    from pgdyno.server.local.snapshots import list_snapshots
+
+    found, note = list_snapshots(), notes(quiet=False)
+    if output_format == "json":
+        print_json(
+            [
+                {"name": name, "damaged": True, "why": each.why}
+                if isinstance(each, Damage)
+                else each.to_json()
+                for name, each in found
+            ]
+        )
+        return
+    if not found:
+        note("no snapshots; pgdyno snapshot save NAME makes one")
+        return
+    rows = [
+        (name, "damaged", *[""] * 6) if isinstance(each, Damage) else _row(each)
+        for name, each in found
+    ]
+    for line in _aligned([_HEAD, *rows]):
+        click.echo(printable(line))
+    for name, each in found:
+        if isinstance(each, Damage):
+            note(f"warning: the snapshot {name} is damaged: {each.why}")
+
+
+@command.command("remove")
+@click.argument("name")
+def remove(name: str) -> None:
+    """Remove a snapshot. Servers that started from it are not affected."""
+    from pgdyno.server.local.snapshots import remove_snapshot
+
+    remove_snapshot(name)
+    click.echo(f"removed the snapshot {name}")
+
+
+def _row(snapshot: Snapshot) -> tuple[str, ...]:
+    aged = {"xid": snapshot.xid_age, "mxid": snapshot.mxid_age}.get(snapshot.aged or "")
+    before = [f"snapshot {snapshot.parent}"] if snapshot.parent else []
+    before += [f"{snapshot.load_s:g} s of load"] if snapshot.load_s else []
+    return (
+        snapshot.name,
+        snapshot.version,
+        _size(snapshot.bytes),
+        ", ".join(snapshot.workload),
+        f"{snapshot.scale:,}",
+        f"{aged:,} {snapshot.aged}s" if aged else "new",
+        snapshot.saved_at.removesuffix("+00:00").replace("T", " "),
+        ", ".join(before) or "its tables",
+    )
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+
+
+def _aligned(rows: Iterable[tuple[str, ...]]) -> Iterable[str]:
+    rows = list(rows)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        padded = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(padded).rstrip()

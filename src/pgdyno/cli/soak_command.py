@@ -1,0 +1,116 @@
+"""Load a server for hours to weeks, in one run file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pgdyno.cli.files import run_path
+from pgdyno.cli.given_options import given_options
+from pgdyno.cli.options import load_options, output_options, settings_option
+from pgdyno.cli.output import print_result
+from pgdyno.cli.positional import parse_positional
+from pgdyno.cli.spec_options import build_spec
+from pgdyno.cli.types import Duration, Size
+from pgdyno.errors import Interrupted
+
+if TYPE_CHECKING:
+    from pgdyno.results.soak import SoakResult
+
+HELP_ORDER = 25
+
+
+@click.command("soak")
+@load_options
+@click.option(
+    "-T",
+    "--time",
+    type=Duration(positive=True),
+    help="Time under load, such as 4d (default: load.hold of the spec).",
+)
+@click.option(
+    "--keep-free",
+    type=Size(),
+    default="1GB",
+    help="End the soak before less than this is free on the disks of the run file and of a server"
+    " on this machine (default 1GB).",
+)
+@settings_option("--set", "--setting", text="Setting to start the server with.")
+@output_options
+def command(**given: Any) -> None:
+    """Load a server for hours to weeks, in one run file.
+
+    The same command with the same run file (-o) goes on where it ended, whatever ended it: kill
+    -9, a restart of the machine, Ctrl-C, a disk that was filling. The time between is marked as a
+    gap. Changes of throughput are named as they happen, and the result says whether the load
+    generator, errors and connections were as intended. Without a named server, pgdyno starts one
+    whose data stay beside the run file.
+
+    \b
+      pgdyno soak mixed -d soak -c 8 -T 4d -o four-days.db
+      pgdyno soak mixed -d soak -c 8 -T 4d -o four-days.db     goes on
+    """
+    from pgdyno.cli.session import session_for
+    from pgdyno.soak.preparing import (
+        check_soak,
+        continuation_of,
+        going_on,
+        is_complete,
+        kept_server,
+    )
+    from pgdyno.soak.procedure import check_space, run_soak
+
+    spec, spec_text = build_spec(parse_positional(given["what"]), given)
+    check_soak(spec)
+    output = given["output"]
+    continuation = continuation_of(Path(output), spec, scale=given["scale"]) if output else None
+    path = continuation.path if continuation else run_path(output, spec.name)
+    if continuation and is_complete(path, spec):
+        _print_complete(path, given)
+        return
+    server = kept_server(path, spec, goes_on=continuation is not None)
+    try:
+        with session_for(
+            "soak",
+            given,
+            going_on(spec) if continuation else spec,
+            spec_text,
+            continuation or path,
+            given_options("keep_free", "scale"),
+            keep_server=server,
+            ready=partial(check_space, path, keep_free_bytes=given["keep_free"]),
+            keep_free_bytes=given["keep_free"],
+        ) as session:
+            result = run_soak(session, keep_free_bytes=given["keep_free"], kept_server=server)
+    except Interrupted as problem:
+        problem.hint = f"the same command with -o {path} goes on; {problem.hint}"
+        raise
+    print_result(given["output_format"], path, result.to_json())
+    _check(result, given)
+
+
+def _print_complete(path: Path, given: Mapping[str, Any]) -> None:
+    """Print the result of a complete soak, and raise what was raised when it was new."""
+    from pgdyno.record import RunFile
+    from pgdyno.results import load
+    from pgdyno.results.soak import SoakResult
+    from pgdyno.trial.trust import check_something_succeeded
+
+    with RunFile(path) as run:
+        check_something_succeeded(run)
+        recorded, result = run.run.result, load(run)
+    print_result(given["output_format"], path, recorded)
+    if isinstance(result, SoakResult):
+        _check(result, given)
+
+
+def _check(result: SoakResult, given: Mapping[str, Any]) -> None:
+    from pgdyno.results.trust import check_trust
+    from pgdyno.soak.procedure import check_ended
+
+    check_ended(result, given["keep_free"])
+    check_trust(result)

@@ -1,0 +1,84 @@
+"""A server that is brought to an age before its load: tables made, ages raised, rows counted.
+
+The rows of all tables are counted before and after, because the server looks at none of them
+meanwhile: one that a wrong age put in the future would be invisible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psycopg
+
+from pgdyno.conduct._target import Target
+from pgdyno.conduct.watch import Watcher
+from pgdyno.errors import RunError
+from pgdyno.record import Recorder
+from pgdyno.server import ConnInfo, connect
+from pgdyno.server.local.aging import Jump, fast_forward
+from pgdyno.spec.age import ID_NOUNS, Ids
+
+AGED = "age"
+"""Kind of the event that records it."""
+
+
+@dataclass(frozen=True)
+class Aged:
+    """A server that was brought to an age."""
+
+    jump: Jump
+    rows: dict[str, int]
+    """Rows of each table, then."""
+    log_bytes: int
+    """Size of the server's log, of which the rest is about a server of that age."""
+
+
+def grow_old(target: Target, watcher: Watcher, ids: Ids, age: int) -> Aged:
+    """Bring a server of pgdyno to an age, with a restart."""
+    assert target.cluster is not None
+    watcher.phase(f"raising the age of the oldest {ID_NOUNS[ids]} to {age:,}")
+    before = rows_of(target.conninfo)
+    log_bytes = target.cluster.log_path.stat().st_size
+    jump = fast_forward(target.cluster, ids, age)
+    target.facts["postmaster_pid"] = target.cluster.pid
+    after = rows_of(target.conninfo)
+    if after != before:
+        raise RunError(
+            f"rows are missing at an age of {jump.after:,}: {_differences(before, after)}",
+            code="age-rows",
+        )
+    return Aged(jump, after, log_bytes)
+
+
+def note_age(aged: Aged, recorder: Recorder) -> None:
+    """Record the age in the run file."""
+    noun = ID_NOUNS[aged.jump.ids]
+    recorder.add_event(
+        AGED,
+        f"oldest {noun} brought to an age of {aged.jump.after:,} by pgdyno",
+        asdict(aged.jump) | {"rows": aged.rows},
+        duration_ms=aged.jump.seconds * 1000,
+    )
+
+
+def rows_of(conninfo: ConnInfo) -> dict[str, int]:
+    """Return the rows of each table of users."""
+    tables = Path(__file__).with_name("sql").joinpath("user_tables.sql").read_bytes()
+    with connect(conninfo) as conn:
+        names = [str(name) for (name,) in conn.execute(tables)]
+        return {name: _rows(conn, name) for name in names}
+
+
+def _rows(conn: psycopg.Connection, table: str) -> int:
+    row = conn.execute(f"select count(*) from {table}".encode()).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _differences(before: dict[str, int], after: dict[str, int]) -> str:
+    return ", ".join(
+        f"{name} had {rows:,} and has {after.get(name, 0):,}"
+        for name, rows in before.items()
+        if after.get(name) != rows
+    )

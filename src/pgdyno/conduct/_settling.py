@@ -1,0 +1,85 @@
+"""Work that a change postpones, done and measured at the end of a slice, within its time.
+
+A slice that is shorter than the cycle of what it changes would otherwise count the gain and leave
+the cost to the next slice: dirty buffers and WAL since the last checkpoint's redo record, WAL that
+is not flushed yet, dead rows that no vacuum has removed. Both sides of a trial settle the same
+debts, so that each slice pays for its own. Each is an event of the kind ``own``: an intervention of
+pgdyno, which no finding may be about.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgdyno.record import Recorder
+from pgdyno.record.own import OWN
+from pgdyno.spec.debt import Debt
+
+
+@dataclass(frozen=True)
+class _Settlement:
+    """The way to measure a debt and to settle it."""
+
+    label: str
+    unit: str
+    owed: Callable[[psycopg.Connection], int | None]
+    """Returns the amount; None if the role may not read it."""
+    settle: bytes
+
+
+def settle(debt: Debt, connection: psycopg.Connection, recorder: Recorder) -> None:
+    """Do the work of ``debt`` now, and record its amount and its time as an event."""
+    settlement = _SETTLEMENTS[debt]
+    owed = settlement.owed(connection)
+    began_ns = time.monotonic_ns()
+    connection.execute(settlement.settle)
+    took_ms = (time.monotonic_ns() - began_ns) / 1e6
+    detail = {"debt": debt, "amount": owed, "unit": settlement.unit, "ms": round(took_ms, 3)}
+    recorder.add_event(OWN, settlement.label, detail, ns=began_ns, duration_ms=took_ms)
+
+
+def _sql(name: str) -> bytes:
+    return Path(__file__).with_name("sql").joinpath(f"{name}.sql").read_bytes()
+
+
+def _row(connection: psycopg.Connection, name: str) -> tuple[Any, ...] | None:
+    """Return the only row of a query; None if the role may not execute it."""
+    try:
+        return connection.execute(_sql(name)).fetchone()
+    except psycopg.errors.InsufficientPrivilege:
+        return None
+
+
+def _first(connection: psycopg.Connection, name: str) -> int | None:
+    row = _row(connection, name)
+    return None if row is None else int(row[0])
+
+
+def _unflushed(connection: psycopg.Connection) -> int | None:
+    row = _row(connection, "wal_written")
+    return None if row is None else max(0, int(row[0]) - int(row[1]))
+
+
+_SETTLEMENTS: dict[Debt, _Settlement] = {
+    "WAL flush": _Settlement(
+        "WAL flush by pgdyno", "bytes of WAL not flushed", _unflushed, _sql("flush_wal")
+    ),
+    "vacuum": _Settlement(
+        "vacuum by pgdyno",
+        "dead rows",
+        lambda connection: _first(connection, "dead_rows"),
+        b"vacuum",
+    ),
+    "checkpoint": _Settlement(
+        "checkpoint by pgdyno",
+        "bytes of WAL since the last checkpoint",
+        lambda connection: _first(connection, "wal_since_redo"),
+        b"checkpoint",
+    ),
+}

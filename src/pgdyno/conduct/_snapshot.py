@@ -1,0 +1,104 @@
+"""A server that starts from a snapshot: its binaries, settings and tables."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pgdyno.errors import UsageError
+from pgdyno.server import Installation, discover_installations, find_installation
+from pgdyno.server.local.snapshot_file import Snapshot
+from pgdyno.server.local.snapshots import check_fits, opened, read_snapshot
+from pgdyno.spec import Spec
+from pgdyno.spec.age import PIN_SETTINGS, unfit_setting
+from pgdyno.spec.model import WorkloadSpec
+from pgdyno.workload import read_setup
+
+
+def snapshot_of(spec: Spec) -> Snapshot | None:
+    """Return the snapshot that a server starts from. Raises UsageError, SetupError."""
+    name = spec.server.snapshot
+    return None if name is None else read_snapshot(name)
+
+
+def installation_of(spec: Spec) -> Installation:
+    """Return the binaries of the server to start: those that the spec names, that wrote its
+    snapshot, or the first ones found. Raises UsageError, SetupError."""
+    bindir = Path(spec.server.bindir) if spec.server.bindir else None
+    version, saved = spec.server.version, snapshot_of(spec)
+    if saved is None:
+        return find_installation(bindir, version)
+    if bindir is None and version is None:
+        found = _that_wrote(saved) or find_installation(None, saved.major)
+    else:
+        found = find_installation(bindir, version)
+    check_fits(saved, found)
+    return found
+
+
+def _that_wrote(saved: Snapshot) -> Installation | None:
+    """Return the binaries that wrote a snapshot, also from where only --pg-bindir finds them; None
+    if they are gone."""
+    known = (each for each in discover_installations() if str(each.bindir) == saved.bindir)
+    if (found := next(known, None)) is not None:
+        return found if found.major == saved.major else None
+    try:
+        return find_installation(Path(saved.bindir), saved.major)
+    except UsageError:
+        return None
+
+
+def other_binaries(spec: Spec, saved: Snapshot | None, found: Installation) -> str | None:
+    """Return a sentence if a server starts from a snapshot with binaries that did not write it, and
+    that nobody named; else None."""
+    named = spec.server.bindir is not None or spec.server.version is not None
+    if saved is None or named or str(found.bindir) == saved.bindir:
+        return None
+    return (
+        f"PostgreSQL {saved.version} in {saved.bindir}, which wrote the snapshot {saved.name}, is"
+        f" not there any more: the server is {found.version} in {found.bindir}"
+    )
+
+
+def pins_of(spec: Spec, snapshot: Snapshot | None) -> dict[str, str]:
+    """Return the settings without which the server could not keep its age. Raises UsageError."""
+    pins = PIN_SETTINGS[spec.server.age[0]] if spec.server.age else {}
+    if snapshot is None or snapshot.aged is None:
+        return pins
+    ids = snapshot.aged
+    if unfit := unfit_setting(ids, spec.server.settings):
+        raise UsageError(
+            f"the snapshot {snapshot.name} has an age that was raised: {unfit}",
+            code="snapshot-settings",
+            hint="leave the setting out",
+        )
+    return {**pins, **PIN_SETTINGS[ids]}
+
+
+@contextmanager
+def saved_data(snapshot: Snapshot | None) -> Iterator[Path | None]:
+    """Yield the data directory to copy; None without a snapshot."""
+    if snapshot is None:
+        yield None
+        return
+    with opened(snapshot.name) as data_dir:
+        yield data_dir
+
+
+def workload_on(snapshot: Snapshot | None, workload: WorkloadSpec) -> WorkloadSpec:
+    """Return the workload without the setup whose tables the snapshot has already."""
+    if snapshot is None or workload.setup is None:
+        return workload
+    if setup_digest(workload) != snapshot.setup_sha256:
+        return workload
+    return workload.model_copy(update={"setup": None, "setup_text": None})
+
+
+def setup_digest(workload: WorkloadSpec) -> str | None:
+    """Return the digest of the statements of the workload's setup; None without one."""
+    if workload.setup is None:
+        return None
+    text = read_setup(workload.setup, workload.setup_text)
+    return hashlib.sha256(text.encode()).hexdigest()

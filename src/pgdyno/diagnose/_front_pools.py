@@ -1,0 +1,119 @@
+"""Proposals of other limits of the web front end that pgdyno started, by the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from pgdyno.diagnose._model import ClosedLoop
+from pgdyno.diagnose._pools import AS_GOOD, PROPOSALS_MAX, WORTHWHILE_RATIO
+from pgdyno.diagnose._situation import Situation
+from pgdyno.diagnose.facts.front import ForeignFront
+from pgdyno.diagnose.facts.other_programs import FOUND_SHARE
+from pgdyno.diagnose.finding import Proposal, Skip
+from pgdyno.spec.change import Change
+from pgdyno.stats.prediction import Prediction
+
+Propose = Callable[[Situation, ClosedLoop], list[Proposal]]
+"""Returns the proposals that are predicted to pay, by a model of the load."""
+TAKEN = ", and other work takes the cores that more of them would need"
+FOREIGN_POOL_ADVICE = (
+    "give the application's pool more connections (maxTotal of Commons DBCP, maximumPoolSize of"
+    " HikariCP, maxActive of Tomcat JDBC), as long as the server's cores are not all busy; pgdyno"
+    " changes nothing of a web server that it did not start"
+)
+
+
+def figures_of_users_front(s: Situation) -> ForeignFront:
+    """Return the figures of a web server of the user's. Raises Skip without them."""
+    if s.foreign_front is not None:
+        return s.foreign_front
+    if s.is_http:
+        raise Skip("the web server's own figures are not known (http.metrics, --front-metrics)")
+    raise Skip("pgdyno started no web application")
+
+
+def others_take_cores(s: Situation, propose: Propose) -> bool:
+    """True if ``propose`` would find something that pays, had the load the cores that are busy with
+    something else: where others have them all, more of a limit gains nothing, and is one still."""
+    cpu, own = s.cpu_if_recorded, s.own_cores
+    if cpu is None or own is None or cpu.busy - own < FOUND_SHARE * cpu.cores:
+        return False
+    alone = replace(s.loop, cores=cpu.cores, spare_cores=max(0.0, cpu.cores - own))
+    return bool(propose(s, alone))
+
+
+def larger_front_pools(s: Situation, loop: ClosedLoop) -> list[Proposal]:
+    """Larger pools of the application that are predicted to pay, the best first: at most one
+    connection for each client and thread, and no more than the server has."""
+    assert s.front is not None
+    now = s.front.pool_max
+    most = min(sum(group.clients for group in s.groups), s.front.threads_max, _slots(s))
+    return _larger(
+        loop,
+        "front-pool",
+        "front.max_total",
+        now,
+        _doubled(now, most),
+        "{} connections of the application overlap their waits; the CPU bounds what they gain",
+    )
+
+
+def more_threads(s: Situation, loop: ClosedLoop) -> list[Proposal]:
+    """More threads of the connector that are predicted to pay, as long as the pool has connections
+    for their requests."""
+    assert s.front is not None
+    now = s.front.threads_max
+    most = sum(group.clients for group in s.groups)
+    pooled = s.front.pool_max / now
+    return _larger(
+        loop,
+        "front-connector",
+        "front.threads",
+        now,
+        _doubled(now, most),
+        "{} requests at work at once overlap their waits; the CPU and the pool bound what they"
+        " gain",
+        times_max=max(1.0, pooled),
+    )
+
+
+def _doubled(now: int, most: float) -> list[int]:
+    sizes = [now * 2**n for n in range(1, 16) if now * 2**n < most]
+    return [*sizes, round(most)] if most > now else sizes
+
+
+def _larger(
+    loop: ClosedLoop,
+    remedy: str,
+    key: str,
+    now: int,
+    sizes: Sequence[int],
+    why: str,
+    *,
+    times_max: float = float("inf"),
+) -> list[Proposal]:
+    """Return the proposals of ``sizes``; sessions grow with them, ``times_max`` at most."""
+    ratios = {
+        size: loop.ratio_of_more(loop.sessions * min(size / now, times_max)) for size in sizes
+    }
+    found = [
+        Proposal(remedy, Change(spec={key: str(size)}), ratio, why.format(size), specific=True)
+        for size, ratio in ratios.items()
+        if ratio >= WORTHWHILE_RATIO and not _as_good(size, ratio, ratios)
+    ]
+    return sorted(found, key=lambda each: -each.predicted_ratio)[:PROPOSALS_MAX]
+
+
+def _as_good(size: int, ratio: Prediction, ratios: Mapping[int, Prediction]) -> bool:
+    """True if a larger one gains about as much."""
+    return any(other.low >= AS_GOOD * ratio.low for more, other in ratios.items() if more > size)
+
+
+def _slots(s: Situation) -> float:
+    """Return the connections that the server has for the application: those that nobody else
+    uses."""
+    rows = s.run.series("metric_connection", s.slice_ids)
+    if not len(rows["at_ms"]):
+        return float("inf")
+    return float(rows["usable"][-1] - rows["used"][-1]) + s.front_load.pool_active

@@ -1,0 +1,44 @@
+r"""Pauses that a script asks for with ``\sleep``, so that its lateness is not taken for them.
+
+A client that is to be woken after 20 ms is woken later where its machine has no idle core.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pgdyno.diagnose.facts.scripts import only_script
+from pgdyno.diagnose.facts.slices import Facts
+
+_SLEEP = re.compile(r"^\s*\\sleep\s+(\S+?)\s*(us|ms|s)?\s*$", re.MULTILINE | re.IGNORECASE)
+_CONDITION = re.compile(r"^\s*\\if\b", re.MULTILINE | re.IGNORECASE)
+_UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
+
+
+def asked_ms(script: str) -> float | None:
+    r"""Return the time that a transaction of ``script`` sleeps for, in milliseconds.
+
+    None if it is not the same for each: it depends on a variable or on ``\if``.
+    """
+    asked = _SLEEP.findall(script)
+    if _CONDITION.search(script) or not all(number.isdecimal() for number, _ in asked):
+        return None
+    return sum(float(number) * _UNIT_MS[unit.lower() or "s"] for number, unit in asked)
+
+
+def asked_of(s: Facts) -> float:
+    """Return the time for which the load's only script asks a transaction to sleep, in
+    milliseconds; 0 where that is not known, or none."""
+    return asked_ms(only_script(s) or "") or 0.0
+
+
+def late_ms(s: Facts, within_ms: float, outside_ms: float) -> tuple[float, float]:
+    """Return what pauses take beyond what the script asks for, within transaction blocks and
+    outside, where lateness is looked for first; 0 if it asks for none.
+
+    ``within_ms`` and ``outside_ms`` are the clients' own time.
+    """
+    asked = asked_of(s)
+    late = max(0.0, within_ms + outside_ms - asked) if asked else 0.0
+    outside = min(outside_ms, late)
+    return min(within_ms, late - outside), outside

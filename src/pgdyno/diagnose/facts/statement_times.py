@@ -1,0 +1,42 @@
+r"""Limits of the times of statements: executions that failed, and those of a pipeline.
+
+The load engine times a statement from its sending to its answer, if it succeeds. Those between
+``\startpipeline`` and ``\endpipeline`` are sent together, so that each one's time begins with that
+of the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pgdyno.record import RunFile, StatementTotal
+
+_PIPELINE = re.compile(r"^\s*\\startpipeline\b", re.MULTILINE | re.IGNORECASE)
+
+
+def time_notes(run: RunFile, totals: Iterable[StatementTotal]) -> list[str]:
+    """Return sentences, without periods, for a table of these statements; [] if all is said."""
+    return list(_notes(run, totals))
+
+
+def _notes(run: RunFile, totals: Iterable[StatementTotal]) -> Iterator[str]:
+    if any(total.failed for total in totals):
+        yield "times are those of the executions that succeeded; failed ones were not timed"
+    if any(_PIPELINE.search(text) for text in _script_texts(run.run.spec)):
+        yield (
+            "statements of a pipeline are sent together: the time of each counts from then and"
+            " includes that of those before it, so their times and shares overlap"
+        )
+
+
+def _script_texts(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts of the load's scripts as far as the spec has them; built-in ones, which have
+    no pipeline, are only named."""
+    for part in (spec.get("workload") or {}, *(spec.get("clients") or [])):
+        scripts = part.get("script")
+        if isinstance(scripts, Sequence) and not isinstance(scripts, str):
+            yield from (
+                str(each.get("text") or "") for each in scripts if isinstance(each, Mapping)
+            )

@@ -1,0 +1,98 @@
+"""JIT compilation of short statements: compiling takes longer than executing.
+
+Trigger: what statements take of the CPU beyond all that is known of them is at least ``COST_SHARE``
+of the response time, and sessions have the compiler loaded, or jit_above_cost is below its default
+(see ``facts.compiling``, which also has the thresholds and their source).
+"""
+
+from __future__ import annotations
+
+from pgdyno.diagnose._cpu_uses import (
+    backend_cores,
+    cpu_parts,
+    cpu_uses,
+    own_part,
+    ratio_of_short,
+    ratio_without,
+    response_share,
+)
+from pgdyno.diagnose._pools import WORTHWHILE_RATIO
+from pgdyno.diagnose._signature import Cleared, Found, Signature
+from pgdyno.diagnose._situation import Situation
+from pgdyno.diagnose.facts.compiling import below_default, is_possible, loaded_share
+from pgdyno.diagnose.finding import Evidence, Proposal, Skip
+from pgdyno.diagnose.words import figure, percent
+from pgdyno.spec.change import Change
+from pgdyno.spec.setting_defaults import DEFAULTS
+
+COST_SHARE = 0.1
+
+
+def examine(s: Situation) -> Found | Cleared:
+    """Examine the CPU time of a statement, and whether it can have been compiled."""
+    if not is_possible(s):
+        off = "jit is off" if s.can("jit") else "the server was built or installed without JIT"
+        return Cleared(off, [s.evidence("jit", s.settings.text("jit"), "")])
+    if loaded_share(s) is None and not below_default(s):
+        raise Skip("whether sessions compile statements is seen only on the server's machine")
+    share = response_share(s, "jit")
+    each_ms = 1000 * backend_cores(s) / s.statements_per_s if s.statements_per_s else 0.0
+    evidence = _evidence(s, share, each_ms)
+    if share < COST_SHARE:
+        return Cleared("no statement takes the CPU time of a compilation", evidence)
+    return Found(
+        sentence=(
+            f"a statement takes {figure(each_ms)} ms of CPU time, about"
+            f" {percent(cpu_uses(s)['jit'])} of it to compile it (JIT)"
+        ),
+        parts=cpu_parts(s),
+        share=share,
+        liftable=ratio_without(s, cpu_uses(s)["jit"]).lifted,
+        confidence=0.8 if loaded_share(s) and below_default(s) else 0.6,
+        evidence=evidence,
+        proposals=_proposals(s),
+    )
+
+
+def _evidence(s: Situation, share: float, each_ms: float) -> list[Evidence]:
+    cost = s.settings.number("jit_above_cost")
+    return [
+        s.evidence("CPU time of a statement", each_ms, "ms"),
+        s.evidence(
+            "compilation / response time (estimate)",
+            share,
+            "share",
+            f"at least {percent(COST_SHARE)}",
+        ),
+        s.evidence("busiest sessions with the compiler loaded", loaded_share(s), "share"),
+        s.evidence("jit_above_cost", cost, "", f"below {DEFAULTS['jit_above_cost']}"),
+    ]
+
+
+def _proposals(s: Situation) -> list[Proposal]:
+    # STATEMENT_CPU_S of each statement is not compilation, however small a part that is.
+    ratio = ratio_of_short(s, own_part(s, "jit"))
+    if ratio < WORTHWHILE_RATIO:
+        return []
+    why = "statements would be executed without being compiled first"
+    proposals = [Proposal("jit-off", Change(settings={"jit": "off"}), ratio, why, specific=True)]
+    if below_default(s):
+        names = ("jit_above_cost", "jit_inline_above_cost", "jit_optimize_above_cost")
+        low = {
+            name: DEFAULTS[name]
+            for name in names
+            if 0 <= (s.settings.number(name) or 0.0) < float(DEFAULTS[name])
+            and s.settings.text(name) is not None
+        }
+        proposals.append(Proposal("reset-setting", Change(settings=low), ratio, why, specific=True))
+    return proposals
+
+
+SIGNATURE = Signature(
+    id="jit",
+    false_positives=(
+        "statements that compute for long with few rows, as functions do; long statements, for"
+        " which compilation pays"
+    ),
+    examine=examine,
+)

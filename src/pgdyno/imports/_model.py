@@ -1,0 +1,94 @@
+"""Result of an import, and the account of what could not be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pgdyno.errors import UsageError
+
+_SHOWN_MAX = 8
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Choices of the user about an import."""
+
+    partial: bool = False
+    """Take what can be taken."""
+    origin: str | None = None
+    """Of several servers the one whose requests are taken."""
+    url: str | None = None
+    """Server to use instead of the one that the file names."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Values for variables and properties of a plan."""
+    credentials: bool = False
+    """Send the cookies and the Authorization headers of a recording."""
+    pauses: bool = True
+    """Pause between the pages of a recording."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A spec with its scripts."""
+
+    name: str
+    fields: dict[str, Any]
+    """TOML-shaped; scripts are named by their file names."""
+    scripts: dict[str, str]
+    """File name → text."""
+    tables: dict[str, str]
+    """File name → lines for ``\\csv``."""
+    missing: list[str]
+    """Parts that would change the load, and are not in it, each with its place."""
+    notes: list[str]
+    """Parts that were left out or taken differently, without which the load is the same."""
+
+
+class Account:
+    """Everything of a file that is not taken as it is, in order of its lines."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._missing: list[tuple[int, str]] = []
+        self._notes: list[tuple[int, str]] = []
+
+    def missing(self, line: int, text: str) -> str:
+        """Add a part that would change the load; return its text with its place."""
+        self._missing.append((line, text))
+        return self.at(line, text)
+
+    def note(self, line: int, text: str) -> None:
+        """Add a part without which the load is the same. Line 0 is the whole file."""
+        if (line, text) not in self._notes:
+            self._notes.append((line, text))
+
+    def at(self, line: int, text: str) -> str:
+        """Return a text after its place."""
+        return f"{self.file}:{line}: {text}" if line else f"{self.file}: {text}"
+
+    @property
+    def all_missing(self) -> list[str]:
+        """Everything that would change the load."""
+        return [self.at(*each) for each in sorted(set(self._missing))]
+
+    @property
+    def all_notes(self) -> list[str]:
+        """Everything without which the load is the same."""
+        return [self.at(*each) for each in sorted(self._notes)]
+
+    def check(self, *, partial: bool) -> None:
+        """Raise UsageError for what is missing, unless the import may be ``partial``."""
+        missing = self.all_missing
+        if not missing or partial:
+            return
+        shown = missing[:_SHOWN_MAX]
+        if len(missing) > _SHOWN_MAX:
+            shown.append(f"and {len(missing) - _SHOWN_MAX} more")
+        raise UsageError(
+            "\n".join(shown),
+            code="import-incomplete",
+            hint=f"pgdyno import --partial {self.file} writes the rest as a spec and scripts, with"
+            " what is missing named where it was",
+        )

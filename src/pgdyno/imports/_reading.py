@@ -1,0 +1,71 @@
+"""Reading of what other tools wrote: JMeter test plans (.jmx) and recordings of browsers (.har)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pgdyno.errors import UsageError
+from pgdyno.imports._model import Choices, Imported
+
+PLAN, RECORDING = ".jmx", ".har"
+FOREIGN_SUFFIXES = (PLAN, RECORDING)
+_BYTES_MAX = {PLAN: 16 << 20, RECORDING: 128 << 20}
+
+
+def is_foreign(path: Path) -> bool:
+    """True if a file of this name is of another tool."""
+    return path.suffix.lower() in FOREIGN_SUFFIXES
+
+
+def read_foreign(path: Path, choices: Choices) -> Imported:
+    """Return the spec of a file of another tool, its scripts checked.
+
+    Raises UsageError with the place of what is wrong, or not supported.
+    """
+    kind = path.suffix.lower()
+    if kind not in FOREIGN_SUFFIXES:
+        raise UsageError(
+            f"{path} is neither a JMeter test plan nor a HAR file",
+            code="import-kind",
+            hint="their names end with .jmx and .har",
+        )
+    content = _content(path, _BYTES_MAX[kind])
+    if kind == PLAN:
+        from pgdyno.imports._plan import import_plan
+
+        imported = import_plan(content, path, choices)
+    else:
+        from pgdyno.imports._recording import import_recording
+
+        imported = import_recording(content, path, choices)
+    _check_scripts(imported, path)
+    return imported
+
+
+def _content(path: Path, bytes_max: int) -> bytes:
+    try:
+        with path.expanduser().open("rb") as file:
+            content = file.read(bytes_max + 1)  # A device may have no end.
+    except OSError as problem:
+        raise UsageError(
+            f"{path} cannot be read: {problem.strerror}", code="import-unreadable"
+        ) from None
+    if len(content) > bytes_max:
+        raise UsageError(f"{path} is longer than {bytes_max >> 20} MB", code="import-too-long")
+    return content
+
+
+def _check_scripts(imported: Imported, path: Path) -> None:
+    """Parse the scripts: a regular expression, say, may be one that only Java has."""
+    from pgdyno._engine import ScriptError, check_script
+    from pgdyno.workload import with_csv
+
+    for file, text in imported.scripts.items():
+        try:
+            check_script(with_csv(text, imported.tables.__getitem__), file)
+        except ScriptError as error:
+            raise UsageError(
+                f"{path}: in the script that is made of it, {error.message}",
+                code="import-script",
+                hint=error.hint,
+            ) from None

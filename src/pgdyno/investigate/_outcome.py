@@ -1,0 +1,170 @@
+"""The result of an investigation: levels before and after, the verdict, and what was left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pgdyno.investigate._decisions import improves
+from pgdyno.investigate._progress import Kept, Progress
+from pgdyno.record import RunFile, throughput_tps
+from pgdyno.results.common import BothSides, LatencyEffect, Measure, Verdict
+from pgdyno.results.investigate import InvestigateResult, NotMeasured, Total
+from pgdyno.results.knee import Capacity
+from pgdyno.results.web import Web
+from pgdyno.spec.durability import DurabilityClass
+from pgdyno.stats import EFFECT_MATTERS, geometric_mean, words
+from pgdyno.trial.compare import failures_by_side, noise_of
+from pgdyno.trial.pairs import Answer, Noise
+from pgdyno.trial.postponed import postponed
+from pgdyno.trial.result import ci95, effect_of, head
+from pgdyno.trial.web import web_side
+
+
+@dataclass
+class Outcome:
+    """The results of an investigation apart from its progress."""
+
+    allow: DurabilityClass
+    noise: Noise
+    baseline: list[int] = field(default_factory=list)
+    """Slices before the trials."""
+    unmeasured: list[NotMeasured] = field(default_factory=list)
+    proved: set[int] = field(default_factory=set)
+    """Rows of the findings that were proved."""
+    out_of_time: bool = False
+    total_absent: str | None = None
+    """The reason why everything kept was not measured together."""
+    no_verdict: str | None = None
+    """The reason why a trial has no verdict; it ended the investigation."""
+    elapsed_s: float = 0.0
+    capacity: Capacity | None = None
+    """The most that the server takes with everything kept; None: not looked for."""
+
+
+def result_of(run: RunFile, progress: Progress, outcome: Outcome) -> InvestigateResult:
+    """Return the result of an investigation that ended."""
+    total = _total(run, progress)
+    absent = None if total or not progress.state else outcome.total_absent or outcome.no_verdict
+    steps = progress.steps
+    compared: Measure = steps[-1].compared if steps else outcome.noise.measure
+    return InvestigateResult(
+        **dict(head(run, progress.findings, no_verdict=outcome.no_verdict)),
+        steps=tuple(steps),
+        not_measured=tuple(outcome.unmeasured),
+        allow=outcome.allow,
+        kept=progress.state.to_json(),
+        total=total,
+        total_absent=absent,
+        **_levels(run, outcome.baseline, total, changed=bool(progress.state)),
+        noise_floor=noise_of(outcome.noise, compared),
+        matters=(run.run.spec.get("load") or {}).get("matters") or EFFECT_MATTERS,
+        next_limit=progress.limit,
+        latency_budget=progress.latency_budget,
+        out_of_time=outcome.out_of_time,
+        elapsed_s=round(outcome.elapsed_s, 1),
+        verdict=_verdict(progress, absent),
+        **_web(run, progress, outcome.baseline),
+        **({"capacity": outcome.capacity} if outcome.capacity else {}),
+    )
+
+
+def _web(run: RunFile, progress: Progress, baseline: list[int]) -> dict[str, Any]:
+    """Return the load by HTTP at the start and at the end, as far as it was measured."""
+    trial = progress.trial_of_everything() if progress.state else None
+    before = web_side(run, baseline if trial is None else list(trial.answer.slices_a))
+    after = None if trial is None else web_side(run, list(trial.answer.slices_b))
+    return {} if before is None else {"web": Web(before=before, after=after)}
+
+
+def _total(run: RunFile, progress: Progress) -> Total | None:
+    """Return the trial of everything kept against the spec as it was."""
+    trial = progress.trial_of_everything() if progress.state else None
+    if trial is None:
+        return None
+    answer = trial.answer
+    return Total(
+        trial=answer.trial_id,
+        effect=effect_of(answer.throughput),
+        latency_p99=LatencyEffect(
+            ratio=words.rounded(answer.latency_p99.ratio), ci95=ci95(answer.latency_p99)
+        ),
+        compared=answer.measure,
+        throughput_tps=BothSides(before=answer.baseline_tps, after=answer.changed_tps),
+        latency_ms_p99=BothSides(
+            before=_mean_ms(answer.latency_p99_a), after=_mean_ms(answer.latency_p99_b)
+        ),
+        failures=failures_by_side(answer),
+        postponed=postponed(run, answer.slices_a, answer.slices_b),
+        verdict=answer.verdict.outcome,
+        pairs_needed=answer.verdict.pairs_needed,
+        sentence=answer.verdict.sentence,
+    )
+
+
+def _mean_ms(latencies_ns: tuple[float, ...]) -> float:
+    return round(geometric_mean(latencies_ns) / 1e6, 3)
+
+
+def _levels(
+    run: RunFile, baseline: list[int], total: Total | None, *, changed: bool
+) -> dict[str, Any]:
+    """Return throughput and p99 at the start and at the end: of the total's sides, else of the
+    ``baseline`` slices, and at the end only if nothing changed."""
+    if total is not None:
+        tps, p99 = total.throughput_tps, total.latency_ms_p99
+    else:
+        before_tps = round(throughput_tps(run, baseline), 2)
+        before_ms = round(run.histogram("response", baseline).percentile(99) / 1e6, 3)
+        tps = BothSides(before=before_tps, after=before_tps)
+        p99 = BothSides(before=before_ms, after=before_ms)
+    known = total is not None or not changed
+    return {
+        "baseline_tps": tps.before,
+        "final_tps": tps.after if known else None,
+        "baseline_latency_ms_p99": p99.before,
+        "final_latency_ms_p99": p99.after if known else None,
+    }
+
+
+def _verdict(progress: Progress, total_absent: str | None) -> Verdict:
+    """Return the investigation in one sentence."""
+    limit = progress.limit
+    if not progress.kept:
+        return limit
+    trial = progress.trial_of_everything()
+    gains = _gain_words(progress, trial.answer if trial else None, total_absent)
+    first = progress.kept[0].proposal.finding
+    return Verdict(finding=first, sentence=f"{gains}; next limit: {limit.sentence}")
+
+
+def _gain_words(progress: Progress, total: Answer | None, absent: str | None) -> str:
+    """Return the benefit of all kept remedies together, and what those that guard prevent."""
+    guards = [_guard_words(each) for each in progress.kept if each.proposal.remedy.guards]
+    if not progress.gaining:
+        return "; ".join(guards)
+    name = _names(progress.gaining)
+    if total is None:
+        return "; ".join([f"{name}: not measured together: {absent}", *guards])
+    if total.verdict.outcome != "better":
+        return "; ".join([f"{name}: {total.verdict.sentence}{_tail_words(total)}", *guards])
+    effect = total.throughput if total.measure == "throughput" else total.latency_p99
+    verb = "gives" if len(progress.gaining) == 1 else "together give"
+    interval = words.interval_words(effect.lo, effect.hi)
+    return "; ".join([f"{name} {verb} {total.gain} {interval}", *guards])
+
+
+def _tail_words(total: Answer) -> str:
+    """Return the effect on p99, if that and not throughput is what was gained."""
+    p99 = total.latency_p99
+    if not improves(total):
+        return ""
+    return f"; p99 {words.effect_words(p99.ratio, p99.lo, p99.hi)}"
+
+
+def _names(kept: list[Kept]) -> str:
+    return " and ".join(each.proposal.title for each in kept)
+
+
+def _guard_words(kept: Kept) -> str:
+    return f"{kept.proposal.title}: {kept.proposal.remedy.summary}"

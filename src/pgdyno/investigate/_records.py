@@ -1,0 +1,155 @@
+"""Recording of what an investigation did with each remedy: in its progress and in the run file."""
+
+from __future__ import annotations
+
+from pgdyno.conduct import Session
+from pgdyno.investigate._outcome import Outcome
+from pgdyno.investigate._progress import Progress, Undecided
+from pgdyno.investigate._proof import proof_of
+from pgdyno.investigate._proposals import AssessedProposal
+from pgdyno.investigate._questions import interval_columns
+from pgdyno.results.common import Postponed
+from pgdyno.results.investigate import Decision, NotMeasured, Proof, Step, TriedRemedy
+from pgdyno.stats import words
+from pgdyno.stats.prediction import rounded_interval, tolerated
+from pgdyno.trial.compare import failures_by_side
+from pgdyno.trial.pairs import Answer
+from pgdyno.trial.postponed import postponed
+from pgdyno.trial.question import not_measurable
+from pgdyno.trial.result import effect_of
+
+
+class Records:
+    """The records of one investigation."""
+
+    def __init__(self, session: Session, progress: Progress, outcome: Outcome) -> None:
+        self._session = session
+        self._progress = progress
+        self._outcome = outcome
+
+    def step(
+        self,
+        proposal: AssessedProposal,
+        answer: Answer,
+        decision: Decision,
+        *,
+        again: int | None = None,
+    ) -> None:
+        """Record the decision about a measured remedy, and what it says about the finding.
+
+        ``again`` is the index of the step whose trial was extended; its record is replaced.
+        """
+        proof = proof_of(proposal, answer)
+        shown = {} if proof is None else {"proof": proof.status, "proof_why": proof.why}
+        self._session.recorder.update_trial(answer.trial_id, decision=decision, **shown)
+        if proof is not None:
+            self._finding(proposal.finding, proof)
+        charged = postponed(self._session.reader(), answer.slices_a, answer.slices_b)
+        step = step_of(proposal, answer, decision, proof, charged)
+        self._place(step, proposal, again)
+        effect = answer.throughput if answer.measure == "throughput" else answer.latency_p99
+        interval = words.interval_words(effect.lo, effect.hi)
+        self._session.watcher.note(f"{proposal.title}: {answer.gain} {interval} {decision}")
+
+    def _place(self, step: Step, proposal: AssessedProposal, again: int | None) -> None:
+        """Put a step in its place, and note if its trial, the last one, is inconclusive."""
+        progress = self._progress
+        if again is None:
+            progress.steps.append(step)
+        else:
+            progress.steps[again] = step
+        place = len(progress.steps) - 1 if again is None else again
+        progress.undecided.pop(place, None)
+        if step.decision == "inconclusive":
+            progress.undecided[place] = Undecided(proposal, progress.trials[-1])
+
+    def _finding(self, finding_id: str, proof: Proof) -> None:
+        """Record what was shown about a finding; a proof remains one."""
+        proved = self._outcome.proved
+        rows = self._progress.finding_rows
+        for row in [row for row, each in rows.items() if each.id == finding_id]:
+            if row not in proved:
+                self._session.recorder.update_finding(row, status=proof.status)
+            if proof.status == "proved":
+                proved.add(row)
+
+    def left_out(self, proposal: AssessedProposal, why: str) -> None:
+        """Record that a remedy was not measured, and why."""
+        self._left_out(proposal, "not measured", why)
+
+    def not_measurable(self, proposal: AssessedProposal, slice_s: float, minutes: int) -> None:
+        """Record that a remedy needs slices of ``slice_s``, for which the budget is too short."""
+        why = not_measurable(slice_s, minutes)
+        self._left_out(proposal, "not measurable", why, minutes)
+
+    def _left_out(
+        self, proposal: AssessedProposal, decision: str, why: str, minutes: int | None = None
+    ) -> None:
+        progress = self._progress
+        progress.tried.add(progress.tried_key(proposal))
+        self._outcome.unmeasured.append(
+            NotMeasured(
+                remedy=proposal.remedy.id, title=proposal.title, why=why, minutes_needed=minutes
+            )
+        )
+        self._session.recorder.add_trial(
+            kind="remedy",
+            title=proposal.title,
+            change=proposal.change.to_json(),
+            step=len(progress.steps) + 1,
+            finding=proposal.finding,
+            remedy=proposal.remedy.id,
+            durability_class=proposal.durability_class,
+            predicted_ratio=float(proposal.predicted_ratio),
+            **interval_columns(proposal.predicted_ratio),
+            predicted_response_ratio=proposal.predicted_response_ratio,
+            decision=decision,
+            sentence=why,
+        )
+
+
+def step_of(
+    proposal: AssessedProposal,
+    answer: Answer,
+    decision: Decision,
+    proof: Proof | None,
+    charged: tuple[Postponed, ...],
+) -> Step:
+    """Return a measured remedy with its decision, as results have it."""
+    return Step(
+        finding=proposal.finding,
+        remedy=TriedRemedy(
+            id=proposal.remedy.id,
+            title=proposal.title,
+            change=proposal.change.to_json(),
+            durability_class=proposal.durability_class,
+        ),
+        specific=proposal.specific,
+        predicted_ratio=round(float(proposal.predicted_ratio), 3),
+        predicted_interval=rounded_interval(proposal.predicted_ratio),
+        predicted_response_ratio=(
+            None
+            if proposal.predicted_response_ratio is None
+            else words.rounded(proposal.predicted_response_ratio)
+        ),
+        tolerance=_tolerance(proposal),
+        set_by=dict(answer.set_by),
+        effect=effect_of(answer.throughput),
+        latency_p99_ratio=words.rounded(answer.latency_p99.ratio),
+        compared=answer.measure,
+        failures=failures_by_side(answer),
+        postponed=charged,
+        against=answer.verdict.against,
+        verdict=answer.verdict.outcome,
+        pairs_needed=answer.verdict.pairs_needed,
+        decision=decision,
+        proof=proof,
+    )
+
+
+def _tolerance(proposal: AssessedProposal) -> tuple[float, float] | None:
+    """Return the ratios of throughput that count as predicted; None if no gain was predicted."""
+    if proposal.remedy.guards or proposal.predicted_response_ratio is not None:
+        return None
+    low, high = tolerated(proposal.predicted_ratio)
+    return words.rounded(low), words.rounded(high)

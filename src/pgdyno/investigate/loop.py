@@ -1,0 +1,423 @@
+"""The loop of ``pgdyno investigate``: load, diagnose, try the most promising remedy, keep or
+reject.
+
+Every remedy is proved by a trial against the state that it would change. A kept remedy may change
+the bottleneck, so the slices of its trial are diagnosed again. A later step may turn the gain of an
+earlier one into a loss, so before the end each kept remedy is taken back in turn and kept only if
+it still gains. Remedies above the durability limit are measured against the final state and offered
+with their price, but never kept. What time is left goes into trials that were inconclusive. The
+last trial is the headline: the spec as it was against everything kept; its time is set aside. In
+time of their own follow, with ``--knee``, how much the server takes then, and a long ramp of the
+spec once more, with everything kept.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+from pgdyno.conduct import Session
+from pgdyno.diagnose import Finding
+from pgdyno.errors import SetupError, TrustError
+from pgdyno.investigate._decisions import decision_of, recheck_decision_of
+from pgdyno.investigate._outcome import Outcome, result_of
+from pgdyno.investigate._progress import Kept, Progress, Trial, Undecided, with_kept
+from pgdyno.investigate._proposals import (
+    AssessedProposal,
+    Limits,
+    assessed_proposals,
+    guarded_settings,
+    obstacle,
+)
+from pgdyno.investigate._questions import (
+    EVERYTHING,
+    recheck_question,
+    remedy_question,
+    total_question,
+)
+from pgdyno.investigate._records import Records
+from pgdyno.investigate._times import TimeBudget, trial_seconds
+from pgdyno.investigate.observe import record_diagnosis
+from pgdyno.knee.capacity import Request, find_capacity
+from pgdyno.remedy import circumstances
+from pgdyno.results import store
+from pgdyno.results.investigate import InvestigateResult
+from pgdyno.spec.durability import DurabilityClass, within
+from pgdyno.stats import Effect
+from pgdyno.trial.compare import WARM_UP_SECONDS, measure_noise
+from pgdyno.trial.pairs import Answer, Noise, resume_trial, run_trial
+from pgdyno.trial.question import Question
+from pgdyno.trial.result import budget_of, limit_of
+
+_BASELINE_TRIES = 3
+CURVE_S_MIN = 10.0
+"""A shorter ramp only spares the server; it has too few seconds for a curve by clients."""
+KNEE_SECONDS = 90.0
+"""Time of the search for the knee at the end, in addition to the budget."""
+_NO_TIME = "not measured: the time budget ended"
+
+
+def investigate(
+    session: Session,
+    *,
+    budget_s: float,
+    allow: DurabilityClass,
+    may_apply: bool,
+    knee_group: str | None = None,
+) -> InvestigateResult:
+    """Investigate within ``budget_s`` of load; record and return the result. With ``knee_group``,
+    look at the end, in further ``KNEE_SECONDS``, for the knee by the clients of that group."""
+    return _Investigation(session, budget_s, Limits(allow, may_apply), knee_group).run()
+
+
+class _Investigation:
+    def __init__(
+        self, session: Session, budget_s: float, limits: Limits, knee_group: str | None
+    ) -> None:
+        self._session = session
+        self._knee_group = knee_group
+        self._limits = limits
+        self._times = TimeBudget(budget_s)
+        self._rng = random.Random(session.spec.load.seed)
+        self._server = circumstances(session.spec, session.target.facts["settings"])
+        self._progress = Progress()
+        not_measured = Effect(1.0, 1.0, 1.0, pairs=0, log_sd=0.0)
+        no_noise = Noise(not_measured, not_measured, "throughput")
+        self._outcome = Outcome(limits.allow, no_noise)
+        self._records = Records(session, self._progress, self._outcome)
+        self._guarded: dict[str, str] = {}
+        """Settings that no other remedy may change, with the reason."""
+
+    def run(self) -> InvestigateResult:
+        outcome = self._outcome
+        outcome.baseline = self._measure_baseline()
+        try:
+            if self._times.ends_before_trials():
+                outcome.out_of_time = True
+                self._session.watcher.note(self._times.too_short_words())
+            else:
+                outcome.noise = measure_noise(self._session, self._times.slice_s, self._rng)
+            self._try_remedies()
+            self._take_back_in_turn()
+            self._offer()
+            self._resume()
+            self._measure_total()
+            self._find_knee()
+            self._ramp_again()
+        except TrustError as problem:
+            outcome.no_verdict = problem.message
+        self._session.stop_load()
+        outcome.elapsed_s = self._times.elapsed_s
+        result = result_of(self._session.reader(), self._progress, outcome)
+        store(self._session.recorder, result)
+        return result
+
+    def _measure_baseline(self) -> list[int]:
+        session = self._session
+        ramp_s = session.spec.load.ramp_ms / 1000
+        if self._has_curve and session.target.application is not None:
+            # Compiling takes cores, which the few clients of a ramp's beginning would lack.
+            session.watcher.phase("warming up the web front end")
+            session.start_load()
+            session.wait_connected()
+            session.interrupt_load()
+        session.start_load(scheduled=ramp_s > 0)
+        if ramp_s:
+            self._ramp(ramp_s)
+        else:
+            session.watcher.phase("warming up")
+            session.wait_connected()
+            session.wait(WARM_UP_SECONDS)
+        session.watcher.phase("measuring the baseline")
+        slices = [self._baseline_slice()]
+        self._progress.state_slices = list(slices)
+        self._progress.finding_rows = self._diagnose(slices, step=0)
+        return slices
+
+    def _ramp(self, seconds: float) -> None:
+        """Measure a ramp that has just begun."""
+        self._session.watcher.phase(f"ramping up over {seconds:g} s")
+        with self._session.measured("ramp"):
+            self._session.wait(seconds)
+
+    @property
+    def _has_curve(self) -> bool:
+        """True if the spec's ramp is long enough for a curve of throughput by clients."""
+        load, groups = self._session.spec.load, self._session.spec.clients
+        return load.ramp_ms >= 1000 * CURVE_S_MIN and not any(each.open_loop for each in groups)
+
+    def _ramp_again(self) -> None:
+        """Measure the spec's ramp with everything kept: the page then has curves by clients before
+        and after."""
+        state = self._progress.state
+        if not self._has_curve or not state or state.clients:
+            return
+        self._session.start_again(state)
+        self._ramp(self._session.spec.load.ramp_ms / 1000)
+
+    def _baseline_slice(self) -> int:
+        """Measure a slice of the baseline that is not void; return its id. Raises TrustError."""
+        voids = []
+        for _ in range(_BASELINE_TRIES):
+            slice_id = self._session.slice(self._times.baseline_s, kind="baseline")
+            why = self._session.reader().slice(slice_id).void
+            if why is None:
+                return slice_id
+            voids.append(why)
+            self._session.wait_served()
+        raise TrustError(
+            f"the baseline could not be measured: {'; '.join(dict.fromkeys(voids))}",
+            code="void-slices",
+        )
+
+    def _try_remedies(self) -> None:
+        """Try remedies within the durability limit, and keep those that help, until none is
+        left."""
+        while (proposal := self._next_proposal()) is not None:
+            if not self._fits(proposal, self._reserved_s(proposal)):
+                if self._outcome.out_of_time:
+                    return
+                continue
+            self._try(proposal)
+
+    def _next_proposal(self) -> AssessedProposal | None:
+        """Return the best untried proposal within the durability limit that can be measured."""
+        for proposal in self._untried():
+            if not within(proposal.durability_class, self._limits.allow):
+                continue
+            why_not = self._obstacle(proposal)
+            if why_not is None:
+                return proposal
+            self._records.left_out(proposal, why_not)
+        return None
+
+    def _fits(self, proposal: AssessedProposal, reserved_s: float) -> bool:
+        """Return whether the time is enough for a proposal; if not, record the reason."""
+        question = self._question(proposal)
+        if self._times.enough_for([question], reserved_s=reserved_s):
+            return True
+        if minutes := self._times.minutes_beyond(question):
+            self._records.not_measurable(proposal, question.seconds, minutes)
+        else:
+            self._outcome.out_of_time = True
+            self._records.left_out(proposal, _NO_TIME)
+        return False
+
+    def _obstacle(self, proposal: AssessedProposal) -> str | None:
+        """Return the reason why the proposal cannot be measured; ``None`` if it can."""
+        if not proposal.remedy.guards:
+            for name in proposal.change.settings:
+                if name in self._guarded:
+                    return self._guarded[name]
+        return obstacle(proposal, self._session, self._limits)
+
+    def _untried(self) -> list[AssessedProposal]:
+        progress = self._progress
+        found = assessed_proposals(
+            progress.findings, progress.state, self._session.spec, self._server
+        )
+        # Until the end: a setting that prevents a failure of the server is not changed later.
+        self._guarded |= guarded_settings(found)
+        return [each for each in found if progress.tried_key(each) not in progress.tried]
+
+    def _try(self, proposal: AssessedProposal) -> None:
+        progress, session = self._progress, self._session
+        progress.tried.add(progress.tried_key(proposal))
+        session.watcher.phase(f"trying {proposal.title}")
+        answer = self._answer_of(proposal, self._question(proposal))
+        if answer is None:
+            return
+        decision = decision_of(proposal, answer, may_keep=True)
+        self._records.step(proposal, answer, decision)
+        if decision == "kept":
+            self._keep(proposal, answer)
+        else:
+            progress.state_slices.extend(answer.slices_a)
+
+    def _keep(self, proposal: AssessedProposal, answer: Answer) -> None:
+        progress = self._progress
+        progress.kept = with_kept(progress.kept, Kept(proposal, answer))
+        self._session.recorder.add_event("step", f"kept: {proposal.title}")
+        self._diagnose_again(answer.slices_b)
+
+    def _answer_of(self, proposal: AssessedProposal, question: Question) -> Answer | None:
+        """Return the trial's answer. If the server refuses the change (a missing right, a value
+        that only its start can check), record the reason and return None."""
+        try:
+            return self._run(question)
+        except SetupError as problem:
+            self._records.left_out(proposal, f"not measured: {problem.message}")
+            return None
+
+    def _diagnose_again(self, slices: tuple[int, ...]) -> None:
+        progress = self._progress
+        progress.state_slices = list(slices)
+        progress.finding_rows = self._diagnose(progress.state_slices, step=len(progress.steps))
+
+    def _diagnose(self, slices: list[int], *, step: int) -> dict[int, Finding]:
+        recorded = record_diagnosis(self._session, slices, step=step, allow=self._limits.allow)
+        self._progress.limit = limit_of(recorded.diagnosis)
+        self._progress.latency_budget = budget_of(recorded.diagnosis)
+        return recorded.rows
+
+    def _take_back_in_turn(self) -> None:
+        """Check that each kept remedy still gains with those that were kept after it.
+
+        The last one needs no check: its trial was against the final state without it.
+        """
+        for kept in self._progress.kept[:-1]:
+            others = [other for other in self._progress.kept if other is not kept]
+            replaced = len(others) == len(self._progress.kept)
+            if replaced or kept.proposal.remedy.guards:  # which need not gain
+                continue
+            question = recheck_question(kept, others, self._question(kept.proposal))
+            if self._times.enough_for([question], reserved_s=self._total_s()):
+                self._recheck(kept, question)
+            else:
+                self._outcome.out_of_time = True
+
+    def _recheck(self, kept: Kept, question: Question) -> None:
+        """Take a remedy back if it no longer gains; then try remedies again."""
+        proposal = kept.proposal
+        self._session.watcher.phase(f"taking back {proposal.title}")
+        answer = self._run(question)
+        decision = recheck_decision_of(answer)
+        self._records.step(proposal, answer, decision)
+        if decision == "taken back":
+            self._take_back(proposal, answer)
+        else:
+            self._progress.state_slices = list(answer.slices_b)
+
+    def _take_back(self, proposal: AssessedProposal, answer: Answer) -> None:
+        """Continue without a remedy that no longer gains."""
+        progress = self._progress
+        progress.kept = [each for each in progress.kept if each.proposal is not proposal]
+        self._session.recorder.add_event("step", f"taken back: {proposal.title}")
+        self._diagnose_again(answer.slices_a)
+        progress.tried.add(progress.tried_key(proposal))
+        self._try_remedies()
+
+    def _offer(self) -> None:
+        """Measure remedies above the durability limit on the final state; keep none of them."""
+        for proposal in self._untried():
+            if within(proposal.durability_class, self._limits.allow):
+                continue
+            if (why_not := self._obstacle(proposal)) is not None:
+                self._records.left_out(proposal, why_not)
+                continue
+            if not self._fits(proposal, self._total_s()):
+                continue
+            self._session.watcher.phase(f"pricing {proposal.title}")
+            answer = self._answer_of(proposal, self._question(proposal))
+            if answer is None:
+                continue
+            self._progress.state_slices.extend(answer.slices_a)
+            self._records.step(proposal, answer, decision_of(proposal, answer, may_keep=False))
+
+    def _resume(self) -> None:
+        """Spend the time that is left on inconclusive trials about the current state."""
+        for step, undecided in self._progress.resumable().items():
+            if undecided.concerns(self._progress.state):
+                self._extend(step, undecided)
+
+    def _extend(self, step: int, undecided: Undecided) -> None:
+        """Measure more pairs of an inconclusive trial, and decide again."""
+        proposal, question = undecided.proposal, undecided.trial.question
+        recheck = question.kind == "recheck"
+        may_keep = within(proposal.durability_class, self._limits.allow)
+        self._session.watcher.phase(f"measuring more pairs of {question.title}")
+        answer = resume_trial(
+            self._session,
+            undecided.trial.answer,
+            deadline_s=self._times.deadline_s - self._reserved_to_extend_s(undecided),
+            rng=self._rng,
+        )
+        if answer is undecided.trial.answer:
+            return
+        self._progress.trials.append(Trial(question, answer))
+        decision = (
+            recheck_decision_of(answer)
+            if recheck
+            else decision_of(proposal, answer, may_keep=may_keep)
+        )
+        self._records.step(proposal, answer, decision, again=step)
+        if decision == "kept":
+            self._keep(proposal, answer)
+            self._try_remedies()
+        elif decision == "taken back":
+            self._take_back(proposal, answer)
+
+    def _reserved_to_extend_s(self, undecided: Undecided) -> float:
+        """Return the time to leave for the total after an extended trial, whose decision may change
+        the final state."""
+        proposal = undecided.proposal
+        if undecided.trial.question.kind == "recheck":
+            return trial_seconds([self._total_question()])
+        if within(proposal.durability_class, self._limits.allow):
+            return self._reserved_s(proposal)
+        return self._total_s()
+
+    def _measure_total(self) -> None:
+        """Measure the spec as it was against everything kept, unless a trial did so already."""
+        if not self._progress.state or self._progress.trial_of_everything():
+            return
+        question = self._total_question()
+        if not self._times.enough_for([question]):
+            self._outcome.out_of_time = True
+            self._outcome.total_absent = "the time budget ended"
+            return
+        self._session.watcher.phase(f"measuring {EVERYTHING} against the state at the start")
+        answer = self._run(question)
+        more = resume_trial(self._session, answer, deadline_s=self._times.deadline_s, rng=self._rng)
+        self._progress.trials.append(Trial(question, more))
+
+    def _find_knee(self) -> None:
+        """Find how much the server takes with everything kept, if that was asked for."""
+        if self._knee_group is None:
+            return
+        request = Request(self._knee_group, (), None, KNEE_SECONDS, self._progress.state)
+        self._outcome.capacity = find_capacity(self._session, request).capacity
+
+    def _total_question(self, more: AssessedProposal | None = None) -> Question:
+        """Return the question of everything kept, with ``more`` if that will be kept as well."""
+        kept = [each.proposal for each in self._progress.kept]
+        kept = [*kept, more] if more else kept
+        return total_question(kept, self._server, slice_s=self._times.slice_s)
+
+    def _total_s(self) -> float:
+        """Return the time to set aside for the total."""
+        due = self._progress.state and not self._progress.trial_of_everything()
+        return trial_seconds([self._total_question()]) if due else 0.0
+
+    def _reserved_s(self, proposal: AssessedProposal) -> float:
+        """Return the time to leave if ``proposal`` is tried and kept: for the total, and for taking
+        back each of those that were kept before it."""
+        progress = self._progress
+        if not progress.kept:
+            return 0.0
+        rechecks_s = len(progress.gaining) * self._times.plain_trial_s
+        return trial_seconds([self._total_question(proposal)]) + rechecks_s
+
+    def _question(self, proposal: AssessedProposal) -> Question:
+        progress = self._progress
+        return remedy_question(
+            proposal, progress.state, slice_s=self._times.slice_s, step=len(progress.steps) + 1
+        )
+
+    def _run(self, question: Question) -> Answer:
+        """Run a trial. More than six pairs are measured only if enough time is left for the
+        others."""
+        measurable = [each for each in self._untried() if not self._obstacle(each)]
+        open_trials = len(self._progress.gaining[:-1]) + len(measurable)
+        left_s = self._times.left_s - (0.0 if question.kind == "total" else self._total_s())
+        share_s = max(left_s / (1 + open_trials), trial_seconds([question]))
+        answer = run_trial(
+            self._session,
+            question,
+            noise=self._outcome.noise,
+            deadline_s=time.monotonic() + share_s,
+            rng=self._rng,
+            resumable=True,
+        )
+        self._progress.trials.append(Trial(question, answer))
+        return answer

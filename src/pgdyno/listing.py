@@ -1,0 +1,36 @@
+"""Things found by listing a directory: signatures, rules, looks, remedies, dimensions, checks.
+
+A file that holds such a thing is added to the directory, and no other file names it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def modules_of(package: ModuleType) -> Iterator[ModuleType]:
+    """Import and yield the modules of a package."""
+    for module in pkgutil.iter_modules(package.__path__):
+        yield importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def held_by(package: ModuleType, attribute: str) -> Iterator[Any]:
+    """Yield what each module of a package holds as ``attribute``."""
+    return (getattr(module, attribute) for module in modules_of(package))
+
+
+def by_name(things: Iterable[T], kind: str, name: Callable[[T], str]) -> dict[str, T]:
+    """Return things by name, ordered by it. Raises ValueError for a name that two of them have;
+    ``kind`` is what they are, in the plural."""
+    found: dict[str, T] = {}
+    for thing in things:
+        if name(thing) in found:
+            raise ValueError(f'two {kind} have the name "{name(thing)}"')
+        found[name(thing)] = thing
+    return dict(sorted(found.items()))

@@ -1,0 +1,1 @@
+"""The poolers, one file each; they are found by listing this directory."""

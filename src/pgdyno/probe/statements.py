@@ -1,0 +1,217 @@
+"""Statements by pg_stat_statements: differences of its counts, by the shape of the statements.
+
+Counts are read without texts; texts only of statements that are new and took the most time, and are
+kept as shapes, which have no values. The extension's columns depend on its own version, which may
+be older than the server. pgdyno's own queries are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.probe.waits import statement_shape
+from pgdyno.server.extensions import (
+    STATEMENTS,
+    extension_in,
+    not_created,
+    to_create,
+    within,
+)
+from pgdyno.server.versioned_sql import queries_of, query_for
+from pgdyno.spec.sql_text import quoted
+
+if TYPE_CHECKING:
+    import psycopg
+
+ROOM = "probe"
+KEPT = 100
+"""Shapes of which one reading has rows; the others are summed."""
+OTHERS = "(other statements)"
+"""In place of a shape: statements that took less time, or whose texts are gone."""
+COUNTS = (
+    *("calls", "exec_ms", "plan_ms", "rows", "wal_records", "wal_fpi", "wal_bytes"),
+    *("wal_buffers_full", "blocks_read", "blocks_dirtied", "blocks_written"),
+    *("local_blocks_dirtied", "temp_blocks", "read_ms", "write_ms", "jit_ms"),
+)
+"""Columns of the table statement_count; None: not counted by this version, or switched off."""
+OWN_ROOMS = ("probe", "check")
+BEGINNING = 24
+"""Letters by which a query is recognised."""
+MAJOR_OF_VERSION = {9: 14, 10: 15, 11: 17, 12: 18}
+"""Minor version of the extension → the first major version of PostgreSQL that comes with it."""
+_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
+_PARAMETER = re.compile(r"\$\d+")
+_OF_IO = ("read_ms", "write_ms")
+
+Counts = dict[str, dict[str, float | None]]
+"""Id of a statement → its counts since its entry was made."""
+Rise = dict[str, float | None]
+"""Counts between two readings."""
+
+
+class Unavailable(Exception):
+    """The counts cannot be read on this server, or not by this role."""
+
+    def __init__(self, why: str, allow: str) -> None:
+        """``allow`` is what would allow it."""
+        super().__init__(why)
+        self.why = why
+        self.allow = allow
+
+
+@dataclass(frozen=True)
+class Source:
+    """The extension as a database has it, and what it counts there."""
+
+    schema: str
+    version: str
+    major: int
+    io: bool
+    """False without track_io_timing: times of reads and writes are zero."""
+    plan: bool
+    """False without pg_stat_statements.track_planning: times of planning are zero."""
+
+
+def source_of(connection: psycopg.Connection[Any]) -> Source:
+    """Return what the connection's database has. Raises Unavailable."""
+    cursor = _cursor(connection)
+    found = extension_in(cursor, STATEMENTS)
+    if found is None:
+        raise Unavailable(not_created(STATEMENTS), to_create(STATEMENTS))
+    minor = int(re.sub(r"^1\.(\d+).*$|^.*$", r"\1", found.version) or 0)
+    if minor < min(MAJOR_OF_VERSION):
+        raise Unavailable(
+            f"version {found.version} of the extension {STATEMENTS} is too old",
+            f"ALTER EXTENSION {STATEMENTS} UPDATE",
+        )
+    major = MAJOR_OF_VERSION.get(minor, max(MAJOR_OF_VERSION.values()))
+    row = cursor.execute(_query("statement_settings", major)).fetchone()
+    assert row is not None
+    return Source(found.schema, found.version, major, bool(row["io"]), bool(row["plan"]))
+
+
+def read_counts(connection: psycopg.Connection[Any], source: Source) -> Counts:
+    """Return the counts of all statements of the database. Raises Unavailable."""
+    import psycopg
+
+    try:
+        rows = _rows(connection, source, "statement_counts", {})
+    except psycopg.errors.ObjectNotInPrerequisiteState:
+        raise Unavailable(
+            f"the server has not loaded {STATEMENTS}",
+            f"shared_preload_libraries = '{STATEMENTS}', and a restart",
+        ) from None
+    except psycopg.errors.InsufficientPrivilege:
+        role = quoted(connection.info.user)
+        raise Unavailable(
+            f"the role {role} may not read {STATEMENTS}", f"GRANT pg_read_all_stats TO {role}"
+        ) from None
+    off = {*(() if source.io else _OF_IO), *(() if source.plan else ("plan_ms",))}
+    return {
+        row.pop("id"): {name: None if name in off else row[name] for name in COUNTS} for row in rows
+    }
+
+
+def evictions(connection: psycopg.Connection[Any], source: Source) -> int:
+    """Return how often statements were thrown out for want of room, since the counters began."""
+    (row,) = _rows(connection, source, "statement_evictions", {})
+    return int(row["dealloc"])
+
+
+def read_shapes(
+    connection: psycopg.Connection[Any], source: Source, ids: Collection[str]
+) -> dict[str, str]:
+    """Return the shapes of some statements, '' for pgdyno's own; without those that are gone."""
+    rows = _rows(connection, source, "statement_texts", {"ids": list(ids)})
+    return {row["id"]: "" if _is_own(row["text"]) else statement_shape(row["text"]) for row in rows}
+
+
+def risen(before: Counts, after: Counts) -> dict[str, Rise]:
+    """Return what each statement has added, of those that were executed.
+
+    An entry with fewer calls than before was thrown out, or reset, and made again.
+    """
+    rises = {}
+    for key, counts in after.items():
+        earlier = before.get(key, {})
+        if (counts["calls"] or 0) < (earlier.get("calls") or 0):
+            earlier = {}
+        rise = {name: _difference(value, earlier.get(name)) for name, value in counts.items()}
+        if (rise["calls"] or 0) > 0:
+            rises[key] = rise
+    return rises
+
+
+def _difference(value: float | None, earlier: float | None) -> float | None:
+    return None if value is None else max(value - (earlier or 0), 0)
+
+
+def busiest(rises: Mapping[str, Rise]) -> list[str]:
+    """Return the ids, those first that took the most time."""
+    return sorted(rises, key=lambda key: -(rises[key]["exec_ms"] or 0.0))
+
+
+def by_shape(rises: Mapping[str, Rise], shapes: Mapping[str, str]) -> Iterator[tuple[str, Rise]]:
+    """Yield the shapes that took the most time with their sums, at last all others together."""
+    sums: dict[str, Rise] = {}
+    for key, rise in rises.items():
+        shape = shapes.get(key, OTHERS)
+        if shape:
+            sums[shape] = _sum(sums.get(shape), rise)
+    first = [shape for shape in busiest(sums) if shape != OTHERS]
+    rest = None
+    for shape in (*first[KEPT:], *((OTHERS,) if OTHERS in sums else ())):
+        rest = _sum(rest, sums[shape])
+    yield from ((shape, sums[shape]) for shape in first[:KEPT])
+    if rest is not None:
+        yield OTHERS, rest
+
+
+def _sum(total: Rise | None, rise: Rise) -> Rise:
+    if total is None:
+        return rise
+    return {
+        name: None if value is None and total[name] is None else (value or 0) + (total[name] or 0)
+        for name, value in rise.items()
+    }
+
+
+def _cursor(connection: psycopg.Connection[Any]) -> psycopg.Cursor[dict[str, Any]]:
+    from psycopg.rows import dict_row
+
+    return connection.cursor(row_factory=dict_row)
+
+
+def _rows(
+    connection: psycopg.Connection[Any], source: Source, name: str, values: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    text = within(source.schema, _query(name, source.major).decode())
+    return _cursor(connection).execute(text.encode(), values).fetchall()
+
+
+def _query(name: str, major: int) -> bytes:
+    query = query_for(ROOM, name, major)
+    assert query is not None
+    return query.text.encode()
+
+
+@cache
+def _own_beginnings() -> tuple[str, ...]:
+    texts = [each.text for room in OWN_ROOMS for each in queries_of(room)]
+    # Where the schema of an extension follows, any may stand.
+    bare = (_COMMENT.sub("", text).partition("{schema}")[0] for text in texts)
+    return tuple(sorted({_beginning(text) for text in bare}))
+
+
+def _beginning(text: str) -> str:
+    return _PARAMETER.sub("?", statement_shape(text))[:BEGINNING].lower()
+
+
+def _is_own(text: str) -> bool:
+    """True for a query of pgdyno, by its beginning: pg_stat_statements drops comments, and replaces
+    constants."""
+    return _beginning(text).startswith(_own_beginnings())

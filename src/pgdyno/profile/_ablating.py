@@ -1,0 +1,454 @@
+"""Which lines of a profile make the difference, and the shortest profile that keeps it.
+
+Lines are taken back in groups, in fresh interleaved pairs of what is left with and without them
+(``_elimination.py``). Each of these trials holds its level by itself, and there are many, so that a
+decision about a line may be wrong by chance; nothing is claimed of them together. The claim rests
+on pairs that are measured at the end: the shortest profile against the whole one and against none,
+whose number is decided before the first of them and whose intervals hold together.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pgdyno.conduct import Session
+from pgdyno.errors import TrustError
+from pgdyno.profile._elimination import Elimination, Unit, expected_trials
+from pgdyno.profile.checking import Checked, units_of
+from pgdyno.profile.reading import ProfileLine, conf_lines
+from pgdyno.remedy import Circumstances, assess
+from pgdyno.results.compare import Ablation, LineEffect
+from pgdyno.results.compare import ProfileLine as LineResult
+from pgdyno.spec import Change
+from pgdyno.stats import PAIRS_MIN, Effect, PairPlan, paired_effect
+from pgdyno.stats.words import effect_words, percent_words, rounded
+from pgdyno.trial.pairs import Answer, Noise, run_trial
+from pgdyno.trial.question import PAIRS_MAX, Question, question_of
+from pgdyno.trial.result import ci95
+
+PAIR_SHARE = 0.25
+"""Share of the budget for the pair of the whole profile, with the identical slices before it."""
+_FINAL_PAIRS_MIN = 8
+_FINAL_PAIRS_MAX = 24
+FINAL_CONFIDENCE = 0.975
+"""Of each of the two last intervals, so that both hold together in 95 % of all ablations."""
+GAIN_SHARE_LOST = 0.1
+"""Share of the gain, on the log ratio, that the shortest profile may lose and still keep it."""
+_LATER = ("autovacuum", "vacuum_", "checkpoint_", "deadlock_timeout")
+"""Beginnings of settings whose effect takes longer than a slice."""
+_GUARDS = ("lock_timeout", "statement_timeout", "transaction_timeout", "idle_")
+_SUBJECTS = (
+    ("commit", "synchronous_", "fsync", "wal_", "full_page"),
+    ("checkpoint_", "max_wal", "min_wal", "bgwriter_", "backend_flush"),
+    ("autovacuum", "vacuum_"),
+    ("shared_", "work_mem", "maintenance_", "huge_", "temp_"),
+    ("max_parallel", "max_worker", "parallel_", "effective_io", "io_"),
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An ablation, as far as it is known before the comparison."""
+
+    checked: Checked
+    budget_s: float
+    pairs_max: int | None = None
+    """Limit for each trial."""
+
+    @property
+    def trials(self) -> float:
+        """About how many trials it takes."""
+        return expected_trials(len(self.units))
+
+    @property
+    def units(self) -> list[Unit]:
+        """The settings in the order in which they are taken back: first those that need a restart,
+        because without them all later pairs are quicker; then by subject."""
+        names = sorted(self.checked.profile.settings, key=self._order)
+        return units_of(names)
+
+    def _order(self, name: str) -> tuple[bool, int]:
+        subject = next((n for n, starts in enumerate(_SUBJECTS) if name.startswith(starts)), 99)
+        return name not in self.checked.restarts, subject
+
+    def slice_seconds(self) -> float:
+        """Return the length of slices with which the whole ablation fits into the budget, if any
+        does."""
+        pairs, restarts = self._pairs()
+        return (_USED_SHARE * self.budget_s - restarts * _RESTART_S) / (2 * pairs) - _OVERHEAD_S
+
+    def needed_s(self, seconds: float) -> float:
+        """Return about how long it takes with slices of ``seconds``."""
+        pairs, restarts = self._pairs()
+        return 2 * pairs * (seconds + _OVERHEAD_S) + restarts * _RESTART_S
+
+    def _pairs(self) -> tuple[float, float]:
+        """Return about how many pairs it takes, and how many of them with restarts."""
+        around = 2.5 * PAIRS_MIN + 2 * _FINAL_PAIRS_MIN
+        pairs = around + PAIRS_MIN * self.trials
+        return pairs, around + PAIRS_MIN if self.checked.restarts else 0.0
+
+
+_RESTART_S = 5.0
+"""Time of a restart of each side of a pair, with warming up."""
+_USED_SHARE = 0.85
+"""Share of the budget that is planned: a trial may need more pairs than six."""
+_OVERHEAD_S = 1.2
+"""Time around a slice: the change, the checkpoint of some, and reading the probes."""
+
+
+@dataclass
+class _Taken:
+    """A trial of lines that were taken back."""
+
+    names: tuple[str, ...]
+    answer: Answer | None
+    matters: bool
+    why: str = ""
+
+
+@dataclass
+class Ablating:
+    """An ablation under way, after the pair of the whole profile."""
+
+    session: Session
+    plan: Plan
+    whole: Answer
+    noise: Noise
+    seconds: float
+    deadline_s: float
+    rng: random.Random
+    server: Circumstances
+    taken: list[_Taken] = field(default_factory=list)
+
+    def measure(self) -> Mapping[str, Any]:
+        """Take lines back until all are decided or the time is used up, then measure the shortest
+        profile; return the members of the result."""
+        elimination = Elimination(self.plan.units)
+        final_s = 2 * _FINAL_PAIRS_MIN * self._pair_s()
+        while (units := elimination.next()) is not None:
+            left_s = self.deadline_s - final_s - time.monotonic()
+            tried = tuple(name for unit in units for name in unit)
+            question = self._question(tried, elimination.gone)
+            if left_s < PAIRS_MIN * question.pair_seconds:
+                break
+            share_s = left_s / max(elimination.trials_expected, 1.0)
+            taken = self._take_back(tried, question, time.monotonic() + share_s)
+            self.taken.append(taken)
+            elimination.decide(matters=taken.matters)
+        undecided = [name for unit in elimination.undecided for name in unit]
+        gone = {name for unit in elimination.gone for name in unit}
+        names = [name for name in self.plan.checked.profile.settings if name not in gone]
+        final = self._final(names) if names and gone else None
+        more_s = elimination.trials_expected * PAIRS_MIN * self._pair_s() if undecided else 0.0
+        return self._result(names, undecided, final, more_s)
+
+    def _pair_s(self) -> float:
+        return 2 * (self.seconds + _OVERHEAD_S)
+
+    def _settings(self, names: Iterable[str]) -> dict[str, str]:
+        wanted = {*names}
+        every = self.plan.checked.profile.settings
+        return {name: value for name, value in every.items() if name in wanted}
+
+    def _question(self, names: Sequence[str], gone: Sequence[Unit]) -> Question:
+        """Return the question of the effect of some lines beside all others that are left."""
+        out = {*names, *(name for unit in gone for name in unit)}
+        rest = Change(
+            settings=self._settings(n for n in self.plan.checked.profile.settings if n not in out)
+        )
+        return question_of(
+            assess(Change(settings=self._settings(names)), self.server.under(rest)),
+            kind="line",
+            title=_title(names),
+            seconds=self.seconds,
+            state=rest,
+            pairs_max=self.plan.pairs_max or PAIRS_MAX,
+        )
+
+    def _take_back(self, names: tuple[str, ...], question: Question, deadline_s: float) -> _Taken:
+        self.session.watcher.phase(f"taking back {_title(names)}")
+        try:
+            answer = run_trial(
+                self.session, question, noise=self.noise, deadline_s=deadline_s, rng=self.rng
+            )
+        except TrustError as problem:
+            return _Taken(names, None, matters=True, why=problem.message)
+        outcome = answer.verdict.outcome
+        # Where neither side can be compared, or one gains and another loses, the lines stay.
+        matters = outcome in ("better", "mixed", "not comparable")
+        return _Taken(names, answer, matters, answer.verdict.sentence)
+
+    def _final(self, names: Sequence[str]) -> tuple[Effect, Effect] | None:
+        """Measure the shortest profile against the whole one, and against none, in as many pairs as
+        there is time for; None if a slice is void too often."""
+        shortest = Change(settings=self._settings(names))
+        questions = [
+            self._final_question(self.plan.checked.change, shortest, "the shortest, not the whole"),
+            self._final_question(Change(), shortest, "the shortest profile"),
+        ]
+        pair_s = sum(each.pair_seconds for each in questions)
+        left_s = self.deadline_s - time.monotonic()
+        pairs = min(
+            max(int(left_s / pair_s), _FINAL_PAIRS_MIN), self.plan.pairs_max or _FINAL_PAIRS_MAX
+        )
+        effects = []
+        for question in questions:
+            self.session.watcher.phase(question.title)
+            try:
+                answer = run_trial(
+                    self.session,
+                    question,
+                    noise=self.noise,
+                    deadline_s=math.inf,
+                    rng=self.rng,
+                    plan=PairPlan(pairs, pairs),
+                )
+            except TrustError:
+                return None
+            effects.append(_effect(answer, FINAL_CONFIDENCE))
+        return effects[0], effects[1]
+
+    def _final_question(self, a: Change, b: Change, title: str) -> Question:
+        """Return a question about whole profiles, measured as the pair of the whole one was."""
+        assessed = assess(self.plan.checked.change, self.server)
+        made = question_of(assessed, kind="shortest", title=title, seconds=self.seconds)
+        labels = {"remedy": None, "durability_class": assess(b, self.server).durability_class}
+        return Question(
+            kind=made.kind,
+            title=title,
+            a=a,
+            b=b,
+            seconds=self.seconds,
+            assessment=assessed,
+            labels=labels,
+        )
+
+    def _result(
+        self,
+        names: Sequence[str],
+        undecided: Sequence[str],
+        final: tuple[Effect, Effect] | None,
+        more_s: float,
+    ) -> Mapping[str, Any]:
+        lines = [self._line(line, names, undecided) for line in self.plan.checked.profile.lines]
+        lines += [_unchanged(line) for line in self.plan.checked.in_force]
+        lines.sort(key=lambda each: each.line)
+        sentence = self._sentence(names, undecided, final, more_s)
+        against_whole, gain = final or (None, None)
+        ablation = Ablation(
+            trials=len(self.taken),
+            slice_seconds=round(self.seconds, 3),
+            shortest_effect=_json(gain),
+            against_whole=_json(against_whole),
+            sentence=sentence,
+            chance=self._chance(final=final is not None),
+        )
+        shortest = self._shortest_text(lines, sentence)
+        return {"lines": tuple(lines), "shortest": shortest, "ablation": ablation}
+
+    def _sentence(
+        self,
+        names: Sequence[str],
+        undecided: Sequence[str],
+        final: tuple[Effect, Effect] | None,
+        more_s: float,
+    ) -> str:
+        """Return what the shortest profile is worth, and what was not decided."""
+        everything = len(names) == len(self.plan.checked.profile.lines)
+        if not names:
+            found = "no line makes a difference that these pairs show"
+        elif everything:
+            found = "no line was left out" if undecided else "no line can be left out"
+        else:
+            found = self._final_sentence(final)
+        if not undecided:
+            return found
+        minutes = max(1, math.ceil(more_s / 60))
+        return (
+            f"{found}; {len(undecided)} lines were not decided for lack of time, which needs about"
+            f" {minutes} min more (--budget)"
+        )
+
+    def _chance(self, *, final: bool) -> str:
+        count = len(self.taken)
+        if not count:
+            return ""
+        said = (
+            f"{count} trials decided about lines, each at 95 % by itself: about one in twenty lines"
+            " without effect may be kept by chance, and a small effect may be missed"
+        )
+        if not final:
+            return said
+        return (
+            f"{said}. The intervals of the shortest profile are from pairs measured after these"
+            " decisions, and hold together at 95 %"
+        )
+
+    def _final_sentence(self, final: tuple[Effect, Effect] | None) -> str:
+        if final is None:
+            return "the shortest profile could not be measured: too many slices were void"
+        whole, gain = final
+        higher = self.whole.measure == "throughput"
+        figure = "throughput" if higher else "p99 at the held rate"
+        measured = (
+            f"{effect_words(gain.ratio, gain.lo, gain.hi)} of the {figure} without a profile, and"
+            f" {effect_words(whole.ratio, whole.lo, whole.hi)} of that with the whole one, in"
+            f" {whole.pairs} fresh pairs each"
+        )
+        lost = _lost(whole, higher=higher)
+        may_lose = self._margin()
+        if lost[1] <= may_lose:
+            return f"the shortest profile keeps the gain: {measured}"
+        if lost[0] > 0:
+            return f"the shortest profile does not keep all of the gain: {measured}"
+        most = percent_words(-math.expm1(-lost[1]))
+        return f"the shortest profile loses at most {most} of the whole one's: {measured}"
+
+    def _margin(self) -> float:
+        """Return the loss, as a log ratio, with which the gain counts as kept."""
+        higher = self.whole.measure == "throughput"
+        gain = math.log(_compared(self.whole).ratio) * (1 if higher else -1)
+        matters = math.log1p(self.whole.matters.of(self.whole.measure))
+        return max(matters, GAIN_SHARE_LOST * gain)
+
+    def _line(
+        self, line: ProfileLine, names: Sequence[str], undecided: Sequence[str]
+    ) -> LineResult:
+        assessed = self.plan.checked.assessments[line.setting]
+        taken = next((each for each in reversed(self.taken) if line.setting in each.names), None)
+        decided = line.setting not in undecided
+        answer = taken.answer if taken else None
+        effect = _compared(answer) if answer and decided else None
+        return LineResult(
+            line=line.number,
+            setting=line.setting,
+            value=line.value,
+            effect=None if effect is None else _json(effect),
+            taken_back_with=tuple(n for n in taken.names if n != line.setting)
+            if taken and decided
+            else (),
+            durability_class=assessed.durability_class,
+            bound=assessed.bound,
+            kept=line.setting in names,
+            sentence=_line_sentence(line.setting, taken if decided else None, self.seconds),
+        )
+
+    def _shortest_text(self, lines: Sequence[LineResult], sentence: str) -> str:
+        """Return the shortest profile in the syntax of postgresql.conf."""
+        kept = [each for each in lines if each.kept]
+        run = self.session.reader().run
+        version = str(run.server.get("version", "")).split(" (")[0]
+        head = [
+            f"# {len(kept)} of the {len(lines)} lines of {self.plan.checked.profile.name}:"
+            f" {sentence}.",
+            f"# Measured by pgdyno {run.pgdyno_version} on PostgreSQL {version}, with the load"
+            f" {run.name}.",
+        ]
+        body = conf_lines((each.setting, each.value, _comment(each)) for each in kept)
+        return "\n".join([*head, *body, ""])
+
+
+def _title(names: Sequence[str]) -> str:
+    if len(names) <= 2:
+        return " and ".join(names)
+    return f"{len(names)} lines, {names[0]} to {names[-1]}"
+
+
+def _compared(answer: Answer) -> Effect:
+    return answer.throughput if answer.measure == "throughput" else answer.latency_p99
+
+
+def _effect(answer: Answer, confidence: float) -> Effect:
+    """Return the effect of a trial of a fixed number of pairs, at another level."""
+    sides = (
+        (answer.tps_a, answer.tps_b)
+        if answer.measure == "throughput"
+        else (answer.latency_p99_a, answer.latency_p99_b)
+    )
+    return paired_effect(*sides, confidence=confidence)
+
+
+def _lost(effect: Effect, *, higher: bool) -> tuple[float, float]:
+    """Return the bounds of a loss, as log ratios."""
+    lo, hi = math.log(effect.lo), math.log(effect.hi)
+    return (-hi, -lo) if higher else (lo, hi)
+
+
+def _json(effect: Effect | None) -> LineEffect | None:
+    if effect is None:
+        return None
+    return LineEffect(ratio=rounded(effect.ratio), ci95=ci95(effect), pairs=effect.pairs)
+
+
+def _line_sentence(name: str, taken: _Taken | None, seconds: float) -> str:
+    if taken is None:
+        return "not decided, for lack of time"
+    if taken.answer is None:
+        return f"kept, because it could not be measured: {taken.why}"
+    if taken.matters:
+        return taken.why
+    if name.startswith(_GUARDS):
+        return "no effect on this load, which it is not for: it guards against sessions that wait"
+    if name.startswith(_LATER):
+        return f"no effect seen in slices of {seconds:.2g} s; it acts over longer times"
+    if taken.answer.verdict.outcome == "worse":
+        return f"costs: {taken.why}"
+    return f"no effect shown: {taken.why}"
+
+
+def _unchanged(line: ProfileLine) -> LineResult:
+    return LineResult(
+        line=line.number,
+        setting=line.setting,
+        value=line.value,
+        effect=None,
+        taken_back_with=(),
+        durability_class="D0",
+        bound="",
+        kept=False,
+        sentence="the value that is in force without the profile",
+    )
+
+
+def _comment(each: LineResult) -> str:
+    parts = []
+    if each.durability_class != "D0":
+        parts.append(f"{each.durability_class}: {each.bound}")
+    if each.effect is not None:
+        parts.append(effect_words(each.effect.ratio, *each.effect.ci95))
+    return "; ".join(parts)
+
+
+def not_ablated(checked: Checked, why: str) -> Mapping[str, Any]:
+    """Return the members of the result for a profile whose pair shows no effect to divide."""
+    lines = [
+        LineResult(
+            line=line.number,
+            setting=line.setting,
+            value=line.value,
+            effect=None,
+            taken_back_with=(),
+            durability_class=checked.assessments[line.setting].durability_class,
+            bound=checked.assessments[line.setting].bound,
+            kept=False,
+            sentence="not taken back",
+        )
+        for line in checked.profile.lines
+    ]
+    lines += [_unchanged(line) for line in checked.in_force]
+    ablation = Ablation(
+        trials=0,
+        slice_seconds=None,
+        shortest_effect=None,
+        against_whole=None,
+        sentence=f"no line was taken back: {why}",
+        chance="",
+    )
+    ordered = tuple(sorted(lines, key=lambda each: each.line))
+    return {"lines": ordered, "shortest": None, "ablation": ablation}

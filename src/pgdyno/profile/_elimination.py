@@ -1,0 +1,97 @@
+"""The search for the lines of a profile that make the difference: elimination by groups.
+
+A group of lines is taken back, with all other lines that are left in force on both sides. If that
+shows no loss, the whole group goes; if it does, one line of it that makes a difference is found by
+halving, and the others return to those that are not decided (generalized binary splitting, F. K.
+Hwang, JASA 67, 1972). Of two lines that each do the other's work, the first one goes and the second
+one stays, because what has gone is missing from both sides of all later trials. Pure:
+:mod:`_ablating` measures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+
+Unit = tuple[str, ...]
+"""Settings that are taken back together."""
+
+GROUPS_MAX = 6
+_SINGLE_MAX = 3
+"""Up to this many units are tried one by one."""
+_MATTERING_SHARE = 0.2
+"""Share of the units that is expected to make a difference, for an estimate of the time."""
+
+
+class Elimination:
+    """Decides which units are taken back next."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        """Begin with all of ``units``, in the order in which they are tried."""
+        self.kept: list[Unit] = []
+        """Units that made a difference when they were taken back alone."""
+        self.gone: list[Unit] = []
+        self.trials = 0
+        """Number of decisions so far."""
+        self._size = group_size(len(units))
+        self._open = deque(units)
+        self._tried: list[Unit] = []
+        self._rest: list[Unit] = []
+        """Units of which, with those tried, at least one makes a difference."""
+        self._known = False
+        """True if one of those tried is known to make a difference."""
+
+    def next(self) -> tuple[Unit, ...] | None:
+        """Return the units to take back next; None if all are decided."""
+        if not self._tried:
+            count = min(self._size, len(self._open))
+            self._tried = [self._open.popleft() for _ in range(count)]
+        if self._known and len(self._tried) > 1:
+            middle = (len(self._tried) + 1) // 2
+            self._tried, self._rest = self._tried[:middle], self._tried[middle:]
+        self._known = False
+        return tuple(self._tried) or None
+
+    def decide(self, *, matters: bool) -> None:
+        """Take the answer about the units of :meth:`next`."""
+        tried, rest = self._tried, self._rest
+        self.trials += 1
+        self._tried, self._rest = [], []
+        if not matters:
+            self.gone += tried
+            self._tried, self._known = rest, bool(rest)
+            return
+        self._open.extendleft(reversed(rest))
+        if len(tried) == 1:
+            self.kept += tried
+        else:
+            self._tried, self._known = tried, True
+
+    @property
+    def undecided(self) -> list[Unit]:
+        """Units that no decision has been made about."""
+        return [*self._tried, *self._rest, *self._open]
+
+    @property
+    def trials_expected(self) -> float:
+        """About how many more decisions are needed."""
+        return _expected(len(self.undecided), self._size)
+
+
+def group_size(units: int) -> int:
+    """Return how many units are tried at once."""
+    if units <= _SINGLE_MAX:
+        return 1
+    return math.ceil(units / min(GROUPS_MAX, max(2, round(units / 6))))
+
+
+def expected_trials(units: int) -> float:
+    """Return about how many trials the elimination of so many units takes."""
+    return _expected(units, group_size(units))
+
+
+def _expected(units: int, size: int) -> float:
+    if size == 1:
+        return float(units)
+    return math.ceil(units / size) + _MATTERING_SHARE * units * (1 + math.log2(size))

@@ -1,0 +1,48 @@
+"""Remedies for what statements cost before and while they are executed."""
+
+from __future__ import annotations
+
+from pgdyno.remedy._remedy import Case, Remedy
+
+
+def _prepared(case: Case) -> bool:
+    keys = case.change.spec
+    by_driver = keys.get("front.prepare_threshold", "0") != "0"
+    return by_driver or keys.get("load.protocol") == "prepared"
+
+
+REMEDIES = (
+    Remedy(
+        id="jit-off",
+        summary="execute statements without compiling them",
+        kind="reload",
+        durability_class="D0",
+        bound="nothing is lost",
+        price="long statements that compute much, as in reports, may take longer",
+        settings=("jit",),
+        when=lambda case: case.becomes(lambda server: not server.is_on("jit", default=True)),
+    ),
+    Remedy(
+        id="work-mem",
+        summary="sort and hash more in memory before writing temporary files",
+        kind="reload",
+        durability_class="D0",
+        bound="nothing is lost",
+        price="up to that much memory for each sort and hash of each session at the same time",
+        settings=("work_mem",),
+        when=lambda case: not case.shrinks("work_mem", 4 << 20),
+    ),
+    Remedy(
+        id="prepared-statements",
+        summary="parse and plan each statement once per session",
+        kind="client",
+        durability_class="D0",
+        bound="nothing is lost",
+        price=(
+            "the application, and a pooler between, must keep prepared statements; a generic plan"
+            " may be worse for some values"
+        ),
+        keys=("load.protocol", "front.prepare_threshold"),
+        when=_prepared,
+    ),
+)

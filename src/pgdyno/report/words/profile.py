@@ -1,0 +1,52 @@
+"""Profiles in words: the lines with their effects, and the shortest profile."""
+
+from __future__ import annotations
+
+from pgdyno.report.words.tables import Table, figures_table
+from pgdyno.results.compare import CompareResult, ProfileLine
+from pgdyno.stats.words import effect_words
+
+HEAD = ("line", "setting", "effect", "class", "")
+
+
+def rows(result: CompareResult) -> list[list[str]]:
+    """Return a row for each line of the profile, those that are kept first."""
+    ordered = sorted(result.lines, key=lambda each: (not each.kept, each.line))
+    return [
+        [
+            str(each.line),
+            f"{each.setting} = {each.value}",
+            _effect(each),
+            each.durability_class,
+            "kept" if each.kept else _short(each),
+        ]
+        for each in ordered
+    ]
+
+
+def _effect(each: ProfileLine) -> str:
+    return effect_words(each.effect.ratio, *each.effect.ci95) if each.effect else ""
+
+
+def _short(each: ProfileLine) -> str:
+    """Return why a line was left out, without the figures that stand beside it."""
+    reason = each.sentence.partition(": ")[0]
+    others = len(each.taken_back_with)
+    return f"{reason} (with {others} other lines)" if others else reason
+
+
+def sentences(result: CompareResult) -> dict[str, str]:
+    """Return label and sentence of what is said of a profile; empty ones are left out."""
+    said = {}
+    if (profile := result.profile) is not None:
+        said["left out"] = "; ".join(profile.left_out)
+        said["remarks"] = "; ".join(profile.remarks)
+    if (ablation := result.ablation) is not None:
+        said["lines"] = ablation.sentence
+        said["chance"] = ablation.chance
+    return {label: text for label, text in said.items() if text}
+
+
+def tables(result: CompareResult) -> list[Table]:
+    """Return the table of the page."""
+    return [figures_table("Lines of the profile", HEAD, rows(result))] if result.lines else []

@@ -1,0 +1,74 @@
+"""Soaks in words: how long, what interrupted them, what changed, and whether they are valid."""
+
+from __future__ import annotations
+
+import shlex
+
+from pgdyno.diagnose.words import percent
+from pgdyno.report.words import numbers
+from pgdyno.report.words.tables import Table, figures_table
+from pgdyno.results.soak import SoakResult, ValidityCheck
+
+HEAD = ("check", "", "")
+SHOWN_MAX = 6
+
+
+def sentences(result: SoakResult) -> dict[str, str]:
+    """Return label and sentence of what is said of a soak; empty ones are left out."""
+    said = {
+        "soak": _length(result),
+        "gaps": _listed([f"{_at(each.at_s)} for {_long(each.lasted_s)}" for each in result.gaps]),
+        "void": _void(result),
+        "named": _listed([f"{_at(each.at_s)} {each.sentence}" for each in result.changes_named]),
+        "data": _data(result),
+    }
+    return {label: text for label, text in said.items() if text}
+
+
+def checks(result: SoakResult) -> list[tuple[str, str, str]]:
+    """Return name, outcome and sentence of each check of validity."""
+    return [(each.name, _outcome(each), each.sentence) for each in result.validity]
+
+
+def tables(result: SoakResult) -> list[Table]:
+    """Return the checks of validity as a table of the page."""
+    return [figures_table("Validity", HEAD, [list(row) for row in checks(result)])]
+
+
+def _length(result: SoakResult) -> str:
+    ended = "" if result.ended == "planned" else ", ended to keep a disk from filling"
+    return f"{_long(result.measured_s)} of {_long(result.planned_s)} under load{ended}"
+
+
+def _data(result: SoakResult) -> str:
+    if result.data_kept is None:
+        return ""
+    removal = f"rm -r {shlex.quote(result.data_kept)}"
+    return f"kept in {result.data_kept}, to go on with a longer -T; to remove them: {removal}"
+
+
+def _void(result: SoakResult) -> str:
+    slices = [
+        f"{_at(each.at_s)} for {_long(each.lasted_s)}: {each.reason}" for each in result.void_slices
+    ]
+    if not slices:
+        return ""
+    shares = f"{percent(result.void_share)} of the time, trusted up to"
+    return f"{shares} {percent(result.void_share_max)}, in no figure: {_listed(slices)}"
+
+
+def _outcome(check: ValidityCheck) -> str:
+    return {True: "as intended", False: "not as intended", None: "not measured"}[check.passed]
+
+
+def _listed(texts: list[str]) -> str:
+    more = len(texts) - SHOWN_MAX
+    return "; ".join([*texts[:SHOWN_MAX], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _at(seconds: float) -> str:
+    return f"at {numbers.clock(1000 * seconds)}"
+
+
+def _long(seconds: float) -> str:
+    return numbers.duration(1000 * seconds)

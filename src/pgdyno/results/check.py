@@ -1,0 +1,163 @@
+"""The result of ``pgdyno check``."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict
+
+from pgdyno.results.common import IfAbsent, Part
+from pgdyno.results.run import Evidence
+from pgdyno.spec.durability import AssessedClass
+
+Severity = Literal["will fail", "limit", "costs", "minor"]
+
+
+class CheckedServer(Part):
+    uri: str
+    """Without the password"""
+    version: str
+    database: str
+    """Its tables, indexes and statements were looked at; transactions, waits and the machine are of
+    all databases"""
+    in_recovery: bool
+    """true: a standby"""
+
+
+class WaitEvent(Part):
+    event: str
+    """Type and event, as pg_stat_activity has them: IO:WalSync; CPU: no wait; idle in transaction:
+    it waits for its client within a transaction"""
+    sessions: float
+    """On average"""
+
+
+class BusyStatement(Part):
+    statement: str
+    """Without values, shortened"""
+    sessions: float | None
+    """On average, at work on it, its commit included, as sampled; null: hidden from this role"""
+    calls_s: float | None
+    """Executions per second by pg_stat_statements; null, as are the next three: not counted"""
+    mean_ms: float | None
+    """Mean time of an execution, without that of a commit"""
+    wal_bytes_s: float | None
+    blocks_read_s: float | None
+
+
+class ObservedLoad(Part):
+    """The load of others on the server within the window"""
+
+    transactions_s: float | None
+    """Commits and rollbacks of all databases; null: not counted"""
+    sessions: int
+    """The most client sessions at one time, in any state"""
+    at_work: float | None
+    """Average number of client sessions in a transaction; null: hidden from this role"""
+    cores: float | None
+    """null: not known"""
+    samplings: int
+    """Number of looks at the waits of all sessions"""
+    waits: tuple[WaitEvent, ...]
+    """Of the sessions in a transaction, the largest first"""
+    statements: tuple[BusyStatement, ...]
+    """Those that take the most time first"""
+
+
+class CommitPart(Part):
+    part: Literal["network", "server", "flush", "standby"]
+    """network: the plain round trip of select 1; server: the rest of an insert that does not wait
+    for the flush; flush: of the server's own WAL; standby: what standbys add"""
+    mean_ms: float
+    """A difference of means; 0 where it is below zero"""
+
+
+class WriteProbe(Part):
+    """Inserts of one client, each with its commit, into a table of pgdyno's own"""
+
+    commits: int
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    max_ms: float
+    round_trip_p50_ms: float
+    """Of select 1"""
+    parts: tuple[CommitPart, ...]
+
+
+class Proof(Part):
+    title: str
+    """The change"""
+    command: str
+    """The command that measures its effect, on a copy of the server or one that pgdyno starts;
+    SCRIPT.sql stands for the application's statements"""
+    predicted_ratio: float | None
+    """Of the throughput; null: unknown, or none"""
+    guards: bool
+    """true: it prevents a fault, and no gain is predicted"""
+    durability_class: AssessedClass
+    why: str
+
+
+class Remedy(Part):
+    advice: str
+    """In words; "" if there are none"""
+    commands: tuple[str, ...]
+    """SQL or shell commands to type after a look at them"""
+    prove: tuple[Proof, ...]
+
+
+class CheckFinding(Part):
+    id: str
+    severity: Severity
+    """will fail: the server will stop or refuse work; limit: a limit of the load at present; costs:
+    time, space or safety is lost, but it is no limit at present; minor: worth knowing"""
+    sentence: str
+    share: float | None
+    """Share of the sessions' time in transactions that is due to it; null: of what needs no load"""
+    confidence: float
+    evidence: tuple[Evidence, ...]
+    false_positives: str
+    causes: tuple[str, ...]
+    """Findings of which it is a symptom"""
+    remedy: Remedy
+
+
+class ClearedCheck(Part):
+    id: str
+    sentence: str
+
+
+class NotChecked(Part):
+    subject: str
+    why: str
+    allow: str
+    """A grant, an extension, a setting or a command that would allow it; "" if nothing would"""
+    checks: tuple[str, ...]
+    """The checks that did not judge it"""
+
+
+class CheckResult(Part):
+    """A server under the load of others, looked at without a load"""
+
+    model_config = ConfigDict(title="pgdyno check --format json")
+
+    schema_version: Literal[1]
+    run_file: str | None
+    """null: not kept"""
+    server: CheckedServer
+    verdict: str
+    worst: Severity | None
+    """null: nothing was found"""
+    findings: tuple[CheckFinding, ...]
+    """The worst first, then by what it would buy"""
+    cleared: tuple[ClearedCheck, ...]
+    not_checked: tuple[NotChecked, ...]
+    load: ObservedLoad
+    write_probe: WriteProbe | None
+    """null: not asked for, or not possible, as ``not_checked`` says"""
+    seconds: float
+    """Time that the check took"""
+
+    if_absent: ClassVar[IfAbsent] = {"write_probe": lambda _: None}

@@ -1,0 +1,168 @@
+"""The slices of a search by point, and what they say together: level, response time, whether it
+lasts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pgdyno._engine import Histogram
+from pgdyno.diagnose import Diagnosis
+from pgdyno.record import Distribution, RunFile
+from pgdyno.results.common import Verdict
+from pgdyno.results.knee import Sustained
+from pgdyno.search.points import PointSlice
+from pgdyno.stats import mean_bounds
+from pgdyno.stats.words import percent_words, significant
+from pgdyno.trial.result import limit_of, steadiness
+
+LASTS_SHARE = 0.9
+"""Share of the throughput of the shorter slices below which the long one is said to have less."""
+SLICES_FOR_INTERVAL = 3
+
+
+@dataclass(frozen=True)
+class Hold:
+    """The long slice."""
+
+    point: float
+    measured: PointSlice
+    steadiness: str
+    """As ``pgdyno run`` says it."""
+
+    @classmethod
+    def of(cls, run: RunFile, point: float, measured: PointSlice) -> Hold:
+        """Return the long slice with the judgement of its seconds."""
+        return cls(point, measured, steadiness(run, [measured.slice_id]))
+
+    @property
+    def steady(self) -> bool | None:
+        """True if the throughput became steady; None if the slice is too short to tell."""
+        if self.measured.behind:
+            return False
+        if self.steadiness.startswith("too short"):
+            return None
+        return self.steadiness != "never steady"
+
+
+@dataclass
+class Curve:
+    """All slices, by point."""
+
+    points: dict[float, list[PointSlice]] = field(default_factory=dict)
+
+    def add(self, point: float, measured: PointSlice) -> None:
+        """Add a slice."""
+        self.points.setdefault(point, []).append(measured)
+
+    def ids(self, point: float) -> list[int]:
+        """Return the ids of a point's slices."""
+        return [each.slice_id for each in self.points.get(point, [])]
+
+
+def latency_figures(slices: Sequence[PointSlice]) -> dict[str, float | tuple[float, float] | None]:
+    """Return the median and p99 of slices, with the interval of the latter."""
+    percentiles = Distribution.of(merged_response(slices)).percentiles_ns
+    p50, p99 = percentiles[50.0], percentiles[99.0]
+    each_ms = [each.response.percentile(99) / 1e6 for each in slices if each.response.count]
+    return {
+        "p50_ms": None if p50 is None else round(p50 / 1e6, 3),
+        "p99_ms": None if p99 is None else round(p99 / 1e6, 3),
+        "p99_ms_ci95": None if p99 is None else interval_of(each_ms),
+    }
+
+
+def merged_response(slices: Sequence[PointSlice]) -> Histogram:
+    """Return the response times of all the slices."""
+    merged = Histogram()
+    for each in slices:
+        merged.add(each.response)
+    return merged
+
+
+def p99_ms_of(slices: Sequence[PointSlice]) -> float | None:
+    """Return p99 over the slices; None for too few transactions."""
+    p99_ns = Distribution.of(merged_response(slices)).percentiles_ns[99.0]
+    return None if p99_ns is None else round(p99_ns / 1e6, 3)
+
+
+def with_hold(slices: Sequence[PointSlice], hold: Hold | None) -> list[PointSlice]:
+    """Return the slices of a point and the long one."""
+    return [*slices, hold.measured] if hold else list(slices)
+
+
+def mean_tps(slices: Sequence[PointSlice]) -> float:
+    """Return the throughput over the slices."""
+    seconds = sum(each.seconds for each in slices)
+    return sum(each.tps * each.seconds for each in slices) / seconds if seconds else 0.0
+
+
+def interval_of(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the 95 % interval of the geometric mean; None for too few values."""
+    if len(values) < SLICES_FOR_INTERVAL or min(values) <= 0:
+        return None
+    low, high = mean_bounds([math.log(value) for value in values])
+    return rounded_bounds((math.exp(low), math.exp(high)))
+
+
+def rounded_bounds(bounds: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return the bounds as results have them."""
+    return None if bounds is None else (round(bounds[0], 3), round(bounds[1], 3))
+
+
+def limit_verdict(diagnosis: Diagnosis | None) -> Verdict:
+    """Return what ends it."""
+    if diagnosis is None:
+        return Verdict(finding=None, sentence="not examined: too little was measured where it ends")
+    return limit_of(diagnosis)
+
+
+def sustained(hold: Hold | None, curve: Curve) -> Sustained | None:
+    """Return what the long slice says."""
+    if hold is None:
+        return None
+    measured = hold.measured
+    share = measured.tps / max(mean_tps(curve.points[hold.point]), 1e-9)
+    less = f"; {percent_words(1 - share)} less than in the shorter slices"
+    p99_ms = p99_ms_of([measured])
+    latency = "" if p99_ms is None else f", p99 {significant(p99_ms)} ms"
+    behind = f"; {measured.why}" if measured.why else ""
+    return Sustained(
+        seconds=round(measured.seconds, 2),
+        tps=round(measured.tps, 2),
+        p99_ms=p99_ms,
+        steady=hold.steady,
+        sentence=f"{tps_words(measured.tps)} tps over {measured.seconds:.0f} s{latency},"
+        f" {hold.steadiness}{less if share < LASTS_SHARE else ''}{behind}",
+    )
+
+
+def is_lower_bound(limit: Diagnosis | None) -> bool:
+    """Return whether something other than the server ends it: the load generator, other programs,
+    other load."""
+    found = limit.findings if limit else []
+    return any(each.status == "found" and each.causes_distrust for each in found)
+
+
+def bounded(sentence: str, limit: Diagnosis | None) -> str:
+    """Return the sentence, with the note that the server may take more if that is so."""
+    if not is_lower_bound(limit):
+        return sentence
+    return f"{sentence}; the server alone takes at least this: the limit is not its own"
+
+
+def tps_words(tps: float) -> str:
+    """Return a throughput as sentences have it."""
+    return f"{tps:,.0f}" if tps >= 100 else significant(tps)
+
+
+def on_connection_ms(slices: Sequence[PointSlice], connections: int) -> float:
+    """Return the mean time that a transaction has a connection of a pool: that from its first byte
+    to its last answer, of which a pooler may have kept it waiting. By Little's law transactions
+    have a connection for no longer than connections / throughput."""
+    done = sum(each.response.count for each in slices)
+    if not done:
+        return 0.0
+    service_ms = sum(each.service_ms * each.response.count for each in slices) / done
+    return min(service_ms, 1000 * connections / mean_tps(slices))

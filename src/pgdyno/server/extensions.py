@@ -1,0 +1,54 @@
+"""Extensions of a database, and queries of their views.
+
+An extension's views stand in whatever schema it was created in. That schema is named in the query
+and not put on the search_path: where others may create functions and operators in it, those would
+be taken for the system's wherever they fit better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import psycopg
+
+STATEMENTS = "pg_stat_statements"
+"""The extension that counts statements by their text."""
+_EXTENSION = """
+select quote_ident(n.nspname) as schema, e.extversion as version
+  from pg_extension e
+  join pg_namespace n on n.oid = e.extnamespace
+ where e.extname = %s
+"""
+
+
+@dataclass(frozen=True)
+class Extension:
+    """An extension that a database has."""
+
+    schema: str
+    """Its schema, quoted."""
+    version: str
+
+
+def extension_in(cursor: psycopg.Cursor[dict[str, Any]], name: str) -> Extension | None:
+    """Return an extension of the cursor's database; None if it is not created there."""
+    row = cursor.execute(_EXTENSION, [name]).fetchone()
+    return None if row is None else Extension(str(row["schema"]), str(row["version"]))
+
+
+def within(schema: str, query: str) -> str:
+    """Return a query with the schema in place of its ``{schema}``, as psycopg takes it with
+    values."""
+    return query.replace("{schema}", schema.replace("%", "%%"))
+
+
+def not_created(name: str) -> str:
+    """Return why the view of an extension cannot be read in a database without it."""
+    return f"the extension {name} is not created in this database"
+
+
+def to_create(name: str) -> str:
+    """Return what makes an extension available that the server must load when it starts."""
+    return f"CREATE EXTENSION {name}, with it in shared_preload_libraries"

@@ -1,0 +1,259 @@
+"""Snapshots: named states of servers that pgdyno started, from which others start.
+
+They are in a directory of pgdyno, which the account of servers only passes through::
+
+    snapshots/.lock            held while a name is taken, given or looked up
+    snapshots/NAME/            a complete snapshot; nothing in it is written any more
+        snapshot.json          what it is of
+        lock                   held while it is copied (shared) or removed
+        data/                  the data directory (mode 0700, owned by the account)
+    snapshots/.NAME.part/      one that is being saved or removed; ``lock`` is held as long
+
+A snapshot gets its name by one rename, so that an interrupted save leaves none. What a killed
+pgdyno left has a free lock and is removed by :func:`sweep_snapshots`, as servers are.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import SetupError, UsageError
+from pgdyno.server.directories import shared_directory, snapshots_dir, state_home
+from pgdyno.server.local._installation import Installation
+from pgdyno.server.local.account import require_reach
+from pgdyno.server.local.layout import copy_data_directory, refuse_link
+from pgdyno.server.local.leftovers import end_helpers
+from pgdyno.server.local.safefiles import can_clone, remove_own_directory, write_own
+from pgdyno.server.local.snapshot_file import FILE, Damage, Snapshot, read_description
+from pgdyno.server.locks import locked, try_lock
+from pgdyno.spec.snapshot import NAME, NAME_MAX
+
+_LISTED = "pgdyno snapshot list shows what there is"
+_STORED_BY = ("lz4", "icu")
+"""Capabilities of a build that stored data may need: compressed values, collations."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The directory of a snapshot that is being saved."""
+
+    name: str
+    directory: Path
+
+    @property
+    def data_dir(self) -> Path:
+        """The data directory, once it is copied."""
+        return self.directory / "data"
+
+    def clones(self, source: Path) -> bool:
+        """Return whether a copy of ``source``, a directory of the account, shares its blocks."""
+        return can_clone(source, self.directory)
+
+    def take(self, source: Path) -> None:
+        """Copy the data directory of a stopped server. Raises SetupError."""
+        copy_data_directory(source, self.data_dir)
+
+
+def check_name(name: str) -> None:
+    """Raise UsageError for what cannot be the name of a snapshot."""
+    if len(name) > NAME_MAX or not re.fullmatch(NAME, name):
+        raise UsageError(
+            f'"{name}" cannot be the name of a snapshot',
+            code="snapshot-name",
+            hint="letters, digits, dots, hyphens and underscores, beginning with a letter or a"
+            f" digit, up to {NAME_MAX} characters",
+        )
+
+
+@contextmanager
+def saving(name: str) -> Iterator[Place]:
+    """Reserve a name, and give what is put into the place that name at :func:`complete`; without it
+    nothing is left. Raises UsageError for a name that is taken."""
+    check_name(name)
+    home = snapshots_dir()
+    part = _part(home, name)
+    with locked(home / ".lock"):
+        if os.path.lexists(home / name):
+            raise UsageError(
+                f"there is a snapshot {name} already",
+                code="snapshot-exists",
+                hint=f"choose another name, or pgdyno snapshot remove {name}",
+            )
+        _clear(part)
+        shared_directory(part)
+        lock = try_lock(part / "lock")
+        assert lock is not None, "nobody else takes it without the lock of the directory"
+    try:
+        require_reach(part)
+        yield Place(name, part)
+    finally:
+        if part.exists():
+            remove_own_directory(part)
+        os.close(lock)
+
+
+def complete(place: Place, snapshot: Snapshot) -> None:
+    """Describe a snapshot whose data are there, and give it its name."""
+    write_own(place.directory / FILE, json.dumps(snapshot.to_json(), indent=2))
+    with locked(snapshots_dir() / ".lock"):
+        place.directory.rename(place.directory.parent / place.name)
+
+
+@contextmanager
+def opened(name: str) -> Iterator[Path]:
+    """Return the data directory of a snapshot, which is not removed within the block."""
+    with ExitStack() as stack:
+        home = snapshots_dir()
+        with locked(home / ".lock"):
+            directory = _found(home, name)
+            stack.enter_context(locked(directory / "lock", shared=True))
+        yield directory / "data"
+
+
+def read_snapshot(name: str) -> Snapshot:
+    """Return a snapshot by its name. Raises UsageError if there is none, SetupError if its
+    description or its data cannot be read."""
+    found = read_description(_found(snapshots_dir(), name))
+    if isinstance(found, Damage):
+        raise SetupError(
+            f"the snapshot {name} is damaged: {found.why}",
+            code="snapshot-damaged",
+            hint=f"pgdyno snapshot remove {name}",
+        )
+    return found
+
+
+def list_snapshots() -> list[tuple[str, Snapshot | Damage]]:
+    """Return the snapshots by name."""
+    home = snapshots_dir()
+    return [(name, read_description(home / name)) for name in _names(home)]
+
+
+def remove_snapshot(name: str) -> None:
+    """Remove a snapshot. Raises UsageError if there is none, SetupError if it is being copied."""
+    home = snapshots_dir()
+    part = _part(home, name)
+    with locked(home / ".lock"):
+        directory = _found(home, name)
+        lock = try_lock(directory / "lock")
+        if lock is None:
+            raise SetupError(
+                f"a server is just starting from the snapshot {name}",
+                code="snapshot-in-use",
+                hint="try again in a moment: only its start needs the snapshot",
+            )
+        try:
+            _clear(part)
+            directory.rename(part)
+        except BaseException:
+            os.close(lock)
+            raise
+    try:
+        _remove(part)
+    finally:
+        os.close(lock)
+
+
+def check_fits(snapshot: Snapshot, installation: Installation) -> None:
+    """Raise UsageError if the binaries cannot serve a snapshot."""
+    named = f"--pg-bindir {snapshot.bindir} has the binaries that wrote it"
+    if snapshot.major != installation.major:
+        raise UsageError(
+            f"the snapshot {snapshot.name} is of PostgreSQL {snapshot.version}, and the server to"
+            f" start is {installation.version}",
+            code="snapshot-version",
+            hint=named,
+        )
+    lacking = [
+        each
+        for each in _STORED_BY
+        if snapshot.capabilities.get(each) and not installation.capabilities.get(each)
+    ]
+    if lacking:
+        raise UsageError(
+            f"the snapshot {snapshot.name} was written by a build of PostgreSQL with"
+            f" {' and '.join(lacking)}, which the one in {installation.bindir} lacks: its data may"
+            " need it",
+            code="snapshot-build",
+            hint=named,
+        )
+
+
+def sweep_snapshots() -> list[str]:
+    """Remove snapshots that a killed pgdyno left incomplete; return a sentence for each."""
+    home = state_home() / "snapshots"
+    if not home.is_dir():
+        return []
+    done = []
+    with locked(home / ".lock"):
+        for part in sorted(home.glob(".*.part")):
+            lock = try_lock(part / "lock") if not part.is_symlink() else None
+            if lock is None:
+                continue
+            try:
+                _remove(part)
+                done.append(f"removed a snapshot that was not saved completely, in {part}")
+            except SetupError as problem:
+                done.append(problem.message)
+            finally:
+                os.close(lock)
+    return done
+
+
+def _part(home: Path, name: str) -> Path:
+    return home / f".{name}.part"
+
+
+def _clear(part: Path) -> None:
+    """Remove what a killed pgdyno left. Raises UsageError if a living one is at work there."""
+    if not os.path.lexists(part):
+        return
+    refuse_link(part)
+    lock = try_lock(part / "lock")
+    if lock is None:
+        name = part.name.removeprefix(".").removesuffix(".part")
+        raise UsageError(
+            f"another pgdyno is saving or removing the snapshot {name}",
+            code="snapshot-busy",
+            hint="wait until it has ended, or choose another name",
+        )
+    try:
+        _remove(part)
+    finally:
+        os.close(lock)
+
+
+def _remove(part: Path) -> None:
+    end_helpers(part)  # A copy outlives the pgdyno that began it.
+    remove_own_directory(part)
+    if part.exists():
+        raise SetupError(f"{part} cannot be removed completely", code="snapshot-remains")
+
+
+def _names(home: Path) -> list[str]:
+    return sorted(
+        path.name for path in home.iterdir() if path.is_dir() and not path.name.startswith(".")
+    )
+
+
+def _found(home: Path, name: str) -> Path:
+    check_name(name)
+    directory = home / name
+    refuse_link(directory)
+    if directory.is_dir():
+        return directory
+    names = _names(home)
+    near = difflib.get_close_matches(name, names, 3)
+    listed = f"did you mean {' or '.join(near)}?" if near else _LISTED
+    raise UsageError(
+        f"there is no snapshot {name}",
+        code="no-snapshot",
+        hint=listed if names else f"pgdyno snapshot save {name} makes it",
+    )

@@ -1,0 +1,2 @@
+-- How the server was compiled.
+select name, setting from pg_config

@@ -1,0 +1,1 @@
+select set_config(%(name)s, %(value)s, true)

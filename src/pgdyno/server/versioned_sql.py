@@ -1,0 +1,47 @@
+"""SQL for ranges of server versions: files ``NAME.FIRST-LAST.sql`` in a room's directory ``sql/``.
+
+FIRST and LAST are major versions; an open LAST covers every later version, so the query is also
+sent to newer servers, and answered or recorded as missing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+FILE_NAME = re.compile(r"(?P<name>[a-z_]+)\.(?P<first>\d+)-(?P<last>\d*)\.sql")
+
+
+@dataclass(frozen=True)
+class Query:
+    """SQL, and the major versions of the server that it is for."""
+
+    name: str
+    first: int
+    last: int | None
+    text: str
+
+    def covers(self, major: int) -> bool:
+        """True if it is for servers of this major version."""
+        return self.first <= major and (self.last is None or major <= self.last)
+
+
+@cache
+def queries_of(room: str) -> tuple[Query, ...]:
+    """Return every SQL file of a room, by name and version. Raises ValueError for another file
+    name."""
+    found = []
+    for entry in resources.files(f"pgdyno.{room}").joinpath("sql").iterdir():
+        parts = FILE_NAME.fullmatch(entry.name)
+        if parts is None:
+            raise ValueError(f"{entry.name} is not named NAME.FIRST-LAST.sql")
+        last = int(parts["last"]) if parts["last"] else None
+        found.append(Query(parts["name"], int(parts["first"]), last, entry.read_text("utf-8")))
+    return tuple(sorted(found, key=lambda query: (query.name, query.first)))
+
+
+def query_for(room: str, name: str, major: int) -> Query | None:
+    """Return the query of this name for a server of this major version."""
+    return next((q for q in queries_of(room) if q.name == name and q.covers(major)), None)

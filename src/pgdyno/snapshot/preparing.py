@@ -1,0 +1,57 @@
+"""Before a server is saved: a spec of a server that pgdyno starts, and what is done with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdyno.age.preparing import parse_age
+from pgdyno.errors import UsageError
+from pgdyno.spec import Spec
+from pgdyno.spec.age import PIN_SETTINGS, Ids, unfit_setting
+
+
+@dataclass(frozen=True)
+class Request:
+    """Request for a snapshot."""
+
+    spec: Spec
+    loaded: bool
+    """Under load before it is saved."""
+    age: tuple[Ids, int] | None
+
+
+def request_of(spec: Spec, *, loaded: bool, age: str | None, multixact: bool) -> Request:
+    """Return the request, with a spec whose server can be brought to the age at the end.
+
+    Raises UsageError for a server of the user's, and for what excludes it.
+    """
+    if spec.server.kind == "existing":
+        raise UsageError(
+            "pgdyno snapshot saves only servers that pgdyno starts: it stops the server to copy its"
+            " data",
+            code="snapshot-own-server",
+            hint="leave the connection out; --pg-bindir chooses the version",
+        )
+    if spec.standby.receivers:
+        raise UsageError(
+            "a snapshot has no standbys: their slots would keep WAL that nobody fetches",
+            code="snapshot-standby",
+            hint="leave standby out here, and use it where a server starts from the snapshot",
+        )
+    if multixact and age is None:
+        raise UsageError(
+            "--multixact is about the age, and --age is missing",
+            code="contradiction",
+            hint="for example --age 1.7e9 --multixact",
+        )
+    wanted = spec.server.age
+    if age is not None:
+        wanted = ("mxid" if multixact else "xid", parse_age(age, "--age"))
+    if wanted is None:
+        return Request(spec, loaded, None)
+    given = spec.server.settings
+    if unfit := unfit_setting(wanted[0], given):
+        raise UsageError(unfit, code="age-settings", hint="leave the setting out")
+    server = {"settings": {**PIN_SETTINGS[wanted[0]], **given}, "xid_age": None, "mxid_age": None}
+    spec = spec.model_copy(update={"server": spec.server.model_copy(update=server)})
+    return Request(spec, loaded, wanted)

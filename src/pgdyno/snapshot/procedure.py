@@ -1,0 +1,115 @@
+"""The procedure of ``pgdyno snapshot save``: a server is stopped and its data are copied."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pgdyno.conduct import (
+    Session,
+    Target,
+    Watcher,
+    grow_old,
+    installation_of,
+    prepared_server,
+    rows_of,
+    setup_digest,
+)
+from pgdyno.disk import sync_mount
+from pgdyno.server import Cluster, connect
+from pgdyno.server.local.aging import read_ages
+from pgdyno.server.local.safefiles import directory_bytes
+from pgdyno.server.local.snapshot_file import Snapshot
+from pgdyno.server.local.snapshots import Place, complete
+from pgdyno.snapshot.preparing import Request
+from pgdyno.spec import Spec
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A snapshot that was saved, and how."""
+
+    snapshot: Snapshot
+    seconds: float
+    """Time to copy the data of the stopped server."""
+    cloned: bool
+    """The copy shares its blocks with the server's data."""
+
+
+def save_tables(place: Place, request: Request, watcher: Watcher) -> Saved:
+    """Save a server with its tables, without a load. Raises SetupError."""
+    with prepared_server(request.spec, watcher) as (target, scale):
+        if request.age is not None:
+            grow_old(target, watcher, *request.age)
+        watcher.phase("saving the state")
+        described = _describe(place.name, request.spec.with_scale(scale), target, request)
+        _cluster(target).stop()
+        return _take(place, described, _cluster(target))
+
+
+def save_loaded(place: Place, request: Request, session: Session) -> Saved:
+    """Save the server of a session whose load has ended. Raises SetupError."""
+    if request.age is not None:
+        session.grow_old(*request.age)
+    session.watcher.phase("saving the state")
+    load_s = (session.spec.load.ramp_ms + session.spec.load.hold_ms) / 1000
+    described = _describe(place.name, session.spec, session.target, request)
+    described = replace(described, load_s=load_s, run_file=str(session.recorder.path.absolute()))
+    with session.server_down():
+        return _take(place, described, _cluster(session.target))
+
+
+def _cluster(target: Target) -> Cluster:
+    assert target.cluster is not None, "the server is not pgdyno's"
+    return target.cluster
+
+
+def _take(place: Place, described: Snapshot, cluster: Cluster) -> Saved:
+    """Copy the data of the stopped server, and name the snapshot once they are on the disk."""
+    began_s = time.monotonic()
+    cloned = place.clones(cluster.data_dir)
+    place.take(cluster.data_dir)
+    sync_mount(place.directory)
+    seconds = time.monotonic() - began_s
+    snapshot = replace(described, bytes=directory_bytes(place.data_dir))
+    complete(place, snapshot)
+    return Saved(snapshot, round(seconds, 3), cloned)
+
+
+def _describe(name: str, spec: Spec, target: Target, request: Request) -> Snapshot:
+    """Return what is known of the running server, apart from the size of its data."""
+    build = installation_of(spec)
+    with connect(target.conninfo) as conn:
+        ages = read_ages(conn)
+    before = target.snapshot
+    return Snapshot(
+        name=name,
+        saved_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=build.version,
+        version_num=build.version_num,
+        bindir=str(build.bindir),
+        capabilities=build.capabilities,
+        bytes=0,
+        workload=_scripts(spec),
+        scale=spec.workload.scale,
+        rows=rows_of(target.conninfo),
+        load_s=0.0,
+        run_file=None,
+        aged=request.age[0] if request.age else before.aged if before else None,
+        xid_age=ages.xid,
+        mxid_age=ages.mxid,
+        parent=before.name if before else None,
+        setup_sha256=setup_digest(spec.workload) or (before.setup_sha256 if before else None),
+    )
+
+
+def _scripts(spec: Spec) -> tuple[str, ...]:
+    """Return the names of the scripts, once each."""
+    names: dict[str, None] = {}
+    for group in spec.clients:
+        mix = spec.mix_of(group)
+        parts = [mix] if isinstance(mix, str) else [each.builtin or each.file for each in mix]
+        names |= {Path(each).name: None for each in parts if each}
+    return tuple(names)

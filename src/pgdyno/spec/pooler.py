@@ -1,0 +1,61 @@
+"""The spec of a pooler or proxy that pgdyno starts between the clients and the server."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from pgdyno.spec._base import Part, SettingValue
+
+PoolerName = Literal["none", "pgbouncer", "pgpool", "haproxy"]
+TITLES = {"pgbouncer": "PgBouncer", "pgpool": "pgpool-II", "haproxy": "HAProxy"}
+"""The poolers' own names."""
+SIZE_SETTINGS = {"pgbouncer": "default_pool_size", "pgpool": "num_init_children"}
+"""The setting that is the size of its pool, of each pooler that has one."""
+CLIENT_SETTINGS = {
+    "pgbouncer": "max_client_conn",
+    "pgpool": "num_init_children",
+    "haproxy": "maxconn",
+}
+"""The setting that limits the clients of each pooler."""
+_NAME = re.compile(r"[a-z][a-z0-9_.-]*(?: [a-z][a-z0-9_.-]*)*")
+
+
+class PoolerSpec(Part):
+    """A pooler that pgdyno starts in front of the server, and its settings."""
+
+    kind: PoolerName = Field("none", description="What the clients connect to: the server, or this")
+    settings: dict[str, SettingValue] = Field(
+        default_factory=dict, description="Settings under the pooler's own names"
+    )
+
+    @field_validator("settings")
+    @classmethod
+    def _settings_are_lines(cls, settings: dict[str, str]) -> dict[str, str]:
+        for name, value in settings.items():
+            if not _NAME.fullmatch(name):
+                raise ValueError(f'"{name}" is not the name of a setting')
+            if not value.isprintable():
+                raise ValueError(f"{name}: control characters are not possible in its value")
+        return settings
+
+    @model_validator(mode="after")
+    def _settings_of_a_pooler(self) -> PoolerSpec:
+        if self.kind == "none" and self.settings:
+            raise ValueError('settings can only be used with a pooler, such as kind = "pgbouncer"')
+        return self
+
+    @property
+    def in_use(self) -> bool:
+        """True if clients connect to a pooler."""
+        return self.kind != "none"
+
+
+def in_words(spec: PoolerSpec) -> str:
+    """Describe the pooler, such as ``PgBouncer (pool_mode = transaction)``."""
+    if not spec.in_use:
+        return "no pooler"
+    settings = ", ".join(f"{name} = {value}" for name, value in spec.settings.items())
+    return f"{TITLES[spec.kind]} ({settings})" if settings else TITLES[spec.kind]

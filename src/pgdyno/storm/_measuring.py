@@ -1,0 +1,165 @@
+"""A storm, carried out: a load of its own, from one client to all of them and to nobody."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from pgdyno.conduct import Session
+from pgdyno.record import Distribution, RunFile
+from pgdyno.record.facts import is_pooled
+from pgdyno.results.storm import Cause, StormPoint
+from pgdyno.spec import Change
+from pgdyno.storm._shapes import SHAPES, Stage
+
+LOOK_S = 0.1
+WAITING_SHARE = 0.02
+"""Share of the clients whose transaction may still wait or run when all have arrived."""
+LEFT_S_MAX = 10.0
+"""Longest wait for the server to end the sessions of the storm before."""
+DRAIN_MS = 200
+NOTICED_S = 0.02
+
+
+@cache
+def _sql(name: str) -> bytes:
+    return (Path(__file__).with_name("sql") / f"{name}.sql").read_bytes()
+
+
+@dataclass
+class Storms:
+    """Storms of one shape on one server."""
+
+    session: Session
+    shape: str
+    group: str
+    within_s: float
+    pooled: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pooled = is_pooled(self.session.target.facts)
+
+    def make(self, clients: int, change: Change, words: str) -> StormPoint:
+        """Make a storm under a change, and wait until the server has ended its sessions."""
+        session = self.session
+        label = f"{clients:,} clients {SHAPES[self.shape].title}{words}"
+        session.watcher.phase(label)
+        session.prepare(Change(clients={self.group: 1}).over(change))
+        session.recorder.add_event("step", label)
+        pool_max = change.pool_max.get(self.group)
+        with session.measured_from_start("storm") as (slice_id, _):
+            run = _Run(self, slice_id, pool_max)
+            for stage in SHAPES[self.shape].stages(clients, self.within_s):
+                if not run.stage(stage):
+                    break
+        session.interrupt_load(DRAIN_MS)
+        self._wait_left()
+        return _point(session.reader(), slice_id, clients, run)
+
+    def _wait_left(self) -> None:
+        """Wait until the server has ended the sessions; a pooler keeps some of them."""
+        until_s = time.monotonic() + (1.0 if self.pooled else LEFT_S_MAX)
+        with self.session.connect() as connection:
+            while time.monotonic() < until_s:
+                row = connection.execute(_sql("sessions_left")).fetchone()
+                if row is None or row[0] == 0:
+                    return
+                time.sleep(LOOK_S)
+
+
+@dataclass
+class _Run:
+    """A storm under way."""
+
+    storms: Storms
+    slice_id: int
+    pool_max: int | None
+    took_s: list[float] = field(default_factory=list)
+    """By stage that counts, the time until all had arrived."""
+    connected: int = 0
+    """Connections at the end."""
+    why: str = ""
+    """The reason why the storm was not survived."""
+
+    def stage(self, stage: Stage) -> bool:
+        """Carry a stage out; return whether all its clients arrived in time."""
+        session, storms = self.storms.session, self.storms
+        began_s = time.monotonic()
+        if stage.ends_sessions and not self._end_sessions():
+            return False
+        session.set_clients(storms.group, stage.clients)
+        if stage.seconds is not None:
+            session.wait(stage.seconds)
+            return True
+        while not self._all_arrived(stage.clients):
+            if time.monotonic() - began_s >= storms.within_s:
+                self.why = self._missing(stage.clients)
+                return False
+            session.wait(LOOK_S)
+        if stage.counts and not SHAPES[storms.shape].idle:
+            self.took_s.append(time.monotonic() - began_s)
+        return True
+
+    def _all_arrived(self, clients: int) -> bool:
+        arrived = self.storms.session.arrived(self.slice_id)
+        others = [
+            each for each in self.storms.session.spec.clients if each.name != self.storms.group
+        ]
+        self.connected = max(arrived.connections - sum(each.connections_max for each in others), 0)
+        busy = sum(each.count for each in others if not each.idle)
+        if arrived.clients.get(self.storms.group, 0) < clients:
+            return False
+        enough = self.connected >= (1 if self.pool_max else clients)
+        return enough and arrived.waiting <= busy + max(1, round(WAITING_SHARE * clients))
+
+    def _missing(self, clients: int) -> str:
+        within = f"after {self.storms.within_s:g} s"
+        if self.pool_max or self.connected >= clients:
+            return f"transactions still waited {within}"
+        return f"{self.connected:,} of {clients:,} clients were connected {within}"
+
+    def _end_sessions(self) -> bool:
+        """End all sessions of the clients; return whether there were any."""
+        until_s = time.monotonic() + LEFT_S_MAX
+        with self.storms.session.connect() as connection:
+            row = connection.execute(_sql("end_sessions")).fetchone()
+            if row is None or not row[0]:
+                self.why = "no session of the clients was found to end"
+                return False
+            while time.monotonic() < until_s:
+                there = connection.execute(_sql("still_there"), (row[0],)).fetchone()
+                if there is None or not there[0]:
+                    break
+                time.sleep(NOTICED_S)
+        # The clients have noticed then, and are on their way back.
+        time.sleep(NOTICED_S)
+        return True
+
+
+def _point(run: RunFile, slice_id: int, clients: int, ran: _Run) -> StormPoint:
+    counts: dict[str, Cause] = {}
+    for row in run.errors([slice_id]):
+        known = counts.get(row.sqlstate)
+        count = row.count + (known.count if known else 0)
+        message = known.message if known else row.message
+        counts[row.sqlstate] = Cause(sqlstate=row.sqlstate, count=count, message=message)
+    connect = Distribution.of(run.histogram("total", [slice_id]))
+    response = Distribution.of(run.histogram("response", [slice_id]))
+    survived = not ran.why
+    return StormPoint(
+        clients=clients,
+        survived=survived,
+        steady_s=round(max(ran.took_s), 2) if survived and ran.took_s else None,
+        connected=ran.connected,
+        connect_ms_p50=_ms(connect.percentiles_ns[50.0]),
+        connect_ms_p99=_ms(connect.percentiles_ns[99.0]),
+        response_ms_p99=_ms(response.percentiles_ns[99.0]),
+        errors=tuple(sorted(counts.values(), key=lambda each: -each.count)),
+        why=ran.why,
+    )
+
+
+def _ms(ns: float | None) -> float | None:
+    return None if ns is None else round(ns / 1e6, 3)

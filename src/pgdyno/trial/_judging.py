@@ -1,0 +1,181 @@
+"""The verdict of a trial: the compared figure, with its guards.
+
+Two guards stand beside the figure, and each can veto it. A closed loop does more transactions if
+more of them fail early, and the sum over client groups rises if one group starves the others. A
+change that fails transactions, or that costs a client group, is therefore *mixed* at best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pgdyno.dimension import fields_with
+from pgdyno.results.common import Measure
+from pgdyno.spec import Change, ClientGroup, Spec
+from pgdyno.stats import EFFECT_MATTERS, Effect, Verdict, decide, mean_bounds, paired_effect
+from pgdyno.stats.words import effect_words, percent_words
+from pgdyno.trial._sides import Measured, Side, group_measure, measure_of, working
+
+LATENCY_MATTERS = 0.10
+"""The smallest change of p99 at a fixed rate that matters by default; tails are noisier than
+means."""
+FAILURES_MATTER = 0.001
+"""Rise of the share of failed transactions above which a change is not called better. A tenth of
+the failures that make a measurement untrustworthy by default."""
+
+
+@dataclass(frozen=True)
+class Matters:
+    """The smallest effects that matter, as fractions."""
+
+    throughput: float = EFFECT_MATTERS
+    latency_p99: float = LATENCY_MATTERS
+
+    @staticmethod
+    def given(share: float | None) -> Matters:
+        """Return the margins for ``--matters``, which holds for each figure."""
+        return Matters() if share is None else Matters(share, share)
+
+    def of(self, measure: Measure) -> float:
+        """Return the margin of a figure."""
+        return self.throughput if measure == "throughput" else self.latency_p99
+
+
+@dataclass(frozen=True)
+class GroupEffect:
+    """The effect on one client group."""
+
+    name: str
+    measure: Measure
+    effect: Effect
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdict of a trial at one look."""
+
+    throughput: Effect
+    latency_p99: Effect
+    measure: Measure
+    groups: tuple[GroupEffect, ...]
+    """The effect on each client group, if there are several."""
+    verdict: Verdict
+
+
+def judge(
+    spec: Spec,
+    sides: Mapping[str, Side],
+    confidence: float,
+    *,
+    matters: Matters,
+    same_rate: bool = True,
+) -> Judged:
+    """Return the verdict about all pairs, with intervals of ``confidence``."""
+    a, b = sides["a"], sides["b"]
+    measure = measure_of(spec, (a, b))
+    throughput = paired_effect(a.tps(spec), b.tps(spec), confidence=confidence)
+    latency = paired_effect(a.latency_p99_ns, b.latency_p99_ns, confidence=confidence)
+    groups = _group_effects(working(spec), a, b, confidence, matters)
+    verdict = verdict_of(
+        throughput if measure == "throughput" else latency, measure, matters, same_rate=same_rate
+    )
+    against = [*_losses(groups), *_failing(a, b, confidence)]
+    return Judged(throughput, latency, measure, groups, guarded(verdict, against))
+
+
+def verdict_of(
+    effect: Effect, measure: Measure, matters: Matters, *, same_rate: bool = True
+) -> Verdict:
+    """Return the verdict about the compared figure alone."""
+    margin = matters.of(measure)
+    if measure == "throughput":
+        return decide(effect, effect_matters=margin)
+    verdict = decide(effect, effect_matters=margin, higher_is_better=False)
+    held = (
+        "both sides held the rate, so throughput is equal by construction; p99"
+        if same_rate
+        else "each side held its own rate; p99"
+    )
+    return replace(verdict, sentence=f"{held} {verdict.sentence}")
+
+
+def guarded(verdict: Verdict, against: Sequence[str]) -> Verdict:
+    """Return the verdict with what speaks against the change, which turns any but *worse* into
+    *mixed*."""
+    if not against:
+        return verdict
+    words = "; ".join(against)
+    if verdict.outcome == "worse":
+        return replace(verdict, sentence=f"{verdict.sentence}; {words}", against=tuple(against))
+    return Verdict("mixed", None, f"mixed: {words}; in total {verdict.sentence}", tuple(against))
+
+
+def same_rate(spec: Spec, a: Change, b: Change) -> bool:
+    """Return whether both changes of ``spec`` have the same rates, so that throughput is equal if
+    the rates are held."""
+    # Fields, not a spec: one of an existing server has no settings.
+    sides = (fields_with(spec, side)["clients"] for side in (a, b))
+    of_a, of_b = ([group.get("arrival") for group in groups] for groups in sides)
+    return of_a == of_b
+
+
+def _group_effects(
+    groups: Sequence[ClientGroup], a: Side, b: Side, confidence: float, matters: Matters
+) -> tuple[GroupEffect, ...]:
+    """Return the effect on each of several groups, at a level divided among them."""
+    if len(groups) < 2:
+        return ()
+    each = 1 - (1 - confidence) / len(groups)
+    return tuple(_group_effect(group, a, b, each, matters) for group in groups)
+
+
+def _group_effect(
+    group: ClientGroup, a: Side, b: Side, confidence: float, matters: Matters
+) -> GroupEffect:
+    measure = group_measure(group, a, b)
+    of_a, of_b = (_figures(side, group, measure) for side in (a, b))
+    effect = paired_effect(of_a, of_b, confidence=confidence)
+    higher = measure == "throughput"
+    verdict = decide(effect, effect_matters=matters.of(measure), higher_is_better=higher)
+    return GroupEffect(group.name, measure, effect, verdict)
+
+
+def _figures(side: Side, group: ClientGroup, measure: Measure) -> list[float]:
+    parts = side.of_group(group.name)
+    if measure == "latency_p99":
+        return [part.latency_p99_ns for part in parts]
+    served = (part.served(open_loop=group.open_loop is not None) for part in parts)
+    return [each / slice_.seconds for each, slice_ in zip(served, side.slices, strict=True)]
+
+
+def _losses(groups: Sequence[GroupEffect]) -> list[str]:
+    """Return a sentence for each client group that loses."""
+    return [
+        f"client group {each.name} loses: {_figure(each)}"
+        for each in groups
+        if each.verdict.outcome == "worse"
+    ]
+
+
+def _figure(each: GroupEffect) -> str:
+    effect = effect_words(each.effect.ratio, each.effect.lo, each.effect.hi)
+    return effect if each.measure == "throughput" else f"p99 {effect} at the held rate"
+
+
+def _failing(a: Side, b: Side, confidence: float) -> list[str]:
+    """Return a sentence if more transactions fail with the change, in all pairs together."""
+    shares_a, shares_b = ([_failed_share(each) for each in s.slices] for s in (a, b))
+    rises = [after - before for before, after in zip(shares_a, shares_b, strict=True)]
+    mean = sum(rises) / len(rises)
+    if mean <= FAILURES_MATTER or mean_bounds(rises, confidence)[0] <= 0:
+        return []
+    before, after = (percent_words(sum(shares) / len(shares)) for shares in (shares_a, shares_b))
+    return [f"{after} of the transactions fail with the change, {before} without"]
+
+
+def _failed_share(measured: Measured) -> float:
+    failed = sum(part.failed for part in measured.groups.values())
+    ended = measured.done + failed
+    return failed / ended if ended else 0.0

@@ -1,0 +1,1 @@
+"""A plan for autovacuum from measured rates: ``planning`` looks, ``_advising`` judges."""

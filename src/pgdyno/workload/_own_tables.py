@@ -1,0 +1,160 @@
+"""Tables of pgdyno's own workloads, which the load fills: made, found, or made again.
+
+Like pgbench's tables they are made in the database pgdyno, in any other by an initialization only,
+and made again only where they have pgdyno's mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pgdyno.errors import SetupError
+from pgdyno.server import OWN_DATABASE, ConnInfo
+from pgdyno.server.connecting.marks import mark, mark_of, scale_in
+from pgdyno.spec.tables import InitSpec
+from pgdyno.workload._existing import OWN_HINT
+from pgdyno.workload._found import FoundTable, find_tables
+from pgdyno.workload._locked_tables import locks_named
+from pgdyno.workload._preparing import require_scale
+from pgdyno.workload._queries import setup_errors
+from pgdyno.workload.table_space import TableSpace
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from pgdyno.spec.model import WorkloadSpec
+    from pgdyno.workload._preparing import CheckTableSpace, Prepared, Progress
+    from pgdyno.workload.table_lock import TableLock
+
+
+@dataclass(frozen=True)
+class OwnTables:
+    """The tables of one workload."""
+
+    name: str
+    columns: Mapping[str, Sequence[str]]
+    """Table → its columns."""
+    make: Callable[[psycopg.Connection, WorkloadSpec], None]
+    """Creates them with their first rows, in a transaction, after they were dropped."""
+    scale: Callable[[psycopg.Connection, Mapping[str, FoundTable], WorkloadSpec], int]
+    """Returns the scale of those that are there. Raises SetupError."""
+    space: Callable[[int], TableSpace]
+    init: Callable[[WorkloadSpec], InitSpec] = lambda _: InitSpec()
+    """Returns the options that they are made with."""
+    sequences: Sequence[str] = ()
+
+    @property
+    def what(self) -> str:
+        """The tables in words."""
+        return f"the tables of {self.name}"
+
+
+def prepare_own(
+    own: OwnTables,
+    conninfo: ConnInfo,
+    wanted: WorkloadSpec,
+    progress: Progress,
+    prepared: Prepared,
+    *,
+    lock: TableLock,
+    check_table_space: CheckTableSpace,
+    saved: bool = False,
+) -> None:
+    """Make the tables if required, otherwise use the existing ones; ``lock`` is kept shared.
+    With ``saved``, they are those of a saved state, and have its scale.
+
+    Raises SetupError for tables of these names with other columns, and for missing privileges.
+    """
+    with setup_errors(own.what), locks_named(lock.conn):
+        lock.lock_shared()
+        found = find_tables(lock.conn, list(own.columns))
+        _refuse_foreign(own, found, conninfo.database)
+        if saved and wanted.scale_given and found:
+            require_scale(max(scale_in(table.comment) for table in found.values()), wanted.scale)
+        if not _must_make(own, conninfo, wanted, found, saved=saved):
+            if len(found) == len(own.columns):
+                _use(own, lock.conn, wanted, prepared, found)
+            return
+        lock.lock_exclusive()
+        found = find_tables(lock.conn, list(own.columns))
+        if _must_make(
+            own, conninfo, wanted, found, saved=saved
+        ):  # Another run may have made them meanwhile.
+            check_table_space(own.space(wanted.scale))
+            progress(own.what, 0, 2)
+            make_own(own, lock.conn, wanted)
+            progress(own.what, 1, 2)
+            if wanted.vacuum != "none":
+                lock.conn.execute(f"vacuum analyze {', '.join(own.columns)}".encode())
+            progress(own.what, 2, 2)
+        prepared.tables = "made"
+        lock.downgrade()
+
+
+def make_own(own: OwnTables, conn: psycopg.Connection, wanted: WorkloadSpec) -> None:
+    """Make the tables in one transaction, so that existing ones are kept if it fails."""
+    text = mark_of(wanted.scale, own.init(wanted))
+    with conn.transaction():
+        conn.execute(f"drop table if exists {', '.join(own.columns)}".encode())
+        if own.sequences:
+            conn.execute(f"drop sequence if exists {', '.join(own.sequences)}".encode())
+        own.make(conn, wanted)
+        mark(conn, "table", own.columns, text)
+        mark(conn, "sequence", own.sequences, text)
+
+
+def _must_make(
+    own: OwnTables,
+    conninfo: ConnInfo,
+    wanted: WorkloadSpec,
+    found: Mapping[str, FoundTable],
+    *,
+    saved: bool,
+) -> bool:
+    if wanted.initialize:
+        return True
+    if conninfo.database != OWN_DATABASE:
+        return False
+    if not found:
+        return True
+    if not all(table.ours for table in found.values()):
+        return False
+    scales = {scale_in(table.comment) for table in found.values()}
+    if len(found) != len(own.columns) or len(scales) != 1:
+        return True
+    if saved:
+        return False
+    asked = wanted.scale if wanted.scale_given else next(iter(scales))
+    text = mark_of(asked, own.init(wanted))
+    return any(table.comment != text for table in found.values())
+
+
+def _refuse_foreign(own: OwnTables, found: Mapping[str, FoundTable], database: str) -> None:
+    for name, table in found.items():
+        if table.other_kind is not None or list(table.columns) != own.columns[name]:
+            kind = table.other_kind or "a table with other columns than pgdyno's"
+            raise SetupError(
+                f"{table.schema}.{name} in the database {database} is {kind}",
+                code="foreign-table",
+                hint=OWN_HINT,
+            )
+
+
+def _use(
+    own: OwnTables,
+    conn: psycopg.Connection,
+    wanted: WorkloadSpec,
+    prepared: Prepared,
+    found: Mapping[str, FoundTable],
+) -> None:
+    """Use the tables as they are."""
+    scale = own.scale(conn, found, wanted)
+    prepared.tables = "kept" if all(table.ours for table in found.values()) else "theirs"
+    prepared.scale = scale
+    if wanted.scale_given and wanted.scale != scale:
+        prepared.notes.append(
+            f"{own.what} in the database {conn.info.dbname} have scale {scale}, which"
+            f" is used; -s {wanted.scale} is ignored"
+        )

@@ -1,0 +1,60 @@
+"""``pgdyno check`` from the command line: output, exit status, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import psycopg
+import pytest
+
+from pgdyno.server import Cluster
+
+pytestmark = pytest.mark.server
+
+
+def pgdyno(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
+    kwargs = {**cluster.conninfo.kwargs(), "application_name": None}
+    conninfo = psycopg.conninfo.make_conninfo("", **kwargs)
+    command = [sys.executable, "-m", "pgdyno", "check", conninfo, *words]
+    return subprocess.run(command, text=True, capture_output=True, timeout=300, check=False)
+
+
+def test_json_has_findings_what_was_not_checked_and_the_time(pg18: Cluster) -> None:
+    done = pgdyno(pg18, "-T", "2", "--format", "json", "--fail-on", "never", "-q")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert {"findings", "not_checked", "seconds"} <= result.keys()
+    for finding in result["findings"]:
+        assert {"id", "sentence", "severity", "evidence", "remedy"} <= finding.keys()
+    assert {"subject", "why", "allow"} <= result["not_checked"][0].keys()
+
+
+def test_the_exit_status_follows_the_severity(pg18: Cluster) -> None:
+    with psycopg.connect(**pg18.conninfo.kwargs(), autocommit=True) as conn:
+        conn.execute("create sequence ends_soon as smallint; select setval('ends_soon', 32700)")
+        try:
+            done = pgdyno(pg18, "-T", "2", "-q")
+        finally:
+            conn.execute("drop sequence ends_soon")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "will fail" in done.stdout
+    assert "sequence" in done.stderr
+    assert "--fail-on" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["mixed"], "pgdyno check makes no load"),
+        (["-T", "60"], "the load is watched for 2 to 25 s"),
+        (["--watch", "5", "--format", "json"], "cannot be used with --watch"),
+        (["--watch", "1"], "at least 2 s are needed"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(pg18: Cluster, words: Sequence[str], message: str) -> None:
+    done = pgdyno(pg18, *words)
+    assert done.returncode == 1
+    assert message in done.stderr

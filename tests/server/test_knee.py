@@ -1,0 +1,112 @@
+"""``pgdyno knee`` on a real server: the search, its run file, and what is made from that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pgdyno.conduct import Silent, open_session
+from pgdyno.knee.capacity import Request
+from pgdyno.knee.preparing import prepared_spec
+from pgdyno.knee.procedure import find_knee
+from pgdyno.record import RunFile
+from pgdyno.report.page.html import render
+from pgdyno.report.rows import result_rows
+from pgdyno.report.terminal._run_summary import summary_lines
+from pgdyno.report.words.diff import diff
+from pgdyno.results import load, schemas
+from pgdyno.results.knee import KneeResult
+from pgdyno.search.slo import parse_limits
+from pgdyno.server import Cluster
+from pgdyno.spec import Spec, spec_from_fields
+
+TPCB = {"script": "tpcb-like", "scale": 1}
+
+
+def sleeping(folder: Path) -> dict[str, Any]:
+    """Transactions that need no core, so that a rate is what these clients have time for."""
+    path = folder / "sleeping.sql"
+    path.write_text("begin;\nselect pg_sleep(0.005);\nend;\n")
+    return {"script": [{"file": str(path)}]}
+
+
+def spec_on(cluster: Cluster, workload: Mapping[str, Any]) -> Spec:
+    return spec_from_fields(
+        {
+            "name": "knee",
+            "server": {"kind": "existing", "conninfo": cluster.conninfo.uri_without_password},
+            "workload": workload,
+        }
+    )
+
+
+def found_on(
+    cluster: Cluster, path: Path, *, slo: str = "", clients: int = 4, budget_s: float = 12,
+    workload: Mapping[str, Any] = TPCB,
+) -> KneeResult:  # fmt: skip
+    limits = parse_limits(slo) if slo else ()
+    spec, group = prepared_spec(
+        spec_on(cluster, workload), group=None, clients=clients, limits=limits
+    )
+    with open_session(spec, run=path, command="knee", spec_text="", watcher=Silent()) as session:
+        result = find_knee(session, Request(group, limits, clients, budget_s))
+    jsonschema.validate(json.loads(json.dumps(result.to_json())), schemas()["knee"])
+    with RunFile(path) as run:
+        assert load(run) == result
+        assert run.ledger().balanced
+    return result
+
+
+def test_a_search_for_clients_and_what_is_made_of_its_run_file(
+    pg18: Cluster, tmp_path: Path
+) -> None:
+    result = found_on(pg18, tmp_path / "clients.db")
+    assert result.varied == "clients"
+    assert result.curve[0].clients == 1
+    assert max(point.clients for point in result.curve) <= 4
+    assert all(point.tps > 0 for point in result.curve)
+    if result.knee is not None:
+        assert result.knee.clients in [point.clients for point in result.curve]
+        assert result.highest is not None
+    else:
+        assert "no knee up to" in result.sentence
+    assert result.sustained is not None
+    with RunFile(tmp_path / "clients.db") as run:
+        kinds = [each.kind for each in run.slices()]
+        assert kinds[-1] == "hold"
+        assert set(kinds) == {"point", "hold"}
+        text = "\n".join(line.text for line in summary_lines(run, 120))
+        assert "tps" in text
+        assert "sustained" in text
+        page = render(run)
+        assert "How much it takes" in page
+        assert len(list(result_rows(run))) == len(result.curve)
+    other = found_on(pg18, tmp_path / "other.db", clients=1, budget_s=8)
+    assert other.knee is None
+    assert "no knee up to 1 client" in other.sentence
+    with RunFile(tmp_path / "clients.db") as a, RunFile(tmp_path / "other.db") as b:
+        assert diff(a, b).a.over == "the long slice at the knee"
+
+
+@pytest.mark.parametrize(
+    ("slo", "met"),
+    [("p50<1us", False), ("p50<1min", True)],
+)
+def test_a_search_for_a_rate(pg18: Cluster, tmp_path: Path, slo: str, met: bool) -> None:
+    result = found_on(pg18, tmp_path / "rate.db", slo=slo, budget_s=14, workload=sleeping(tmp_path))
+    assert result.varied == "rate"
+    assert (result.knee is not None) == met
+    if result.knee is None:
+        assert result.sentence.startswith("no rate meets p50 < 1us")
+        assert all(point.met == 0 for point in result.curve)
+    else:
+        assert result.knee.rate_tps in [point.rate_tps for point in result.curve]
+        assert result.knee.clients is None
+    with RunFile(tmp_path / "rate.db") as run:
+        assert "meet" in "\n".join(line.text for line in summary_lines(run, 120))
+        assert render(run)

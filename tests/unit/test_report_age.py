@@ -1,0 +1,85 @@
+"""A server of an old age, on the terminal, on the page and as CSV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import report_runs
+from report_runs import Level
+from result_samples import age_period, age_result
+
+from pgdyno.age._sentence import sentence_of
+from pgdyno.age.procedure import check_kept
+from pgdyno.errors import RunError
+from pgdyno.record import RunFile
+from pgdyno.report.page.html import render
+from pgdyno.report.rows import result_rows
+from pgdyno.results.age import AgeResult
+
+LEVEL = Level(tps=900, service_ms=4, pool_wait_ms=0)
+
+
+def run_with(path: Path, result: AgeResult | None) -> RunFile:
+    """A run file with a period at an age, and the result."""
+    return report_runs.run_of_slice(path, result, "age", "age", {})
+
+
+def test_an_old_server_on_the_terminal(tmp_path: Path) -> None:
+    text = report_runs.text_of(run_with(tmp_path / "run.db", age_result()), 200)
+    assert "11 before, 2,146,008,372 after 0.32 s" in text
+    assert "5,000 transactions were refused an ID" in text
+    assert "652 vacuums of tables went on without cost delay" in text
+    assert "of the load's: public.test_table" in text
+    assert "age below 200,000,000 after 2.4 s, 760 at the end; it assigned IDs again after" in text
+    assert "all 10 are there, 3 of them inserted under load, in 1 table; of 1 tables" in text
+
+
+def test_an_old_server_on_the_page_and_as_rows(tmp_path: Path) -> None:
+    run = run_with(tmp_path / "run.db", age_result())
+    page = render(run)
+    assert "Periods under load" in page
+    assert "public.test_table" in page
+    assert [(row["period"], row["refused"]) for row in result_rows(run)] == [
+        ("before", 0), ("at that age", 5000), ("recovery", 300),
+    ]  # fmt: skip
+
+
+def test_a_run_that_did_not_end_has_a_summary(tmp_path: Path) -> None:
+    run = run_with(tmp_path / "run.db", None)
+    assert "verdict" in report_runs.text_of(run, 200)
+    assert "Old age" not in render(run)
+
+
+def test_the_answer_names_refusals_recovery_and_rows() -> None:
+    said = sentence_of(age_result())
+    assert "all writes were refused, and 800 reads were done, and 326 vacuums of tables" in said
+    assert "writes were accepted again after 1.9 s, and autovacuum lowered the age to 760" in said
+    assert said.endswith(
+        "all 10 rows are there (1 table is not known), and pg_amcheck found nothing"
+    )
+
+
+def test_the_answer_of_a_server_that_does_not_recover() -> None:
+    recovery = {"below": 200_000_000, "age": 2_146_100_000, "seconds": None,
+                "writes_seconds": None, "period": age_period(seconds=120.0)}  # fmt: skip
+    said = sentence_of(age_result(recovery=recovery))
+    assert "not recovered: 120 s after the pin was removed the age is 2,146,100,000" in said
+
+
+def test_the_answer_of_lost_rows() -> None:
+    table = {"table": "public.t", "before": 7, "inserted": 3, "after": 9, "complete": False}
+    result = age_result(tables=[table], recovery=None)
+    assert sentence_of(result).endswith("nothing to recover from; damaged: public.t")
+
+
+def test_rows_that_do_not_add_up_end_the_command() -> None:
+    fields = age_result().to_json()
+    check_kept(AgeResult.model_validate(fields))
+    fields["tables"][0]["complete"] = False
+    with pytest.raises(RunError, match=r"rows of public\.test_table do not add up"):
+        check_kept(AgeResult.model_validate(fields))
+    fields["tables"][0]["complete"] = True
+    fields["checks"][0]["passed"] = False
+    with pytest.raises(RunError, match="pg_amcheck failed"):
+        check_kept(AgeResult.model_validate(fields))

@@ -1,0 +1,41 @@
+"""Sentences on a run do not claim more than it has: p99 of few samples, drops of a stalled run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from diagnose_runs import Load, written
+
+from pgdyno.diagnose.course import course_of
+from pgdyno.diagnose.words import counted
+from pgdyno.report.summary import RunSummary
+from pgdyno.report.words.headlines import headline_and_rest
+
+
+@pytest.mark.parametrize(("tps", "has_p99"), [(2.0, False), (1000.0, True)])
+def test_the_headline_has_no_p99_of_few_samples(
+    tmp_path: Path, tps: float, *, has_p99: bool
+) -> None:
+    with written(tmp_path, Load(tps=tps)) as run:
+        summary = RunSummary(run)
+        assert summary.before is not None
+        assert (summary.before.latency_p99_ms is not None) == has_p99
+        assert ("99 % within" in " ".join(headline_and_rest(summary))) == has_p99
+
+
+def test_a_run_that_stood_still_most_of_the_time_has_no_usual_throughput(tmp_path: Path) -> None:
+    stalled = Load(tps_by_second=[1000.0] * 3 + [0.0] * 7)
+    with written(tmp_path, stalled) as run:
+        course = course_of(run, [part.id for part in run.slices()])
+    assert not course.drops
+    assert course.drops_absent.startswith("too short to judge: no transaction ended in most")
+    with written(tmp_path, Load()) as run:
+        assert course_of(run, [part.id for part in run.slices()]).drops_absent == "none was found"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(1.04, "1 core"), (1, "1 core"), (1.3, "1.3 cores"), (0, "0 cores")]
+)
+def test_what_is_printed_as_1_is_singular(number: float, said: str) -> None:
+    assert counted(number, "core", "cores") == said

@@ -1,0 +1,297 @@
+"""Queues for heavyweight locks are told apart, at the same number of waiting sessions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from diagnose_runs import CPU, IDLE, ROW, Load, diagnosed, ranked
+
+from pgdyno.diagnose import Finding
+from pgdyno.diagnose._queues import LOOKS_MIN
+
+ADVISORY = ("Lock", "advisory")
+RELATION = ("Lock", "relation")
+OBJECT = ("Lock", "object")
+QUEUE = Load(
+    clients=16,
+    tps=100,
+    service_ms=160.0,
+    sessions={CPU: 1.0, ROW: 15.0},
+    queues=[{}],
+    statements_ms=159.9,
+)
+BATCH = {"first": 48, "places": 46, "blocker_transaction_ms": 5 * 400.0}
+KEY_SHARE = {"mode": "AccessShareLock", "relation": "public.parent", "first": 50}
+PAUSED = {"blocker_state": "idle in transaction", "blocker_state_ms": 5 * 8.0}
+FORGOTTEN = {"blocker_state": "idle in transaction", "blocker_state_ms": 5 * 60_000.0}
+
+CASES: dict[str, tuple[dict[str, Any], Load]] = {
+    "hot-row": ({}, QUEUE),
+    "batch-update": (BATCH, QUEUE),
+    "foreign-key": (KEY_SHARE, QUEUE),
+    "deadlocks": ({"blocker_state": "deadlock"}, QUEUE),
+    "idle-in-transaction": (PAUSED, replace(QUEUE, statements_ms=144.0)),
+    "advisory-lock": (
+        {"lock_type": "advisory", "relation": None},
+        replace(QUEUE, sessions={CPU: 1.0, ADVISORY: 15.0}),
+    ),
+    "relation-lock": (
+        {"lock_type": "relation", "mode": "AccessExclusiveLock"},
+        replace(QUEUE, sessions={CPU: 1.0, RELATION: 15.0}),
+    ),
+    "notify-lock": (
+        {
+            "lock_type": "object",
+            "mode": "AccessExclusiveLock",
+            "relation": None,
+            "blocker": "commit",
+            "waits_with": "commit",
+        },
+        replace(QUEUE, sessions={CPU: 1.0, OBJECT: 15.0}),
+    ),
+}
+OTHERS = {kind: [other for other in CASES if other != kind] for kind in CASES}
+
+
+def _load(kind: str) -> Load:
+    queue, load = CASES[kind]
+    return replace(load, queues=[queue])
+
+
+def _values(finding: Finding) -> dict[str, Any]:
+    return {item.name: item.value for item in finding.evidence}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_each_kind_of_queue_is_named_and_no_other(tmp_path: Path, kind: str) -> None:
+    findings = ranked(tmp_path, _load(kind))
+    first = findings[0]
+    assert (first.id, first.rank) == (kind, 1), [finding.sentence for finding in findings[:3]]
+    assert first.share == pytest.approx(15 / 16, abs=0.02)
+    assert first.advice
+    status = {finding.id: finding.status for finding in findings}
+    assert {status[other] for other in OTHERS[kind]} == {"cleared"}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_few_waiting_sessions_are_no_limit(tmp_path: Path, kind: str) -> None:
+    load = _load(kind)
+    event = next(event for event in load.sessions if event != CPU)
+    few = replace(load, sessions={CPU: 15.0, event: 0.7})
+    assert diagnosed(tmp_path, few)[kind].status == "cleared"
+
+
+def test_table_and_statements_are_named(tmp_path: Path) -> None:
+    table = diagnosed(tmp_path, replace(_load("relation-lock"), queues=[
+        {"lock_type": "relation", "blocker": "truncate t", "waits_with": "insert into t values (?)"}
+    ]))["relation-lock"]  # fmt: skip
+    assert (
+        "a lock on public.t; who has the lock, not a session of this load, executes: truncate t"
+        in table.sentence
+    )
+    assert _values(table)["waiting statement"] == "insert into t values (?)"
+    own = diagnosed(tmp_path, replace(_load("advisory-lock"), queues=[
+        {"lock_type": "advisory", "waits_with": "select pg_advisory_lock(?)"}
+    ]))["advisory-lock"]  # fmt: skip
+    assert own.sentence.endswith("wait for an advisory lock: select pg_advisory_lock(?)")
+
+
+def test_a_statement_that_waits_itself_is_named_before_those_behind_it(tmp_path: Path) -> None:
+    """ALTER TABLE waits for a long query, and the load waits for ALTER TABLE."""
+    convoy = {
+        "lock_type": "relation",
+        "blocker": "select sum(n) from t",
+        "first_in_line": "alter table t add m int",
+    }
+    load = replace(_load("relation-lock"), queues=[convoy])
+    assert diagnosed(tmp_path, load)["relation-lock"].sentence.endswith(
+        "a lock on public.t behind: alter table t add m int; who has the lock, not a session of"
+        " this load, executes: select sum(n) from t"
+    )
+
+
+def test_two_kinds_at_once_share_the_wait(tmp_path: Path) -> None:
+    batch = BATCH | {"waiting": 40, "first": 38, "places": 38, "blocker": "delete from t"}
+    findings = diagnosed(tmp_path, replace(QUEUE, queues=[{"waiting": 60}, batch]))
+    assert findings["hot-row"].share == pytest.approx(0.6 * 15 / 16, abs=0.02)
+    assert findings["batch-update"].share == pytest.approx(0.4 * 15 / 16, abs=0.02)
+
+
+def test_one_waiter_is_behind_a_batch_if_that_is_old(tmp_path: Path) -> None:
+    """Half of the sessions wait: a transaction works for 10 ms."""
+    two = replace(QUEUE, clients=2, tps=100, service_ms=20.0, statements_ms=19.9)
+    two = replace(two, sessions={CPU: 1.0, ROW: 1.0})
+    one = {"waiting": 5, "first": 5, "places": 5}
+    old = replace(two, queues=[one | {"blocker_transaction_ms": 5 * 200.0}])
+    young = replace(two, queues=[one | {"blocker_transaction_ms": 5 * 6.0}])
+    assert diagnosed(tmp_path, old)["batch-update"].status == "found"
+    assert diagnosed(tmp_path, young)["batch-update"].status == "cleared"
+    assert diagnosed(tmp_path, young)["hot-row"].status == "found"
+
+
+def test_a_few_looks_at_an_old_blocker_are_no_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("diagnose_runs.SECONDS", LOOKS_MIN - 1)
+    once = {"looks": 1, "seen": 1, "waiting": 1, "first": 1, "places": 1}
+    two = replace(QUEUE, clients=2, tps=100, service_ms=20.0, statements_ms=19.9)
+    two = replace(two, sessions={CPU: 1.0, ROW: 1.0})
+    old = replace(two, queues=[once | {"blocker_transaction_ms": 200.0}])
+    assert diagnosed(tmp_path, old)["batch-update"].status == "cleared"
+    monkeypatch.setattr("diagnose_runs.SECONDS", LOOKS_MIN)
+    assert diagnosed(tmp_path, old)["batch-update"].status == "found"
+
+
+def test_batches_that_queue_behind_each_other_are_no_hot_row(tmp_path: Path) -> None:
+    """They begin with the same row; each transaction changes a hundred."""
+    old = replace(QUEUE, queues=[{"blocker_transaction_ms": 5 * 400.0}])
+    many = replace(old, tables={"public.t": {"n_tup_upd": 100 * QUEUE.tps}})
+    one = replace(old, tables={"public.t": {"n_tup_upd": QUEUE.tps}})
+    assert ranked(tmp_path, many)[0].id == "batch-update"
+    assert ranked(tmp_path, one)[0].id == "hot-row"
+
+
+def test_a_holder_between_two_round_trips_is_not_idle(tmp_path: Path) -> None:
+    """Its client sends the next statement at once; the network takes the time."""
+    findings = diagnosed(tmp_path, replace(_load("idle-in-transaction"), statements_ms=159.8))
+    assert findings["idle-in-transaction"].status == "cleared"
+    assert findings["hot-row"].status == "found"
+
+
+def test_a_forgotten_transaction_of_another_program_is_idle(tmp_path: Path) -> None:
+    forgotten = replace(QUEUE, queues=[FORGOTTEN])
+    finding = ranked(tmp_path, forgotten)[0]
+    assert finding.id == "idle-in-transaction"
+    assert "idle_in_transaction_session_timeout" in finding.advice
+    assert _values(finding)["holder idle for, when seen, on average"] == 60_000.0
+
+
+def test_a_prepared_transaction_is_named(tmp_path: Path) -> None:
+    finding = ranked(tmp_path, replace(QUEUE, queues=[{"blocker_state": "prepared"}]))[0]
+    assert finding.id == "idle-in-transaction"
+    assert "locks of a prepared transaction" in finding.sentence
+    assert "pg_prepared_xacts" in finding.advice
+
+
+def test_a_hot_row_is_a_symptom_of_clients_that_pause(tmp_path: Path) -> None:
+    mixed = replace(_load("idle-in-transaction"), queues=[PAUSED, {}])
+    assert diagnosed(tmp_path, mixed)["hot-row"].causes == ("idle-in-transaction",)
+
+
+def test_pauses_that_hold_connections_which_others_wait_for(tmp_path: Path) -> None:
+    crowd = Load(
+        clients=16,
+        pool=2,
+        tps=100,
+        pool_wait_ms=140.0,
+        service_ms=20.0,
+        statements_ms=4.0,
+        sessions={IDLE: 1.7, CPU: 0.3},
+    )
+    finding = diagnosed(tmp_path, crowd)["idle-in-transaction"]
+    assert finding.status == "found"
+    assert "80 % of the time" in finding.sentence
+    assert finding.share == pytest.approx(156 / 160, abs=0.02)
+    outside = replace(crowd, sessions={CPU: 0.3, IDLE: 0.1})  # without a transaction block
+    assert diagnosed(tmp_path, outside)["idle-in-transaction"].status == "cleared"
+    at_work = replace(crowd, statements_ms=19.8, sessions={CPU: 1.9, IDLE: 0.1})
+    assert diagnosed(tmp_path, at_work)["idle-in-transaction"].status == "cleared"
+
+
+def test_deadlocks_are_counted(tmp_path: Path) -> None:
+    counted = replace(_load("deadlocks"), counters={"metric_database": [{"deadlocks": 2.0}]})
+    finding = diagnosed(tmp_path, counted)["deadlocks"]
+    assert _values(finding)["deadlocks in 10 seconds"] == 20.0
+    assert "1,000 ms (deadlock_timeout)" in finding.sentence
+
+
+def test_without_looks_the_kind_is_that_of_the_wait(tmp_path: Path) -> None:
+    """Run files of older versions have only the probe that samples once a second."""
+    for kind in ("hot-row", "advisory-lock", "relation-lock"):
+        first = ranked(tmp_path, replace(_load(kind), queues=[]))[0]
+        assert (first.id, first.share) == (kind, pytest.approx(15 / 16, abs=0.02))
+
+
+@pytest.mark.parametrize(
+    ("statement", "unlocks"),
+    [("select pg_advisory_lock($1)", True), ("select pg_advisory_xact_lock($1)", False)],
+)
+def test_an_advisory_lock_of_a_transaction_is_not_to_be_unlocked(
+    tmp_path: Path, statement: str, unlocks: bool
+) -> None:
+    queue = {"lock_type": "advisory", "relation": None, "waits_with": statement}
+    load = replace(QUEUE, sessions={CPU: 1.0, ADVISORY: 15.0}, queues=[queue])
+    advice = diagnosed(tmp_path, load)["advisory-lock"].advice
+    assert ("pg_advisory_unlock" in advice) == unlocks
+    assert "different keys" in advice
+
+
+def test_a_key_that_the_script_writes_is_not_mended_by_the_scale(tmp_path: Path) -> None:
+    queue = {"relation": "public.pgbench_branches"}
+    fixed = "update pgbench_branches set bbalance = bbalance + 1 where bid = 1"
+    load = replace(QUEUE, scale=1, statement=fixed, queues=[queue])
+    sentence = diagnosed(tmp_path, load)["hot-row"].sentence
+    assert sentence.endswith("the script writes its key in pgbench_branches as a constant")
+    chosen = replace(load, statement=fixed.replace("= 1", "= :bid"))
+    assert "-s 16" in diagnosed(tmp_path, chosen)["hot-row"].sentence
+
+
+@pytest.mark.parametrize(
+    "kind", ["hot-row", "advisory-lock", "relation-lock", "idle-in-transaction"]
+)
+def test_a_holder_that_is_not_of_the_load_is_named(tmp_path: Path, kind: str) -> None:
+    queue, load = CASES[kind]
+    assert "of this load" not in diagnosed(tmp_path, _load(kind))[kind].sentence
+    script = {"statement": "update t set n = :n where id = :id"}
+    foreign = replace(load, **script, queues=[queue | {"blocker": "select pg_sleep(?)"}])
+    found = diagnosed(tmp_path, foreign)[kind]
+    assert "of this load" in found.sentence
+    assert "select pg_sleep(?)" in found.sentence
+    assert found.advice.startswith("end that session's transaction")
+
+
+@pytest.mark.parametrize(
+    "blocker", ["update t set n = -5 where id = $1;", "commit", "update t set"]
+)
+def test_a_holder_of_the_load_is_recognised_whatever_its_values(
+    tmp_path: Path, blocker: str
+) -> None:
+    load = replace(
+        QUEUE, statement="UPDATE t SET n = :n WHERE id = :id", queues=[{"blocker": blocker}]
+    )
+    assert "this load" not in diagnosed(tmp_path, load)["hot-row"].sentence
+
+
+@pytest.mark.parametrize("kind", ["batch-update", "foreign-key", "deadlocks"])
+def test_a_holder_of_many_rows_that_is_not_of_the_load_is_named(tmp_path: Path, kind: str) -> None:
+    queue, load = CASES[kind]
+    assert "of this load" not in diagnosed(tmp_path, _load(kind))[kind].sentence
+    script = {"statement": "update t set n = :n where id = :id"}
+    foreign = replace(load, **script, queues=[queue | {"blocker": "delete from t where old"}])
+    found = diagnosed(tmp_path, foreign)[kind]
+    assert found.sentence.endswith("not a session of this load: delete from t where old") or (
+        found.sentence.endswith("a session that is not of this load: delete from t where old")
+    )
+    assert found.advice
+    if kind != "deadlocks":
+        assert "the load itself is not at fault" in found.advice
+
+
+@pytest.mark.parametrize("kind", ["batch-update", "foreign-key"])
+def test_a_holder_of_many_rows_that_is_hidden_is_not_known(tmp_path: Path, kind: str) -> None:
+    queue, load = CASES[kind]
+    hidden = queue | {"blocker_state": "", "blocker": None}
+    found = diagnosed(tmp_path, replace(load, queues=[hidden]))[kind]
+    assert found.sentence.endswith("who holds them is not known (pg_monitor would show it)")
+    assert "not at fault" not in found.advice
+
+
+def test_a_holder_that_is_hidden_is_not_known(tmp_path: Path) -> None:
+    hidden = {"blocker_state": "", "blocker": None, "blocker_transaction_ms": 0}
+    found = diagnosed(tmp_path, replace(QUEUE, queues=[hidden]))["hot-row"]
+    assert "who holds them is not known" in found.sentence
+    assert "flush" not in found.sentence
+    assert not found.proposals

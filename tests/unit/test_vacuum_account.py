@@ -1,0 +1,140 @@
+"""Vacuum in the result of a run: tables, the course of each vacuum, what the load did meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from diagnose_runs import Load, diagnosed, written
+from upkeep_runs import churn
+
+from pgdyno.report.words import vacuums as words
+from pgdyno.results.vacuum import Vacuums
+from pgdyno.trial._vacuums import vacuums_of
+
+PAGES_S = 100
+TOTAL = 2000
+
+
+def progress(seconds: Sequence[int], **given: Any) -> Any:
+    """Rows of metric_vacuum of one vacuum that scans ``PAGES_S``, seen in these seconds."""
+
+    def rows(edge: int) -> Sequence[dict[str, Any]]:
+        if edge not in seconds:
+            return []
+        row = {
+            "pid": 7, "relation": "public.orders", "phase": "scanning heap", "automatic": 1,
+            "to_prevent_wraparound": 0, "heap_blks_total": TOTAL,
+            "heap_blks_scanned": PAGES_S * (1 + edge - seconds[0]), "heap_blks_vacuumed": 0,
+            "index_vacuum_count": 0, "dead_full": 0.25, "delay_ms": 400.0 * (edge - seconds[0]),
+        }  # fmt: skip
+        return [row | given]
+
+    return rows
+
+
+def upkeep(**given: Any) -> Any:
+    """Rows of metric_autovacuum."""
+    return lambda _: [{"relation": "public.orders", "reltuples": 1e6, "mxid_age": 0} | given]
+
+
+def vacuumed(seconds: Sequence[int], slower: float = 1.0, **given: Any) -> Load:
+    """A load that is ``slower`` in these seconds; ``given`` are columns of the vacuum."""
+    tps = [1000.0 + second for second in range(10)]
+    for second in seconds:
+        tps[second] *= slower
+    mxid_age = given.pop("mxid_age", 0)
+    rows = {
+        "metric_vacuum": progress(seconds, **given),
+        "metric_autovacuum": upkeep(mxid_age=mxid_age),
+        "metric_multixact": lambda _: [{"member_files": 2, "members_max": 104_704}],
+    }
+    return churn(rows=rows, tps_by_second=tps)
+
+
+def account(tmp_path: Path, load: Load) -> Vacuums:
+    run = written(tmp_path, load)
+    found = vacuums_of(run, [each.id for each in run.slices()])
+    assert found is not None
+    return found
+
+
+def test_the_course_of_a_vacuum(tmp_path: Path) -> None:
+    found = account(tmp_path, vacuumed(range(5), 0.5))
+    [vacuum] = found.vacuums
+    assert (vacuum.relation, vacuum.count, vacuum.automatic) == ("public.orders", 1, True)
+    assert [(each.phase, each.seconds) for each in vacuum.phases] == [("scanning heap", 5)]
+    assert vacuum.scanned_share == pytest.approx(0.25)
+    assert vacuum.pages_per_s == pytest.approx(PAGES_S, rel=0.05)
+    assert vacuum.asleep_share == pytest.approx(0.4, rel=0.05)
+    assert vacuum.memory_share == 0.25
+    assert vacuum.left_s is None
+    assert not vacuum.failsafe
+
+
+def test_the_load_during_a_vacuum_against_the_load_without(tmp_path: Path) -> None:
+    found = account(tmp_path, vacuumed(range(5), 0.5))
+    effect = found.vacuums[0].effect
+    assert (effect.seconds_during, effect.seconds_without) == (5, 5)
+    assert effect.throughput_ratio == pytest.approx(0.5, abs=0.02)
+    assert effect.throughput_ci95 is not None
+    assert effect.throughput_ci95[1] < 1.0
+    assert effect == found.effect
+    assert "throughput 0.50x [" in words.effect_words(effect)
+
+
+def test_few_seconds_are_not_compared(tmp_path: Path) -> None:
+    effect = account(tmp_path, vacuumed(range(2))).effect
+    assert effect.throughput_ratio is None
+    assert words.effect_words(effect) == "too few seconds to compare, 2 with and 8 without"
+
+
+def test_a_vacuum_that_runs_at_the_end_has_time_left(tmp_path: Path) -> None:
+    found = account(tmp_path, vacuumed(range(5, 10)))
+    assert found.vacuums[0].left_s == pytest.approx((TOTAL - 500) / PAGES_S, rel=0.05)
+    assert (
+        "was not over: its scan would have taken 15 s further" in (words.sentences(found)["vacuum"])
+    )
+
+
+def test_tables_and_multixacts_at_the_end(tmp_path: Path) -> None:
+    found = account(tmp_path, vacuumed((), mxid_age=77))
+    [table] = found.tables
+    assert (table.relation, table.mxid_age) == ("public.orders", 77)
+    assert table.dead > 0
+    assert found.members_share == pytest.approx(104_704 / 2**32, rel=0.01)
+    assert found.vacuums == ()
+    captions = [each.caption for each in words.tables(found)]
+    assert captions == ["Tables at the end"]
+
+
+def test_columns_without_figures_are_left_out(tmp_path: Path) -> None:
+    found = account(tmp_path, vacuumed(range(5), delay_ms=None))
+    heads = {each.caption: each.head for each in words.tables(found)}
+    assert "asleep" not in heads["Vacuums that were seen"]
+    assert "pages/s" in heads["Vacuums that were seen"]
+    assert "TOAST XID age" not in heads["Tables at the end"]
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ({}, "cleared"),
+        ({"mxid_age": 1_700_000_000}, "found"),
+        ({"mxid_age": 1_700_000_000, "relation": "public.orders (TOAST)"}, "cleared"),
+        ({"mxid_age": 1_500_000_000}, "cleared"),
+    ],
+)
+def test_the_failsafe_of_a_table(tmp_path: Path, given: dict[str, Any], status: str) -> None:
+    finding = diagnosed(tmp_path, vacuumed(range(5), **given))["vacuum-failsafe"]
+    assert finding.status == status
+    if status == "found":
+        assert "vacuum of public.orders ran in the failsafe" in finding.sentence
+
+
+def test_the_failsafe_is_named_in_the_course(tmp_path: Path) -> None:
+    found = account(tmp_path, vacuumed(range(5), mxid_age=1_700_000_000))
+    assert found.vacuums[0].failsafe
+    assert words.title(found.vacuums[0]) == "autovacuum of public.orders, in the failsafe"
