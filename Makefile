@@ -35,20 +35,46 @@ demo: $(VENV)/.installed ## Investigate a server started by pgdyno: three to fou
 
 BUDGET ?= 2min
 
-.PHONY: test
-test: $(VENV)/.installed-dev ## Run all tests, on real servers
-	$(CARGO) test --workspace --quiet
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
-
-.PHONY: test-versions
-test-versions: $(VENV)/.installed-dev ## Run the server part of the tests on each of PostgreSQL 14 to 18 found
-	$(BIN)/python tests/each_version.py --numprocesses $(WORKERS) --dist loadfile -q
-
 # Most tests wait for servers and disks, so there may be more of them than cores.
 WORKERS ?= 4
 
+.PHONY: build
+build: $(VENV)/.installed-dev ## Install pgdyno, and what contributors need, in .venv
+
+.PHONY: test
+test: test-crates test-package ## Run all tests, on real servers: about ten minutes
+
+# With --keep-going, both are run although the first fails.
+.PHONY: test-crates
+test-crates: build
+	$(CARGO) test --workspace --quiet
+
+.PHONY: test-package
+test-package: build
+	$(PLAY) $(TESTS)
+
+PLAY := $(BIN)/python tests/second_chance.py \
+    --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Fewer of them: make test-package TESTS='tests/unit -k spec'
+TESTS ?=
+
+.PHONY: test-long
+test-long: build ## Run the tests that take long on any machine: about ten minutes
+	$(PLAY) -m long $(TESTS)
+
+.PHONY: test-versions
+test-versions: build ## Run the server part of the tests on each of PostgreSQL 14 to 18 found
+	$(BIN)/python tests/each_version.py --numprocesses $(WORKERS) --dist loadfile -q
+
 .PHONY: exam
-exam: $(VENV)/.installed-dev ## Grade verdicts on injected bottlenecks and healthy loads, on a quiet machine
+exam: exam-loads exam-grades ## Diagnoses of real loads and of injected faults, on a quiet machine: about 40 minutes
+
+.PHONY: exam-loads
+exam-loads: build
+	$(BIN)/python -m pytest tests/quiet
+
+.PHONY: exam-grades
+exam-grades: build
 	PYTHONPATH=tests $(BIN)/python -m exam --seeds $(SEEDS) --cells '$(CELLS)' --versions $(VERSIONS) $(EXAM)
 
 SEEDS ?= 1
@@ -61,7 +87,7 @@ wheel: $(VENV)/.installed ## Build the package as a wheel, in dist/
 	$(PIP:install=wheel) --no-deps --no-build-isolation --wheel-dir dist .
 
 .PHONY: lint
-lint: $(VENV)/.installed-dev ## Check formatting, lint and types, Python and Rust
+lint: build ## Check formatting, lint and types, Python and Rust
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -69,20 +95,20 @@ lint: $(VENV)/.installed-dev ## Check formatting, lint and types, Python and Rus
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 
 .PHONY: bench
-bench: $(VENV)/.installed-dev ## Compare pgdyno with its peers, in pairs: about 30 minutes
+bench: build ## Compare pgdyno with its peers, in pairs: about 30 minutes
 	$(BIN)/python -m benches $(BENCH)
 
 .PHONY: simulate
-simulate: $(VENV)/.installed-dev ## Coverage and false verdicts of the statistics, by simulation: under a minute
+simulate: build ## Coverage and false verdicts of the statistics, by simulation: under a minute
 	$(BIN)/python -m benches.simulate
 
 # Each program says how to repeat what it found.
 .PHONY: fuzz
-fuzz: $(VENV)/.installed-dev ## Fuzz run files, specs, command lines, streams, signals; property tests
+fuzz: build ## Fuzz run files, specs, command lines, streams, signals; property tests
 	printf '%s\n' $(FUZZ) | xargs -P $(WORKERS) -I PROGRAM \
 	    $(BIN)/python tests/fuzz/PROGRAM.py --seconds $(FUZZ_SECONDS) $(FUZZ_SEED:%=--seed %)
 	$(BIN)/python -m pytest -q --numprocesses $(WORKERS) -m hypothesis tests/unit \
-	    --reruns 0 --hypothesis-profile search --hypothesis-seed $(FUZZ_EXAMPLES)
+	    --hypothesis-profile search --hypothesis-seed $(FUZZ_EXAMPLES)
 	PROPTEST_CASES=$(FUZZ_CASES) PROPTEST_RNG_SEED=$(FUZZ_EXAMPLES) \
 	    $(CARGO) test --workspace --quiet
 

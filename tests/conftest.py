@@ -26,12 +26,15 @@ from pgdyno.disk import dismantle
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster, Installation, find_installation, restore_all_leftovers, sweep
 from pgdyno.server.directories import builds_dir
-from remains import directories, left_over
+from remains import directories, heed_stop_signals, left_over, remove_clusters
 
 _GIVEN = os.environ.get("PGDYNO_TESTS_VERSION")
 VERSION = int(_GIVEN) if _GIVEN else None
 """Major version on which the tests that use ``pg`` are run, instead of on 15 and 18."""
+SPACE_GB_MIN = 5
+"""What the clusters, disk images and recordings of all workers take at once, and some more."""
 pytest_plugins = ["pooler_fixtures", "front_fixtures"]
+heed_stop_signals()
 # Where the environment forbids bytecode, as in containers, each worker and each command that a
 # test runs would compile everything again: a third of a command's start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -45,6 +48,27 @@ settings.register_profile(
     "search", settings.get_profile("pgdyno"), derandomize=False, max_examples=1000
 )
 settings.load_profile("pgdyno")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Ask once, before servers are made, for the space that they need."""
+    if hasattr(session.config, "workerinput"):
+        return
+    place = tempfile.gettempdir()
+    free_gb = shutil.disk_usage(place).free / 1e9
+    if free_gb < SPACE_GB_MIN:
+        pytest.exit(
+            f"{place} has {free_gb:.1f} GB left, and the tests need {SPACE_GB_MIN} GB: make room,"
+            " or set TMPDIR to another directory",
+            returncode=pytest.ExitCode.USAGE_ERROR,
+        )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_clusters_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Of tests that failed, logs and run files stay; what others made, pytest has removed."""
+    yield
+    remove_clusters(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,7 +1,10 @@
-"""What servers and poolers of pgdyno leave behind: their directories, and processes in them."""
+"""What servers and poolers of pgdyno leave behind: their directories, and processes in them; and
+what is inherited from where the tests were started."""
 
 from __future__ import annotations
 
+import shutil
+import signal
 from collections.abc import Collection
 from pathlib import Path
 
@@ -30,3 +33,33 @@ def running_in(path: str | Path) -> list[str]:
         if str(path).encode() in command:
             found.append(str(entry.parent))
     return found
+
+
+_IMAGE_BYTES_MIN = 8 << 20
+_KEPT = (".db", ".db-wal", ".log", ".json", ".html")
+"""What a test that failed is understood by."""
+
+
+def remove_clusters(folder: Path) -> None:
+    """Remove data directories and images of disks, without the logs and run files among them."""
+    for version in folder.rglob("PG_VERSION"):
+        # Each database has such a file too, below the directory of the cluster.
+        if (version.parent / "global").is_dir():
+            for part in version.parent.iterdir():
+                if part.suffix not in _KEPT and part.name != "log":
+                    shutil.rmtree(part, ignore_errors=True) if part.is_dir() else part.unlink()
+    for path in folder.rglob("*"):
+        plain = path.is_file() and not path.is_symlink() and path.suffix not in _KEPT
+        if plain and path.stat().st_size >= _IMAGE_BYTES_MIN:
+            path.unlink()
+
+
+def heed_stop_signals() -> None:
+    """Undo that stop signals are ignored, as in what a shell starts in the background.
+
+    The commands that tests start would inherit it.
+    """
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, default)

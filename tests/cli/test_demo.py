@@ -9,8 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from conftest import Said
+from printed import Said
 
 Pgdyno = Callable[..., Said]
 

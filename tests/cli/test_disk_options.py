@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
+from printed import Said
 
-from conftest import Said
 from pgdyno.record import RunFile
 
 Pgdyno = Callable[..., Said]
@@ -102,6 +102,7 @@ def test_a_run_on_emulated_disks_says_so(pgdyno: Pgdyno, tmp_path: Path) -> None
 
 @needs_root
 @pytest.mark.server
+@pytest.mark.long
 def test_the_wal_s_disk_can_be_what_is_compared(pgdyno: Pgdyno, tmp_path: Path) -> None:
     """From an emulated disk to memory: the comparison is emulated, for one of its sides is."""
     (tmp_path / "paced.sql").write_text(

@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema
 import pytest
 from inline_snapshot import snapshot
+from printed import Said
 
-from conftest import Said
 from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Proof, Verified
 from pgdyno.drill.trust import beyond_bound
 from pgdyno.server import Cluster, Installation

@@ -22,7 +22,7 @@ from patience import wait_until
 from web_servers import Shop, shop
 
 if TYPE_CHECKING:
-    from conftest import Said
+    from printed import Said
 
 pytestmark = pytest.mark.server
 

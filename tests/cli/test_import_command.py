@@ -14,7 +14,7 @@ import pytest
 from web_servers import Shop, shop
 
 if TYPE_CHECKING:
-    from conftest import Said
+    from printed import Said
 
 pytestmark = pytest.mark.server
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from printed import Said
 
-from conftest import Said
 from pgdyno.conduct import read_spec_or_run
 from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.errors import UsageError

@@ -13,7 +13,7 @@ from pgdyno.server import Cluster
 from web_servers import Shop, shop
 
 if TYPE_CHECKING:
-    from conftest import Said
+    from printed import Said
 
 pytestmark = pytest.mark.server
 

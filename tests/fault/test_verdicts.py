@@ -196,6 +196,7 @@ def test_a_comparison_outlives_a_restart(
     assert ("void " in shown.stdout) == bool(voids)
 
 
+@pytest.mark.long
 def test_a_comparison_over_a_server_that_hangs_has_no_verdict(
     new_cluster: Callable[..., Cluster], begin: Begin, script: Callable[[str], str]
 ) -> None:
@@ -363,7 +364,11 @@ def test_connections_refused_until_the_end(shop: ConnInfo, begin: Begin, script:
 
 
 @pytest.mark.parametrize(
-    "change", [("--pool-max", "2"), ("--vary", "clients.pool.max=2")], ids=["option", "key"]
+    "change",
+    [
+        pytest.param(("--pool-max", "2"), id="option"),
+        pytest.param(("--vary", "clients.pool.max=2"), id="key", marks=pytest.mark.long),
+    ],
 )
 def test_a_smaller_pool_is_measured_like_any_change(
     pg18: Cluster, begin: Begin, script: Callable[[str], str], change: tuple[str, str]
@@ -462,6 +467,7 @@ def test_a_run_that_was_killed_tells_so(begin: Begin) -> None:
     assert told["ledger"]["done"] > 0
 
 
+@pytest.mark.long
 def test_a_price_list_whose_server_dies_has_no_verdict(
     begin: Begin, script: Callable[[str], str]
 ) -> None:

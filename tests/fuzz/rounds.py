@@ -18,7 +18,10 @@ from unittest import mock
 
 from pgdyno.cli import _status
 
-sys.path[:0] = [str(Path(__file__).parents[1] / "unit")]  # run files that are made up
+_TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(_TESTS), str(_TESTS / "unit")]  # run files that are made up
+
+from remains import heed_stop_signals  # noqa: E402
 
 STATUSES = {0, 1, 2, 3, 4, 129, 130, 143}
 Round = Callable[[random.Random], str | None]
@@ -73,6 +76,7 @@ def play(name: str, one: Round) -> None:
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(1 << 32)))
     parser.add_argument("--round", type=int)
     given = parser.parse_args()
+    heed_stop_signals()
     ends_s, number = time.monotonic() + given.seconds, given.round or 0
     while time.monotonic() < ends_s:
         complaint = one(random.Random(f"{given.seed}:{number}"))

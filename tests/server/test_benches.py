@@ -38,6 +38,7 @@ def bench(tmp_path: Path) -> Bench:
     return run
 
 
+@pytest.mark.long
 def test_matrix(bench: Bench) -> None:
     scripts = "select-only,tpcb-like"
     results, page = bench("--only", "matrix", "--clients", "1", "--scripts", scripts)
@@ -56,6 +57,7 @@ def test_matrix(bench: Bench) -> None:
     assert "## tpcb-like, TCP" in page
 
 
+@pytest.mark.long
 def test_open_loop_and_acks(bench: Bench) -> None:
     results, page = bench("--only", "openloop,acks", "--clients", "2", "--scripts", "tpcb-like")
     contenders = {row["contender"] for row in results["openloop"]["rows"]}
@@ -70,6 +72,7 @@ def test_open_loop_and_acks(bench: Bench) -> None:
     assert "throughput with ack ledger / without, tpcb-like, c=2" in page
 
 
+@pytest.mark.long
 def test_connections(bench: Bench) -> None:
     crowd = ["--crowd", "50", "--storm", "4"]
     results, page = bench("--only", "memory,storm", "--clients", "2", *crowd)
@@ -117,6 +120,7 @@ def test_lateness_is_read_from_pgbenchs_log() -> None:
         lateness_of_log([])
 
 
+@pytest.mark.long
 def test_recording_cost(bench: Bench) -> None:
     options = ["--clients", "2", "--scripts", "tpcb-like"]
     results, page = bench("--only", "recording", *options)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -125,3 +126,29 @@ def test_time_limits_of_the_role_do_not_end_the_turn(pg: Cluster) -> None:
                 take(pg.conninfo)
         finally:
             connection.execute("alter role current_user reset idle_session_timeout")
+
+
+def test_a_second_run_on_the_same_server_is_refused_with_who_is_there(
+    pg: Cluster, open_dir: Path
+) -> None:
+    command = [sys.executable, "-m", "pgdyno", "run", "select-only", "-s", "1", "-c", "1"]
+    to = [*command, "-d", pg.conninfo.uri_without_password]
+    first = subprocess.Popen(
+        [*to, "-T", "400", "-P", "1"], cwd=open_dir, stderr=subprocess.PIPE, text=True
+    )
+    assert first.stderr is not None
+    try:
+        assert any("measuring" in line for line in first.stderr)
+        second = subprocess.run(
+            [*to, "-T", "1", "--server-wait", "0"],
+            cwd=open_dir,
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=400,
+        )
+    finally:
+        first.kill()
+        first.communicate()
+    assert second.returncode == 1
+    assert f"another pgdyno is loading this server: process {first.pid} on " in second.stderr

@@ -20,6 +20,7 @@ import pytest
 from psycopg import sql
 
 from patience import wait_until
+from pgdyno.conduct import Silent, open_session
 from pgdyno.errors import RunError, SetupError
 from pgdyno.front import POOLS, FrontEnd, FrontSettings, find_java
 from pgdyno.server import Cluster, ConnInfo
@@ -303,3 +304,19 @@ def test_a_front_end_that_hangs_or_dies_is_named(
     with pytest.raises(RunError, match="was ended by SIGKILL"):
         front.read()
     front.close()
+
+
+def test_without_java_only_the_front_end_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    spec = spec_from_fields({"front": {}, "workload": {"script": [{"request": "/pay"}]}})
+    path = tmp_path / "run.db"
+    with (
+        pytest.raises(SetupError) as refused,
+        open_session(spec, run=path, command="run", spec_text="", watcher=Silent()),
+    ):
+        pass
+    assert refused.value.code == "front-java"
+    assert "openjdk-17-jdk-headless" in str(refused.value.hint)
+    assert not path.exists()

@@ -145,6 +145,7 @@ def test_comparing_settings_on_a_server_of_ours(tmp_path: Path) -> None:
     assert sound == [["a", "b"]] * 6
 
 
+@pytest.mark.long
 def test_comparing_a_pool_and_a_key_of_the_spec(tmp_path: Path) -> None:
     spec = spec_of(workload=paced(tmp_path), clients=[{"count": 4}])
     with run(spec, tmp_path / "run.db", "compare") as session:
@@ -221,7 +222,9 @@ RATE = {"count": 8, "arrival": {"rate": 100, "process": "constant"}}
     ("change", "says"),
     [
         (Change(pool_max={"clients": 2}), "both sides held the rate"),
-        (Change(rate={"clients": 2.0}), "each side held its own rate"),
+        pytest.param(
+            Change(rate={"clients": 2.0}), "each side held its own rate", marks=pytest.mark.long
+        ),
     ],
 )
 def test_comparing_at_a_rate(pg18: Cluster, tmp_path: Path, change: Change, says: str) -> None:

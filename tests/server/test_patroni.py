@@ -107,6 +107,7 @@ def drilled(tmp_path: Path, installed: None) -> Callable[..., DrillResult]:
     return run
 
 
+@pytest.mark.long
 def test_the_cluster_replaces_a_primary_that_is_killed(drilled: Callable[..., DrillResult]) -> None:
     result = drilled("failover", "on")
     (cut,) = result.cuts
@@ -122,6 +123,7 @@ def test_the_cluster_replaces_a_primary_that_is_killed(drilled: Callable[..., Dr
     assert [each[0] for each in cut.proof.facts["patroni_history"]][:1] == [1], "timelines"
 
 
+@pytest.mark.long
 def test_without_etcd_patronis_own_raft_is_the_store(
     drilled: Callable[..., DrillResult], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -154,6 +156,7 @@ def test_a_switchover_that_patroni_is_asked_for_loses_nothing(
 
 
 @pytest.mark.usefixtures("pgbouncer")
+@pytest.mark.long
 def test_a_pooler_is_told_of_the_leader_that_patroni_made(
     drilled: Callable[..., DrillResult],
 ) -> None:
@@ -163,6 +166,7 @@ def test_a_pooler_is_told_of_the_leader_that_patroni_made(
     assert cut.outage.clients_back == 4
 
 
+@pytest.mark.long
 def test_a_leader_that_is_cut_off_is_ended_by_patroni_unless_that_hangs(
     drilled: Callable[..., DrillResult],
 ) -> None:
@@ -178,6 +182,7 @@ def test_a_leader_that_is_cut_off_is_ended_by_patroni_unless_that_hangs(
     assert unfenced.outage.both_ms > 0
 
 
+@pytest.mark.long
 def test_a_leader_that_is_cut_off_acknowledges_nothing_if_commits_wait_for_a_standby(
     drilled: Callable[..., DrillResult],
 ) -> None:
@@ -278,6 +283,7 @@ def test_one_that_hangs_ends_the_run_and_is_ended(
 
 
 @pytest.mark.usefixtures("installed")
+@pytest.mark.long
 def test_it_starts_and_stops_several_times_and_leaves_the_server() -> None:
     """Without a manager again, the primary has what it had."""
     wanted = {"manager": "patroni", "manager_settings": QUICK, "count": 1}
@@ -350,6 +356,7 @@ def _transactions(cluster: Cluster) -> int:
 
 
 @pytest.mark.usefixtures("installed")
+@pytest.mark.long
 def test_a_setting_that_needs_a_restart_is_tried_on_the_leader(tmp_path: Path) -> None:
     """Also one that Patroni gives the servers on their command line."""
     spec, path = managed("on", 1), tmp_path / "run.db"

@@ -144,7 +144,10 @@ def test_the_size_of_pgbouncers_pool_changes_under_load(pg18: Cluster, tmp_path:
         assert session.target.gateway.entrance.host == host, "a new process"
 
 
-@pytest.mark.parametrize(("kind", "budget_s"), [("pgbouncer", 12), ("pgpool", 25)])
+@pytest.mark.parametrize(
+    ("kind", "budget_s"),
+    [("pgbouncer", 12), pytest.param("pgpool", 25, marks=pytest.mark.long)],
+)
 def test_a_search_through_a_pooler(
     pg18: Cluster, tmp_path: Path, kind: str, budget_s: float
 ) -> None:
@@ -166,6 +169,7 @@ def test_a_search_through_a_pooler(
 
 
 @pytest.mark.parametrize(("kind", "budget_s"), [("pgbouncer", 20), ("pgpool", 25)])
+@pytest.mark.long
 def test_a_search_through_the_applications_pools_and_a_pooler(
     pg18: Cluster, tmp_path: Path, kind: str, budget_s: float
 ) -> None:

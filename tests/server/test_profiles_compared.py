@@ -141,6 +141,7 @@ def test_lines_in_force_already_are_no_change(
         checked(found.profile.without(["jit"]), spec, tmp_path / "b.db")
 
 
+@pytest.mark.long
 def test_the_line_that_matters_is_kept(
     installation_of: Callable[[int], Installation], tmp_path: Path
 ) -> None:

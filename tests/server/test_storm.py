@@ -48,7 +48,14 @@ def found_on(
     return result
 
 
-@pytest.mark.parametrize("shape", sorted(SHAPES))
+# A sawtooth goes up and down several times.
+@pytest.mark.parametrize(
+    "shape",
+    [
+        pytest.param(each, marks=pytest.mark.long) if each == "sawtooth" else each
+        for each in sorted(SHAPES)
+    ],
+)
 def test_a_storm_that_is_survived(pg18: Cluster, tmp_path: Path, shape: str) -> None:
     result = found_on(existing(pg18), tmp_path / "run.db", shape=shape)
     assert result.largest is not None

@@ -1,4 +1,4 @@
-"""Short commands under the server's account."""
+"""The server's account: its creation, and short commands under it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.server.local import account
 from pgdyno.server.local.account import run_as
+from pgdyno.server.locks import try_lock
 
 UNTIL_THE_SECOND_TIME = 'test -e "$0" && exit 3; touch "$0"; kill -{number:d} $$'
 
@@ -16,15 +18,27 @@ UNTIL_THE_SECOND_TIME = 'test -e "$0" && exit 3; touch "$0"; kill -{number:d} $$
 def test_what_a_signal_to_the_group_ends_is_run_again(tmp_path: Path, number: int) -> None:
     """As a second Ctrl-C does when it meets the command before that is in its own session."""
     script = UNTIL_THE_SECOND_TIME.format(number=number)
-    # Under nohup, or in the background of a script, it is ignored, and children inherit that.
-    before = signal.signal(number, signal.default_int_handler)
-    try:
-        assert run_as(None, ["sh", "-c", script, tmp_path / "begun"]).returncode == 3
-    finally:
-        signal.signal(number, before)
+    assert run_as(None, ["sh", "-c", script, tmp_path / "begun"]).returncode == 3
 
 
 def test_what_is_killed_is_not_run_again(tmp_path: Path) -> None:
     script = UNTIL_THE_SECOND_TIME.format(number=signal.SIGKILL)
     done = run_as(None, ["sh", "-c", script, tmp_path / "begun"])
     assert done.returncode == -signal.SIGKILL
+
+
+def test_one_pgdyno_at_a_time_creates_the_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there: list[account.Account] = []
+
+    def create() -> account.Account:
+        assert try_lock(tmp_path / "lock") is None
+        there.append(account.Account("pgdyno", 990, 990))
+        return there[-1]
+
+    monkeypatch.setattr(account, "_CREATION_LOCK", tmp_path / "lock")
+    monkeypatch.setattr(account, "_look_up", lambda name: there[-1] if there else None)
+    monkeypatch.setattr(account, "_create", create)
+    assert account._created() == account._created()
+    assert len(there) == 1, "the second finds what the first has made"

@@ -14,13 +14,17 @@ import pwd
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import STOP_SIGNALS, SetupError
+from pgdyno.server.locks import locked
 
 _OWN_NAME = "pgdyno"
 _FALLBACK_NAME = "postgres"
+_CREATION_LOCK = Path("/run/pgdyno-account.lock")
+"""Where only root can put anything, whatever PGDYNO_HOME is."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ def server_account() -> Account | None:
     # Changing the file system identity (see safefiles.py) would keep root's groups.
     if os.getgroups():
         os.setgroups([])
-    return _look_up(_OWN_NAME) or _create()
+    return _look_up(_OWN_NAME) or _created()
 
 
 def run_as(
@@ -133,6 +137,17 @@ def _look_up(name: str) -> Account | None:
     except KeyError:
         return None
     return Account(name, entry.pw_uid, entry.pw_gid) if entry.pw_uid != 0 else None
+
+
+def _created() -> Account:
+    """Create the account, unless another pgdyno has done so meanwhile.
+
+    useradd does not exclude itself everywhere: of two at once, the later one can write a user
+    database without the account of the earlier one.
+    """
+    lock = locked(_CREATION_LOCK) if os.access(_CREATION_LOCK.parent, os.W_OK) else nullcontext()
+    with lock:
+        return _look_up(_OWN_NAME) or _create()
 
 
 def _create() -> Account:

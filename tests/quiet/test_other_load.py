@@ -107,29 +107,3 @@ def test_load_of_others_on_the_server_is_named_and_not_trusted(pg: Cluster, open
     assert "are not this load's" not in str(result["distrust"])
     findings = {each["id"]: each for each in result["findings"]}  # type: ignore[attr-defined]
     assert findings["other-load"]["status"] == "cleared"
-
-
-def test_a_second_run_on_the_same_server_is_refused_with_who_is_there(
-    pg: Cluster, open_dir: Path
-) -> None:
-    command = [sys.executable, "-m", "pgdyno", "run", "select-only", "-s", "1", "-c", "1"]
-    to = [*command, "-d", pg.conninfo.uri_without_password]
-    first = subprocess.Popen(
-        [*to, "-T", "400", "-P", "1"], cwd=open_dir, stderr=subprocess.PIPE, text=True
-    )
-    assert first.stderr is not None
-    try:
-        assert any("measuring" in line for line in first.stderr)
-        second = subprocess.run(
-            [*to, "-T", "1", "--server-wait", "0"],
-            cwd=open_dir,
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=400,
-        )
-    finally:
-        first.kill()
-        first.communicate()
-    assert second.returncode == 1
-    assert f"another pgdyno is loading this server: process {first.pid} on " in second.stderr

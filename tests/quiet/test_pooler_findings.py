@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import sqlite3
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,9 @@ import psycopg
 import pytest
 from signature_runs import carried_out, status
 
-from patience import wait_until
 from pgdyno.conduct import Silent, open_session
 from pgdyno.diagnose import Finding
 from pgdyno.investigate.observe import observe
-from pgdyno.pooler import Gateway
 from pgdyno.pooler._kind import kinds
 from pgdyno.server import Cluster
 from pgdyno.spec import spec_from_fields
@@ -233,47 +230,3 @@ def test_a_large_pool_of_the_pooler_is_told_from_that_of_the_application(tmp_pat
     for proposal in finding.proposals:
         assert int(proposal.change.spec["pooler.default_pool_size"]) < size
     assert found["client-pool"].status == "cleared", status(found)
-
-
-def _server_connections(gateway: Gateway) -> int:
-    (row,) = gateway.queues()
-    return int(row["servers_active"] + row["servers_idle"])
-
-
-def test_a_pool_that_shrinks_under_load_while_it_still_grows_does_not_stall(pg18: Cluster) -> None:
-    table = pooler("pgbouncer", pool_mode="transaction", default_pool_size=2)
-    groups = [{"name": "web", "count": 24}]
-    fields = {"pooler": table, "clients": groups, "load": {"protocol": "extended"}}
-    small = spec_from_fields(fields)
-    table["settings"]["default_pool_size"] = "20"
-    large = spec_from_fields(fields)
-    gateway, over, failed = Gateway(pg18.conninfo), threading.Event(), []
-
-    def work() -> None:
-        try:
-            with psycopg.connect(**gateway.entrance.kwargs(), prepare_threshold=None) as conn:
-                while not over.is_set():
-                    conn.execute("select pg_sleep(0.01)")
-                    conn.commit()
-        except psycopg.Error as problem:
-            failed.append(problem)
-
-    gateway.arrange(small)
-    workers = [threading.Thread(target=work) for _ in range(24)]
-    try:
-        for worker in workers:
-            worker.start()
-        for _ in range(5):
-            gateway.follow(large)
-            gateway.follow(small)
-        wait_until(
-            lambda: _server_connections(gateway) <= 2, "the pool is as small as it should be"
-        )
-    finally:
-        over.set()
-        for worker in workers:
-            worker.join()
-        logs = gateway.logs()
-        gateway.close()
-    assert failed == []
-    assert "failing" not in logs

@@ -18,7 +18,6 @@ from prometheus_client import CollectorRegistry, Gauge, start_http_server
 from patience import wait_until
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.diagnose import Diagnosis, Finding, diagnose
-from pgdyno.errors import SetupError
 from pgdyno.front import FrontEnd, FrontSettings
 from pgdyno.remedy import assess
 from pgdyno.remedy.circumstances import circumstances
@@ -372,14 +371,3 @@ def test_figures_of_a_web_server_of_the_users_name_its_pool_and_its_threads(
     assert is_cleared(large, "front-threads")
     assert is_found(few_threads, "front-threads")
     assert is_cleared(few_threads, "front-pool")
-
-
-def test_without_java_only_the_front_end_is_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
-    with pytest.raises(SetupError) as refused, loaded(tmp_path, {}, "/pay"):
-        pass
-    assert refused.value.code == "front-java"
-    assert "openjdk-17-jdk-headless" in str(refused.value.hint)
-    assert not (tmp_path / "run.db").exists()
