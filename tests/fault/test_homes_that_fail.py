@@ -9,14 +9,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
+from patience import wait_until
 from pgdyno.conduct import Silent
 from pgdyno.disk import _leftovers
 from pgdyno.disk.mounting import mounts_below
@@ -24,8 +23,10 @@ from pgdyno.drill._drill import Drill
 from pgdyno.drill.model import DrillOptions
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import RunError, SetupError
-from pgdyno.server import Installation
+from pgdyno.server import Cluster, Installation
 from pgdyno.server.directories import clusters_dir, state_home
+from pgdyno.server.local._template import _copy_binaries, _runs, _tree_root
+from pgdyno.server.local.account import server_account
 from pgdyno.server.locks import try_lock
 from pgdyno.spec import spec_from_fields
 
@@ -43,10 +44,11 @@ def small(open_dir: Path) -> Iterator[Path]:
 
 def when_unused(*command: str) -> None:
     """Run a command that fails while a file is open: a process of pgdyno's may just be ending."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (done := subprocess.run(command, capture_output=True, text=True, check=False)).returncode:
-        assert time.monotonic() < deadline, done.stderr
-        time.sleep(0.1)
+
+    def done() -> bool:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    wait_until(done, " ".join(command))
 
 
 def run(home: str, output: Path) -> subprocess.CompletedProcess[str]:
@@ -73,6 +75,21 @@ def test_a_full_one(small: Path, tmp_path: Path, filled_mb: int) -> None:
     done = run(str(small / "home"), tmp_path / "run.db")
     assert one_message(done, "No space left on device")
     assert list((small / "home/clusters").glob("*-*")) == []
+
+
+@as_root
+def test_programs_that_have_to_be_copied_to_a_full_one(
+    small: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    installation_of: Callable[[int], Installation],
+) -> None:
+    """As those in root's home, which the server's account cannot run."""
+    (small / "fill").write_bytes(b"x" * (20 << 20))
+    monkeypatch.setenv("PGDYNO_HOME", str(small / "home"))
+    given = installation_of(18)
+    with pytest.raises(SetupError, match=r"programs to .*: No space left on device"):
+        _copy_binaries(given, _tree_root(given.bindir), small / "home/cache/programs/part")
+    assert not (small / "home/cache/programs/part").exists()
 
 
 @as_root
@@ -110,10 +127,13 @@ def test_a_name_that_has_to_be_quoted_or_is_long(
     open_dir: Path, name: str, monkeypatch: pytest.MonkeyPatch,
     installation_of: Callable[[int], Installation],
 ) -> None:  # fmt: skip
-    from pgdyno.server import Cluster
-
+    installation, account = installation_of(18), server_account()
     monkeypatch.setenv("PGDYNO_HOME", str(open_dir / name))
-    with Cluster.create(installation_of(18)) as cluster:
+    if '"' in name and account and not _runs(installation.binary("postgres"), account):
+        with pytest.raises(SetupError, match="do not start where a name has a quote"):
+            Cluster.create(installation)
+        return
+    with Cluster.create(installation) as cluster:
         socket_dir = Path(cluster.conninfo.host)
         assert cluster.running
     assert not socket_dir.exists()

