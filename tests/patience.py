@@ -11,11 +11,25 @@ the time limit of a test, so that what was waited for is told."""
 PAUSE_S_MIN, PAUSE_S_MAX = 0.02, 0.1
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE_S) -> None:
-    """Wait until it holds, and look less often the longer that takes: a look may be dear."""
+def wait_until(
+    condition: Callable[[], object],
+    what: object,
+    *,
+    look: Callable[[], object] | None = None,
+    seconds: float = PATIENCE_S,
+) -> None:
+    """Wait until ``condition`` holds; look less often the longer that takes, as a look may be dear.
+
+    ``what`` names what is waited for; a function says more, at the end. ``look`` is called between
+    two looks, in place of a pause.
+    """
     deadline = time.monotonic() + seconds
     pause_s = PAUSE_S_MIN
     while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(pause_s)
+        if time.monotonic() >= deadline:
+            raise AssertionError(f"never: {what() if callable(what) else what}")
+        if look is not None:
+            look()
+        else:
+            time.sleep(pause_s)
         pause_s = min(1.2 * pause_s, PAUSE_S_MAX)

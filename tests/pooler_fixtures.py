@@ -9,13 +9,11 @@ own.
 from __future__ import annotations
 
 import ctypes
-import os
 import resource
 import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +22,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.server.local.account import Account, change_owner, plain_environment, server_account
 from pgdyno.server.local.ports import free_ports
 from pgdyno.server.local.programs import find_program
+from remains import processes_of
 
 _PR_SET_PDEATHSIG = 1
 FOLLOWING_POOLER = {
@@ -137,16 +136,16 @@ class Pooler:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
     def _wait_ready(self) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
+        def answers() -> bool:
             assert self._process is not None
             assert self._process.poll() is None, f"{self.program} did not start:\n{self.log}"
             try:
                 psycopg.connect(**self.conninfo.kwargs() | self.first_look()).close()
-                return
-            except psycopg.OperationalError as error:
-                assert time.monotonic() < deadline, f"{error}\n{self.log}"
-                time.sleep(0.02)
+            except psycopg.OperationalError:
+                return False
+            return True
+
+        wait_until(answers, lambda: f"{self.program} answers\n{self.log}")
 
 
 class PgBouncer(Pooler):
@@ -244,23 +243,7 @@ def _poolers(kind: type[Pooler]) -> Iterator[Callable[..., Pooler]]:
     yield make
     for pooler in made:
         pooler.destroy()
-    deadline = time.monotonic() + PATIENCE_S
-    while left := _left(made):
-        assert time.monotonic() < deadline, f"a pooler is left: {left}"
-        time.sleep(0.02)
-
-
-def _left(made: list[Pooler]) -> list[int]:
-    folders = [str(pooler.folder).encode() for pooler in made]
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = entry.read_bytes()
-        except OSError:
-            continue
-        if any(folder in line for folder in folders) and int(entry.parent.name) != os.getpid():
-            found.append(int(entry.parent.name))
-    return found
+    wait_until(lambda: not any(processes_of(pooler.folder) for pooler in made), "no pooler is left")
 
 
 @pytest.fixture

@@ -3,9 +3,11 @@ what is inherited from where the tests were started."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import signal
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from pgdyno.server.directories import clusters_dir
@@ -23,16 +25,38 @@ def left_over(before: Collection[str] = (), home: Path | None = None) -> list[st
 
 
 def running_in(path: str | Path) -> list[str]:
-    """Processes with a path in their command line."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            command = entry.read_bytes()
-        except OSError:
-            continue
-        if str(path).encode() in command:
-            found.append(str(entry.parent))
-    return found
+    """Processes with a path in their command line, or in whose directory they are."""
+    return [f"/proc/{pid}" for pid in sorted(processes_of(path))]
+
+
+def processes_of(path: str | Path) -> set[int]:
+    """Their process IDs, without that of the test."""
+    wanted = os.fsencode(path)
+    found = {pid for pid, command, _ in _processes() if wanted in command}
+    return (found | processes_in(path)) - {os.getpid()}
+
+
+def processes_in(path: str | Path, program: str = "") -> set[int]:
+    """Processes in whose directory, or below, they are; those of a program alone."""
+    return {
+        pid
+        for pid, command, directory in _processes()
+        if Path(directory).is_relative_to(path) and os.fsencode(program) in command
+    }
+
+
+def _processes() -> Iterator[tuple[int, bytes, str]]:
+    """Process ID, command line and directory of each."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            directory = str((entry / "cwd").readlink())
+            yield int(entry.name), (entry / "cmdline").read_bytes(), directory
+
+
+def children_of(pid: int) -> list[int]:
+    """Processes that a process has started, and not yet collected."""
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for each in threads for child in each.read_text().split()]
 
 
 _IMAGE_BYTES_MIN = 8 << 20

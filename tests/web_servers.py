@@ -48,7 +48,7 @@ class _Pages(BaseHTTPRequestHandler):
         self.server.shop.note(self.command, self.path, self.headers.get("Cookie"))
         path = self.path.partition("?")[0]
         if path == "/slow":
-            time.sleep(0.3)
+            time.sleep(0.2)
         if path.startswith("/status/"):
             return self._send(int(path.rpartition("/")[2]), b"")
         if path.startswith("/hops/"):

@@ -7,12 +7,12 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,16 +99,23 @@ def server_process(log: Path) -> Iterator[tuple[int, int]]:
             process.stdout.close()
 
 
-STOP_S = 2
+RATE, STOP_S = 200, 2
 
 
-def stop_under_load(process: int, log: Path) -> None:
+def stop_under_load(process: int, log: Path, run_file: Path) -> None:
+    """Stop the server for so long that those due in ``STOP_S`` wait."""
     wait_until(lambda: log.read_bytes().count(b"GET /") >= 20, "requests in the server's log")
     os.kill(process, signal.SIGSTOP)
     try:
-        time.sleep(STOP_S)
+        wait_until(lambda: waiting(run_file) >= RATE * STOP_S, "so many are due")
     finally:
         os.kill(process, signal.SIGCONT)
+
+
+def waiting(run_file: Path) -> int:
+    with closing(sqlite3.connect(f"file:{run_file}?mode=ro", uri=True)) as db:
+        last = "select backlog from interval order by at_ms desc limit 1"
+        return int((db.execute(last).fetchone() or (0,))[0])
 
 
 def test_a_server_that_stops_is_in_the_percentiles(
@@ -116,10 +123,12 @@ def test_a_server_that_stops_is_in_the_percentiles(
 ) -> None:
     log = tmp_path / "log"
     with server_process(log) as (process, port):
-        stopping = threading.Thread(target=stop_under_load, args=(process, log))
+        stopping = threading.Thread(
+            target=stop_under_load, args=(process, log, tmp_path / "stopped.db")
+        )
         stopping.start()
         said = pgdyno(
-            *("run", "--url", f"http://127.0.0.1:{port}/", "-R", "200", "-c4", "-t300"),
+            *("run", "--url", f"http://127.0.0.1:{port}/", "-R", str(RATE), "-c4", "-t300"),
             *("-o", "stopped.db", "--format=json"),
         )
         stopping.join()

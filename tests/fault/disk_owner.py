@@ -3,8 +3,8 @@
 ``disk_owner.py FOLDER PHASE``; it prints ``there`` when the phase has come, and stays in it.
 """
 
+import signal
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from pgdyno.disk import _device
 
 def stay() -> None:
     print("there", flush=True)
-    time.sleep(600)
+    signal.pause()
 
 
 folder, phase = Path(sys.argv[1]), sys.argv[2]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from patience import PATIENCE_S
+from patience import wait_until
 from pgdyno.disk import (  # fmt: skip
     _cleanup,
     _device,
@@ -51,10 +51,7 @@ def remains(folder: Path) -> list[object]:
 
 
 def wait_until_clear(folder: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while left := remains(folder):
-        assert time.monotonic() < deadline, f"left: {left}"
-        time.sleep(0.05)
+    wait_until(lambda: not remains(folder), lambda: f"clear of {remains(folder)}")
 
 
 @pytest.fixture
@@ -250,10 +247,8 @@ def test_a_command_that_is_killed_leaves_nothing_mounted(
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
     wait_until_clear(home)
-    deadline = time.monotonic() + PATIENCE_S
-    while any(is_served(cluster) for cluster in home.glob("clusters/*/")):
-        assert time.monotonic() < deadline, "a server is left"
-        time.sleep(0.05)
+    clusters = [*home.glob("clusters/*/")]
+    wait_until(lambda: not any(map(is_served, clusters)), "no server is left")
 
 
 def test_the_disks_of_another_are_not_touched(owner: Begin, folder: Path) -> None:

@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -17,9 +16,10 @@ from pathlib import Path
 import pytest
 from said import error_of
 
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster
+from remains import running_in
 
 PGDYNO = [sys.executable, "-m", "pgdyno"]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -53,13 +53,6 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         run.communicate()
 
 
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.1)
-
-
 def intervals(path: Path) -> int:
     """Rows of table interval, 0 while there is no such file or table."""
     try:
@@ -70,16 +63,8 @@ def intervals(path: Path) -> int:
 
 
 def servers_below(home: Path) -> set[str]:
-    """Processes whose command lines mention the folder. One of an earlier test may be ending."""
-    found = set()
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = os.fsdecode(entry.read_bytes().replace(b"\0", b" "))
-        except OSError:
-            continue
-        if str(home) in line:
-            found.add(f"{entry.parent.name} {line}")
-    return found
+    """Processes in the folder. One of an earlier test may be ending."""
+    return set(running_in(home))
 
 
 @pytest.fixture
@@ -93,11 +78,11 @@ def test_kill_9_keeps_the_file_and_leaves_no_server(
     before = servers_below(home)
     run = start("run", "tpcb-like", "-c", "2", "-T", "300", "-o", "run.db", "-q")
     path = tmp_path / "run.db"
-    wait_for(lambda: intervals(path) >= 4, "four intervals, while it runs")
+    wait_until(lambda: intervals(path) >= 4, "four intervals, while it runs")
     run.kill()
     run.communicate()
     assert intervals(path) >= 4
-    wait_for(lambda: servers_below(home) <= before, "the server ends with pgdyno")
+    wait_until(lambda: servers_below(home) <= before, "the server ends with pgdyno")
     assert RunFile(path).run.status == "interrupted"
     assert RunFile(path).ledger().balanced
 
@@ -108,7 +93,7 @@ def test_a_stop_signal_ends_it_in_order(
 ) -> None:
     before = servers_below(home)
     run = start("run", "tpcb-like", "-c", "2", "-T", "300", "-o", "run.db", "-q")
-    wait_for(lambda: intervals(tmp_path / "run.db") >= 2, "two intervals")
+    wait_until(lambda: intervals(tmp_path / "run.db") >= 2, "two intervals")
     run.send_signal(number)
     _, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 128 + number
@@ -119,20 +104,25 @@ def test_a_stop_signal_ends_it_in_order(
     assert RunFile(tmp_path / "run.db").ledger().balanced
 
 
-@pytest.mark.parametrize("delay_s", [0.0, 0.3, 0.7, 1.2])
+@pytest.mark.parametrize("moment", ["its first line", "its server", "its run file", "its load"])
 def test_ctrl_c_at_any_moment_leaves_nothing(
-    start: Start, tmp_path: Path, home: Path, delay_s: float
+    start: Start, tmp_path: Path, home: Path, moment: str
 ) -> None:
     before = servers_below(home)
     run = start("run", "tpcb-like", "-c", "2", "-T", "300", "-o", "run.db", "-q")
-    wait_for(lambda: _heeds(run.pid, signal.SIGTERM), "its first line")
-    time.sleep(delay_s)
+    come = {
+        "its first line": lambda: _heeds(run.pid, signal.SIGTERM),
+        "its server": lambda: servers_below(home) > before,
+        "its run file": (tmp_path / "run.db").exists,
+        "its load": lambda: intervals(tmp_path / "run.db") > 0,
+    }
+    wait_until(come[moment], moment)
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 130
     assert error_of(err).startswith("error: interrupted by SIGINT\n")
     assert "Traceback" not in err
-    wait_for(lambda: servers_below(home) <= before, "the server is gone")
+    wait_until(lambda: servers_below(home) <= before, "the server is gone")
 
 
 def _heeds(pid: int, number: signal.Signals) -> bool:
@@ -148,7 +138,7 @@ def test_a_server_that_goes_away(
     cluster = new_cluster()
     uri = cluster.conninfo.uri_without_password
     run = start("run", uri, "-c", "2", "-T", "60", "-o", "run.db", "-q")
-    wait_for(lambda: intervals(tmp_path / "run.db") >= 2, "two intervals")
+    wait_until(lambda: intervals(tmp_path / "run.db") >= 2, "two intervals")
     cluster.kill()
     _, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 2
@@ -178,7 +168,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_under_the_run_file(small_disk: Path, start: Start, tmp_path: Path) -> None:
     path = small_disk / "run.db"
     run = start("run", "tpcb-like", "-c", "2", "-T", "60", "-o", str(path), "-q")
-    wait_for(lambda: intervals(path) >= 2, "two intervals")
+    wait_until(lambda: intervals(path) >= 2, "two intervals")
     filler = small_disk / "filler"
     file = os.open(filler, os.O_WRONLY | os.O_CREAT)
     with suppress(OSError):
@@ -226,7 +216,7 @@ def test_kill_9_in_a_drill_is_cleared_up_by_the_next_start(
         pytest.skip("only root can mount the disks that this drill fills")
     before, folders = servers_below(home), cluster_folders(home)
     run = start(*DRILL, "--fault", "disk-full")
-    wait_for(lambda: cuts(tmp_path / "run.db") >= 1, "a cut")
+    wait_until(lambda: cuts(tmp_path / "run.db") >= 1, "a cut")
     assert mounts_below(home), "it has disks of its own"
     run.kill()
     run.communicate()
@@ -234,6 +224,6 @@ def test_kill_9_in_a_drill_is_cleared_up_by_the_next_start(
     _, err = again.communicate(timeout=PATIENCE_S)
     assert again.returncode in (0, 4), err  # On a busy machine it is not trusted.
     assert mounts_below(home) == []
-    wait_for(lambda: servers_below(home) <= before, "its server is gone")
+    wait_until(lambda: servers_below(home) <= before, "its server is gone")
     assert cluster_folders(home) <= folders, "its folder is gone"
     assert RunFile(tmp_path / "run.db").run.status == "interrupted"

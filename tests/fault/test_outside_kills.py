@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
+from patience import wait_until
 from pgdyno.conduct import Silent
 from pgdyno.drill import _verify as verifying
 from pgdyno.drill._drill import Drill
@@ -45,14 +44,12 @@ def background_writer(cluster: Cluster) -> int | None:
 
 def kill_process(cluster: Cluster) -> None:
     """As the OOM killer does; the server notices, and starts itself again."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (writer := background_writer(cluster)) is None:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: background_writer(cluster) is not None, "it has a background writer")
+    writer = background_writer(cluster)
+    assert writer is not None
     os.kill(writer, signal.SIGKILL)
-    while "terminated by signal 9" not in cluster.log_path.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    killed = "terminated by signal 9"
+    wait_until(lambda: killed in cluster.log_path.read_text(), "the server notices")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from patience import PATIENCE_S
+from patience import wait_until
 from pgdyno.conduct import Silent
 from pgdyno.disk import dismantle
 from pgdyno.disk.mounting import loops_below, mounts_below
@@ -24,6 +24,7 @@ from pgdyno.errors import UsageError
 from pgdyno.server import Installation, sweep
 from pgdyno.server.directories import clusters_dir
 from pgdyno.spec import spec_from_fields
+from remains import children_of
 
 SHIM = Path(__file__).with_name("swallowed_flush.c")
 
@@ -166,11 +167,8 @@ def test_killed_in_a_cut_it_leaves_nothing_that_a_sweep_does_not_find(
         drill.kill()
     done = sweep(dismantle)
     assert any(line.startswith("unmounted") for line in done)
-    deadline = time.monotonic() + PATIENCE_S  # The daemon of the load's disk clears up for itself.
-    while (mounts_below(open_dir) or loops_below(open_dir)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not mounts_below(open_dir)
-    assert not loops_below(open_dir)
+    # The daemon of the load's disk clears up for itself.
+    wait_until(lambda: not mounts_below(open_dir) + loops_below(open_dir), "its disks are gone")
     assert not list((open_dir / "clusters").glob("*-*"))
 
 
@@ -190,10 +188,9 @@ def stop_within_a_cut(drill: subprocess.Popen[bytes], folder: Path) -> None:
 
 
 def kill_cleanup_process(drill: subprocess.Popen[bytes]) -> None:
-    children = Path(f"/proc/{drill.pid}/task").glob("*/children")
-    for pid in " ".join(each.read_text() for each in children).split():
+    for pid in children_of(drill.pid):
         if b"cleanup_process.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(int(pid), signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
 
 
 def file_systems(folder: Path) -> list[str]:

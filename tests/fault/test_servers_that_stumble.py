@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,11 +16,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 from pgdyno._engine import Histogram
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster
 from pgdyno.server.local.signals import send
+from remains import children_of
 
 pytestmark = pytest.mark.server
 
@@ -62,13 +62,27 @@ class Running:
         except sqlite3.Error:
             return 0
 
+    def due(self) -> int:
+        """Transactions that wait, by the last interval in the run file."""
+        with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)) as db:
+            query = (
+                "select sum(backlog) from interval where at_ms = (select max(at_ms) from interval)"
+            )
+            return int(db.execute(query).fetchone()[0] or 0)
+
     def wait_for_more(self, count: int) -> None:
         """Wait until so many more transactions are recorded as done."""
-        before, deadline = self.done(), time.monotonic() + PATIENCE_S
-        while self.done() < before + count:
-            assert time.monotonic() < deadline, "the run does not go on"
+        before = self.done()
+        self.wait_for(lambda: self.done() >= before + count, "the run goes on")
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for something while the run goes on."""
+
+        def holds() -> bool:
             assert self._process.poll() is None, self._process.communicate()
-            time.sleep(0.05)
+            return condition()
+
+        wait_until(holds, what)
 
     def result(self, status: int = 0) -> dict[str, Any]:
         """The result of a run that came to its end, its ledger added up."""
@@ -97,10 +111,7 @@ class Running:
 
     def wait_for_reconnects(self, count: int) -> None:
         """Wait until so many are recorded, then interrupt the run; its file is to be read."""
-        deadline = time.monotonic() + PATIENCE_S
-        while self.count("reconnects") < count:
-            assert time.monotonic() < deadline, "the clients do not come back"
-            time.sleep(0.05)
+        wait_until(lambda: self.count("reconnects") >= count, "the clients come back")
         self.wait_for_more(1)
         self._process.send_signal(signal.SIGINT)
         _, err = self._process.communicate(timeout=PATIENCE_S)
@@ -135,15 +146,7 @@ def run(tmp_path: Path) -> Iterator[Callable[..., Running]]:
 def processes_of(cluster: Cluster) -> list[int]:
     """The postmaster and its children."""
     assert cluster.pid is not None
-    found = [cluster.pid]
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = entry.read_text().rpartition(")")[2].split()[1]
-        except OSError:
-            continue
-        if int(parent) == cluster.pid:
-            found.append(int(entry.parent.name))
-    return found
+    return [cluster.pid, *children_of(cluster.pid)]
 
 
 @contextmanager
@@ -175,7 +178,7 @@ def test_a_pause_is_in_the_responses_of_all_who_came_meanwhile(
     begun = run("select-only", uri, "-c", "8", "-R", str(RATE), "--process", "constant", "-T", "9")
     begun.wait_for_more(1)
     with paused(cluster):
-        time.sleep(PAUSE_S)
+        begun.wait_for(lambda: begun.due() >= RATE * PAUSE_S, "so many are due meanwhile")
     result = begun.result(status=4)
     # It is measured all the same, and told: the server was away for a large part of the run.
     assert result["distrust"][0].startswith("the server answered nobody for ")
@@ -229,13 +232,10 @@ def test_kill_9_leaves_no_connection_behind(
     begun.wait_for_more(1)
     assert len(backends(cluster)) == 6
     begun.kill()
-    deadline = time.monotonic() + PATIENCE_S
     query = "select count(*) from pg_stat_activity where application_name like 'pgdyno%'"
     values = cluster.conninfo.kwargs() | {"application_name": "test"}
     with psycopg.connect(**values, autocommit=True) as connection:
-        while connection.execute(query).fetchone() != (0,):
-            assert time.monotonic() < deadline, "sessions are left"
-            time.sleep(0.05)
+        wait_until(lambda: connection.execute(query).fetchone() == (0,), "no session is left")
 
 
 def test_more_clients_than_the_server_takes(

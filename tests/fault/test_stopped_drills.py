@@ -8,17 +8,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from patience import PATIENCE_S
+from patience import wait_until
 from pgdyno.disk.mounting import loops_below, mounts_below
 from pgdyno.record import RunFile
+from remains import processes_in
 
 PGDYNO = ["-m", "pgdyno"]
 # A price list begins with its gains, which are not what is stopped here.
@@ -46,20 +45,10 @@ def _as_in_the_foreground() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _processes(home: Path) -> set[int]:
-    found = set()
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            words = (entry / "cmdline").read_bytes() + os.fsencode((entry / "cwd").readlink())
-            if os.fsencode(home) in words:
-                found.add(int(entry.name))
-    return found
-
-
 def _there(home: Path, tmp: Path) -> set[object]:
     """Whatever belongs to pgdyno below its folder, and what it has for a while elsewhere."""
     return {
-        *_processes(home),
+        *processes_in(home),
         *mounts_below(home),
         *loops_below(home),
         *(home / "clusters").glob("*-*"),
@@ -92,17 +81,21 @@ def stop(_pgdyno_home: None, tmp_path: Path) -> Iterator[Callable[..., Stopped]]
             line = run.stderr.readline()
             assert line, f"it ended:\n{said}"
             said += line
-        deadline = time.monotonic() + PATIENCE_S
-        while run.poll() is None:
-            os.killpg(run.pid, number)  # A child that has ended is there until it is waited for.
-            assert time.monotonic() < deadline, "the process has not ended"
-            time.sleep(0.05)
+
+        def ended() -> bool:
+            if run.poll() is None:
+                os.killpg(
+                    run.pid, number
+                )  # A child that has ended is there until it is waited for.
+            return run.returncode is not None
+
+        wait_until(ended, "the process has ended")
         _, err = run.communicate()
         # The process that removes disks ends by itself when it sees that pgdyno has. What is left
         # of a killed one is for a sweep.
-        deadline_s = time.monotonic() + (0.0 if number == signal.SIGKILL else PATIENCE_S)
-        while (left := _there(home, tmp) - before) and time.monotonic() < deadline_s:
-            time.sleep(0.1)
+        if number != signal.SIGKILL:
+            wait_until(lambda: not _there(home, tmp) - before, lambda: _there(home, tmp) - before)
+        left = _there(home, tmp) - before
         return Stopped(run.returncode, err, run_path, sorted(left, key=str))
 
     yield strike
@@ -174,10 +167,8 @@ def test_a_price_list_killed_in_a_drill_keeps_its_cuts_and_is_swept(
     stopped = stop("cut 2", signal.SIGKILL, ["-c", PRICE_WITHOUT_GAINS], *words)
     home = Path(os.environ["PGDYNO_HOME"])
     subprocess.run([sys.executable, *PGDYNO, "server", "sweep"], check=True, capture_output=True)
-    tmp, deadline = stopped.run_path.parent / "tmp", time.monotonic() + PATIENCE_S
-    while left := [it for it in stopped.left if it in _there(home, tmp)]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
+    tmp = stopped.run_path.parent / "tmp"
+    wait_until(lambda: _there(home, tmp).isdisjoint(stopped.left), "what was left is swept")
     with RunFile(stopped.run_path) as run:
         assert run.run.status == "interrupted"
         (drill,) = run.drills()

@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +19,7 @@ import psycopg
 import pytest
 from said import error_of
 
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.server.local.signals import send
@@ -51,11 +50,12 @@ class Command:
 
     def wait_for(self, query: str, least: int = 1) -> None:
         """Wait until a query of the run file gives at least so much."""
-        deadline = time.monotonic() + PATIENCE_S
-        while self._ask(query) < least:
-            assert time.monotonic() < deadline, f"waited in vain: {query}"
+
+        def gives() -> bool:
             assert self._process.poll() is None, self._process.communicate()
-            time.sleep(0.05)
+            return self._ask(query) >= least
+
+        wait_until(gives, query)
 
     def _ask(self, query: str) -> int:
         try:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from patience import PATIENCE_S, PAUSE_S_MAX
+from patience import wait_until
 from pgdyno._engine import Histogram, Load
 from pgdyno.server import ConnInfo
 
@@ -71,15 +70,15 @@ class Run:
 
     def wait_for(self, condition: Callable[[Run], bool]) -> None:
         """Poll, cutting intervals short, until the condition holds for what was counted so far."""
-        deadline = time.monotonic() + PATIENCE_S
-        pause_s = 0.01
-        while not condition(self):
-            assert time.monotonic() < deadline, f"waited in vain: {self.total} {self.errors}"
-            self.load.end_interval(None)
-            time.sleep(pause_s)
-            # Each look counts all intervals again, of which there is one more with each look.
-            pause_s = min(1.1 * pause_s, PAUSE_S_MAX)
+
+        def holds() -> bool:
             self.poll()
+            if condition(self):
+                return True
+            self.load.end_interval(None)
+            return False
+
+        wait_until(holds, lambda: f"{self.total} {self.errors}")
 
     def wait_until_known(self) -> None:
         """Wait until all threads have carried out what was asked of the load: an interval that

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine_runs import PATIENCE_S, config
+from engine_runs import config
 
+from patience import wait_until
 from pgdyno import _engine
 from pgdyno.server import Cluster
 
@@ -75,10 +75,7 @@ class Pair:
         made |= {"seed": self.seed, "threads": threads, "protocol": protocol, "groups": [group]}
         load = _engine.Load(json.dumps(made))
         load.start()
-        deadline = time.monotonic() + PATIENCE_S
-        while load.state() != "stopped":
-            assert time.monotonic() < deadline, f"not over: {load.poll()}"
-            time.sleep(0.002)
+        wait_until(lambda: load.state() == "stopped", lambda: f"over: {load.poll()}")
         done = ended = 0
         errors: list[ErrorRow] = []
         for interval in load.poll():

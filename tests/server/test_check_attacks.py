@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ import psycopg
 import pytest
 from corrupting import CorruptingRelay
 
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 from pgdyno.check import _write_probe
 from pgdyno.check._reach import Where
 from pgdyno.check.checking import Request, check
@@ -124,24 +123,18 @@ def own_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def started(cluster: Cluster, *words: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "pgdyno", "check", conninfo_of(cluster), "-q", *words]
-    # Without a terminal pytest may have been started with SIGINT ignored, which would remain so.
-    return subprocess.Popen(
-        command,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def probing(cluster: Cluster) -> subprocess.Popen[str]:
     """A check in its write probe."""
     process = started(cluster, "--write-probe", "-T", "2")
-    give_up_s = time.monotonic() + PATIENCE_S
-    while not left(cluster):
+
+    def is_probing() -> bool:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < give_up_s
-        time.sleep(0.01)
+        return bool(left(cluster))
+
+    wait_until(is_probing, "its table is there")
     return process
 
 

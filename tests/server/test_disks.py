@@ -25,7 +25,7 @@ Find = Callable[[int], Installation]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a tmpfs")
 
 _OWNER = """
-import sys, time
+import signal, sys
 from pgdyno.disk import open_disks
 from pgdyno.server import Cluster, find_installation
 from pgdyno.spec import DiskSpec
@@ -33,7 +33,7 @@ disks = open_disks(DiskSpec(data=sys.argv[1], wal=sys.argv[2]))
 cluster = Cluster.create(find_installation(None, 18), {}, disks=disks)
 cluster.start()
 print(cluster.directory, flush=True)
-time.sleep(600)
+signal.pause()
 """
 
 

@@ -208,12 +208,12 @@ def test_two_loads_share_a_directory_and_are_told_apart(pg18: Cluster, tmp_path:
 
 
 KILLED = """
-import sys, time
+import signal, sys
 from pgdyno._engine import Load
 load = Load(sys.stdin.read())
 load.start()
 print("started", flush=True)
-time.sleep(60)
+signal.pause()
 """
 
 
@@ -244,7 +244,7 @@ def test_a_full_disk_ends_the_load_with_one_error(pg18: Cluster, tmp_path: Path)
     """RLIMIT_FSIZE stands for the full disk: a process of its own has it."""
     limited = KILLED.replace(
         "load.start()",
-        "import json, resource, signal\n"
+        "import json, resource, time\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))\n"
         "load.start()\n"

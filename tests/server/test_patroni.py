@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -332,10 +331,11 @@ def test_a_load_on_a_cluster_that_was_there_follows_its_leader(tmp_path: Path) -
                 session.wait_connected()
                 assert receivers.manager is not None
                 receivers.manager.switch_over()
-                deadline_s = time.monotonic() + PATIENCE_S
-                while not _transactions(standby):
-                    assert time.monotonic() < deadline_s
-                    session.wait(0.1)
+                wait_until(
+                    lambda: _transactions(standby),
+                    "the new leader has a load",
+                    look=lambda: session.wait(0.1),
+                )
                 session.stop_load()
         finally:
             receivers.close()

@@ -8,7 +8,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -20,13 +19,14 @@ import psycopg
 import pytest
 from engine_runs import Run, config
 
+from patience import wait_until
 from pgdyno.record import RunFile
 from pgdyno.report.words.pooler import queue_words
 from pgdyno.report.words.sentences import setting_of_run
 from pgdyno.server import Cluster, ConnInfo, keeps_prepared
 from pgdyno.spec.model import WorkloadSpec
 from pgdyno.workload import prepare
-from pooler_fixtures import PATIENCE_S, PgBouncer, Pgpool
+from pooler_fixtures import PgBouncer, Pgpool
 
 pytestmark = pytest.mark.server
 
@@ -244,10 +244,7 @@ def test_what_stays_in_the_pooler_is_what_it_keeps_for_its_idle_timeout(
     run_through(tmp_path, pooler.conninfo, "select-only", "-c", "4", "-M", "extended")
     clients = [each["application_name"] for each in pooler.show("clients")]
     assert "pgdyno" not in clients
-    deadline = time.monotonic() + PATIENCE_S
-    while left := pooler.show("servers"):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.1)
+    wait_until(lambda: not pooler.show("servers"), "it has no connections left")
 
 
 def test_statement_mode_takes_single_statements(pg18: Cluster, pgbouncer: MakePgBouncer) -> None:
@@ -303,12 +300,9 @@ def test_two_thousand_clients_on_few_connections(
         counts = db.execute(f"select {columns} from group_interval").fetchone()
     assert counts == (2000, 0, 0, 2000)
     query = "select count(*) from pg_stat_activity where backend_type = 'client backend'"
-    deadline = time.monotonic() + PATIENCE_S
     with psycopg.connect(**pg18.conninfo.kwargs(), autocommit=True) as connection:
-        # Those of the run itself may take a moment to end.
-        while (row := connection.execute(query).fetchone()) and row[0] > 20 + 5:
-            assert time.monotonic() < deadline, row
-            time.sleep(0.1)
+        few = "at most the pool's, with those of the run itself, which take a moment to end"
+        wait_until(lambda: connection.execute(query).fetchone() <= (20 + 5,), few)
 
 
 def test_a_storm_on_a_pooler_is_survived(pg18: Cluster, pgbouncer: MakePgBouncer) -> None:

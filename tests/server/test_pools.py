@@ -9,8 +9,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from engine_runs import PATIENCE_S, Run, config
+from engine_runs import Run, config
 
+from patience import wait_until
 from pgdyno._engine import EngineError, Load, ScriptError
 from pgdyno.server import Cluster
 
@@ -46,10 +47,10 @@ class Backends:
         return [value for (value,) in rows]
 
     def wait_for(self, count: int, where: str = "true") -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while len(found := self.query("state", where)) != count:
-            assert time.monotonic() < deadline, f"{len(found)} instead of {count}"
-            time.sleep(0.01)
+        wait_until(
+            lambda: len(self.query("state", where)) == count,
+            lambda: f"{count}, not {len(self.query('state', where))}",
+        )
 
 
 def test_a_pool_keeps_as_many_idle_as_it_must(pg: Cluster) -> None:
@@ -206,7 +207,7 @@ def test_after_a_failure_connections_come_back_a_few_at_a_time(
             run.wait_for(lambda run: run.total["connects"] == 40)
             down = time.monotonic()
             cluster.stop("immediate")
-            time.sleep(0.3)
+            run.wait_for(lambda run: run.total["connect_failures"] >= 8)
             cluster.start()
             away_s = time.monotonic() - down
             run.wait_for(lambda run: run.total["reconnects"] >= 40)

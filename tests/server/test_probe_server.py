@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -18,7 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from patience import PATIENCE_S
+from patience import wait_until
 from pgdyno.probe import Probes, is_local, locate_postmaster
 from pgdyno.probe import _link as link_module
 from pgdyno.probe._link import Link, connect
@@ -61,20 +60,12 @@ class Written:
 
     def sample_until(self, probes: Probes, condition: Callable[[], object]) -> None:
         """Have the probes read until what they wrote fulfils the condition."""
-        give_up = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < give_up, "it never came to be"
-            probes.sample_now()
+        wait_until(condition, "it came to be", look=probes.sample_now)
 
     def wait_for(self, sql: str, *values: Any) -> list[dict[str, Any]]:
         """The rows, as soon as there are any."""
-        give_up = time.monotonic() + PATIENCE_S
-        while time.monotonic() < give_up:
-            found = self.rows(sql, *values)
-            if found:
-                return found
-            time.sleep(0.05)
-        raise AssertionError(f"never in the run file: {sql}")
+        wait_until(lambda: self.rows(sql, *values), f"in the run file: {sql}")
+        return self.rows(sql, *values)
 
 
 @pytest.fixture
@@ -233,10 +224,8 @@ def test_a_lock_queue_shows_its_depth_and_its_cause(
         holder.execute("update probed set n = 1 where id = 1")
         for waiter in waiters:
             waiter.start()
-        give_up = time.monotonic() + PATIENCE_S
-        while not written.rows("select 1 from metric_lock where waiting = 3"):
-            assert time.monotonic() < give_up
-            probes.sample_now()
+        waiting = "select 1 from metric_lock where waiting = 3"
+        written.sample_until(probes, lambda: written.rows(waiting))
         holder.execute("commit")
         for waiter in waiters:
             waiter.join()
@@ -280,10 +269,7 @@ def _checkpoint_until_counted(connection: psycopg.Connection) -> None:
     counted = f"select {column} from {view}".encode()
     before = connection.execute(counted).fetchone()
     connection.execute("checkpoint")
-    give_up = time.monotonic() + PATIENCE_S
-    while connection.execute(counted).fetchone() == before:
-        assert time.monotonic() < give_up, "it is not counted"
-        time.sleep(0.05)
+    wait_until(lambda: connection.execute(counted).fetchone() != before, "it is counted")
 
 
 def test_a_vacuum_is_an_event_once(pg: Cluster, table: str, written: Written) -> None:
@@ -380,10 +366,8 @@ def test_receivers_of_wal_are_listed(pg: Cluster, written: Written, tmp_path: Pa
     with running(probes_for(written, pg)) as probes:
         process = subprocess.Popen([receiver, "-D", tmp_path, "-d", where])
         try:
-            give_up = time.monotonic() + PATIENCE_S
-            while not written.rows("select 1 from metric_replication where lag_bytes is not null"):
-                assert time.monotonic() < give_up
-                probes.sample_now()
+            known = "select 1 from metric_replication where lag_bytes is not null"
+            written.sample_until(probes, lambda: written.rows(known))
         finally:
             process.terminate()
             process.wait()
@@ -513,10 +497,7 @@ def test_disconnecting_twice_leaves_no_socket_open(
         backend = Path("/proc", str(link.backend_pid))
         link._busy_since_s = 0.0
         link.disconnect_if_stuck()
-        give_up_s = time.monotonic() + PATIENCE_S
-        while backend.exists():
-            assert time.monotonic() < give_up_s
-            time.sleep(0.02)
+        wait_until(lambda: not backend.exists(), "its session has ended")
         link.disconnect_if_stuck()
 
 
@@ -536,7 +517,7 @@ def test_the_server_is_found_on_this_host(pg: Cluster) -> None:
     over_tcp = pg.conninfo_tcp
     assert locate_postmaster(over_tcp) == pg.pid
     assert is_local(over_tcp)
-    assert not is_local(replace(pg.conninfo, host="127.0.0.1", port=1))
+    assert not is_local(replace(pg.conninfo, host="127.0.0.1", port=0))
 
 
 def test_the_probes_leave_nothing_behind(pg: Cluster, written: Written) -> None:
@@ -546,10 +527,8 @@ def test_the_probes_leave_nothing_behind(pg: Cluster, written: Written) -> None:
     probes.stop()
     assert set(threading.enumerate()) <= before
     with session(pg, "pgdyno control") as connection:
-        give_up = time.monotonic() + PATIENCE_S
         count = "select count(*) from pg_stat_activity where application_name = 'pgdyno probe'"
-        while connection.execute(count).fetchone() != (0,):
-            assert time.monotonic() < give_up
+        wait_until(lambda: connection.execute(count).fetchone() == (0,), "no session is left")
 
 
 def test_slices_do_not_share_a_batch(pg: Cluster, written: Written) -> None:

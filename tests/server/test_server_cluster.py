@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from patience import PATIENCE_S
+from patience import wait_until
 from pgdyno.disk import dismantle
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, sweep
@@ -26,6 +25,7 @@ from pgdyno.server.local.controldata import ControlData
 from pgdyno.server.local.ports import free_ports
 from pgdyno.server.local.safefiles import copy_tree
 from pgdyno.server.local.sharedmem import _posix_handles, _recorded_segment
+from remains import processes_in
 
 pytestmark = pytest.mark.server
 
@@ -35,13 +35,13 @@ Find = Callable[[int], Installation]
 FAST = {"fsync": "off"}
 
 _OWNER = """
-import sys, time
+import signal, sys
 from pathlib import Path
 from pgdyno.server import Cluster, find_installation
 cluster = Cluster.create(find_installation(None, int(sys.argv[1])), {})
 cluster.start()
 print(cluster.directory, cluster.pid, cluster._postmaster._guardian.pid, flush=True)
-time.sleep(600)
+signal.pause()
 """
 
 
@@ -69,30 +69,13 @@ def owner(request: pytest.FixtureRequest, installation_of: Find) -> Iterator[Own
     owner = Owner(request.param)
     yield owner
     owner.kill()
-    assert gone(owner.folder / "data")
+    wait_until_gone(owner.folder / "data")
     sweep(dismantle)
 
 
-def processes_in(data_dir: Path, program: str = "") -> list[int]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            inside = str((entry / "cwd").readlink()).startswith(str(data_dir))
-            if inside and program.encode() in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
-
-
-def gone(data_dir: Path) -> bool:
-    """Wait for its processes to end; false if they do not."""
-    deadline = time.monotonic() + PATIENCE_S
-    while processes_in(data_dir):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+def wait_until_gone(data_dir: Path) -> None:
+    """Wait for its processes to end."""
+    wait_until(lambda: not processes_in(data_dir), "no process is left")
 
 
 def stop(pids: Iterable[int]) -> None:
@@ -170,7 +153,7 @@ def test_server_dies_with_a_killed_owner_and_is_swept(owner: Owner) -> None:
     assert sweep(dismantle) == []
     assert processes_in(data_dir)
     owner.kill()
-    assert gone(data_dir)
+    wait_until_gone(data_dir)
     assert sweep(dismantle) == [f"removed the server of a crashed run in {owner.folder}"]
     assert not owner.folder.exists()
     assert sweep(dismantle) == []
@@ -179,7 +162,7 @@ def test_server_dies_with_a_killed_owner_and_is_swept(owner: Owner) -> None:
 @pytest.mark.parametrize("owner", [18], indirect=True)
 def test_server_dies_even_if_its_guardian_is_killed_first(owner: Owner) -> None:
     os.kill(owner.guardian, signal.SIGKILL)
-    assert gone(owner.folder / "data")
+    wait_until_gone(owner.folder / "data")
 
 
 @pytest.mark.parametrize("owner", [18, 15], indirect=True)
@@ -190,7 +173,7 @@ def test_a_server_that_stands_still_dies_with_a_killed_owner(owner: Owner, orpha
     if orphans:  # Its children then have the guardian for a parent.
         os.kill(owner.postmaster, signal.SIGKILL)
     owner.kill()
-    assert gone(data_dir)
+    wait_until_gone(data_dir)
 
 
 @pytest.mark.parametrize("owner", [18], indirect=True)
@@ -200,7 +183,7 @@ def test_a_guardian_that_stands_still_is_swept(owner: Owner) -> None:
     assert sweep(dismantle) == [f"removed the server of a crashed run in {owner.folder}"]
     with suppress(OSError):  # Until init has waited for it, it is there, without a command line.
         assert Path(f"/proc/{owner.guardian}/cmdline").read_bytes() == b""
-    assert gone(owner.folder / "data")
+    wait_until_gone(owner.folder / "data")
 
 
 @pytest.mark.parametrize("owner", [18], indirect=True)
@@ -214,7 +197,7 @@ def test_sweep_removes_shared_memory_of_a_killed_postmaster(owner: Owner) -> Non
     segment = _recorded_segment(owner.folder / "data")
     assert segment is not None
     os.kill(owner.postmaster, signal.SIGKILL)
-    assert gone(owner.folder / "data")
+    wait_until_gone(owner.folder / "data")
     handles = _posix_handles(segment[1])
     files = [Path(f"/dev/shm/PostgreSQL.{handle}") for handle in handles]
     assert files
@@ -440,9 +423,8 @@ def test_kill_ends_all_processes_at_once(installation_of: Find, major: int) -> N
     with Cluster.create(installation_of(major), {}) as cluster:
         conn = psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True)
         conn.pgconn.send_query(b"copy (select 1) to program 'sleep 600'")
-        while not (sleeping := processes_in(cluster.data_dir, "sleep")):
-            time.sleep(0.02)
-        expected = {cluster.pid, *sleeping, *processes_in(cluster.data_dir)}
+        wait_until(lambda: processes_in(cluster.data_dir, "sleep"), "its program sleeps")
+        expected = {cluster.pid, *processes_in(cluster.data_dir)}
         killed = cluster.kill()
         assert set(killed) >= expected
         assert not any(alive(pid) for pid in killed)
@@ -460,7 +442,7 @@ def alive(pid: int) -> bool:
 @pytest.mark.parametrize("owner", [18], indirect=True)
 def test_sweep_lets_the_disks_go_before_it_removes_the_folder(owner: Owner) -> None:
     owner.kill()
-    assert gone(owner.folder / "data")
+    wait_until_gone(owner.folder / "data")
     released = []
 
     def release(folder: Path) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +9,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from engine_runs import PATIENCE_S, Run, config
+from engine_runs import Run, config
 
+from patience import wait_until
 from pgdyno.conduct import Session, open_session
 from pgdyno.conduct.watch import Silent
 from pgdyno.errors import UsageError
@@ -32,15 +31,14 @@ def seen(pg: Cluster) -> Any:
         conn.execute("grant all on seen to public")
 
         def wait_for(value: str, clients: int = 4) -> None:
-            deadline = time.monotonic() + PATIENCE_S
-            for look in itertools.count(1):
-                conn.execute("truncate seen")
-                # On a busy machine it takes a while until each client has had its turn.
-                time.sleep(0.1 * look)
+            def all_have(look: int = 0) -> bool:
                 found = conn.execute("select distinct value, client from seen").fetchall()
-                if {row[0] for row in found} == {value} and len(found) == clients:
-                    return
-                assert time.monotonic() < deadline, found
+                if {row[0] for row in found} - {value}:
+                    conn.execute("truncate seen")  # Written before they took it up.
+                return {row[0] for row in found} == {value} and len(found) == clients
+
+            conn.execute("truncate seen")
+            wait_until(all_have, f"all {clients} sessions have {value}")
 
         yield wait_for
         conn.execute("drop table seen")

@@ -7,7 +7,6 @@ import json
 import shutil
 import socket
 import ssl
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from engine_runs import PATIENCE_S, Run, config
+from engine_runs import Run, config
 from tls_files import Authority, encrypt_key, give
 
+from patience import wait_until
 from pgdyno._engine import EngineError, Load
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster
@@ -62,10 +62,7 @@ class Encrypted:
             give(data / name, data).chmod(0o600)
         self.execute("select pg_reload_conf()")
         shown = certificate.read_text()
-        deadline = time.monotonic() + PATIENCE_S
-        while shown not in self._shown():
-            assert time.monotonic() < deadline, "the server does not show its new certificate"
-            time.sleep(0.02)
+        wait_until(lambda: shown in self._shown(), "the server shows its new certificate")
 
     def _shown(self) -> str:
         port = self.cluster.conninfo_tcp.port
@@ -267,14 +264,8 @@ def test_much_goes_through(encrypted: Encrypted) -> None:
 
 def wait_until_asleep(cluster: Cluster, count: int) -> None:
     query = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
-    deadline = time.monotonic() + PATIENCE_S
     with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as connection:
-        while True:
-            row = connection.execute(query).fetchone()
-            if row == (count,):
-                return
-            assert time.monotonic() < deadline, row
-            time.sleep(0.02)
+        wait_until(lambda: connection.execute(query).fetchone() == (count,), f"{count} asleep")
 
 
 def cancels(cluster: Cluster, load: str) -> None:

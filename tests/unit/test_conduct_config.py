@@ -14,7 +14,7 @@ from pgdyno.server import ConnInfo
 from pgdyno.spec import spec_from_fields
 from pgdyno.workload import Tables, WeightedScript, Workload
 
-HERE = ConnInfo(host="/run", port=5433, user="me", password="pw", database="db")
+HERE = ConnInfo(host="/run", port=0, user="me", password="pw", database="db")
 WORK = Workload("w", [WeightedScript("w", "select 1;", "w.sql", 3)], Tables.NONE)
 
 
@@ -32,7 +32,7 @@ def config(
 def test_the_defaults_say_nothing_special() -> None:
     assert config({}) == {
         "target": {
-            "hosts": [{"host": "/run", "hostaddr": None, "port": 5433}],
+            "hosts": [{"host": "/run", "hostaddr": None, "port": 0}],
             "user": "me", "password": "pw", "database": "db", "application_name": "pgdyno",
         },
         "threads": 1, "seed": None, "protocol": "prepared", "max_tries": 10, "connecting_max": 100,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from patience import PATIENCE_S
+from patience import PATIENCE_S, wait_until
 from pgdyno._engine import EngineError, Histogram, Load
 
 if TYPE_CHECKING:
@@ -277,12 +277,15 @@ def run(load_config: str, enough: Callable[[dict[str, int]], bool]) -> list[Inte
     load = Load(load_config)
     load.start()
     intervals: list[Interval] = []
-    deadline = time.monotonic() + PATIENCE_S
-    while not enough(totals(intervals)):
-        assert time.monotonic() < deadline, (totals(intervals), intervals[-1:])
+
+    def are_enough() -> bool:
+        intervals.extend(load.poll())
+        if enough(totals(intervals)):
+            return True
         load.end_interval(None)
-        time.sleep(0.01)
-        intervals += load.poll()
+        return False
+
+    wait_until(are_enough, lambda: (totals(intervals), intervals[-1:]))
     load.stop(1000)
     return intervals + load.poll()
 
@@ -391,10 +394,3 @@ def test_waiting_for_a_connection_counts_as_connecting_from_the_first_try() -> N
         lag.add_encoded(row["client_lag"])
     assert connect.max >= pause_ms / 2 * 0.99e6
     assert lag.max < connect.max
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
