@@ -15,8 +15,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from engine_runs import PATIENCE_S
 
+from patience import PATIENCE_S
 from pgdyno import _engine
 from pgdyno.server import Cluster
 

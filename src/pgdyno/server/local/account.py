@@ -24,7 +24,7 @@ from pgdyno.server.locks import locked
 _OWN_NAME = "pgdyno"
 _FALLBACK_NAME = "postgres"
 _CREATION_LOCK = Path("/run/pgdyno-account.lock")
-"""Where only root can put anything, whatever PGDYNO_HOME is."""
+"""A place in which only root can put anything, whatever PGDYNO_HOME is."""
 
 
 @dataclass(frozen=True)
