@@ -31,12 +31,6 @@ except PgdynoError as problem:
 
 
 @pytest.fixture
-def own_home(open_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """State of its own for each test: what one leaves to undo is not the next one's."""
-    monkeypatch.setenv("PGDYNO_HOME", str(open_dir))
-
-
-@pytest.fixture
 def stderr_of_runs(tmp_path: Path) -> Path:
     """The file to which runs and their guardians write their messages."""
     return tmp_path / "stderr"

@@ -132,6 +132,7 @@ def _heeds(pid: int, number: signal.Signals) -> bool:
     return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
 
 
+@pytest.mark.long
 def test_a_server_that_goes_away(
     start: Start, tmp_path: Path, new_cluster: Callable[..., Cluster]
 ) -> None:

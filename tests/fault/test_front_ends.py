@@ -29,10 +29,9 @@ Begin = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def begin(
-    open_dir: Path, front_jar: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    own_home: Path, front_jar: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[Begin]:
     """Starts ``pgdyno front`` with a home of its own; one that still runs is ended."""
-    monkeypatch.setenv("PGDYNO_HOME", str(open_dir))
     monkeypatch.setenv("PGDYNO_FRONT_JAR", str(front_jar))
     runs: list[subprocess.Popen[str]] = []
 

@@ -175,7 +175,7 @@ def test_a_comparison_outlives_a_restart(
     cluster = new_cluster(18)
     begun = begin(
         "compare", cluster.conninfo.uri_without_password, "-c", "4", "-f", script(PACED),
-        "--pool-max", "2", "--slice", "500ms", "--budget", "24",
+        "--pool-max", "2", "--slice", "200ms", "--budget", "15",
     )  # fmt: skip
     begun.wait_for(SLICES, 2)
     begun.wait_for("select count(*) from slice where ended_ms is null")
@@ -250,7 +250,7 @@ def test_rights_that_are_revoked_end_the_run(
     assert RunFile(begun.path).ledger().balanced
 
 
-@pytest.mark.parametrize("cut", ["closed", "held"])
+@pytest.mark.parametrize("cut", ["closed", pytest.param("held", marks=pytest.mark.long)])
 def test_a_link_that_is_cut(
     shop: ConnInfo, pg18: Cluster, begin: Begin, script: Callable[[str], str], cut: str
 ) -> None:
@@ -375,7 +375,7 @@ def test_a_smaller_pool_is_measured_like_any_change(
 ) -> None:
     begun = begin(
         "compare", pg18.conninfo.uri_without_password, "-c", "6", "-f", script(PACED), *change,
-        "--slice", "500ms", "--budget", "24",
+        "--slice", "200ms", "--budget", "15",
     )  # fmt: skip
     result, _ = begun.end(0, 4)
     assert result["decision"] in ("better", "worse", "no difference", "inconclusive")
@@ -395,8 +395,8 @@ def test_failures_do_not_make_a_side_win(begin: Begin, script: Callable[[str], s
         "select pg_sleep(0.01);\n"
     )
     begun = begin(
-        "compare", "-f", script(failing), "-c", "4", "--set", "work_mem=8MB", "--slice", "500ms",
-        "--budget", "24",
+        "compare", "-f", script(failing), "-c", "4", "--set", "work_mem=8MB", "--slice", "200ms",
+        "--budget", "15",
     )  # fmt: skip
     result, err = begun.end(4)
     assert result["decision"] == "not comparable"
@@ -439,6 +439,7 @@ def test_a_run_of_which_nothing_succeeds_ends_with_2_however_long_it_is(
     assert unfinished(begun, result, err)["incidents"] == []
 
 
+@pytest.mark.long
 def test_an_investigation_whose_baseline_is_void_has_no_verdict(
     begin: Begin, script: Callable[[str], str]
 ) -> None:

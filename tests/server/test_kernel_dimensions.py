@@ -16,15 +16,10 @@ from pgdyno.kernel import _record as records
 from pgdyno.server import Cluster
 from pgdyno.spec import Change, spec_from_fields
 
-pytestmark = [pytest.mark.server, pytest.mark.usefixtures("own_state")]
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("own_home")]
 
 VM = Path("/proc/sys/vm")
 DISK = "loop:fs=ext4,size=512MB"
-
-
-@pytest.fixture
-def own_state(open_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PGDYNO_HOME", str(open_dir))
 
 
 def session_of(path: Path, *, may_apply: bool = False, **fields: Any) -> Any:

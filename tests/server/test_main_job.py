@@ -121,13 +121,20 @@ def paced(folder: Path) -> dict[str, Any]:
     return {"script": [{"file": str(script)}]}
 
 
-def test_comparing_settings_on_a_server_of_ours(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"commit_delay": "100"},
+        pytest.param({"wal_buffers": "1MB"}, id="restarts", marks=pytest.mark.long),
+    ],
+)
+def test_comparing_settings_on_a_server_of_ours(tmp_path: Path, settings: dict[str, str]) -> None:
     spec = spec_of(workload=paced(tmp_path), clients=[{"count": 2}])
     with run(spec, tmp_path / "run.db", "compare") as session:
         result = compare(
             session,
-            Change(settings={"wal_buffers": "1MB"}),  # needs restarts
-            title="wal_buffers = 1MB",
+            Change(settings=settings),
+            title="a setting",
             budget_s=1,
             slice_s=0.3,
             pairs_max=6,

@@ -159,6 +159,7 @@ def test_what_holds_the_age_is_named(new_cluster: Callable[..., Cluster]) -> Non
         assert conn.execute("select count(*) from pg_replication_slots").fetchone() == (1,)
 
 
+@pytest.mark.long
 def test_the_day_of_the_wraparound(
     installation_of: Callable[[int], Installation], tmp_path: Path
 ) -> None:

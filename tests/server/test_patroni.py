@@ -143,6 +143,7 @@ def test_no_node_is_cut_off_from_raft(
         drilled("partition")
 
 
+@pytest.mark.long
 def test_a_switchover_that_patroni_is_asked_for_loses_nothing(
     drilled: Callable[..., DrillResult],
 ) -> None:

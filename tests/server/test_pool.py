@@ -85,6 +85,7 @@ def test_a_search_and_what_is_made_of_its_run_file(pg18: Cluster, tmp_path: Path
         assert len(list(result_rows(run))) == len(result.curve)
 
 
+@pytest.mark.long
 def test_a_limit_that_no_size_meets(pg18: Cluster, tmp_path: Path) -> None:
     result = found_on(existing(pg18), tmp_path / "run.db", slo="mean<10us", size_max=2)
     assert result.best is None
@@ -102,6 +103,7 @@ def test_a_limit_says_how_many_clients_there_are(pg18: Cluster, tmp_path: Path) 
     assert result.tried_max <= 2
 
 
+@pytest.mark.long
 def test_no_more_connections_are_tried_than_are_free(tmp_path: Path) -> None:
     server = {"kind": "embedded", "settings": {"max_connections": "24"}}
     result = found_on(server, tmp_path / "run.db", clients=40, size_max=32)

@@ -235,10 +235,21 @@ def test_the_data_of_an_own_server_outlive_a_kill(open_dir: Path) -> None:
     assert json.loads(refused.stdout)["error"]["code"] == "soak-data"
 
 
+STAYS_AT_ITS_START = """
+import signal
+from pgdyno.__main__ import main
+from pgdyno.server import Cluster
+Cluster.start = lambda *_: signal.pause()
+main()
+"""
+
+
 def test_what_was_killed_at_its_start_begins_again(open_dir: Path) -> None:
     run, directory = open_dir / "soak.db", open_dir / "soak.server"
     words = command(None, run, "-T", "1s")
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert words[:3] == [sys.executable, "-m", "pgdyno"]
+    stays = [sys.executable, "-c", STAYS_AT_ITS_START, *words[3:]]
+    process = subprocess.Popen(stays, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_until((directory / "data" / "PG_VERSION").exists, "a data directory")
     kill(process)
     assert not run.exists()

@@ -78,6 +78,7 @@ def test_a_storm_that_is_survived(pg18: Cluster, tmp_path: Path, shape: str) -> 
         assert connection.execute(left).fetchone() == (0,)
 
 
+@pytest.mark.long
 def test_refused_connections_are_errors_by_cause(tmp_path: Path) -> None:
     server = {"kind": "embedded", "settings": {"max_connections": "30"}}
     result = found_on(server, tmp_path / "run.db", clients=64, within_s=3)
