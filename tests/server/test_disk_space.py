@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from pgdyno.disk import open_disk
+from pgdyno.probe import space
 from pgdyno.probe.space import SpaceSampler, sample_space
 from pgdyno.record import Recorder, RunFile
 from pgdyno.server import Cluster
@@ -35,8 +38,11 @@ def test_space_of_a_server(pg: Cluster) -> None:
 
 
 def test_a_disk_that_fills_is_said_once_while_it_can_be_helped(
-    open_dir: Path, tmp_path: Path
+    open_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    seconds = count()
+    clock = SimpleNamespace(monotonic=lambda: float(next(seconds)))
+    monkeypatch.setattr(space, "time", clock)  # A megabyte a second, however slow the machine is.
     disk = open_disk(disk_plan("tmpfs:64MB"), open_dir)
     try:
         data_dir = tmp_path / "pgdata"

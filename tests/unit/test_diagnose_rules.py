@@ -269,11 +269,3 @@ def test_signature_ids_are_those_of_the_guide() -> None:
     ids = [signature.id for signature in signatures()]
     assert set(ids) >= EIGHT
     assert all(a < b for a, b in itertools.pairwise(ids))
-
-
-def test_each_signature_is_tested_on_made_up_run_files() -> None:
-    """That it also speaks on a live server is for a quiet machine, and no part of these tests."""
-    here = Path(__file__)
-    texts = [path.read_text() for path in here.parent.glob("test_*.py") if path != here]
-    ids = [signature.id for signature in signatures()]
-    assert [each for each in ids if not any(f'"{each}"' in text for text in texts)] == []
