@@ -106,9 +106,13 @@ def test_a_run_through_pgbouncer(
     words = ["-c", str(clients), "-s", "1", "-M", protocol, "--max-failures", allowed]
     result = run_through(tmp_path, conninfo, *words)
     assert {error["sqlstate"] for error in result["errors"]} <= unprepared
+    assert bool(result["errors"]) == bool(unprepared)
+    recorded = RunFile(tmp_path / "run.db")
+    # Once each session of the pooler has all statements, none fails: perhaps before the slice.
+    lost = recorded.errors([part.id for part in recorded.slices()])
     found = {each["id"]: each for each in result["findings"]}["unkept-statements"]
-    assert found["status"] == ("found" if unprepared else "cleared"), found
-    facts = RunFile(tmp_path / "run.db").run.server
+    assert found["status"] == ("found" if lost else "cleared"), found
+    facts = recorded.run.server
     assert facts["uri"] == pg.conninfo.uri_without_password
     assert facts["entrance_uri"] == conninfo.uri_without_password
     assert settings_of_sessions(pooler) <= {("client_encoding", "UTF8")}
