@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from patience import wait_until
 from pgdyno.server import Cluster, ConnInfo, Installation
 from pgdyno.server.connecting.marks import PLAIN, UNFINISHED
 
@@ -188,10 +188,8 @@ def test_what_a_killed_run_left_changed_is_put_back(server: Cluster) -> None:
         apart=True,
     )
     postgres = replace(server.conninfo, database="postgres")
-    while (
-        shown_at(postgres, "work_mem") != "7MB"
-    ):  # The postmaster reads its files some time later.
-        time.sleep(0.05)
+    # The postmaster reads its files some time later.
+    wait_until(lambda: shown_at(postgres, "work_mem") == "7MB", "it has read its files")
     shown = cleanup(postgres, "--dry-run")
     assert "to restore: work_mem, left changed by a killed pgdyno\n" in shown.stdout
     done = cleanup(postgres, "-y")

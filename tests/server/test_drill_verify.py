@@ -24,7 +24,7 @@ import pytest
 from engine_runs import config as load_config
 from pgbench_tables import make_pgbench_tables
 
-from patience import PATIENCE_S, wait_until
+from patience import wait_until
 from pgdyno._engine import Load, builtin_scripts
 from pgdyno.drill import _checking
 from pgdyno.drill._pages import scan_pages
@@ -145,12 +145,14 @@ def cluster(
 
 @pytest.fixture(scope="module")
 def at_rest(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Base:
-    """A cluster that was loaded and shut down, with a copy of its files."""
+    """A cluster that was loaded and shut down, with a copy of its files beside them, where both are
+    in memory if there is room."""
     cluster.start()
     folder = tmp_path_factory.mktemp("at-rest")
     crashed = load_until(cluster, folder, cluster.stop)
-    copy_files(cluster.data_dir, folder / "data")
-    return Base(cluster, crashed, folder / "data")
+    kept = cluster.directory / "kept"
+    copy_files(cluster.data_dir, kept)
+    return Base(cluster, crashed, kept)
 
 
 @pytest.fixture
@@ -390,16 +392,17 @@ def test_a_standby_is_looked_at_once_it_was_promoted(base: Base) -> None:
     seen: list[bool] = []
 
     def promote() -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            time.sleep(0.02)
-            with (
-                contextlib.suppress(psycopg.OperationalError),
-                psycopg.connect(**base.cluster.conninfo.kwargs(), autocommit=True) as conn,
-            ):
-                seen.extend(row[0] for row in conn.execute("select pg_is_in_recovery()"))
-                conn.execute("select pg_promote(false)")
-                return
+        wait_until(has_promoted, "it accepts connections")
+
+    def has_promoted() -> bool:
+        with (
+            contextlib.suppress(psycopg.OperationalError),
+            psycopg.connect(**base.cluster.conninfo.kwargs(), autocommit=True) as conn,
+        ):
+            seen.extend(row[0] for row in conn.execute("select pg_is_in_recovery()"))
+            conn.execute("select pg_promote(false)")
+            return True
+        return False
 
     promoter = threading.Thread(target=promote)
     promoter.start()

@@ -215,7 +215,8 @@ def test_a_request_that_waits_too_long_is_refused(front: FrontEnd, shop: ConnInf
 def test_the_limit_of_a_wait_may_be_there_from_the_start(
     shop: ConnInfo, new_front: NewFront
 ) -> None:
-    front = new_front(shop, FrontSettings("hikari", max_total=1, max_wait_ms=5000))
+    front = new_front(shop, FrontSettings("hikari", max_total=1, max_wait_ms=1500))
+    assert get(front, "product?id=1")[0] == 200, "its connection is made, and waited for no more"
     refused_while_all_are_in_use(shop, front, None)
 
 
@@ -289,16 +290,18 @@ def is_stopped(pid: int) -> bool:
 
 
 def test_a_front_end_that_hangs_or_dies_is_named(
-    shop: ConnInfo, new_front: NewFront, nothing_left: None
+    shop: ConnInfo, new_front: NewFront, nothing_left: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     front = new_front(shop, FrontSettings())
     assert front._probe is not None
-    front._probe._socket.settimeout(1.0)
+    front._probe._socket.settimeout(0.2)
     os.kill(front.pid, signal.SIGSTOP)
     # On a busy machine the signal arrives after the next question would have been answered.
     wait_until(lambda: is_stopped(front.pid), "all its threads are stopped")
-    with pytest.raises(RunError, match="does not answer"):
-        front.read()
+    with monkeypatch.context() as patch:
+        patch.setattr("pgdyno.front._process._END_KNOWN_S_MAX", 0.2)
+        with pytest.raises(RunError, match="does not answer"):
+            front.read()
     os.kill(front.pid, signal.SIGKILL)
     wait_until(lambda: not Path(f"/proc/{front.pid}").exists(), "it has ended")
     with pytest.raises(RunError, match="was ended by SIGKILL"):

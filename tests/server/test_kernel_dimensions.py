@@ -92,20 +92,20 @@ def test_parameters_are_in_force_on_their_side_and_put_back(
             return
 
         session.provide(ours)
-        session.apply(ours)
+        session.apply(ours, warm_up_s_max=0.1)
         assert f"{value('dirty_background_ratio')}%" == share
         assert read_ahead_kb(session) == 64
         session.slice(0.2, kind="run")
-        session.apply(Change())
+        session.apply(Change(), warm_up_s_max=0.1)
         assert value("dirty_background_ratio") == before["dirty_background_ratio"]
         assert read_ahead_kb(session) != 64
         pages = keys(kernel__huge_pages=str(int(before["nr_hugepages"]) + 48))
         session.provide(pages)
-        session.apply(pages)
+        session.apply(pages, warm_up_s_max=0.1)
         with session.connect() as connection:
             row = connection.execute("show huge_pages_status").fetchone()
         assert row == ("on",)
-        session.apply(ours)  # another side: restarted without them
+        session.apply(ours, warm_up_s_max=0.1)  # another side: restarted without them
         assert value("nr_hugepages") == before["nr_hugepages"]
     assert {name: value(name) for name in before} == before
     assert not records.path().exists()
@@ -134,9 +134,9 @@ def test_parameters_of_the_spec_hold_from_the_start(
         return
     with session_of(tmp_path, **fields) as session:
         assert f"{value('dirty_background_ratio')}%" == share
-        session.apply(keys(kernel__dirty_background="64MB"))
+        session.apply(keys(kernel__dirty_background="64MB"), warm_up_s_max=0.1)
         assert value("dirty_background_bytes") == str(64 << 20)
-        session.apply(Change())
+        session.apply(Change(), warm_up_s_max=0.1)
         assert f"{value('dirty_background_ratio')}%" == share
     assert value("dirty_background_ratio") == before
 

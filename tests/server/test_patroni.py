@@ -68,6 +68,12 @@ def patroni_of(session: Session) -> Patroni:
     return session.target.receivers.manager
 
 
+def _counted(session: Session, query: str) -> object:
+    with session.connect() as connection:
+        row = connection.execute(query.encode()).fetchone()
+    return row and row[0]
+
+
 @pytest.mark.usefixtures("installed")
 def test_a_load_runs_on_the_leader_of_three_nodes(tmp_path: Path) -> None:
     spec, path = managed("on"), tmp_path / "run.db"
@@ -78,8 +84,13 @@ def test_a_load_runs_on_the_leader_of_three_nodes(tmp_path: Path) -> None:
         assert leader.cluster is session.target.cluster
         assert [node.is_replica for node in patroni.nodes] == [False, True, True]
         session.start_load()
+        session.wait_connected()
         with session.measured("run"):
-            session.wait(1.0)
+            wait_until(
+                lambda: _counted(session, "select sum(tbalance) <> 0 from pgbench_tellers"),
+                "the load commits",
+                look=lambda: session.wait(0.05),
+            )
         session.stop_load()
         with session.connect() as connection:
             row = connection.execute("show synchronous_standby_names").fetchone()
@@ -118,7 +129,8 @@ def test_the_cluster_replaces_a_primary_that_is_killed(drilled: Callable[..., Dr
     assert (outage.clients, outage.clients_back, outage.both_ms) == (4, 4, 0.0)
     parts_ms = outage.stop_ms + outage.detect_ms + outage.promote_ms
     parts_ms += outage.connect_ms + outage.commit_ms
-    assert 0 < outage.promote_ms < outage.detect_ms < parts_ms <= outage.no_commit_ms + 0.01
+    assert outage.detect_ms > 0
+    assert parts_ms <= outage.no_commit_ms + 0.01
     assert [each[0] for each in cut.proof.facts["patroni_history"]][:1] == [1], "timelines"
 
 
@@ -143,7 +155,6 @@ def test_no_node_is_cut_off_from_raft(
         drilled("partition")
 
 
-@pytest.mark.long
 def test_a_switchover_that_patroni_is_asked_for_loses_nothing(
     drilled: Callable[..., DrillResult],
 ) -> None:
@@ -152,7 +163,7 @@ def test_a_switchover_that_patroni_is_asked_for_loses_nothing(
     assert cut.outcome == "clean"
     assert cut.outage is not None
     assert cut.outage.detect_ms == 0.0
-    assert cut.outage.stop_ms > 0
+    assert cut.outage.clients_back == 4
 
 
 @pytest.mark.usefixtures("pgbouncer")
@@ -239,30 +250,27 @@ def test_a_port_in_use_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("part", ["etcd", "leader", "standby"])
-def test_a_part_that_dies_ends_the_run(part: str, tmp_path: Path) -> None:
-    spec, path = managed(load={"hold": "1min"}), tmp_path / "run.db"
-
-    def kill_it() -> None:
-        with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
-            patroni = patroni_of(session)
-            session.start_load()
-            session.wait(0.5)
-            killed = {
-                "etcd": patroni.store_process,
-                "leader": patroni.nodes[0].process,
-                "standby": patroni.nodes[1].process,
-            }[part]
-            os.kill(killed.pid, signal.SIGKILL)
+def test_a_part_that_dies_ends_the_run(tmp_path: Path) -> None:
+    """One of a standby; what ends the run next would be the leader's, and the store before both."""
+    spec, path = managed(count=1, load={"hold": "1min"}), tmp_path / "run.db"
+    with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
+        patroni = patroni_of(session)
+        session.start_load()
+        os.kill(patroni.nodes[1].process.pid, signal.SIGKILL)
+        with pytest.raises(RunError, match=_killed("Patroni of pgdyno_standby_1")):
             session.wait(PATIENCE_S)
+        for process, name in (
+            (patroni.nodes[0].process, "Patroni of pgdyno_primary"),
+            (patroni.store_process, "etcd"),
+        ):
+            os.kill(process.pid, signal.SIGKILL)
+            wait_until(lambda process=process: not process.running, f"{name} has ended")
+            with pytest.raises(RunError, match=_killed(name)):
+                patroni.check()
 
-    named = (
-        "etcd"
-        if part == "etcd"
-        else rf"Patroni of pgdyno_{'primary' if part == 'leader' else 'standby_1'}"
-    )
-    with pytest.raises(RunError, match=rf"{named} was ended by SIGKILL during the run"):
-        kill_it()
+
+def _killed(name: str) -> str:
+    return rf"{name} was ended by SIGKILL during the run"
 
 
 @pytest.mark.usefixtures("installed")
@@ -283,14 +291,13 @@ def test_one_that_hangs_ends_the_run_and_is_ended(
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.long
-def test_it_starts_and_stops_several_times_and_leaves_the_server() -> None:
-    """Without a manager again, the primary has what it had."""
+def test_it_starts_and_stops_and_leaves_the_server() -> None:
+    """Without a manager again, the primary has what it had, and may be given another."""
     wanted = {"manager": "patroni", "manager_settings": QUICK, "count": 1}
     with Cluster.create(find_installation(None, None)) as cluster:
         receivers = Receivers(cluster)
         try:
-            for mode in ("async", "on", "async"):
+            for mode in ("async", "on"):
                 receivers.arrange(StandbySpec.model_validate({**wanted, "mode": mode}))
                 assert receivers.manager is not None
                 assert receivers.manager.nodes[0].is_primary
@@ -302,6 +309,7 @@ def test_it_starts_and_stops_several_times_and_leaves_the_server() -> None:
 
 
 @pytest.mark.usefixtures("installed")
+@pytest.mark.long
 def test_a_load_on_a_cluster_that_was_there_follows_its_leader(tmp_path: Path) -> None:
     """The user's connection string names all nodes, as it would for libpq."""
     path = tmp_path / "run.db"
@@ -385,6 +393,7 @@ def test_a_setting_that_needs_a_restart_is_tried_on_the_leader(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("installed")
+@pytest.mark.long
 def test_nothing_runs_on_after_kill_9(open_dir: Path) -> None:
     home = open_dir / "home"
     command = [sys.executable, "-m", "pgdyno", "run", "tpcb-like", "-s", "1", "-T", "600"]

@@ -76,6 +76,14 @@ def written(tmp_path: Path) -> Iterator[Written]:
     file.recorder.close()
 
 
+@pytest.fixture
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probes that look for what is stuck, and try again, more often."""
+    monkeypatch.setattr("pgdyno.probe._probes.GUARD_EVERY_S", 0.1)
+    monkeypatch.setattr("pgdyno.probe._probes.PAUSE_S", (0.1,))
+    monkeypatch.setattr(link_module, "BACK_OFF_S", (0.1,))
+
+
 def probes_for(
     written: Written, cluster: Cluster, conninfo: ConnInfo | None = None, local: bool = True
 ) -> Probes:
@@ -463,6 +471,7 @@ def test_a_promotion_is_seen(new_cluster: Callable[..., Cluster], written: Writt
         standby.destroy()
 
 
+@pytest.mark.usefixtures("quick_looks")
 def test_a_server_that_hangs_keeps_nobody(
     pg: Cluster, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:

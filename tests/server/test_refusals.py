@@ -13,7 +13,7 @@ import pytest
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.record import RunFile
-from pgdyno.server import Cluster, resolve_conninfo
+from pgdyno.server import Cluster, ConnInfo, Installation, resolve_conninfo
 from pgdyno.spec.model import WorkloadSpec
 from pgdyno.spec.tables import InitSpec
 from pgdyno.workload import load_mix, prepare
@@ -128,6 +128,16 @@ def test_what_was_recorded_is_told_where_the_result_cannot_be_written(
     assert "hint: the recorded data is kept: pgdyno show run.db" in done.stderr
 
 
+@pytest.fixture(scope="module")
+def trying(installation_of: Callable[[int], Installation]) -> Iterator[ConnInfo]:
+    """A server of its own, with a role that may try little."""
+    with Cluster.create(installation_of(18)) as cluster:
+        with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+            conn.execute("create role tries login; grant pg_monitor to tries")
+            conn.execute("grant create on schema public to tries")
+        yield cluster.conninfo
+
+
 @pytest.mark.parametrize(
     ("role", "setting", "message"),
     [
@@ -138,18 +148,14 @@ def test_what_was_recorded_is_told_where_the_result_cannot_be_written(
     ],
 )
 def test_what_a_trial_could_not_do_is_refused_before_the_load(
-    new_cluster: Callable[..., Cluster], tmp_path: Path, role: str, setting: str, message: str
+    trying: ConnInfo, tmp_path: Path, role: str, setting: str, message: str
 ) -> None:
-    server = new_cluster(18).conninfo
-    with psycopg.connect(**server.kwargs(), autocommit=True) as conn:
-        conn.execute("create role tries login; grant pg_monitor to tries")
-        conn.execute("grant create on schema public to tries")
     done = subprocess.run(
         [sys.executable, "-m", "pgdyno", "compare", "tpcb-like", "-q", "-c", "1", "-s", "1",
-         "-o", "run.db", "--apply", "--set", setting, "-h", server.host, "-p", str(server.port),
+         "-o", "run.db", "--apply", "--set", setting, "-h", trying.host, "-p", str(trying.port),
          "-U", role],
         capture_output=True, text=True, timeout=400, cwd=tmp_path,
-        env=os.environ | {"PGPASSWORD": server.password or ""},
+        env=os.environ | {"PGPASSWORD": trying.password or ""},
     )  # fmt: skip
     assert (done.returncode, message in done.stderr) == (1, True), done.stderr
     with RunFile(tmp_path / "run.db") as run:

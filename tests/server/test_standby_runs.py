@@ -30,13 +30,13 @@ def test_standbys_come_and_go_between_slices(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     with open_session(spec, run=path, command="compare", spec_text="", watcher=Silent()) as session:
         for change in (ONE, Change(), ONE):
-            session.apply(change)
-            session.slice(0.3, kind="trial")
+            session.apply(change, warm_up_s_max=0.1)
+            session.slice(0.2, kind="trial")
             expected = ("on", "ANY 1 (pgdyno_standby_1)" if change else "")
             assert settings_of(session) == expected
         # A trial of a setting has the last word over the mode; a restart keeps the standby.
         over = Change(settings={"synchronous_commit": "local", "max_connections": "130"})
-        session.apply(over.over(ONE))
+        session.apply(over.over(ONE), warm_up_s_max=0.1)
         assert settings_of(session) == ("local", "ANY 1 (pgdyno_standby_1)")
         session.slice(0.2, kind="trial")
         session.stop_load()

@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from patience import wait_until
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.replication.receivers import Receivers
@@ -52,12 +53,18 @@ class Writer:
     """A commit on a thread of its own, which may have to wait."""
 
     def __init__(self, cluster: Cluster, statement: str) -> None:
+        self._cluster = cluster
         self._thread = threading.Thread(target=execute, args=(cluster, statement), daemon=True)
         self._thread.start()
 
-    def done_within(self, seconds: float) -> bool:
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
+    def wait_until_done(self) -> None:
+        wait_until(lambda: not self._thread.is_alive(), "it has committed")
+
+    def wait_until_it_waits(self) -> None:
+        """For a standby: it would not come to that if it needed none."""
+        waits = "select count(*) from pg_stat_activity where wait_event = 'SyncRep'"
+        wait_until(lambda: value_of(self._cluster, waits) == 1, "it waits for a standby")
+        assert self._thread.is_alive()
 
 
 def test_commits_wait_for_whom_the_mode_names(receivers: Receivers) -> None:
@@ -69,9 +76,9 @@ def test_commits_wait_for_whom_the_mode_names(receivers: Receivers) -> None:
     assert standby.relay is not None
     standby.relay.hold()
     waiting = Writer(primary, "insert into kept values (2)")
-    assert not waiting.done_within(0.3)
+    waiting.wait_until_it_waits()
     standby.relay.release()
-    assert waiting.done_within(60)
+    waiting.wait_until_done()
 
     receivers.arrange(StandbySpec(count=1, mode="local"), relayed=True)
     standby.relay.hold()
@@ -95,14 +102,14 @@ def test_a_quorum_needs_only_so_many(receivers: Receivers) -> None:
     assert first.relay is not None
     assert second.relay is not None
     first.relay.hold()
-    assert Writer(primary, "insert into kept values (1)").done_within(60)
+    Writer(primary, "insert into kept values (1)").wait_until_done()
     receivers.primary.configure(
         {"synchronous_standby_names": f"ANY 2 ({first.name}, {second.name})"}
     )
     waiting = Writer(primary, "insert into kept values (2)")
-    assert not waiting.done_within(0.3)
+    waiting.wait_until_it_waits()
     first.relay.release()
-    assert waiting.done_within(60)
+    waiting.wait_until_done()
 
 
 def test_a_standby_outlives_its_primary_promoted_and_comes_back(receivers: Receivers) -> None:
@@ -192,7 +199,7 @@ def test_standbys_have_what_a_restarted_primary_needs(receivers: Receivers) -> N
     primary.configure({"max_connections": "150"})
     primary.restart()
     receivers.wait_caught_up()
-    assert Writer(primary, "insert into kept values (1)").done_within(60)
+    Writer(primary, "insert into kept values (1)").wait_until_done()
     assert value_of(receivers.standbys[0].cluster, "show max_connections") == "150"
 
 
