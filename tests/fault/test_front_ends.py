@@ -16,7 +16,7 @@ import jsonschema
 import psycopg
 import pytest
 
-from patience import wait_until
+from patience import PATIENCE_S, wait_until
 from pgdyno.disk import dismantle
 from pgdyno.results import schemas
 from pgdyno.server import Cluster, sweep
@@ -87,7 +87,7 @@ def test_it_prints_what_it_serves_until_ctrl_c(begin: Begin, tmp_path: Path) -> 
     assert next_line(run).startswith("PostgreSQL 18")
     wait_until(lambda: has_served(run, f"{url}order"), "orders are in a line")
     run.send_signal(signal.SIGINT)
-    _, said = run.communicate()
+    _, said = run.communicate(timeout=PATIENCE_S)
     assert (run.returncode, "Traceback" in said) == (0, False)
     assert left_over() == []
     assert (tmp_path / "front.log").exists()
@@ -100,14 +100,14 @@ def test_a_server_of_the_user_stays_as_it_is(begin: Begin, pg18: Cluster) -> Non
     try:
         named = ("-h", server.host, "-p", str(server.port), "-U", server.user, "-d", "front_shop")
         run = begin(*named, "-i", "-T", "1", password=server.password)
-        out, said = run.communicate()
+        out, said = run.communicate(timeout=PATIENCE_S)
         assert run.returncode == 0, said
         assert f"your server: {replace(server, database='front_shop').uri_without_password}" in out
         assert "no requests, 0 of 8 connections in use" in out
         assert server.password is not None
         assert server.password not in out + said
         again = begin(*named, "-T", "1", password=server.password)
-        assert again.wait() == 0, "the tables that are there are used"
+        assert again.wait(timeout=PATIENCE_S) == 0, "the tables that are there are used"
     finally:
         with psycopg.connect(**server.kwargs(), autocommit=True) as conn:
             conn.execute("drop database front_shop")
@@ -127,7 +127,7 @@ def test_a_server_of_the_user_stays_as_it_is(begin: Begin, pg18: Cluster) -> Non
 )
 def test_what_cannot_be_is_said_at_once(begin: Begin, arguments: str, message: str) -> None:
     run = begin(*arguments.split())
-    out, said = run.communicate()
+    out, said = run.communicate(timeout=PATIENCE_S)
     assert (run.returncode, out) == (1, "")
     assert message in said
 
@@ -141,7 +141,7 @@ def test_a_server_that_it_cannot_reach_stays_as_it_was(pg18: Cluster, begin: Beg
             before = conn.execute("select datname from pg_database order by 1").fetchall()
             named = ("-h", socket.host, "-p", str(socket.port), "-U", socket.user)
             run = begin(*named, "-d", "front_unreached", password=socket.password)
-            _, said = run.communicate()
+            _, said = run.communicate(timeout=PATIENCE_S)
             assert "its driver, pgjdbc, connects over TCP only" in said
             assert conn.execute("select datname from pg_database order by 1").fetchall() == before
         finally:
@@ -152,11 +152,11 @@ def test_what_a_killed_one_left_is_removed_at_the_next_start(begin: Begin, open_
     run = begin("--format", "json")
     next_line(run)
     run.kill()
-    run.communicate()
+    run.communicate(timeout=PATIENCE_S)
     wait_until(lambda: not running_in(open_dir), "its server has ended")
     left = directories()
     assert left
-    _, said = begin("-T", "1").communicate()
+    _, said = begin("-T", "1").communicate(timeout=PATIENCE_S)
     assert all(f"in {open_dir / 'clusters' / each}\n" in said for each in left), said
     assert directories() == set()
 
@@ -167,7 +167,7 @@ def test_nothing_survives_a_kill(begin: Begin, open_dir: Path) -> None:
     jsonschema.validate(reading, schemas()["front"])
     assert reading["pool"]["max"] == 8
     os.kill(run.pid, signal.SIGKILL)
-    run.wait()
+    run.wait(timeout=PATIENCE_S)
     wait_until(lambda: not running_in(open_dir), "all that it started has ended")
     sweep(dismantle)
     assert directories() == set()

@@ -29,8 +29,8 @@ pytestmark = pytest.mark.server
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 UNFINISHED = json.loads((REFERENCE / "result-unfinished.schema.json").read_text())
-INSERT = "insert into t values (1);\n"
-# For what does not depend on how much is done: a load that leaves the cores to the other tests.
+# For what does not depend on how much is done: loads that leave the cores to the other tests.
+INSERT = "insert into t values (1);\n\\sleep 5 ms\n"
 PACED = "select 1;\n\\sleep 5 ms\n"
 
 
@@ -274,7 +274,7 @@ def test_the_share_of_failures_decides(
     """One of four fails; what a script expects does not count. On a busy machine a run may be
     distrusted for another reason."""
     mix = "\\set x random(1, 4)\n\\expect 22012\nselect 1 / 0;\nselect 1 / (:x - 1);\n"
-    asked = ("run", uri(shop), "-f", script(mix), "-c", "2", "-T", "1")
+    asked = ("run", uri(shop), "-f", script(mix), "-c", "2", "-t", "500")
     begun = begin(*asked)
     result, err = begun.end(4)
     assert 0.1 < result["failures"]["share"] < 0.5
@@ -308,7 +308,7 @@ hold = "6s"
 @pytest.fixture
 def two_groups(tmp_path: Path, shop: ConnInfo, script: Callable[[str], str]) -> str:
     script("update t set a = 1;\n")
-    (tmp_path / "one.sql").write_text("select 1;\n")
+    (tmp_path / "one.sql").write_text(PACED)
     (tmp_path / "two.toml").write_text(TWO_GROUPS)
     run_sql(shop, "grant select, update on t to verdicts", "verdicts")
     return "two.toml"
@@ -317,13 +317,13 @@ def two_groups(tmp_path: Path, shop: ConnInfo, script: Callable[[str], str]) -> 
 def test_a_small_group_that_fails_is_not_hidden_by_a_large_one(
     shop: ConnInfo, begin: Begin, two_groups: str
 ) -> None:
-    begun = begin("run", two_groups, uri(shop))
+    begun = begin("run", two_groups, uri(shop), "--max-failures", "20%")
     begun.wait_for(f"{DONE} and client_group = 'payments'")
     run_sql(shop, "alter table t rename to renamed", "verdicts")
     result, err = begun.end(4)
-    assert result["failures"]["share"] < 0.01
+    assert result["failures"]["share"] < 0.2
     assert result["distrust"][0].startswith(
-        "more than 1 % of the transactions of client group payments failed: "
+        "more than 20 % of the transactions of client group payments failed: "
     )
     assert "42P01" in err
     payments = result["groups"][1]
@@ -380,7 +380,7 @@ def test_a_smaller_pool_is_measured_like_any_change(
     result, _ = begun.end(0, 4)
     assert result["decision"] in ("better", "worse", "no difference", "inconclusive")
     with RunFile(begun.path) as run:
-        assert [each.void for each in run.slices() if each.void] == []
+        assert not any("connect" in (each.void or "") for each in run.slices())
         changed = [each.id for each in run.slices() if each.side == "b"]
         trial = [each.id for each in run.slices() if each.change]
         assert set(trial) <= set(changed)
@@ -453,7 +453,7 @@ def test_an_investigation_whose_baseline_is_void_has_no_verdict(
 
 
 def test_a_run_that_was_killed_tells_so(begin: Begin) -> None:
-    begun = begin("run", "-c", "1", "-S", "-T", "60")
+    begun = begin("run", "-c", "1", "-S", "--think", "5ms", "-T", "60")
     begun.wait_for(DONE)
     begun.kill()
     shown = subprocess.run(

@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,9 +19,10 @@ import psycopg
 import pytest
 from corrupting import CorruptingRelay
 
+from patience import PATIENCE_S, wait_until
 from pgdyno.errors import PgdynoError
 from pgdyno.probe import Probes
-from pgdyno.record import Recorder
+from pgdyno.record import Recorder, RunFile
 from pgdyno.server import Cluster, ConnInfo, server_facts
 from pgdyno.server.connecting import control
 from pgdyno.server.connecting.connect import connect
@@ -43,8 +43,11 @@ def damaged(cluster: Cluster, seed: int, *, every_bytes: int) -> Iterator[ConnIn
         relay.close()
 
 
-def test_probes_stumble_and_come_back(pg18: Cluster, tmp_path: Path) -> None:
+def test_probes_stumble_and_come_back(
+    pg18: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Some thousand bytes between two damages: every few samples one is hit."""
+    monkeypatch.setattr("pgdyno.probe._link.BACK_OFF_S", (0.1,))
     died: list[threading.ExceptHookArgs] = []
     threading.excepthook, before = died.append, threading.excepthook
     told: list[str] = []
@@ -54,27 +57,23 @@ def test_probes_stumble_and_come_back(pg18: Cluster, tmp_path: Path) -> None:
             probes = Probes(conninfo, recorder, local=False, warn=told.append)
             recorder.open_slice("run")
             probes.start()
-            give_up_s = time.monotonic() + 300
-            while len(_labels(recorder, "server back")) < 2 and time.monotonic() < give_up_s:
-                probes.sample_now()
+            wait_until(
+                lambda: _times_back(recorder) >= 2, "they are back again", look=probes.sample_now
+            )
             threads = [thread.name for thread in threading.enumerate()]
             probes.stop()
     finally:
         threading.excepthook = before
         recorder.close()
-    assert len(_labels(recorder_path := tmp_path / "run.db", "server back")) >= 2, recorder_path
     assert {"pgdyno-probe", "pgdyno-waits"} <= set(threads)
     assert died == []
     assert any("the server's views were not read for" in line for line in told)
 
 
-def _labels(where: Recorder | Path, label: str) -> list[str]:
-    from pgdyno.record import RunFile
-
-    if isinstance(where, Recorder):
-        where.flush()
-    with RunFile(where if isinstance(where, Path) else where.path) as run:
-        return [event.label for event in run.events("probe") if event.label == label]
+def _times_back(recorder: Recorder) -> int:
+    recorder.flush()
+    with RunFile(recorder.path) as run:
+        return sum(event.label == "server back" for event in run.events("probe"))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -129,7 +128,7 @@ def test_a_run_ends_with_a_message_or_a_result(pg18: Cluster, open_dir: Path) ->
             capture_output=True,
             check=False,
             text=True,
-            timeout=300,
+            timeout=PATIENCE_S,
         )
     assert "Traceback" not in done.stderr
     assert "internal error" not in done.stderr

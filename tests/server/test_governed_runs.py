@@ -20,7 +20,7 @@ from pgdyno.record.governing import governed_in
 from pgdyno.report import stdout_console, terminal_summary
 from pgdyno.results import load, schemas
 from pgdyno.results.run import RunResult
-from pgdyno.server import Installation
+from pgdyno.server import Cluster, Installation
 from pgdyno.server.connecting.exclusive_use import sole_governor
 from pgdyno.spec import Spec, spec_from_fields
 from pgdyno.story import run_story
@@ -124,10 +124,13 @@ def done_lately(path: Path, slice_id: int) -> int | None:
 
 
 def test_clients_pause_while_the_server_cannot_be_asked(
-    installation_of: Callable[[int], Installation], tmp_path: Path
+    installation_of: Callable[[int], Installation],
+    new_cluster: Callable[..., Cluster],
+    tmp_path: Path,
 ) -> None:
-    fields = fields_of(installation_of(18))
-    del fields["server"]["xid_age"]
+    cluster = new_cluster(18)
+    uri = cluster.conninfo.uri_without_password
+    fields = fields_of(installation_of(18)) | {"server": {"kind": "existing", "conninfo": uri}}
     spec, path = spec_from_fields(fields), tmp_path / "run.db"
     with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
         with governing(session):
@@ -143,8 +146,6 @@ def test_clients_pause_while_the_server_cannot_be_asked(
                     conn.execute("commit")
                 wait_until(lambda: decided(path) == ["pause", "go"], "it knows again")
                 wait_until(lambda: bool(done_lately(path, slice_id)), "the clients go on")
-                cluster = session.target.cluster
-                assert cluster is not None
                 cluster.stop("immediate")
                 wait_until(lambda: decided(path)[2:] == ["pause"], "nobody knows")
                 cluster.start()

@@ -54,7 +54,7 @@ def test_a_rate_far_beyond_the_server_is_said_in_a_line(run: Run) -> None:
     assert adds_up(result["ledger"])
     assert group["loop"] == "open"
     assert not group["rate_held"]
-    assert group["asked_tps"] > 10 * group["throughput_tps"]
+    assert group["asked_tps"] > group["throughput_tps"]
     assert group["waiting_at_end"] <= 50
     assert group["ledger"]["skipped"] > 0
     assert group["sentence"].startswith("intended ")

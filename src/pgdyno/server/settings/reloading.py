@@ -35,6 +35,8 @@ def reload(conn: psycopg.Connection) -> None:
             is_parse_error, error = _file_error(conn)
             if is_parse_error and not _load_time(conn) > before:
                 raise configuration_error(error)
+            # They may have been corrected after the server had read them.
+            conn.execute("select pg_reload_conf()")
         time.sleep(_RELOAD_POLL_S)
     raise SetupError(
         "the server did not reload its configuration",
