@@ -47,7 +47,7 @@ def test_probes_stumble_and_come_back(
     pg18: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some thousand bytes between two damages: every few samples one is hit."""
-    monkeypatch.setattr("pgdyno.probe._link.BACK_OFF_S", (0.1,))
+    monkeypatch.setattr(control, "_QUIET_S", 0.2)
     died: list[threading.ExceptHookArgs] = []
     threading.excepthook, before = died.append, threading.excepthook
     told: list[str] = []
