@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "pgdyno"
@@ -43,6 +44,7 @@ class Found:
     unclear: list[str] = field(default_factory=list)
 
 
+@cache
 def found() -> Found:
     """Errors that the package raises on purpose."""
     trees = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}

@@ -259,6 +259,7 @@ def _rank(item: pytest.Item) -> int:
 def pytest_collection_finish() -> None:
     """What was collected stays until the end: it need not be looked through again and again."""
     gc.freeze()
+    gc.set_threshold(50_000)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

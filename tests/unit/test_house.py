@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from rust_modules import function_lengths, uses_of_modules
+from sources import syntax_tree
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "pgdyno"
@@ -116,7 +117,7 @@ def imported_rooms(tree: ast.Module) -> Iterator[tuple[int, str]]:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_modules_keep_the_rules(path: Path) -> None:
     text = path.read_text()
-    tree = ast.parse(text)
+    tree = syntax_tree(path)
     assert ast.get_docstring(tree), "says nothing about what it is for"
     assert text.count("\n") <= FILE_LINES_MAX + 50, "too long a file"
     for node in ast.walk(tree):
@@ -181,7 +182,7 @@ def importers() -> dict[str, set[str]]:
     names = {module_name(path): path for path in MODULES}
     found: dict[str, set[str]] = {name: set() for name in names}
     for name, path in names.items():
-        for imported in {*imported_modules(ast.parse(path.read_text()), names)} & names.keys():
+        for imported in {*imported_modules(syntax_tree(path), names)} & names.keys():
             found[imported].add(name)
     return found
 
@@ -226,7 +227,7 @@ def test_rooms_within_rooms_keep_the_direction(room: str) -> None:
         if here not in order:  # Its files are found by listing it.
             continue
         for imported in imported_modules(
-            ast.parse(path.read_text()), {module_name(each) for each in MODULES}
+            syntax_tree(path), {module_name(each) for each in MODULES}
         ):
             top, other, *_ = [*imported.split(".")[1:], "", ""]
             if top == room and other in order:
@@ -236,7 +237,7 @@ def test_rooms_within_rooms_keep_the_direction(room: str) -> None:
 def test_no_modules_import_each_other_in_a_circle() -> None:
     names = {module_name(path): path for path in MODULES}
     graph = {
-        name: {*imported_modules(ast.parse(path.read_text()), names)} & names.keys() - {name}
+        name: {*imported_modules(syntax_tree(path), names)} & names.keys() - {name}
         for name, path in names.items()
     }
     assert_no_circle(graph)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sources import syntax_tree
 
 _ROOT = Path(__file__).parents[2]
 _PACKAGE = _ROOT / "src" / "pgdyno"
@@ -27,7 +28,7 @@ _BANNED = {
 
 def _texts(module: Path) -> Iterator[str]:
     """String literals with a space in them, except docstrings, of a Python file."""
-    tree = ast.parse(module.read_text())
+    tree = syntax_tree(module)
     bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and id(node) not in bare:
@@ -41,7 +42,7 @@ _DECORATOR = re.compile(r"\w+\.(?:command|group)\(")
 
 def _help(module: Path) -> Iterator[str]:
     """Docstrings of a module's commands, which click prints as their help."""
-    for node in ast.walk(ast.parse(module.read_text())):
+    for node in ast.walk(syntax_tree(module)):
         if isinstance(node, ast.FunctionDef) and any(
             _DECORATOR.match(ast.unparse(each)) for each in node.decorator_list
         ):
@@ -91,7 +92,7 @@ _OPENING = re.compile(r"(?:What|Who|How|Whether|Why|Where|When|That|If|One)\b")
 
 def _bare_strings(module: Path) -> Iterator[str]:
     """Docstrings of a Python file, those of constants and fields included."""
-    for node in ast.walk(ast.parse(module.read_text())):
+    for node in ast.walk(syntax_tree(module)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield str(node.value.value)
 

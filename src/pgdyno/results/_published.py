@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
@@ -23,6 +24,7 @@ class _Published(GenerateJsonSchema):
         return False
 
 
+@cache
 def schemas() -> dict[str, dict[str, Any]]:
     """Return the JSON schema of each command's result, and of ``unfinished``."""
     types: dict[str, type[Part]] = {command: result_type(command) for command in COMMANDS}
