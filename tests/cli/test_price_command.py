@@ -76,6 +76,7 @@ def test_a_setting_that_the_server_does_not_have(pgdyno: Pgdyno) -> None:
     assert "comit_delay" in said.err
 
 
+@pytest.mark.long
 def test_a_price_list(pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pgdyno.price._gain._SLICE_SECONDS_RANGE", (0.2, 0.2))
     monkeypatch.setattr("pgdyno.remedy._assessment.SAFE_FAULTS", ("kill",))

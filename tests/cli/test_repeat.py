@@ -158,7 +158,9 @@ def test_the_printed_command_repeats_the_run(
         assert [chapter.title for chapter in story.story] == ["killed", "commits that do not wait"]
 
 
-@pytest.mark.parametrize("kind", ["script", "compare", "investigate", "price"])
+@pytest.mark.parametrize(
+    "kind", ["script", pytest.param("compare", marks=pytest.mark.long), "investigate", "price"]
+)
 def test_what_was_asked_is_asked_again(
     kind: str, pgdyno: Pgdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

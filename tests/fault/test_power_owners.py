@@ -46,7 +46,7 @@ def test_every_byte_has_its_file(fs: str, open_dir: Path) -> None:
         folder = root / "base" / "5"
         folder.mkdir(parents=True)
         wanted = {}
-        for number in range(40):  # Interleaved, so that files lie in several pieces.
+        for number in range(12):  # Interleaved, so that files lie in several pieces.
             for name in ("1", "2"):
                 with (folder / name).open("ab") as file:
                     content = f"file {name} part {number:04}".encode().ljust(8192, b".")

@@ -367,9 +367,10 @@ def test_connections_refused_until_the_end(shop: ConnInfo, begin: Begin, script:
     "change",
     [
         pytest.param(("--pool-max", "2"), id="option"),
-        pytest.param(("--vary", "clients.pool.max=2"), id="key", marks=pytest.mark.long),
+        pytest.param(("--vary", "clients.pool.max=2"), id="key"),
     ],
 )
+@pytest.mark.long
 def test_a_smaller_pool_is_measured_like_any_change(
     pg18: Cluster, begin: Begin, script: Callable[[str], str], change: tuple[str, str]
 ) -> None:
@@ -426,7 +427,7 @@ def test_slices_in_which_nothing_ends_have_no_verdict(
     assert "longer slices" in err
 
 
-@pytest.mark.parametrize("length", [("-t", "3"), ("-T", "1"), ("-T", "20")])
+@pytest.mark.parametrize("length", [("-t", "3"), ("-T", "20")])
 def test_a_run_of_which_nothing_succeeds_ends_with_2_however_long_it_is(
     begin: Begin, script: Callable[[str], str], length: tuple[str, str]
 ) -> None:

@@ -88,7 +88,7 @@ def test_tables_in_a_circle_are_refused_by_name(pg18: Cluster) -> None:
             connection.execute("drop table hen, egg cascade")
 
 
-@pytest.mark.parametrize("major", [15, 18])
+@pytest.mark.parametrize("major", [pytest.param(15, marks=pytest.mark.long), 18])
 def test_the_sides_of_a_trial_differ_in_logging_and_checksums(
     installation_of: Callable[[int], object], tmp_path: Path, major: int
 ) -> None:
@@ -105,7 +105,7 @@ def test_the_sides_of_a_trial_differ_in_logging_and_checksums(
             (Change(spec={"workload.unlogged": "true"}), "u", at_first),
             (Change(settings={"commit_delay": "10"}), "p", at_first),
         ):
-            session.apply(change_now)
+            session.apply(change_now, warm_up_s_max=0.1)
             with session.connect() as connection:
                 assert set(kinds(connection).values()) == {kind}
                 assert kinds(connection).keys() == first.keys()

@@ -156,6 +156,7 @@ def needs_failing_disks() -> None:
 STAYS_DOWN = {"restart_after_crash": "off"}
 
 
+@pytest.mark.long
 def test_a_disk_that_fails_under_the_server(drilled: Callable[..., DrillResult]) -> None:
     """What was acknowledged had been flushed: the standby has it, and so has the disk."""
     needs_failing_disks()

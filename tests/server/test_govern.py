@@ -383,7 +383,7 @@ def test_what_a_pin_keeps_old_is_not_vacuumed_again_and_again(cluster18: Cluster
             found = daemon.decision()
             assert "left out of --vacuum" in found["why"]
             assert found["vacuum"]["failed"] == []
-            wait_until(lambda: daemon.decision()["pause"]["for_s"] > 5, "it looks on")
+            wait_until(lambda: daemon.decision()["pause"]["for_s"] > 1, "it looks on")
             # A table is left alone for 10 s after a vacuum in vain, then for 20 s, and so on.
             most = sql(cluster18, MOST_VACUUMS)
             assert most <= 2 + math.log2(1 + daemon.decision()["pause"]["for_s"] / 10)

@@ -25,6 +25,7 @@ from pgdyno.search.slo import parse_limits
 from pgdyno.server import Cluster
 from pgdyno.spec import Spec, spec_from_fields
 
+pytestmark = pytest.mark.usefixtures("short_slices")
 TPCB = {"script": "tpcb-like", "scale": 1}
 
 
@@ -46,7 +47,7 @@ def spec_on(cluster: Cluster, workload: Mapping[str, Any]) -> Spec:
 
 
 def found_on(
-    cluster: Cluster, path: Path, *, slo: str = "", clients: int = 4, budget_s: float = 12,
+    cluster: Cluster, path: Path, *, slo: str = "", clients: int = 4, budget_s: float = 6,
     workload: Mapping[str, Any] = TPCB,
 ) -> KneeResult:  # fmt: skip
     limits = parse_limits(slo) if slo else ()
@@ -86,7 +87,7 @@ def test_a_search_for_clients_and_what_is_made_of_its_run_file(
         page = render(run)
         assert "How much it takes" in page
         assert len(list(result_rows(run))) == len(result.curve)
-    other = found_on(pg18, tmp_path / "other.db", clients=1, budget_s=8)
+    other = found_on(pg18, tmp_path / "other.db", clients=1, budget_s=4)
     assert other.knee is None
     assert "no knee up to 1 client" in other.sentence
     with RunFile(tmp_path / "clients.db") as a, RunFile(tmp_path / "other.db") as b:
@@ -98,7 +99,7 @@ def test_a_search_for_clients_and_what_is_made_of_its_run_file(
     [("p50<1us", False), pytest.param("p50<1min", True, marks=pytest.mark.long)],
 )
 def test_a_search_for_a_rate(pg18: Cluster, tmp_path: Path, slo: str, met: bool) -> None:
-    result = found_on(pg18, tmp_path / "rate.db", slo=slo, budget_s=14, workload=sleeping(tmp_path))
+    result = found_on(pg18, tmp_path / "rate.db", slo=slo, budget_s=8, workload=sleeping(tmp_path))
     assert result.varied == "rate"
     assert (result.knee is not None) == met
     if result.knee is None:

@@ -128,6 +128,7 @@ def paced(folder: Path) -> dict[str, Any]:
         pytest.param({"wal_buffers": "1MB"}, id="restarts", marks=pytest.mark.long),
     ],
 )
+@pytest.mark.usefixtures("short_slices")
 def test_comparing_settings_on_a_server_of_ours(tmp_path: Path, settings: dict[str, str]) -> None:
     spec = spec_of(workload=paced(tmp_path), clients=[{"count": 2}])
     with run(spec, tmp_path / "run.db", "compare") as session:
@@ -229,11 +230,10 @@ RATE = {"count": 8, "arrival": {"rate": 100, "process": "constant"}}
     ("change", "says"),
     [
         (Change(pool_max={"clients": 2}), "both sides held the rate"),
-        pytest.param(
-            Change(rate={"clients": 2.0}), "each side held its own rate", marks=pytest.mark.long
-        ),
+        (Change(rate={"clients": 2.0}), "each side held its own rate"),
     ],
 )
+@pytest.mark.long
 def test_comparing_at_a_rate(pg18: Cluster, tmp_path: Path, change: Change, says: str) -> None:
     spec = on(pg18, workload={"script": "select-only"}, clients=[RATE])
     with run(spec, tmp_path / "run.db", "compare") as session:
@@ -286,6 +286,7 @@ def test_without_apply_no_setting_of_the_users_server_changes(
         assert not step.remedy.change.get("settings")
 
 
+@pytest.mark.usefixtures("short_slices")
 def test_with_apply_settings_go_back(new_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
     cluster = new_cluster()
     with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as connection:

@@ -291,6 +291,7 @@ def test_one_that_hangs_ends_the_run_and_is_ended(
 
 
 @pytest.mark.usefixtures("installed")
+@pytest.mark.long
 def test_it_starts_and_stops_and_leaves_the_server() -> None:
     """Without a manager again, the primary has what it had, and may be given another."""
     wanted = {"manager": "patroni", "manager_settings": QUICK, "count": 1}

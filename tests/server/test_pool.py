@@ -28,6 +28,7 @@ from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.pooler import SIZE_SETTINGS, TITLES
 from pooler_fixtures import existing
 
+pytestmark = pytest.mark.usefixtures("short_slices")
 TPCB = {"script": "tpcb-like", "scale": 1}
 
 
@@ -40,7 +41,7 @@ def sleeping(folder: Path) -> dict[str, Any]:
 
 def found_on(
     server: dict[str, Any], path: Path, *, slo: str = "", clients: int = 12, size_max: int | None,
-    budget_s: float = 12, choose: bool = False, workload: dict[str, Any] | None = None,
+    budget_s: float = 6, choose: bool = False, workload: dict[str, Any] | None = None,
 ) -> PoolResult:  # fmt: skip
     limits = parse_limits(slo) if slo else ()
     spec = spec_from_fields(
@@ -148,7 +149,7 @@ def test_the_size_of_pgbouncers_pool_changes_under_load(pg18: Cluster, tmp_path:
 
 @pytest.mark.parametrize(
     ("kind", "budget_s"),
-    [("pgbouncer", 12), pytest.param("pgpool", 25, marks=pytest.mark.long)],
+    [("pgbouncer", 8), pytest.param("pgpool", 25, marks=pytest.mark.long)],
 )
 def test_a_search_through_a_pooler(
     pg18: Cluster, tmp_path: Path, kind: str, budget_s: float

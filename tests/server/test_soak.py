@@ -301,6 +301,7 @@ def rows_of(cluster: Cluster, sql: str) -> tuple[Any, ...]:
     return found
 
 
+@pytest.mark.long
 def test_a_restart_of_the_server_voids_one_slice(pg18: Cluster, tmp_path: Path) -> None:
     run = tmp_path / "soak.db"
     process = begin(command(pg18, run, "-T", "21s"), run, 2)

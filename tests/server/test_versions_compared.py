@@ -126,6 +126,7 @@ def test_a_slice_of_each_is_not_void_and_its_own(session: Session, pair: Pair) -
     assert len({each.system_identifier for each in run.sightings() if each.slice_id in ids}) == 2
 
 
+@pytest.mark.long
 def test_all_that_two_versions_are_compared_by(
     session: Session, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:

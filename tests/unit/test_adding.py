@@ -191,7 +191,7 @@ def test_a_dimension_reads_its_keys_enters_a_spec_and_has_titles(
 
 def test_the_rules_of_the_house_need_no_line_more(copy: Path, python: Python) -> None:
     (copy / "tests" / "unit").mkdir(parents=True)
-    for name in ("test_house.py", "rust_modules.py"):
+    for name in ("test_house.py", "rust_modules.py", "sources.py"):
         shutil.copy(ROOT / "tests" / "unit" / name, copy / "tests" / "unit")
     chosen = " or ".join([*EXAMPLES, "circle", "begins_with_an_underscore"])
     words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", copy, "-k", chosen)

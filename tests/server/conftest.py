@@ -1,0 +1,15 @@
+"""Fixtures of the tests on real servers."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials and searches that measure for a moment only, where no figure is judged."""
+    monkeypatch.setattr("pgdyno.search.times._SLICE_SECONDS", (0.3, 0.3))
+    monkeypatch.setattr("pgdyno.search.times._HOLD_SECONDS", (1.0, 1.0))
+    monkeypatch.setattr("pgdyno.pool.procedure.PROBE_SECONDS", 0.3)
+    monkeypatch.setattr("pgdyno.trial.compare.WARM_UP_SECONDS", 0.2)
+    monkeypatch.setattr("pgdyno.conduct._session.WARM_UP_SECONDS_MIN", 0.2)
