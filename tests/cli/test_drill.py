@@ -78,6 +78,7 @@ hint: --sham was given
     assert [cut["outcome"] for cut in json.loads(said.out)["cuts"]] == ["no-fault"]
 
 
+@pytest.mark.long
 def test_two_servers_are_compared(
     pgdyno: Pgdyno, installation_of: Callable[[int], Installation]
 ) -> None:

@@ -145,7 +145,7 @@ def _repeat(
     return _told(Path("second.db"))
 
 
-@pytest.mark.parametrize("kind", ["run", "drill", "killed"])
+@pytest.mark.parametrize("kind", ["run", "drill", pytest.param("killed", marks=pytest.mark.long)])
 def test_the_printed_command_repeats_the_run(
     kind: str, pgdyno: Pgdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

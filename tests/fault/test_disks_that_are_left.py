@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -215,6 +214,11 @@ def _is_cut(home: Path) -> bool:
     )
 
 
+def has_come(moment: Callable[[Path], bool], home: Path, process: subprocess.Popen[str]) -> bool:
+    assert process.poll() is None, process.communicate()[1]
+    return moment(home)
+
+
 @pytest.mark.server
 @pytest.mark.parametrize(
     ("words", "moment"),
@@ -223,7 +227,7 @@ def _is_cut(home: Path) -> bool:
         ((*RUN, "tmpfs:128MB"), _is_served),
         ((*RUN, SLOW), _is_mounted),
         ((*RUN, SLOW), _is_served),
-        (("drill", "--fault", "power", "--cuts", "200", "-q"), _is_cut),
+        (("drill", "--fault", "power", "-s", "1", "-c", "2", "--cuts", "200", "-q"), _is_cut),
     ],
 )
 def test_a_command_that_is_killed_leaves_nothing_mounted(
@@ -237,9 +241,7 @@ def test_a_command_that_is_killed_leaves_nothing_mounted(
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        while not moment(home):
-            assert process.poll() is None, process.communicate()[1]
-            time.sleep(0.005)
+        wait_until(lambda: has_come(moment, home, process), "the moment comes")
     finally:
         for pid in _leftovers._daemons(home):
             with suppress(ProcessLookupError):

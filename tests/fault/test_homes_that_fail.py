@@ -161,7 +161,7 @@ def test_the_process_of_a_disk_is_killed(
         "name": "daemon",
         "server": {"version": 18},
         "disk": {"data": "blackout:size=600MB"},
-        "clients": [{"count": 2}],
+        "clients": [{"count": 2, "think": "2ms"}],
     }
     with pytest.raises(RunError, match=r"the process that serves .* has ended"):
         run_drill(

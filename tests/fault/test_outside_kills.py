@@ -63,7 +63,8 @@ def drilled(
         fields = {
             "name": "outside",
             "server": {"version": 18, "settings": {"synchronous_commit": "off"}},
-            "clients": [{"count": 4}],
+            "workload": {"scale": 1},
+            "clients": [{"count": 4, "think": "2ms"}],
         }
         if fault == "power":
             fields["disk"] = {"data": "blackout:size=600MB"}

@@ -62,6 +62,7 @@ def drilled(
     return run
 
 
+@pytest.mark.long
 def test_defaults_lose_nothing_with_wal_and_data_apart(
     drilled: Callable[..., DrillResult],
 ) -> None:
@@ -155,7 +156,18 @@ def test_killed_in_a_cut_it_leaves_nothing_that_a_sweep_does_not_find(
     if os.geteuid() != 0 or not Path("/dev/fuse").exists():
         pytest.skip("power cuts need root and FUSE")
     monkeypatch.setenv("PGDYNO_HOME", str(open_dir))
-    command = [sys.executable, "-m", "pgdyno", "drill", "--fault", "power", "--cuts", "20"]
+    command = [
+        sys.executable,
+        "-m",
+        "pgdyno",
+        "drill",
+        "--fault",
+        "power",
+        "-s",
+        "1",
+        "--cuts",
+        "20",
+    ]
     command += ["--scale", "1", "-c", "4", "--load", "1s", "--data-disk", "blackout:size=1GB"]
     command += ["-o", str(open_dir / "run.db")]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as drill:

@@ -175,7 +175,20 @@ def test_a_pause_is_in_the_responses_of_all_who_came_meanwhile(
     """The meter against coordinated omission: R x 2 s of those due in 3 s wait above 1 s."""
     cluster = new_cluster(18)
     uri = cluster.conninfo.uri_without_password
-    begun = run("select-only", uri, "-c", "8", "-R", str(RATE), "--process", "constant", "-T", "9")
+    begun = run(
+        "select-only",
+        uri,
+        "-s",
+        "1",
+        "-c",
+        "8",
+        "-R",
+        str(RATE),
+        "--process",
+        "constant",
+        "-T",
+        "9",
+    )
     begun.wait_for_more(1)
     with paused(cluster):
         begun.wait_for(lambda: begun.due() >= RATE * PAUSE_S, "so many are due meanwhile")
@@ -201,7 +214,9 @@ def test_a_restart_of_the_server(
     new_cluster: Callable[..., Cluster], run: Callable[..., Running], major: int
 ) -> None:
     cluster = new_cluster(major)
-    begun = run(cluster.conninfo.uri_without_password, "-c", "4", "-T", "90")
+    begun = run(
+        cluster.conninfo.uri_without_password, "-c", "4", "-s", "1", "--think", "2ms", "-T", "90"
+    )
     begun.wait_for_more(1)
     cluster.stop("immediate")
     cluster.start()
@@ -216,7 +231,9 @@ def test_a_backend_that_crashes(
 ) -> None:
     """The postmaster takes all other sessions down, and tells them so."""
     cluster = new_cluster(18)
-    begun = run(cluster.conninfo.uri_without_password, "-c", "4", "-T", "90")
+    begun = run(
+        cluster.conninfo.uri_without_password, "-c", "4", "-s", "1", "--think", "2ms", "-T", "90"
+    )
     begun.wait_for_more(1)
     os.kill(backends(cluster)[0], signal.SIGKILL)
     begun.wait_for_reconnects(4)
@@ -228,7 +245,9 @@ def test_kill_9_leaves_no_connection_behind(
     new_cluster: Callable[..., Cluster], run: Callable[..., Running]
 ) -> None:
     cluster = new_cluster(18)
-    begun = run(cluster.conninfo.uri_without_password, "-c", "6", "-T", "60")
+    begun = run(
+        cluster.conninfo.uri_without_password, "-c", "6", "-s", "1", "--think", "2ms", "-T", "60"
+    )
     begun.wait_for_more(1)
     assert len(backends(cluster)) == 6
     begun.kill()
@@ -255,7 +274,9 @@ def test_more_clients_than_the_server_takes(
     assert said.returncode == 1
     assert "max_connections = 20" in said.stderr
     others = [psycopg.connect(**cluster.conninfo.kwargs()) for _ in range(10)]
-    said = pgdyno("-c", "10", "-T", "1", "--format", "json", "-o", "run.db")
+    said = pgdyno(
+        "-c", "10", "-s", "1", "--think", "20ms", "-T", "1", "--format", "json", "-o", "run.db"
+    )
     for other in others:
         other.close()
     assert said.returncode == 4, said.stderr

@@ -145,6 +145,7 @@ def test_a_drill(
                 assert run.run.result["summary"]["happened"] >= 1
 
 
+@pytest.mark.long
 def test_a_drill_within_a_price_list(stop: Callable[..., Stopped]) -> None:
     candidate = ("--candidate", "synchronous_commit=off")
     words = ("price", *SMALL, "--ladder", "all-on", *candidate, "--cuts", "50")

@@ -431,7 +431,7 @@ def test_slices_in_which_nothing_ends_have_no_verdict(
 def test_a_run_of_which_nothing_succeeds_ends_with_2_however_long_it_is(
     begin: Begin, script: Callable[[str], str], length: tuple[str, str]
 ) -> None:
-    begun = begin("run", "-f", script("select 1 / 0;\n"), "-c", "1", *length)
+    begun = begin("run", "-f", script("\\sleep 5 ms\nselect 1 / 0;\n"), "-c", "1", *length)
     result, err = begun.end(2)
     last = error_of(err).splitlines()[0]
     assert last.startswith("error: no transaction succeeds: ")

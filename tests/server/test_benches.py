@@ -85,6 +85,7 @@ def test_connections(bench: Bench) -> None:
     assert "## Connections" in page
 
 
+@pytest.mark.long
 def test_probe_cost(bench: Bench) -> None:
     results, page = bench("--only", "probes", "--clients", "1", "--scripts", "select-only")
     assert all(effect["ratio"] > 0 for effect in results["probes"]["effects"].values())
@@ -132,6 +133,7 @@ def test_recording_cost(bench: Bench) -> None:
     assert "a plain loop mount, tpcb-like, c=2" in page
 
 
+@pytest.mark.long
 def test_metrics_cost() -> None:
     cost = metrics_cost("select-only", pairs=3, slice_s=0.5, clients=1)
     assert cost.throughput.ratio > 0
@@ -139,6 +141,7 @@ def test_metrics_cost() -> None:
     assert lo <= added <= hi
 
 
+@pytest.mark.long
 def test_a_file_of_simulated_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert four_days.main(["--hours", "0.02"]) == 0
     assert "72 intervals: " in capsys.readouterr().out

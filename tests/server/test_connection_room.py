@@ -34,7 +34,7 @@ def spec_of(cluster: Cluster, clients: list[dict[str, Any]], **fields: Any) -> S
     return spec_from_fields(
         {
             "server": {"kind": "existing", "conninfo": uri},
-            "workload": {"script": "select-only"},
+            "workload": {"script": "select-only", "scale": 1},
             "clients": clients,
             "load": {"hold": "1s"},
             **fields,

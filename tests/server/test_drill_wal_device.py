@@ -69,7 +69,8 @@ def drilled(
             {
                 "server": {"version": major, "settings": SETTINGS | (settings or {})},
                 "disk": {"wal": wal},
-                "clients": [{"count": 4}],
+                "workload": {"scale": 1},
+                "clients": [{"count": 4, "think": "2ms"}],
                 "standby": standby,
             }
         )
@@ -131,6 +132,7 @@ def test_a_standby_behind_loses_or_corrupts(drilled: Callable[..., DrillResult])
         assert failed(copied) & {"future-lsn", "ledger", "zero-sum"}
 
 
+@pytest.mark.long
 def test_after_a_shutdown_no_standby_is_needed(drilled: Callable[..., DrillResult]) -> None:
     cuts = by_variant(drilled(18, {"count": 1}, variant="stopped"))
     assert {name: cut.outcome for name, cut in cuts.items()} == {
@@ -177,6 +179,7 @@ def test_a_disk_that_fails_under_the_server(drilled: Callable[..., DrillResult])
     assert proof.facts["wal_files_before"] > 0
 
 
+@pytest.mark.long
 def test_a_disk_that_is_attached_again_has_what_was_flushed(
     drilled: Callable[..., DrillResult],
 ) -> None:
@@ -191,6 +194,7 @@ def test_a_disk_that_is_attached_again_has_what_was_flushed(
     assert (result.bound_ms, cut.facts["bound_ms"]) == (None, 0)
 
 
+@pytest.mark.long
 def test_a_server_that_starts_itself_again_has_lost_its_wal_all_the_same(
     drilled: Callable[..., DrillResult],
 ) -> None:
@@ -203,6 +207,7 @@ def test_a_server_that_starts_itself_again_has_lost_its_wal_all_the_same(
     assert "restarted" in cut.proof.sentence
 
 
+@pytest.mark.long
 def test_a_disk_that_did_not_fail_is_seen(drilled: Callable[..., DrillResult]) -> None:
     needs_failing_disks()
     result = drilled(15, {}, variant="io-error/reattach", wal="data", sham=True)

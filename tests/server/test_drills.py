@@ -40,7 +40,8 @@ def spec_of(major: int = 18, **settings: str) -> Spec:
         {
             "name": "drill",
             "server": {"version": major, "settings": settings},
-            "clients": [{"count": 8}],
+            "workload": {"scale": 1},
+            "clients": [{"count": 8, "think": "2ms"}],
         }
     )
 
@@ -143,6 +144,7 @@ def test_a_full_disk_loses_nothing(drilled: Callable[..., DrillResult]) -> None:
     assert data.proof.facts["processes_left"], "it continued"
 
 
+@pytest.mark.long
 def test_a_server_that_goes_down_between_two_looks_was_out_of_space(
     drilled: Callable[..., DrillResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,7 +131,19 @@ def test_time_limits_of_the_role_do_not_end_the_turn(pg: Cluster) -> None:
 def test_a_second_run_on_the_same_server_is_refused_with_who_is_there(
     pg: Cluster, open_dir: Path
 ) -> None:
-    command = [sys.executable, "-m", "pgdyno", "run", "select-only", "-s", "1", "-c", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "pgdyno",
+        "run",
+        "select-only",
+        "-s",
+        "1",
+        "-c",
+        "1",
+        "--think",
+        "5ms",
+    ]
     to = [*command, "-d", pg.conninfo.uri_without_password]
     first = subprocess.Popen(
         [*to, "-T", "400", "-P", "1"], cwd=open_dir, stderr=subprocess.PIPE, text=True

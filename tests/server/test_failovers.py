@@ -49,7 +49,8 @@ def drilled(
             {
                 "server": {"version": major},
                 "standby": {"mode": mode, "count": count},
-                "clients": [{"count": 4}],
+                "workload": {"scale": 1},
+                "clients": [{"count": 4, "think": "2ms"}],
                 **(more or {}),
             }
         )
@@ -89,7 +90,9 @@ def cut_off_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Failover, "cut_off", for_long)
 
 
-@pytest.mark.parametrize(("major", "standbys", "cuts"), [(15, 2, 1), (18, 1, 2)])
+@pytest.mark.parametrize(
+    ("major", "standbys", "cuts"), [pytest.param(15, 2, 1, marks=pytest.mark.long), (18, 1, 2)]
+)
 def test_a_crash_is_detected_and_clients_find_the_promoted_standby(
     drilled: Drilled, monkeypatch: pytest.MonkeyPatch, major: int, standbys: int, cuts: int
 ) -> None:
@@ -164,6 +167,7 @@ def test_a_primary_that_is_cut_off_acknowledges_nothing_if_commits_wait_for_the_
     assert cut.outcome == "clean"
 
 
+@pytest.mark.long
 def test_in_a_sham_nothing_is_promoted(drilled: Drilled) -> None:
     (cut,) = drilled("failover", detect_s=0.1, sham=True).cuts
     assert cut.outcome == "no-fault"
@@ -188,6 +192,7 @@ def test_a_pooler_is_told_of_the_new_primary_and_keeps_its_clients(drilled: Dril
 
 
 @pytest.mark.usefixtures("pgbouncer", "cut_off_for_long")
+@pytest.mark.long
 def test_clients_of_a_pooler_leave_an_unfenced_primary_at_once(
     drilled: Drilled, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,7 +42,7 @@ def check_result(result: RunResult | CompareResult | InvestigateResult, command:
 
 
 def spec_of(**fields: Any) -> Spec:
-    return spec_from_fields({"load": {"hold": "2s"}, **fields})
+    return spec_from_fields({"load": {"hold": "1s"}, **fields})
 
 
 def on(cluster: Cluster, **fields: Any) -> Spec:
@@ -66,7 +66,7 @@ COUNTED = {"load": {"transactions": 250, "hold": "5min", "seed": 1}}
 def test_a_run_of_each_workload(
     pg: Cluster, tmp_path: Path, script: str, load: dict[str, Any]
 ) -> None:
-    spec = on(pg, workload={"script": script}, clients=[{"count": 4}], **load)
+    spec = on(pg, workload={"script": script}, clients=[{"count": 4, "think": "5ms"}], **load)
     with run(spec, tmp_path / "run.db") as session:
         result = observe(session)
     check_result(result, "run")
@@ -100,8 +100,8 @@ def test_the_ramp_is_apart_from_the_measurement(pg18: Cluster, tmp_path: Path) -
 def test_events_happen_at_their_time(pg18: Cluster, tmp_path: Path) -> None:
     spec = on(
         pg18,
-        clients=[{"count": 2}],
-        events=[{"at": "500ms", "sql": "select 4711"}, {"at": "1s", "sql": "select 1/0"}],
+        clients=[{"count": 2, "think": "5ms"}],
+        events=[{"at": "400ms", "sql": "select 4711"}, {"at": "800ms", "sql": "select 1/0"}],
     )
     with run(spec, tmp_path / "run.db") as session:
         before_ms = session.recorder.at_ms()
@@ -110,8 +110,8 @@ def test_events_happen_at_their_time(pg18: Cluster, tmp_path: Path) -> None:
     done, failed = events["select 4711"], events["failed: select 1/0"]
     assert (done.kind, failed.kind) == ("sql", "warning")
     assert failed.detail["message"] == "division by zero"
-    assert done.at_ms - before_ms >= 500
-    assert failed.at_ms - before_ms >= 1000
+    assert done.at_ms - before_ms >= 400
+    assert failed.at_ms - before_ms >= 800
 
 
 def paced(folder: Path) -> dict[str, Any]:
@@ -173,6 +173,7 @@ def test_comparing_a_pool_and_a_key_of_the_spec(tmp_path: Path) -> None:
         assert connections == (1 if part.side == "b" else 4) or part.void
 
 
+@pytest.mark.long
 def test_investigating_keeps_the_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pgdyno.investigate.loop.CURVE_S_MIN", 2.0)
     clients = {"name": "web", "count": 8, "pool": {"max": 1}}
@@ -309,7 +310,7 @@ def test_with_apply_settings_go_back(new_cluster: Callable[..., Cluster], tmp_pa
 def test_settings_that_need_a_restart_are_refused_on_the_users_server(
     pg18: Cluster, tmp_path: Path
 ) -> None:
-    spec = on(pg18, clients=[{"count": 2}])
+    spec = on(pg18, clients=[{"count": 2, "think": "5ms"}])
     with (
         pytest.raises(PgdynoError, match="restart"),
         run(spec, tmp_path / "run.db", "compare", may_apply=True) as session,
@@ -334,7 +335,9 @@ def test_the_named_database_is_used_where_it_has_the_tables(
         connection.execute("create database shop")
     shop = replace(cluster.conninfo, database="shop")
     uri = shop.uri_without_password
-    spec = spec_of(server={"kind": "existing", "conninfo": uri}, clients=[{"count": 2}])
+    spec = spec_of(
+        server={"kind": "existing", "conninfo": uri}, clients=[{"count": 2, "think": "5ms"}]
+    )
     with run(spec, tmp_path / "run.db") as session:
         assert observe(session).database == "pgdyno"
     assert "database pgdyno, because shop lacks the tables" in _head(tmp_path / "run.db")

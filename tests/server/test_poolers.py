@@ -143,7 +143,19 @@ def test_pools_of_all_pairs_are_added_up(
     for name in names:
         psycopg.connect(**replace(pooler.conninfo_tcp, database=name).kwargs()).close()
     conninfo = pooler.conninfo_tcp
-    words = ["run", conninfo.uri_without_password, "-T", "1", "-M", "simple", "-o", "run.db", "-i"]
+    words = [
+        "run",
+        conninfo.uri_without_password,
+        "--think",
+        "5ms",
+        "-T",
+        "1",
+        "-M",
+        "simple",
+        "-o",
+        "run.db",
+        "-i",
+    ]
     done = pgdyno(tmp_path, *words, "--format", "json", password=conninfo.password)
     assert done.returncode in (0, 4), done.stderr
     told = f"4 pairs may make {4 * size} connections together, and the server has 97 for them"
@@ -363,14 +375,26 @@ def test_startup_parameters_that_the_pooler_refuses(
 ) -> None:
     refusing = pgbouncer(pg18, pool_mode="transaction")
     uri = f"{refusing.conninfo.uri_without_password}&options=-c%20geqo%3Doff"
-    said = pgdyno(tmp_path, "run", uri, "-T", "1", password=pg18.conninfo.password)
+    said = pgdyno(
+        tmp_path, "run", uri, "--think", "5ms", "-T", "1", password=pg18.conninfo.password
+    )
     assert said.returncode == 1
     assert "unsupported startup parameter: options" in said.stderr
     assert "ignore_startup_parameters" in said.stderr
     taking = pgbouncer(pg18, pool_mode="transaction", ignore_startup_parameters="options")
     uri = f"{taking.conninfo.uri_without_password}&options=-c%20geqo%3Doff"
     said = pgdyno(
-        tmp_path, "run", uri, "-M", "simple", "-T", "1", "-q", password=pg18.conninfo.password
+        tmp_path,
+        "run",
+        uri,
+        "-M",
+        "simple",
+        "--think",
+        "5ms",
+        "-T",
+        "1",
+        "-q",
+        password=pg18.conninfo.password,
     )
     assert said.returncode in (0, 4), said.stderr
 
@@ -380,7 +404,9 @@ def test_a_database_that_the_pooler_does_not_have(
 ) -> None:
     pooler = pgbouncer(pg18, databases={"other": pg18.conninfo.database})
     uri = pooler.conninfo.uri_without_password
-    said = pgdyno(tmp_path, "run", uri, "-T", "1", password=pg18.conninfo.password)
+    said = pgdyno(
+        tmp_path, "run", uri, "--think", "5ms", "-T", "1", password=pg18.conninfo.password
+    )
     assert said.returncode == 1
     assert 'has no database "pgdyno"' in said.stderr
     assert "[databases]" in said.stderr
@@ -397,7 +423,18 @@ def test_a_control_connection_that_leads_elsewhere(
         ("host=/nowhere", "no PostgreSQL server answers"),
         ("host", "--control: "),
     ):
-        said = pgdyno(tmp_path, "run", uri, "--control", control, "-T", "1", password=password)
+        said = pgdyno(
+            tmp_path,
+            "run",
+            uri,
+            "--control",
+            control,
+            "--think",
+            "5ms",
+            "-T",
+            "1",
+            password=password,
+        )
         assert said.returncode == 1
         assert complaint in said.stderr
         assert "Traceback" not in said.stderr
