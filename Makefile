@@ -36,7 +36,7 @@ demo: $(VENV)/.installed ## Investigate a server started by pgdyno: three to fou
 BUDGET ?= 2min
 
 # Most tests wait for servers and disks, so there may be more of them than cores.
-WORKERS ?= 4
+WORKERS ?= 6
 
 .PHONY: build
 build: $(VENV)/.installed-dev ## Install pgdyno, and what contributors need, in .venv
