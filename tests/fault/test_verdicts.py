@@ -21,6 +21,8 @@ from said import error_of
 
 from patience import PATIENCE_S, wait_until
 from pgdyno.record import RunFile
+from pgdyno.report.page.html import render
+from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.server.local.signals import send
 from pgdyno.server.replication._relay import Relay
@@ -141,9 +143,9 @@ def unfinished(begun: Command, result: dict[str, Any], err: str) -> dict[str, An
         [*words, "show", "--format", "json", begun.path], capture_output=True, check=True
     )
     assert json.loads(shown.stdout) == result
-    for command in ("show", "report"):
-        told = subprocess.run([*words, command, begun.path], capture_output=True, check=True)
-        assert b"Traceback" not in told.stderr
+    with RunFile(begun.path) as run:
+        assert summary_lines(run, 100)
+        assert render(run)
     return result
 
 

@@ -18,7 +18,7 @@ from patience import wait_until
 from pgdyno.conduct import Silent, open_session
 from pgdyno.drill._drill import Drill
 from pgdyno.drill._evidence import NewLog
-from pgdyno.drill.faults import kill, stop
+from pgdyno.drill.faults import during_recovery, kill, stop
 from pgdyno.drill.model import Cut, DrillOptions, DrillResult
 from pgdyno.drill.running import run_drill
 from pgdyno.drill.storage import stored_drills
@@ -54,6 +54,10 @@ def drilled(
 ) -> Callable[..., DrillResult]:
     """Carry out a drill, whose run file is ``run.db`` in ``tmp_path``."""
     monkeypatch.setattr(stop, "_PAUSE_S", (0.5, 0.6))
+    # With so little to recover, a later moment may not come before it is over.
+    monkeypatch.setattr(during_recovery, "_LATER_KILLS", (4, 4))
+    monkeypatch.setattr(during_recovery, "_MESSAGES", ("starting PostgreSQL",))
+    monkeypatch.setattr(during_recovery, "_DELAY_MS_MAX", 1.0)
 
     def run(fault: str, major: int = 18, *, settings: Any = (), **options: Any) -> DrillResult:
         installation_of(major)

@@ -22,7 +22,8 @@ def test_each_kind_of_work_is_done_and_measured(
     spec = spec_from_fields(
         {
             "server": {"version": major},
-            "clients": [{"count": 4}],
+            "workload": {"scale": 1},
+            "clients": [{"count": 4, "think": "1ms"}],
             "load": {"hold": "2s"},
         }
     )
