@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import resource
 import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from subprocess import PIPE
+from typing import Any
 
 import pytest
 
@@ -106,12 +109,41 @@ def test_a_process_whose_name_has_brackets() -> None:
     assert process.children.system_ms == 8 * _host.TICK_MS
 
 
-def test_the_queue_for_a_core_is_that_of_the_kernel_or_not_known(tmp_path: Path) -> None:
-    (tmp_path / "schedstat").write_text("118718 99780000 2\n")
-    known = _processes.queued_ms(tmp_path)
-    assert math.isnan(known) or known == pytest.approx(99.78)
-    assert math.isnan(known) is not _processes._queue_is_counted()
-    assert math.isnan(_processes.queued_ms(tmp_path / "missing"))
+def test_the_schedule_is_that_of_the_kernel_or_not_known(tmp_path: Path) -> None:
+    (tmp_path / "schedstat").write_text("1187180000 99780000 2\n")
+    ran_ms, queued_ms = _processes.scheduled_ms(tmp_path)
+    if _processes._schedule_is_counted():
+        assert (ran_ms, queued_ms) == (pytest.approx(1187.18), pytest.approx(99.78))
+    else:
+        assert math.isnan(ran_ms)
+        assert math.isnan(queued_ms)
+    assert all(map(math.isnan, _processes.scheduled_ms(tmp_path / "missing")))
+
+
+def cpu_ms(rows: list[dict[str, Any]], *but: str) -> float:
+    return sum(row["cpu_user_ms"] + row["cpu_system_ms"] for row in rows if row["role"] not in but)
+
+
+def test_what_many_use_in_less_than_a_tick_each_is_counted() -> None:
+    """Of the kernel's ticks of 10 ms, none of them has a whole one."""
+    if not _processes._schedule_is_counted():
+        pytest.skip("this kernel does not count what the scheduler does")
+    server = _processes.ServerProcesses(os.getpid())
+    before_s = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    shells = [
+        subprocess.Popen(["sh", "-c", "echo; read line"], stdin=PIPE, stdout=PIPE)
+        for _ in range(50)
+    ]
+    for each in shells:
+        assert each.stdout is not None
+        each.stdout.readline()
+    alive = server.sample({})
+    for each in shells:
+        each.communicate(b"\n")
+    used_ms = 1000 * (sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - before_s)
+    assert used_ms / 2 < cpu_ms(alive, _processes.POSTMASTER) < used_ms
+    ended = server.sample({})
+    assert cpu_ms(ended, _processes.POSTMASTER) == pytest.approx(used_ms, abs=2 * _host.TICK_MS)
 
 
 def burn() -> None:

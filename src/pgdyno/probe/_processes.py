@@ -9,8 +9,13 @@ Bytes written are those passed to write calls (wchar). The kernel's count of byt
 (write_bytes) is not usable: where the page cache uses large folios it counts a whole folio for each
 small write, more than ten times too much for WAL.
 
-The time that a process is ready to run and has no core is the kernel's own (schedstat). A session
-that was woken shows its old wait event until it gets a core, so that its samples do not tell.
+The CPU time of a live process is that of the kernel's scheduler, in nanoseconds (schedstat). User
+and system time (stat) are cut off to whole ticks of 10 ms: of a thousand sessions that work a
+little each, most would be lost. They only say how the time is divided. What a postmaster has
+collected of its children loses nothing, since the kernel adds before it cuts off.
+
+The time that a process is ready to run and has no core is the scheduler's, too. A session that was
+woken shows its old wait event until it gets a core, so that its samples do not tell.
 """
 
 from __future__ import annotations
@@ -44,13 +49,16 @@ class Amount:
     """Use of a process: CPU time, bytes written, and time in the queue for a core (the last two NaN
     where not readable)."""
 
+    cpu_ms: float = 0.0
     user_ms: float = 0.0
+    """In whole ticks, as is ``system_ms``: together less than ``cpu_ms``."""
     system_ms: float = 0.0
     written_bytes: float = 0.0
     queued_ms: float = 0.0
 
     def __add__(self, other: Amount) -> Amount:
         return Amount(
+            self.cpu_ms + other.cpu_ms,
             self.user_ms + other.user_ms,
             self.system_ms + other.system_ms,
             self.written_bytes + other.written_bytes,
@@ -59,6 +67,7 @@ class Amount:
 
     def __sub__(self, other: Amount) -> Amount:
         return Amount(
+            self.cpu_ms - other.cpu_ms,
             self.user_ms - other.user_ms,
             self.system_ms - other.system_ms,
             self.written_bytes - other.written_bytes,
@@ -68,11 +77,24 @@ class Amount:
     def at_least(self, other: Amount) -> Amount:
         """Return the larger of each figure."""
         return Amount(
+            max(self.cpu_ms, other.cpu_ms),
             max(self.user_ms, other.user_ms),
             max(self.system_ms, other.system_ms),
             max(self.written_bytes, other.written_bytes),
             max(self.queued_ms, other.queued_ms),
         )
+
+    def divided(self, usual: Amount) -> Amount:
+        """Return the whole CPU time as user and system time, in the ratio of their ticks, or of
+        those of ``usual`` where there are none."""
+        ticks = self if self.user_ms + self.system_ms > 0 else usual
+        in_ticks_ms = ticks.user_ms + ticks.system_ms
+        user_ms = self.cpu_ms * (ticks.user_ms / in_ticks_ms if in_ticks_ms > 0 else 0.5)
+        return replace(self, user_ms=user_ms, system_ms=self.cpu_ms - user_ms)
+
+
+_UNREADABLE = Amount(written_bytes=nan, queued_ms=nan)
+"""Of processes that have ended, only the CPU time is known."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +119,8 @@ def parse_process_stat(text: str) -> Process:
         parent=int(words[1]),
         started=int(words[19]),
         command=head.partition("(")[2],
-        own=Amount(user, system),
-        children=Amount(children_user, children_system),
+        own=Amount(user + system, user, system),
+        children=Amount(children_user + children_system, children_user, children_system),
     )
 
 
@@ -119,19 +141,19 @@ def written_bytes(directory: Path) -> float:
     return float(found[1]) if found else nan
 
 
-def queued_ms(directory: Path) -> float:
-    """Return the time for which a process or thread was ready to run and had no core; NaN if the
-    kernel does not count it."""
+def scheduled_ms(directory: Path) -> tuple[float, float]:
+    """Return the CPU time of a thread, or of a process's first one, and the time for which it was
+    ready to run and had no core; NaN if the kernel does not count them."""
     try:
-        delay_ns = int((directory / "schedstat").read_text().split()[1])
-    except (OSError, ValueError, IndexError):
-        return nan
-    return delay_ns / 1e6 if _queue_is_counted() else nan
+        ran_ns, delay_ns, *_ = map(int, (directory / "schedstat").read_text().split())
+    except (OSError, ValueError):
+        return nan, nan
+    return (ran_ns / 1e6, delay_ns / 1e6) if _schedule_is_counted() else (nan, nan)
 
 
 @cache
-def _queue_is_counted() -> bool:
-    """Return whether the kernel counts that time: if not, it says 0 of all, this process too."""
+def _schedule_is_counted() -> bool:
+    """Return whether the kernel counts these: if not, it says 0 of all, this process too."""
     try:
         return (PROC / "self" / "schedstat").read_text().split() != ["0", "0", "0"]
     except OSError:
@@ -165,10 +187,11 @@ def own_row() -> MetricRow:
     # By thread, since the process's count includes its collected children.
     threads = list((PROC / "self" / "task").iterdir())
     written = _sum_of_known(map(written_bytes, threads))
-    queued = _sum_of_known(map(queued_ms, threads))
+    queued = _sum_of_known(scheduled_ms(thread)[1] for thread in threads)
+    user_ms, system_ms = used.ru_utime * 1000, used.ru_stime * 1000
     return _row(
         OWN,
-        Amount(used.ru_utime * 1000, used.ru_stime * 1000, written, queued),
+        Amount(user_ms + system_ms, user_ms, system_ms, written, queued),
         1,
         private_bytes(os.getpid()),
     )
@@ -183,7 +206,9 @@ class ServerProcesses:
     """The sum of the figures of one server's processes, over all samples."""
 
     postmaster_pid: int | None = None
-    _roles: dict[str, Amount] = field(default_factory=lambda: {EXITED: Amount(0, 0, nan, nan)})
+    _roles: dict[str, Amount] = field(default_factory=lambda: {EXITED: _UNREADABLE})
+    _divided: dict[str, Amount] = field(default_factory=dict)
+    """The same, with all of the CPU time as user and system time."""
     _seen: dict[int, Process] = field(default_factory=dict)
     _collected: Amount | None = None
     _ended: Amount = Amount()
@@ -208,6 +233,7 @@ class ServerProcesses:
         counts: Counter[str] = Counter()
         memory: Counter[str] = Counter()
         clients: list[int] = []
+        earlier = self._roles.copy()
         for each, process in now.items():
             role = POSTMASTER if each == pid else _role_of(each, roles)
             before = self._seen.get(each)
@@ -219,9 +245,14 @@ class ServerProcesses:
             memory[role] += private_bytes(each)
         self._account_for_ended(postmaster, now)
         self._seen = now
-        rows = [_row(role, used, counts[role], memory[role]) for role, used in self._roles.items()]
+        for role, used in self._roles.items():
+            rise = used - earlier.get(role, Amount())
+            self._divided[role] = self._divided.get(role, Amount()) + rise.divided(usual=used)
+        rows = [
+            _row(role, used, counts[role], memory[role]) for role, used in self._divided.items()
+        ]
         if full:
-            busiest = sorted(clients, key=lambda each: -now[each].own.user_ms)
+            busiest = sorted(clients, key=lambda each: -now[each].own.cpu_ms)
             of_clients = next((row for row in rows if row["role"] == CLIENT), {})
             of_clients["jit_share"] = _jit_share(busiest)
         return rows
@@ -254,7 +285,7 @@ def _has_jit(pid: int) -> bool | None:
 
 
 def _look_at(pid: int) -> Process | None:
-    """Read the process with its bytes written and its time in the queue for a core.
+    """Read the process with its whole CPU time, bytes written and time in the queue for a core.
 
     The kernel adds a collected child's writes to its parent's, but not to those of its thread.
     """
@@ -262,10 +293,12 @@ def _look_at(pid: int) -> Process | None:
     if process is None:
         return None
     thread = PROC / f"{pid}/task/{pid}"
-    written, queued = written_bytes(thread), queued_ms(thread)
+    written, (ran, queued) = written_bytes(thread), scheduled_ms(thread)
     if (isnan(written) or isnan(queued)) and not thread.exists():
         return None  # It ended just now, and says nothing about what can be read.
-    return replace(process, own=replace(process.own, written_bytes=written, queued_ms=queued))
+    cpu_ms = process.own.cpu_ms if isnan(ran) else ran
+    own = replace(process.own, cpu_ms=cpu_ms, written_bytes=written, queued_ms=queued)
+    return replace(process, own=own)
 
 
 def _children(postmaster_pid: int) -> dict[int, Process]:
