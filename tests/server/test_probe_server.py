@@ -18,6 +18,8 @@ import psycopg
 import pytest
 
 from patience import wait_until
+from pgdyno.conduct import stop_signals
+from pgdyno.errors import Interrupted
 from pgdyno.probe import Probes, is_local, locate_postmaster
 from pgdyno.probe import _link as link_module
 from pgdyno.probe._link import Link, connect
@@ -508,6 +510,27 @@ def test_disconnecting_twice_leaves_no_socket_open(
         link.disconnect_if_stuck()
         wait_until(lambda: not backend.exists(), "its session has ended")
         link.disconnect_if_stuck()
+
+
+def test_a_stop_signal_that_comes_while_it_reads_is_not_lost(pg: Cluster, written: Written) -> None:
+    """psycopg replaces its error by one of its own, which counts as a lost connection."""
+    with closing(Link(pg.conninfo_tcp, Missing(written.recorder))) as link:
+        assert link.fetch(["wal"])
+        backend = link.backend_pid
+        assert backend is not None
+        os.kill(backend, signal.SIGSTOP)
+
+        @stop_signals()
+        def session() -> None:
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+            link.fetch(["wal"])
+            wait_until(lambda: False, "the signal's error")
+
+        try:
+            with pytest.raises(Interrupted, match="SIGTERM"):
+                session()
+        finally:
+            os.kill(backend, signal.SIGCONT)
 
 
 def test_elsewhere_there_is_no_host_to_see(pg: Cluster, written: Written) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from contextlib import suppress
 
 import pytest
 
+from patience import wait_until
+from pgdyno.conduct import _interrupt
 from pgdyno.conduct._interrupt import hold_stop_signals, stop_signals
 from pgdyno.errors import Interrupted, PgdynoError, SetupError
 
@@ -44,6 +47,60 @@ def test_the_status_is_a_shell_s(number: signal.Signals, status: int) -> None:
 def test_who_goes_on_after_an_error_does_not_go_on_after_this() -> None:
     with pytest.raises(Interrupted), stop_signals(), suppress(PgdynoError, Exception):
         press()
+
+
+def until_interrupted() -> None:
+    """Do what a session does, until it is interrupted."""
+    wait_until(lambda: False, "an interruption")
+
+
+def test_one_that_another_error_replaces_is_raised_again() -> None:
+    def library() -> None:
+        try:
+            press(signal.SIGTERM)
+        finally:
+            raise OSError("clean-up failed")
+
+    @stop_signals()
+    def session() -> None:
+        with suppress(OSError):
+            library()
+        until_interrupted()
+
+    with pytest.raises(Interrupted, match="SIGTERM"):
+        session()
+
+
+def test_one_that_a_finalizer_loses_is_raised_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Finalized:
+        def __del__(self) -> None:
+            press()
+
+    @stop_signals()
+    def session() -> None:
+        Finalized()
+        until_interrupted()
+
+    discarded: list[type] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda lost: discarded.append(lost.exc_type))
+    with pytest.raises(Interrupted, match="SIGINT"):
+        session()
+    assert discarded == [Interrupted]
+
+
+def test_one_that_is_lost_at_the_end_is_raised_there() -> None:
+    with pytest.raises(Interrupted, match="SIGINT"), stop_signals(), suppress(Interrupted):
+        press()
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_one_that_has_left_is_not_sent_again(held: bool) -> None:
+    with suppress(Interrupted), stop_signals():
+        if held:
+            hold_stop_signals()
+        press()
+    gc.collect()
+    assert _interrupt._signals.again is None
 
 
 def test_a_second_one_breaks_no_clean_up_off() -> None:

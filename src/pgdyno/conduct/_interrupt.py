@@ -6,12 +6,16 @@ nothing behind. While a session cleans up in order, signals are held; they are r
 finished, so that nothing else is started. A signal that was ignored when pgdyno started (nohup, a
 shell's background job) remains ignored.
 
+An ``Interrupted`` can be lost: Python discards errors of finalizers, and the clean-up of a library
+may raise an error of its own in its place, which is then handled. The signal is then sent again.
+
 Child processes of pgdyno run in their own sessions, so that the terminal's signals do not reach one
 that is cleaning up.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -23,6 +27,9 @@ from types import FrameType
 from typing import Any
 
 from pgdyno.errors import STOP_SIGNALS, Interrupted
+
+_AGAIN_S = 0.02
+"""Time for the frames that have lost an error to end, before its signal is sent again."""
 
 
 def _none() -> None:
@@ -37,10 +44,33 @@ class _Signals:
     signal: int | None = None
     raised: Callable[[], Interrupted | None] = _none
     """The error raised last, while it is still referenced."""
+    active: bool = False
+    """Whether a :func:`stop_signals` block runs."""
+    again: threading.Timer | None = None
+    """What sends a signal again whose error was lost."""
 
-    def keep(self, error: Interrupted) -> Interrupted:
-        """Remember an error that is being raised."""
-        self.raised = weakref.ref(error)
+    def begin(self) -> None:
+        """Begin the outermost block."""
+        self.active, self.raised = True, _none
+
+    def end(self) -> None:
+        """End the outermost block: an error that leaves it is not lost."""
+        self.active = False
+        if self.again is not None:
+            self.again.cancel()
+            self.again = None
+
+    def keep(self, error: Interrupted, number: int) -> Interrupted:
+        """Remember an error that is being raised for signal ``number``."""
+
+        def lost(freed: Callable[[], Interrupted | None]) -> None:
+            if self.active and self.raised is freed:
+                self.signal = number
+                self.again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
+                self.again.daemon = True
+                self.again.start()
+
+        self.raised = weakref.ref(error, lost)
         return error
 
     def take(self) -> int | None:
@@ -67,16 +97,18 @@ def stop_signals(*, hint: str | None = None) -> Iterator[None]:
     within = _stop in before.values()
     held_before, _signals.holding = _signals.holding, False
     if not within:
-        _signals.raised = _none
+        _signals.begin()
     try:
         yield
     finally:
         _signals.holding = held_before
         _restore(before)
+        if not within:
+            _signals.end()
         number = None if _signals.holding else _signals.take()
         wanted = within or sys.exception() is None
-        if number is not None and wanted and _signals.raised() is None:
-            raise _signals.keep(Interrupted.by(number, hint=hint))
+        if number is not None and wanted and not under_way():
+            raise _signals.keep(Interrupted.by(number, hint=hint), number)
 
 
 def under_way() -> bool:
@@ -97,7 +129,8 @@ def _stop(number: int, frame: FrameType | None) -> None:
     if _signals.holding:
         _signals.signal = _signals.signal or number
     else:
-        raise _signals.keep(Interrupted.by(number))
+        _signals.signal = None
+        raise _signals.keep(Interrupted.by(number), number)
 
 
 def _restore(handlers: dict[signal.Signals, Any]) -> None:
