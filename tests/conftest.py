@@ -232,9 +232,13 @@ _FIRST = ("fault", "server", "exam", "cli", "unit")
 given to the workers in this order, and at the end those of a moment are left."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before those that are long are left out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Those that wait for servers begin, and the short ones fill what is left at the end."""
     items.sort(key=_rank)
+    for item in items:
+        if item.get_closest_marker("alike") and _server_of(item) == "pg15":
+            item.add_marker("long")
     if VERSION is not None:
         others = [item for item in items if "pg" not in getattr(item, "fixturenames", ())]
         config.hook.pytest_deselected(items=others)
@@ -250,6 +254,11 @@ def pytest_runtest_call() -> Iterator[None]:
         if VERSION is None or problem.code != "no-program":
             raise
         pytest.skip(problem.message)
+
+
+def _server_of(item: pytest.Item) -> object:
+    """The shared server that a test is played on; None of any other test."""
+    return item.callspec.params.get("pg") if hasattr(item, "callspec") else None
 
 
 def _rank(item: pytest.Item) -> int:

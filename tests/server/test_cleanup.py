@@ -39,7 +39,7 @@ _THEIRS = (
 )
 
 
-@pytest.fixture(scope="module", params=[18, 15])
+@pytest.fixture(scope="module", params=[18, pytest.param(15, marks=pytest.mark.long)])
 def server(
     request: pytest.FixtureRequest, installation_of: Callable[[int], Installation]
 ) -> Iterator[Cluster]:

@@ -18,7 +18,7 @@ from pgdyno.errors import SetupError
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.server.connecting.exclusive_use import exclusive_use
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 HOLDER = """
 import sys
 from pgdyno.server import resolve_conninfo

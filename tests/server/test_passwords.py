@@ -19,7 +19,7 @@ import pytest
 from patience import PATIENCE_S
 from pgdyno.server import Cluster
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 SECRET = "s3cr3t-Zebra"
 

@@ -18,6 +18,7 @@ from pgdyno.spec.model import WorkloadSpec
 from pgdyno.spec.tables import InitSpec
 from pgdyno.workload import load_mix, prepare
 
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 ROLES = {
     "refused_ro": "login; alter role refused_ro set default_transaction_read_only = on",
     "refused_slow": "login superuser; alter role refused_slow set statement_timeout = '1ms'",

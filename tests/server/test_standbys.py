@@ -21,7 +21,7 @@ pytestmark = pytest.mark.server
 Find = Callable[[int], Installation]
 
 
-@pytest.fixture(params=[18, 15])
+@pytest.fixture(params=[18, pytest.param(15, marks=pytest.mark.long)])
 def receivers(request: pytest.FixtureRequest, installation_of: Find) -> Iterator[Receivers]:
     """The receivers of a primary with a table ``kept``."""
     with Cluster.create(installation_of(request.param), {"fsync": "off"}) as primary:

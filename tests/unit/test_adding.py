@@ -189,6 +189,7 @@ def test_a_dimension_reads_its_keys_enters_a_spec_and_has_titles(
     ]
 
 
+@pytest.mark.long
 def test_the_rules_of_the_house_need_no_line_more(copy: Path, python: Python) -> None:
     (copy / "tests" / "unit").mkdir(parents=True)
     for name in ("test_house.py", "rust_modules.py", "sources.py"):

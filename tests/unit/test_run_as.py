@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.server.local import account
-from pgdyno.server.local.account import run_as
+from pgdyno.server.local.account import run_as, under
 from pgdyno.server.locks import try_lock
 
 UNTIL_THE_SECOND_TIME = 'test -e "$0" && exit 3; touch "$0"; kill -{number:d} $$'
@@ -25,6 +25,22 @@ def test_what_is_killed_is_not_run_again(tmp_path: Path) -> None:
     script = UNTIL_THE_SECOND_TIME.format(number=signal.SIGKILL)
     done = run_as(None, ["sh", "-c", script, tmp_path / "begun"])
     assert done.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("setpriv", [True, False])
+def test_it_has_the_account_and_no_other_group(
+    setpriv: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = account.server_account()
+    if owner is None:
+        pytest.skip("only root runs commands under another account")
+    if not setpriv:
+        monkeypatch.setattr(account, "_setpriv", lambda: None)
+    assert (under(owner, ["id"])["args"] == ["id"]) == (not setpriv)
+    script = "id -u; id -G; pwd; locale | grep LC_ALL; ps -o sid= -p $$ | grep -cw $$; exit 7"
+    done = run_as(owner, ["sh", "-c", script])
+    said = [str(owner.uid), str(owner.gid), "/", "LC_ALL=C", "1"]
+    assert (done.returncode, done.stdout.splitlines()) == (7, said)
 
 
 def test_one_pgdyno_at_a_time_creates_the_account(

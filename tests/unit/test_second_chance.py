@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -43,6 +44,8 @@ def server():
 def test_with_a_server(server): pass
 """
 BROKEN = "import no_such_module"
+ONLY_ITS_PLUGIN = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
+"""Others are slow to load."""
 Play = Callable[..., tuple[int, list[str]]]
 
 
@@ -56,7 +59,12 @@ def run(tmp_path: Path) -> Play:
         (tmp_path / "test_given.py").write_text(tests)
         command = [sys.executable, str(PROGRAM), "-q", "--numprocesses", str(workers)]
         done = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, errors="replace"
+            command,
+            cwd=tmp_path,
+            env=os.environ | ONLY_ITS_PLUGIN,
+            capture_output=True,
+            text=True,
+            errors="replace",
         )
         return done.returncode, done.stdout.splitlines()
 

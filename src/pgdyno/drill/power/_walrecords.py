@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pgdyno.drill.power._names import BlockOf
 from pgdyno.server import Installation
-from pgdyno.server.local.account import plain_environment, server_account
+from pgdyno.server.local.account import server_account, under
 from pgdyno.server.lsn import lsn_text, parse_lsn
 
 _RECORD = re.compile(
@@ -43,7 +43,6 @@ def read_records(
     installation: Installation, wal_dir: Path, timeline: int, begin: int
 ) -> Iterator[Record]:
     """Yield all records from ``begin`` to the end of the valid WAL."""
-    account = server_account()
     command = [
         str(installation.program("pg_waldump")),
         f"--path={wal_dir}",
@@ -51,16 +50,11 @@ def read_records(
         f"--start={lsn_text(begin)}",
     ]
     with subprocess.Popen(
-        command,
+        **under(server_account(), command),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,  # It always ends with an error at the end of the WAL.
-        env=plain_environment(),
         text=True,
         errors="replace",
-        cwd="/",
-        user=None if account is None else account.uid,
-        group=None if account is None else account.gid,
-        extra_groups=None if account is None else (),
     ) as dump:
         assert dump.stdout is not None
         try:
