@@ -17,6 +17,14 @@ COMMANDS = {
     "report": ["report", "run.db"],
     "check": ["spec", "check", "ours.toml"],
 }
+EACH = pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(arguments, id=name, marks=[pytest.mark.long] if name == "report" else [])
+        for name, arguments in COMMANDS.items()
+    ],
+)
+"""A page takes seconds to draw, and what is printed of it is one line."""
 PGDYNO = f"{sys.executable} -m pgdyno"
 
 
@@ -41,7 +49,7 @@ def shell(
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+@EACH
 def test_a_full_disk_behind_stdout_is_told(arguments: list[str]) -> None:
     done = shell(arguments, ">/dev/full")
     assert done.stderr == (
@@ -51,20 +59,20 @@ def test_a_full_disk_behind_stdout_is_told(arguments: list[str]) -> None:
     assert done.returncode == 2
 
 
-@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+@EACH
 def test_a_reader_that_left_changes_nothing(arguments: list[str]) -> None:
     done = shell(arguments, "| true; exit ${PIPESTATUS[0]}")
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+@EACH
 @pytest.mark.parametrize("closed", ["<&- >&- 2>&-", "2>&-"])
 def test_closed_streams_change_nothing(arguments: list[str], closed: str) -> None:
     done = shell(arguments, closed)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+@EACH
 @pytest.mark.parametrize(
     "environment",
     [

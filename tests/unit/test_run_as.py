@@ -27,16 +27,16 @@ def test_what_is_killed_is_not_run_again(tmp_path: Path) -> None:
     assert done.returncode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("setpriv", [True, False])
+@pytest.mark.parametrize("by_chroot", [True, False])
 def test_it_has_the_account_and_no_other_group(
-    setpriv: bool, monkeypatch: pytest.MonkeyPatch
+    by_chroot: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner = account.server_account()
     if owner is None:
         pytest.skip("only root runs commands under another account")
-    if not setpriv:
-        monkeypatch.setattr(account, "_setpriv", lambda: None)
-    assert (under(owner, ["id"])["args"] == ["id"]) == (not setpriv)
+    if not by_chroot:
+        monkeypatch.setattr(account, "_chroot_changes_to", lambda _account: False)
+    assert (under(owner, ["id"])["args"] == ["id"]) == (not by_chroot)
     script = "id -u; id -G; pwd; locale | grep LC_ALL; ps -o sid= -p $$ | grep -cw $$; exit 7"
     done = run_as(owner, ["sh", "-c", script])
     said = [str(owner.uid), str(owner.gid), "/", "LC_ALL=C", "1"]

@@ -45,9 +45,9 @@ class _Signals:
     raised: Callable[[], Interrupted | None] = _none
     """The error raised last, while it is still referenced."""
     active: bool = False
-    """Whether a :func:`stop_signals` block runs."""
+    """True within a :func:`stop_signals` block."""
     again: threading.Timer | None = None
-    """What sends a signal again whose error was lost."""
+    """Sends a signal again whose error was lost."""
 
     def begin(self) -> None:
         """Begin the outermost block."""
