@@ -43,10 +43,16 @@ heed_stop_signals()
 # test runs would compile everything again: a third of a command's start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# numpy's threads wait in a loop, beside all workers.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Property tests find faults of the code, not of a busy machine, and have the same examples every
-# time. `make fuzz` has new ones, by --hypothesis-profile search.
+# time. `make fuzz` has many more, by --hypothesis-profile search.
 settings.register_profile(
-    "pgdyno", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    "pgdyno",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
+    max_examples=50,
 )
 settings.register_profile(
     "search", settings.get_profile("pgdyno"), derandomize=False, max_examples=1000
