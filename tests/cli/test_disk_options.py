@@ -85,7 +85,20 @@ def test_a_disk_of_a_comparison_that_is_missing_fails_before_the_load(
 def test_a_run_on_emulated_disks_says_so(pgdyno: Pgdyno, tmp_path: Path) -> None:
     path = str(tmp_path / "run.db")
     done = pgdyno(
-        *("run", "select-only", "-c", "2", "-T", "1", "-q", "-o", path, "--no-checksums"),
+        *(
+            "run",
+            "select-only",
+            "-c",
+            "2",
+            "--think",
+            "20ms",
+            "-T",
+            "1",
+            "-q",
+            "-o",
+            path,
+            "--no-checksums",
+        ),
         *("--wal-disk", "slow:flush=1ms,size=128MB", "--data-disk", "tmpfs:512MB"),
     )
     assert done.status in TRUSTED_OR_NOT, done.err
@@ -106,7 +119,7 @@ def test_a_run_on_emulated_disks_says_so(pgdyno: Pgdyno, tmp_path: Path) -> None
 def test_the_wal_s_disk_can_be_what_is_compared(pgdyno: Pgdyno, tmp_path: Path) -> None:
     """From an emulated disk to memory: the comparison is emulated, for one of its sides is."""
     (tmp_path / "paced.sql").write_text(
-        "insert into pgbench_history (tid) values (1);\n\\sleep 5 ms\n"
+        "insert into pgbench_history (tid) values (1);\n\\sleep 20 ms\n"
     )
     done = pgdyno(
         *("compare", "-f", "paced.sql", "-c", "2", "-q", "-o", str(tmp_path / "run.db")),

@@ -24,7 +24,7 @@ from pgdyno.workload import with_texts
 Pgdyno = Callable[..., Said]
 
 # What was measured is not judged here: the pause leaves the cores to the other tests.
-SCRIPT = "\\set id random(1, 10)\nupdate shelf set n = n + :step where id = :id;\n\\sleep 5 ms\n"
+SCRIPT = "\\set id random(1, 10)\nupdate shelf set n = n + :step where id = :id;\n\\sleep 20 ms\n"
 SETUP = "create table shelf as select id, 0 as n from generate_series(1, 10) id;\n"
 SPEC = """
 name = "shop"

@@ -38,7 +38,7 @@ from remains import running_in
 
 Pgdyno = Callable[..., Any]
 pytestmark = [pytest.mark.server, pytest.mark.usefixtures("nothing_left")]
-SHORT = ("-T", "1", "-c", "2", "-q", "--format", "json")
+SHORT = ("-T", "1", "-c", "2", "--think", "20ms", "-q", "--format", "json")
 
 
 @pytest.fixture(autouse=True)

@@ -192,7 +192,7 @@ def test_a_cleanup_process_that_was_killed_is_replaced(
     second.communicate()  # closes its input: there is nothing in the folder, and it ends
 
 
-RUN = ("run", "tpcb-like", "-c", "2", "--think", "5ms", "-T", "300", "-q", "--wal-disk")
+RUN = ("run", "tpcb-like", "-c", "2", "--think", "20ms", "-T", "300", "-q", "--wal-disk")
 SLOW = "slow:flush=1ms,size=512MB"
 
 

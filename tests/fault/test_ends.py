@@ -76,7 +76,7 @@ def test_kill_9_keeps_the_file_and_leaves_no_server(
     start: Start, tmp_path: Path, home: Path
 ) -> None:
     before = servers_below(home)
-    run = start("run", "tpcb-like", "-c", "2", "--think", "5ms", "-T", "300", "-o", "run.db", "-q")
+    run = start("run", "tpcb-like", "-c", "2", "--think", "20ms", "-T", "300", "-o", "run.db", "-q")
     path = tmp_path / "run.db"
     wait_until(lambda: intervals(path) >= 4, "four intervals, while it runs")
     run.kill()
@@ -92,7 +92,7 @@ def test_a_stop_signal_ends_it_in_order(
     start: Start, tmp_path: Path, home: Path, number: signal.Signals
 ) -> None:
     before = servers_below(home)
-    run = start("run", "tpcb-like", "-c", "2", "--think", "5ms", "-T", "300", "-o", "run.db", "-q")
+    run = start("run", "tpcb-like", "-c", "2", "--think", "20ms", "-T", "300", "-o", "run.db", "-q")
     wait_until(lambda: intervals(tmp_path / "run.db") >= 2, "two intervals")
     run.send_signal(number)
     _, err = run.communicate(timeout=PATIENCE_S)
@@ -109,7 +109,7 @@ def test_ctrl_c_at_any_moment_leaves_nothing(
     start: Start, tmp_path: Path, home: Path, moment: str
 ) -> None:
     before = servers_below(home)
-    run = start("run", "tpcb-like", "-c", "2", "--think", "5ms", "-T", "300", "-o", "run.db", "-q")
+    run = start("run", "tpcb-like", "-c", "2", "--think", "20ms", "-T", "300", "-o", "run.db", "-q")
     come = {
         "its first line": lambda: _heeds(run.pid, signal.SIGTERM),
         "its server": lambda: servers_below(home) > before,
@@ -138,7 +138,7 @@ def test_a_server_that_goes_away(
 ) -> None:
     cluster = new_cluster()
     uri = cluster.conninfo.uri_without_password
-    run = start("run", uri, "-c", "2", "--think", "5ms", "-T", "60", "-o", "run.db", "-q")
+    run = start("run", uri, "-c", "2", "--think", "20ms", "-T", "60", "-o", "run.db", "-q")
     wait_until(lambda: intervals(tmp_path / "run.db") >= 2, "two intervals")
     cluster.kill()
     _, err = run.communicate(timeout=PATIENCE_S)
@@ -168,7 +168,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_under_the_run_file(small_disk: Path, start: Start, tmp_path: Path) -> None:
     path = small_disk / "run.db"
-    run = start("run", "tpcb-like", "-c", "2", "--think", "5ms", "-T", "60", "-o", str(path), "-q")
+    run = start("run", "tpcb-like", "-c", "2", "--think", "20ms", "-T", "60", "-o", str(path), "-q")
     wait_until(lambda: intervals(path) >= 2, "two intervals")
     filler = small_disk / "filler"
     file = os.open(filler, os.O_WRONLY | os.O_CREAT)

@@ -53,7 +53,20 @@ def when_unused(*command: str) -> None:
 
 def run(home: str, output: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "pgdyno", "run", "select-only", "-T", "1", "-q", "-o", str(output)],
+        [
+            sys.executable,
+            "-m",
+            "pgdyno",
+            "run",
+            "select-only",
+            "-T",
+            "1",
+            "--think",
+            "20ms",
+            "-q",
+            "-o",
+            str(output),
+        ],
         env={**os.environ, "PGDYNO_HOME": home},
         capture_output=True,
         text=True,
@@ -161,7 +174,7 @@ def test_the_process_of_a_disk_is_killed(
         "name": "daemon",
         "server": {"version": 18},
         "disk": {"data": "blackout:size=600MB"},
-        "clients": [{"count": 2, "think": "2ms"}],
+        "clients": [{"count": 2, "think": "20ms"}],
     }
     with pytest.raises(RunError, match=r"the process that serves .* has ended"):
         run_drill(

@@ -33,7 +33,7 @@ from pathlib import Path
 from pgdyno.conduct import Silent, open_session
 from pgdyno.spec import spec_from_fields
 spec = spec_from_fields({"kernel": {"dirty_background": sys.argv[1]}, "workload": {"scale": 1},
-                         "clients": [{"count": 2, "think": "2ms"}]})
+                         "clients": [{"count": 2, "think": "20ms"}]})
 with open_session(spec, run=Path(sys.argv[2]), command="run", spec_text="",
                   watcher=Silent()) as session:
     session.start_load()

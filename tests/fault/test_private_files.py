@@ -30,7 +30,7 @@ def pgdyno(folder: Path, *words: str) -> None:
 
 
 def test_a_run_s_files(tmp_path: Path) -> None:
-    words = ["run", "tpcb-like", "-c", "2", "-T", "1", "--acks", "acks", "-q"]
+    words = ["run", "tpcb-like", "-c", "2", "-T", "1", "--think", "20ms", "--acks", "acks", "-q"]
     pgdyno(tmp_path, *words)
     (run,) = tmp_path.glob("pgdyno-runs/*.db")
     pgdyno(tmp_path, "report", str(run), "-o", "page.html")

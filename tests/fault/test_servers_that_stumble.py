@@ -215,7 +215,7 @@ def test_a_restart_of_the_server(
 ) -> None:
     cluster = new_cluster(major)
     begun = run(
-        cluster.conninfo.uri_without_password, "-c", "4", "-s", "1", "--think", "2ms", "-T", "90"
+        cluster.conninfo.uri_without_password, "-c", "4", "-s", "1", "--think", "20ms", "-T", "90"
     )
     begun.wait_for_more(1)
     cluster.stop("immediate")
@@ -232,7 +232,7 @@ def test_a_backend_that_crashes(
     """The postmaster takes all other sessions down, and tells them so."""
     cluster = new_cluster(18)
     begun = run(
-        cluster.conninfo.uri_without_password, "-c", "4", "-s", "1", "--think", "2ms", "-T", "90"
+        cluster.conninfo.uri_without_password, "-c", "4", "-s", "1", "--think", "20ms", "-T", "90"
     )
     begun.wait_for_more(1)
     os.kill(backends(cluster)[0], signal.SIGKILL)
@@ -246,7 +246,7 @@ def test_kill_9_leaves_no_connection_behind(
 ) -> None:
     cluster = new_cluster(18)
     begun = run(
-        cluster.conninfo.uri_without_password, "-c", "6", "-s", "1", "--think", "2ms", "-T", "60"
+        cluster.conninfo.uri_without_password, "-c", "6", "-s", "1", "--think", "20ms", "-T", "60"
     )
     begun.wait_for_more(1)
     assert len(backends(cluster)) == 6

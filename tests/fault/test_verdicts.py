@@ -32,8 +32,8 @@ pytestmark = pytest.mark.server
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 UNFINISHED = json.loads((REFERENCE / "result-unfinished.schema.json").read_text())
 # For what does not depend on how much is done: loads that leave the cores to the other tests.
-INSERT = "insert into t values (1);\n\\sleep 5 ms\n"
-PACED = "select 1;\n\\sleep 5 ms\n"
+INSERT = "\\sleep 20 ms\ninsert into t values (1);\n"
+PACED = "select 1;\n\\sleep 20 ms\n"
 
 
 class Command:
@@ -244,7 +244,7 @@ def test_rights_that_are_revoked_end_the_run(
     result, err = begun.end(2)
     told = unfinished(begun, result, err)
     assert told["failures"]["sqlstate"] == "42501"
-    assert {(each["script"], each["line"]) for each in told["errors"]} == {("own", 1)}
+    assert {(each["script"], each["line"]) for each in told["errors"]} == {("own", 2)}
     assert (
         "of them in script own: 42501 permission denied for table t"
         in error_of(err).splitlines()[0]
@@ -393,9 +393,9 @@ def test_a_smaller_pool_is_measured_like_any_change(
 def test_failures_do_not_make_a_side_win(begin: Begin, script: Callable[[str], str]) -> None:
     """With the change every fourth transaction fails, and fails fast."""
     failing = (
-        "\\set x random(1, 4)\n"
+        "\\set x random(1, 4)\n\\sleep 20 ms\n"
         "select 1 / (case when current_setting('work_mem') = '8MB' then :x - 1 else 1 end);\n"
-        "select pg_sleep(0.01);\n"
+        "\\sleep 40 ms\n"
     )
     begun = begin(
         "compare", "-f", script(failing), "-c", "4", "--set", "work_mem=8MB", "--slice", "200ms",
@@ -433,7 +433,7 @@ def test_slices_in_which_nothing_ends_have_no_verdict(
 def test_a_run_of_which_nothing_succeeds_ends_with_2_however_long_it_is(
     begin: Begin, script: Callable[[str], str], length: tuple[str, str]
 ) -> None:
-    begun = begin("run", "-f", script("\\sleep 5 ms\nselect 1 / 0;\n"), "-c", "1", *length)
+    begun = begin("run", "-f", script("\\sleep 20 ms\nselect 1 / 0;\n"), "-c", "1", *length)
     result, err = begun.end(2)
     last = error_of(err).splitlines()[0]
     assert last.startswith("error: no transaction succeeds: ")
@@ -456,7 +456,7 @@ def test_an_investigation_whose_baseline_is_void_has_no_verdict(
 
 
 def test_a_run_that_was_killed_tells_so(begin: Begin) -> None:
-    begun = begin("run", "-c", "1", "-S", "--think", "5ms", "-T", "60")
+    begun = begin("run", "-c", "1", "-S", "--think", "20ms", "-T", "60")
     begun.wait_for(DONE)
     begun.kill()
     shown = subprocess.run(
@@ -476,7 +476,7 @@ def test_a_price_list_whose_server_dies_has_no_verdict(
     begin: Begin, script: Callable[[str], str]
 ) -> None:
     """What was measured until then is kept, and nothing is left running."""
-    paced = script("insert into pgbench_history (tid) values (1);\n\\sleep 5 ms\n")
+    paced = script("insert into pgbench_history (tid) values (1);\n\\sleep 20 ms\n")
     begun = begin(
         "price", "-c", "2", "-f", paced, "--ladder", "fsync-off", "--cuts", "0", "--budget", "60"
     )
@@ -509,7 +509,7 @@ CHAPTER
 def test_a_chapter_in_which_nothing_succeeds_ends_with_2(
     tmp_path: Path, begin: Begin, script: Callable[[str], str]
 ) -> None:
-    script("select 1 / 0;\n")
+    script("\\sleep 20 ms\nselect 1 / 0;\n")
     chapter = 'settings = { work_mem = "8MB" }\nbudget = "10s"'
     (tmp_path / "story.toml").write_text(STORY.replace("CHAPTER", chapter))
     result, err = begin("story", "story.toml").end(2)
@@ -523,7 +523,7 @@ def test_a_chapter_in_which_nothing_succeeds_ends_with_2(
 def test_a_drilled_chapter_in_which_nothing_could_be_lost_is_not_trusted(
     tmp_path: Path, begin: Begin, script: Callable[[str], str]
 ) -> None:
-    script("insert into pgbench_history (tid) values (1 / 0);\n")
+    script("\\sleep 20 ms\ninsert into pgbench_history (tid) values (1 / 0);\n")
     chapter = 'fault = "kill"\ncuts = 1\nexpect = "clean"'
     (tmp_path / "story.toml").write_text(STORY.replace("CHAPTER", chapter))
     result, err = begin("story", "story.toml").end(4)

@@ -55,7 +55,7 @@ def fields_of(installation: Installation, disk: str) -> dict[str, Any]:
         "server": {"bindir": str(installation.bindir)},
         "disk": {"data": disk},
         "workload": {"scale": 1},
-        "clients": [{"name": "web", "count": 2, "think": "2ms"}],
+        "clients": [{"name": "web", "count": 2, "think": "20ms"}],
         "load": {"hold": "700ms", "max_other_programs": 1},
         "branching": {"before": "500ms", "rounds": 3},
         "branches": BRANCHES,

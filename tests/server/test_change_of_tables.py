@@ -31,7 +31,7 @@ LINKED = """
 
 @contextmanager
 def session_of(path: Path, **fields: object) -> Iterator[Session]:
-    spec = spec_from_fields({"clients": [{"count": 2, "think": "2ms"}], **fields})
+    spec = spec_from_fields({"clients": [{"count": 2, "think": "20ms"}], **fields})
     with open_session(spec, run=path, command="compare", spec_text="", watcher=Silent()) as session:
         session.start_load()
         yield session

@@ -34,7 +34,7 @@ def one_more_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
 
 
 def spec_of(**fields: Any) -> Spec:
-    groups = [{"name": "web", "count": 4, "think": "2ms"}]
+    groups = [{"name": "web", "count": 4, "think": "20ms"}]
     return spec_from_fields({"workload": {"scale": 1}, "clients": groups, **fields})
 
 

@@ -41,7 +41,7 @@ def spec_of(major: int = 18, **settings: str) -> Spec:
             "name": "drill",
             "server": {"version": major, "settings": settings},
             "workload": {"scale": 1},
-            "clients": [{"count": 8, "think": "2ms"}],
+            "clients": [{"count": 8, "think": "5ms"}],
         }
     )
 

@@ -50,7 +50,7 @@ def drilled(
                 "server": {"version": major},
                 "standby": {"mode": mode, "count": count},
                 "workload": {"scale": 1},
-                "clients": [{"count": 4, "think": "2ms"}],
+                "clients": [{"count": 4, "think": "20ms"}],
                 **(more or {}),
             }
         )

@@ -23,7 +23,11 @@ DISK = "loop:fs=ext4,size=512MB"
 
 
 def session_of(path: Path, *, may_apply: bool = False, **fields: Any) -> Any:
-    given = {"workload": {"scale": 1}, "clients": [{"name": "web", "count": 2}], **fields}
+    given = {
+        "workload": {"scale": 1},
+        "clients": [{"name": "web", "count": 2, "think": "20ms"}],
+        **fields,
+    }
     return open_session(
         spec_from_fields(given),
         run=path / "run.db",

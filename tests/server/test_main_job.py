@@ -66,7 +66,7 @@ COUNTED = {"load": {"transactions": 250, "hold": "5min", "seed": 1}}
 def test_a_run_of_each_workload(
     pg: Cluster, tmp_path: Path, script: str, load: dict[str, Any]
 ) -> None:
-    spec = on(pg, workload={"script": script}, clients=[{"count": 4, "think": "5ms"}], **load)
+    spec = on(pg, workload={"script": script}, clients=[{"count": 4, "think": "20ms"}], **load)
     with run(spec, tmp_path / "run.db") as session:
         result = observe(session)
     check_result(result, "run")
@@ -100,7 +100,7 @@ def test_the_ramp_is_apart_from_the_measurement(pg18: Cluster, tmp_path: Path) -
 def test_events_happen_at_their_time(pg18: Cluster, tmp_path: Path) -> None:
     spec = on(
         pg18,
-        clients=[{"count": 2, "think": "5ms"}],
+        clients=[{"count": 2, "think": "20ms"}],
         events=[{"at": "400ms", "sql": "select 4711"}, {"at": "800ms", "sql": "select 1/0"}],
     )
     with run(spec, tmp_path / "run.db") as session:
@@ -117,7 +117,7 @@ def test_events_happen_at_their_time(pg18: Cluster, tmp_path: Path) -> None:
 def paced(folder: Path) -> dict[str, Any]:
     """A workload for what does not depend on how much is done; the cores are free for others."""
     script = folder / "paced.sql"
-    script.write_text("select 1;\n\\sleep 5 ms\n")
+    script.write_text("select 1;\n\\sleep 20 ms\n")
     return {"script": [{"file": str(script)}]}
 
 
@@ -310,7 +310,7 @@ def test_with_apply_settings_go_back(new_cluster: Callable[..., Cluster], tmp_pa
 def test_settings_that_need_a_restart_are_refused_on_the_users_server(
     pg18: Cluster, tmp_path: Path
 ) -> None:
-    spec = on(pg18, clients=[{"count": 2, "think": "5ms"}])
+    spec = on(pg18, clients=[{"count": 2, "think": "20ms"}])
     with (
         pytest.raises(PgdynoError, match="restart"),
         run(spec, tmp_path / "run.db", "compare", may_apply=True) as session,
@@ -336,7 +336,7 @@ def test_the_named_database_is_used_where_it_has_the_tables(
     shop = replace(cluster.conninfo, database="shop")
     uri = shop.uri_without_password
     spec = spec_of(
-        server={"kind": "existing", "conninfo": uri}, clients=[{"count": 2, "think": "5ms"}]
+        server={"kind": "existing", "conninfo": uri}, clients=[{"count": 2, "think": "20ms"}]
     )
     with run(spec, tmp_path / "run.db") as session:
         assert observe(session).database == "pgdyno"

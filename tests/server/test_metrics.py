@@ -221,7 +221,7 @@ def test_no_metrics_of_the_load_generator_without_its_workload(
         {
             "server": existing(pg18),
             "workload": {"script": "select-only", "scale": 1},
-            "clients": [{"count": 8, "think": "2ms"}],
+            "clients": [{"count": 8, "think": "20ms"}],
             "load": {"transactions": 5, "hold": "10min"},
         }
     )

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.server
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "wraparound-day.toml"
 MIXED: dict[str, Any] = {
     "workload": {"script": "mixed"},
-    "clients": [{"count": 2, "think": "2ms"}],
+    "clients": [{"count": 2, "think": "20ms"}],
     "load": {"hold": "1s"},
 }
 

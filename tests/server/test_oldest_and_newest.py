@@ -47,7 +47,7 @@ def test_a_load_is_measured_with_every_probe(edge: Installation, tmp_path: Path)
         {
             "server": {"bindir": str(edge.bindir)},
             "workload": {"scale": 1},
-            "clients": [{"name": "web", "count": 2}],
+            "clients": [{"name": "web", "count": 2, "think": "20ms"}],
             "load": {"max_other_programs": 1, "seed": 3},
         }
     )

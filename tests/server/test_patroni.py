@@ -51,7 +51,7 @@ def installed() -> None:
 
 def managed(mode: str = "async", count: int = 2, **fields: Any) -> Spec:
     standby = {"mode": mode, "count": count, "manager": "patroni", "manager_settings": QUICK}
-    given = {"clients": [{"count": 4, "think": "2ms"}], "workload": {"scale": 1}, **fields}
+    given = {"clients": [{"count": 4, "think": "20ms"}], "workload": {"scale": 1}, **fields}
     return spec_from_fields({"standby": standby, **given})
 
 
@@ -330,7 +330,7 @@ def test_a_load_on_a_cluster_that_was_there_follows_its_leader(tmp_path: Path) -
                         "kind": "existing",
                         "conninfo": f"{conninfo} target_session_attrs=read-write",
                     },
-                    "clients": [{"count": 4, "think": "2ms"}],
+                    "clients": [{"count": 4, "think": "20ms"}],
                     "workload": {"scale": 1},
                 }
             )

@@ -34,6 +34,9 @@ MakePgBouncer = Callable[..., PgBouncer]
 MakePgpool = Callable[..., Pgpool]
 _EIGHT_CLIENTS = ("-c", "8", "-s", "1", "-M", "extended", "-T", "2")
 
+LIGHT = ("--think", "20ms")
+"""For what does not depend on how much is done: it leaves the cores to the other tests."""
+
 
 def pgdyno(
     cwd: Path, *arguments: str, password: str | None = None
@@ -103,7 +106,7 @@ def test_a_run_through_pgbouncer(
     conninfo = pooler.conninfo if protocol == "simple" else pooler.conninfo_tcp
     unprepared = {"26000", "42P05"} if (mode, protocol) == ("transaction", "prepared") else set()
     allowed = "100%" if unprepared else "1%"
-    words = ["-c", str(clients), "-s", "1", "-M", protocol, "--max-failures", allowed]
+    words = ["-c", str(clients), *LIGHT, "-s", "1", "-M", protocol, "--max-failures", allowed]
     result = run_through(tmp_path, conninfo, *words)
     assert {error["sqlstate"] for error in result["errors"]} <= unprepared
     assert bool(result["errors"]) == bool(unprepared)
@@ -213,7 +216,7 @@ def test_tables_behind_a_name_of_the_poolers_are_used_there(
     try:
         prepare(behind, [], WorkloadSpec(initialize=True), lambda *_: None)
         app = replace(pooler.conninfo, database="app")
-        assert run_through(tmp_path, app, "-M", "simple", "-c", "2")["database"] == "behind"
+        assert run_through(tmp_path, app, "-M", "simple", "-c", "2", *LIGHT)["database"] == "behind"
         words = " · ".join(setting_of_run(RunFile(tmp_path / "run.db").run))
         assert f"database behind, through {app.uri_without_password}" in words
     finally:
@@ -257,7 +260,7 @@ def test_what_stays_in_the_pooler_is_what_it_keeps_for_its_idle_timeout(
     pg18: Cluster, pgbouncer: MakePgBouncer, tmp_path: Path, mode: str
 ) -> None:
     pooler = pgbouncer(pg18, pool_mode=mode, server_idle_timeout=1)
-    run_through(tmp_path, pooler.conninfo, "select-only", "-c", "4", "-M", "extended")
+    run_through(tmp_path, pooler.conninfo, "select-only", "-c", "4", "-M", "extended", *LIGHT)
 
     def clients() -> list[object]:
         return [each["application_name"] for each in pooler.show("clients")]
@@ -375,9 +378,7 @@ def test_startup_parameters_that_the_pooler_refuses(
 ) -> None:
     refusing = pgbouncer(pg18, pool_mode="transaction")
     uri = f"{refusing.conninfo.uri_without_password}&options=-c%20geqo%3Doff"
-    said = pgdyno(
-        tmp_path, "run", uri, "--think", "5ms", "-T", "1", password=pg18.conninfo.password
-    )
+    said = pgdyno(tmp_path, "run", uri, *LIGHT, "-T", "1", password=pg18.conninfo.password)
     assert said.returncode == 1
     assert "unsupported startup parameter: options" in said.stderr
     assert "ignore_startup_parameters" in said.stderr
@@ -404,9 +405,7 @@ def test_a_database_that_the_pooler_does_not_have(
 ) -> None:
     pooler = pgbouncer(pg18, databases={"other": pg18.conninfo.database})
     uri = pooler.conninfo.uri_without_password
-    said = pgdyno(
-        tmp_path, "run", uri, "--think", "5ms", "-T", "1", password=pg18.conninfo.password
-    )
+    said = pgdyno(tmp_path, "run", uri, *LIGHT, "-T", "1", password=pg18.conninfo.password)
     assert said.returncode == 1
     assert 'has no database "pgdyno"' in said.stderr
     assert "[databases]" in said.stderr
@@ -439,7 +438,7 @@ def test_a_control_connection_that_leads_elsewhere(
         assert complaint in said.stderr
         assert "Traceback" not in said.stderr
     control = pg18.conninfo_tcp.uri_without_password
-    run_through(tmp_path, pooler.conninfo, "--control", control, "-c", "2", "-M", "simple")
+    run_through(tmp_path, pooler.conninfo, "--control", control, "-c", "2", "-M", "simple", *LIGHT)
     assert RunFile(tmp_path / "run.db").run.server["uri"] == control
 
 
@@ -457,7 +456,7 @@ def test_a_run_through_pgpool(
 ) -> None:
     pg: Cluster = request.getfixturevalue(server)
     pooler = pgpool(pg, load_balance_mode=balanced, num_init_children=12)
-    result = run_through(tmp_path, pooler.conninfo_tcp, "-c", "4", "-M", protocol)
+    result = run_through(tmp_path, pooler.conninfo_tcp, "-c", "4", "-M", protocol, *LIGHT)
     assert result["errors"] == []
 
 

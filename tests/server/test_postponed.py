@@ -23,7 +23,7 @@ def test_each_kind_of_work_is_done_and_measured(
         {
             "server": {"version": major},
             "workload": {"scale": 1},
-            "clients": [{"count": 4, "think": "1ms"}],
+            "clients": [{"count": 4, "think": "5ms"}],
             "load": {"hold": "2s"},
         }
     )
@@ -51,7 +51,7 @@ def test_tables_are_rewritten_for_each_side_of_a_fillfactor(
     installation_of: Callable[[int], object], tmp_path: Path
 ) -> None:
     installation_of(18)
-    spec = spec_from_fields({"clients": [{"count": 1}], "load": {"hold": "2s"}})
+    spec = spec_from_fields({"clients": [{"count": 1, "think": "20ms"}], "load": {"hold": "2s"}})
     query = "select relfilenode, relpages from pg_class where relname = 'pgbench_accounts'"
     loose = Change(table_options={"pgbench_accounts": {"fillfactor": "50"}})
     with open_session(

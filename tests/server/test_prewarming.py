@@ -26,7 +26,7 @@ def test_data_that_fit_are_read_into_the_buffers_after_a_restart(
         {
             "server": {"version": major, "settings": {"shared_buffers": "1MB"}},
             "workload": {"script": "select-only"},
-            "clients": [{"count": 2, "think": "1ms"}],
+            "clients": [{"count": 2, "think": "5ms"}],
             "load": {"hold": "2s"},
         }
     )

@@ -43,7 +43,10 @@ def test_sessions_are_counted_by_origin_and_state(pg: Cluster, tmp_path: Path) -
             {
                 "server": {"kind": "existing", "conninfo": pg.conninfo.uri_without_password},
                 "workload": {"script": "select-only"},
-                "clients": [{"count": 2}, {"name": "parked", "count": 12, "idle": True}],
+                "clients": [
+                    {"count": 2, "think": "20ms"},
+                    {"name": "parked", "count": 12, "idle": True},
+                ],
                 "load": {"hold": "2s"},
             }
         )

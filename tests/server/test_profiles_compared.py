@@ -56,7 +56,7 @@ def spec_of(server: dict[str, Any], **more: Any) -> Spec:
             "name": "profiles",
             "server": server,
             "workload": {"scale": 1},
-            "clients": [{"name": "web", "count": 2}],
+            "clients": [{"name": "web", "count": 2, "think": "20ms"}],
             "load": {"max_other_programs": 1, "seed": 5},
             **more,
         }

@@ -120,7 +120,7 @@ def test_what_was_recorded_is_told_where_the_result_cannot_be_written(
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "pgdyno", "run", "tpcb-like", "-q", "-T", "1", "-c", "1",
-             "-o", "run.db", "-h", pg.conninfo.host, "-p", str(pg.conninfo.port),
+             "--think", "20ms", "-o", "run.db", "-h", pg.conninfo.host, "-p", str(pg.conninfo.port),
              "-U", pg.conninfo.user],
             stdout=full, stderr=subprocess.PIPE, text=True, timeout=400, cwd=tmp_path,
             env=os.environ | {"PGPASSWORD": pg.conninfo.password or ""},

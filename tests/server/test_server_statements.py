@@ -48,7 +48,7 @@ def run_of(path: Path, server: dict[str, Any], watcher: Silent | None = None) ->
                 "scale": 1,
                 "initialize": server.get("kind") == "existing",
             },
-            "clients": [{"name": "web", "count": 2, "think": "2ms"}],
+            "clients": [{"name": "web", "count": 2, "think": "20ms"}],
             "load": {"hold": "2s", "max_other_programs": 1},
         }
     )

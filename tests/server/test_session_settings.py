@@ -82,7 +82,7 @@ def spec_for(conninfo: ConnInfo, folder: Path) -> Spec:
             "name": "seen",
             "server": {"kind": "existing", "conninfo": conninfo.uri_without_password},
             "workload": {"script": [{"file": str(script)}]},
-            "clients": [{"count": 4, "think": "2ms"}],
+            "clients": [{"count": 4, "think": "20ms"}],
         }
     )
 

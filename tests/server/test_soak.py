@@ -34,7 +34,7 @@ from pgdyno.spec import spec_from_fields
 
 def command(server: Cluster | None, run: Path, *more: str) -> list[str]:
     uri = [server.conninfo.uri_without_password] if server else []
-    words = ["soak", "mixed", *uri, "-c", "2", "--think", "5ms", "-o", str(run)]
+    words = ["soak", "mixed", *uri, "-c", "2", "--think", "20ms", "-o", str(run)]
     return [sys.executable, "-m", "pgdyno", *words, "--format", "json", *more]
 
 
@@ -145,10 +145,10 @@ def another_spec_does_not_go_on_with(run: Path, server: Cluster) -> None:
         "name": "mixed",
         "server": {"kind": "existing", "conninfo": server.conninfo.uri_without_password},
         "workload": {"script": "mixed"},
-        "clients": [{"count": 2, "think": "5ms"}],
+        "clients": [{"count": 2, "think": "20ms"}],
     }
     assert continuation_of(run, spec_from_fields(fields)) == Continuation(run)
-    fields["clients"] = [{"count": 3, "think": "5ms"}]
+    fields["clients"] = [{"count": 3, "think": "20ms"}]
     with pytest.raises(UsageError, match=r"clients\.0\.count 2 → 3"):
         continuation_of(run, spec_from_fields(fields))
 
@@ -174,7 +174,7 @@ def test_a_complete_soak_is_of_one_database_and_scale(pg18: Cluster, tmp_path: P
 
 def test_an_untrusted_soak_stays_untrusted(pg18: Cluster, tmp_path: Path) -> None:
     run, script = tmp_path / "soak.db", tmp_path / "fails.sql"
-    script.write_text("select 1 / (random() < 0.5)::int;\n")
+    script.write_text("\\sleep 20 ms\nselect 1 / (random() < 0.5)::int;\n")
     words = ["soak", "-f", str(script), pg18.conninfo.uri_without_password, "-c1", "-T", "2s"]
     words = [sys.executable, "-m", "pgdyno", *words, "-o", str(run), "--format", "json"]
     first, again = play(words), play(words)

@@ -26,7 +26,7 @@ def settings_of(session: Session) -> tuple[str, str]:
 
 
 def test_standbys_come_and_go_between_slices(tmp_path: Path) -> None:
-    spec = spec_from_fields({"clients": [{"count": 2, "think": "2ms"}]})
+    spec = spec_from_fields({"clients": [{"count": 2, "think": "20ms"}]})
     path = tmp_path / "run.db"
     with open_session(spec, run=path, command="compare", spec_text="", watcher=Silent()) as session:
         for change in (ONE, Change(), ONE):

@@ -34,7 +34,7 @@ def pair(installation_of: Callable[[int], Installation]) -> Pair:
 def spec_of(first: Installation, **more: object) -> Spec:
     fields = {
         "workload": {"scale": 1},
-        "clients": [{"name": "web", "count": 2}],
+        "clients": [{"name": "web", "count": 2, "think": "20ms"}],
         "load": {"max_other_programs": 1, "seed": 5},
         **more,
     }
