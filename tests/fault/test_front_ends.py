@@ -148,19 +148,6 @@ def test_a_server_that_it_cannot_reach_stays_as_it_was(pg18: Cluster, begin: Beg
             conn.execute("drop database front_unreached")
 
 
-def test_what_a_killed_one_left_is_removed_at_the_next_start(begin: Begin, open_dir: Path) -> None:
-    run = begin("--format", "json")
-    next_line(run)
-    run.kill()
-    run.communicate(timeout=PATIENCE_S)
-    wait_until(lambda: not running_in(open_dir), "its server has ended")
-    left = directories()
-    assert left
-    _, said = begin("-T", "1").communicate(timeout=PATIENCE_S)
-    assert all(f"in {open_dir / 'clusters' / each}\n" in said for each in left), said
-    assert directories() == set()
-
-
 def test_nothing_survives_a_kill(begin: Begin, open_dir: Path) -> None:
     run = begin("--format", "json")
     reading = json.loads(next_line(run))
@@ -169,5 +156,4 @@ def test_nothing_survives_a_kill(begin: Begin, open_dir: Path) -> None:
     os.kill(run.pid, signal.SIGKILL)
     run.wait(timeout=PATIENCE_S)
     wait_until(lambda: not running_in(open_dir), "all that it started has ended")
-    sweep(dismantle)
-    assert directories() == set()
+    wait_until(lambda: not directories(), "the directories of server and front end are gone")

@@ -148,15 +148,33 @@ def test_an_error_in_the_block_leaves_nothing_either(installation_of: Find) -> N
 
 
 @pytest.mark.parametrize("owner", [18, 15], indirect=True)
-def test_server_dies_with_a_killed_owner_and_is_swept(owner: Owner) -> None:
+def test_a_killed_owner_s_server_ends_and_its_folder_goes(owner: Owner) -> None:
     data_dir = owner.folder / "data"
     assert sweep(dismantle) == []
     assert processes_in(data_dir)
     owner.kill()
-    wait_until_gone(data_dir)
+    wait_until(lambda: not owner.folder.exists(), "its folder is gone")
+    assert not processes_in(data_dir)
+    assert sweep(dismantle) == []
+
+
+@pytest.mark.parametrize("owner", [18], indirect=True)
+def test_what_a_killed_guardian_leaves_is_swept(owner: Owner) -> None:
+    os.kill(owner.guardian, signal.SIGKILL)
+    owner.kill()
+    wait_until_gone(owner.folder / "data")
     assert sweep(dismantle) == [f"removed the server of a crashed run in {owner.folder}"]
     assert not owner.folder.exists()
     assert sweep(dismantle) == []
+
+
+@pytest.mark.parametrize("owner", [18], indirect=True)
+def test_a_folder_stays_while_its_owner_lives(owner: Owner) -> None:
+    """Whoever ends the guardian, pgdyno may need the server's log, and start it again."""
+    os.kill(owner.guardian, signal.SIGTERM)
+    wait_until_gone(owner.folder / "data")
+    wait_until(lambda: not alive(owner.guardian), "the guardian has ended")
+    assert (owner.folder / "data").exists()
 
 
 @pytest.mark.parametrize("owner", [18], indirect=True)
@@ -441,6 +459,7 @@ def alive(pid: int) -> bool:
 
 @pytest.mark.parametrize("owner", [18], indirect=True)
 def test_sweep_lets_the_disks_go_before_it_removes_the_folder(owner: Owner) -> None:
+    os.kill(owner.guardian, signal.SIGKILL)
     owner.kill()
     wait_until_gone(owner.folder / "data")
     released = []

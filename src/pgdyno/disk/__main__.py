@@ -6,24 +6,17 @@ for the end of its server first, and also end the daemons. Run by ``cleanup_proc
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
 
 from pgdyno.disk._leftovers import end_leftovers
 from pgdyno.disk.mounting import unmount_all
-from pgdyno.server.local.sweep import end_server, is_served
-from pgdyno.server.locks import locked, try_lock
+from pgdyno.server.local.sweep import await_end_of_server, end_server, owner_is_gone
 
 _PATIENCE_S = 30.0
-_OWNER_S_MAX = 10.0
-"""Time for the kernel to free the lock of a process that was killed."""
-_SERVER_S_MAX = 10.0
-"""Time for the server's guardian to end it, which it does in better order than this module."""
 _MOUNT_S_MAX = 1.0
 """Time for the completion of a mount that pgdyno had begun when it was killed."""
-_POLL_S = 0.05
 
 
 def main(words: list[str]) -> None:
@@ -40,34 +33,13 @@ def main(words: list[str]) -> None:
 
 def _of_dead(directory: Path) -> list[str]:
     """Do what a sweep does, except removing the directory and what is outside of it."""
-    if not _is_ownerless(directory):
+    if not owner_is_gone(directory):
         return []
-    deadline_s = time.monotonic() + _SERVER_S_MAX
-    while is_served(directory) and time.monotonic() < deadline_s:
-        time.sleep(_POLL_S)
+    await_end_of_server(directory)
     end_server(directory)
     done = end_leftovers(directory)
     time.sleep(_MOUNT_S_MAX)
     return [*done, *end_leftovers(directory)]
-
-
-def _is_ownerless(directory: Path) -> bool:
-    """Return whether no pgdyno has locked the cluster; one that has the lock removes it itself.
-
-    The lock is not kept: a concurrent sweep does the same work, and both may run at once.
-    """
-    deadline_s = time.monotonic() + _OWNER_S_MAX
-    while (directory / "lock").exists() and time.monotonic() < deadline_s:
-        with locked(
-            directory.parent / ".lock"
-        ):  # Otherwise a sweep might find it locked by this process.
-            lock = try_lock(directory / "lock")
-            if lock is not None:
-                os.close(lock)
-        if lock is not None:
-            return True
-        time.sleep(_POLL_S)
-    return False
 
 
 if __name__ == "__main__":

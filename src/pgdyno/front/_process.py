@@ -172,6 +172,7 @@ class FrontEnd:
             self._directory / "front.log",
             server_account(),
             end_signal=signal.SIGKILL,
+            removes=self._directory,
         )
 
     def _wait_ready(self) -> Probe:

@@ -185,6 +185,7 @@ class PoolerProcess:
             self._directory / "pooler.log",
             server_account(),
             end_signal=self.kind.guard_signal,
+            removes=self._directory,
         )
         deadline_s = time.monotonic() + _READY_S_MAX
         while (problem := self._problem()) is not None:

@@ -191,6 +191,14 @@ class Cluster:
         return self.directory / "server.log"
 
     @property
+    def removable(self) -> Path | None:
+        """The directory, if it goes when pgdyno is killed: it is not kept, and has no disks, which
+        a sweep closes before."""
+        disks = self._disk_directories
+        has_disks = disks.data is not None or disks.wal is not None
+        return None if self._keep or has_disks else self.directory
+
+    @property
     def pid(self) -> int | None:
         """The postmaster's PID; ``None`` while it does not run."""
         return self._postmaster.pid if self._postmaster and self._postmaster.running else None
@@ -450,7 +458,7 @@ class Cluster:
             str(self.data_dir),
             f"--config_file={self.directory / 'postgresql.conf'}",
         ]
-        return Postmaster(command, self.log_path, server_account())
+        return Postmaster(command, self.log_path, server_account(), removes=self.removable)
 
     def _write_configuration(self) -> None:
         """Write initdb's settings, then those that pgdyno needs, then ``settings``."""

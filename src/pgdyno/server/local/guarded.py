@@ -35,8 +35,10 @@ class Guarded:
         *,
         end_signal: signal.Signals = signal.SIGQUIT,
         environment: Mapping[str, str] | None = None,
+        removes: Path | None = None,
     ) -> None:
-        """Start it. ``end_signal`` ends it at once, when pgdyno has ended."""
+        """Start it. When pgdyno has ended, ``end_signal`` ends it at once, and then the directory
+        ``removes`` is removed, which has a cluster's lock."""
         self._name = Path(command[0]).name
         self._stopped_since_s = math.inf
         uid, gid = (-1, -1) if account is None else (account.uid, account.gid)
@@ -47,6 +49,7 @@ class Guarded:
                 [
                     *(sys.executable, "-I", "-S", str(script)),
                     *(str(uid), str(gid), str(int(end_signal))),
+                    "" if removes is None else str(removes),
                     *command,
                 ],
                 stdin=subprocess.PIPE,
@@ -136,10 +139,11 @@ class Guarded:
     def end(self) -> None:
         """Close the pipes: the guardian ends the process immediately, then itself."""
         if self._guardian.returncode is None:
+            self._signal(0)
             self._close()
             self._guardian.wait()
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal(self, number: int) -> None:
         with contextlib.suppress(BrokenPipeError, ValueError):
             self._orders.write(b"%d\n" % number)
             self._orders.flush()

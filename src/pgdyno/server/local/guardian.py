@@ -1,16 +1,17 @@
 """The guardian process of one postmaster: ends the server when pgdyno ends.
 
-Run as a script, never imported: ``python -I -S guardian.py UID GID SIGNAL PROGRAM ARGUMENT…`` with
-standard input and output piped to pgdyno and the server's log as standard error. It forks the
-postmaster, writes ``PID\\n``, sends each signal whose number arrives as a line, and exits with the
-postmaster's status when that ends.
+Run as a script, never imported: ``python -I -S guardian.py UID GID SIGNAL DIRECTORY PROGRAM
+ARGUMENT…`` with standard input and output piped to pgdyno and the server's log as standard error.
+It forks the postmaster, writes ``PID\\n``, sends each signal whose number arrives as a line, and
+exits with the postmaster's status when that ends.
 
 When standard input closes or the parent changes, pgdyno has ended (perhaps by kill -9): the
 postmaster gets SIGNAL (SIGQUIT: immediate shutdown), and stopped processes get SIGCONT so that they
 handle it. Processes that do not end are killed. The guardian is the subreaper of the server: a
 process that loses its parent becomes the guardian's child, so that it knows all of them, also those
-of an archive command. Once the postmaster has ended, for any reason, no process of it remains.
-Poolers run in the same way.
+of an archive command. Once the postmaster has ended, for any reason, no process of it remains. If
+the end of pgdyno was the reason, and not the order 0, ``_removal.py`` then removes DIRECTORY,
+unless that is empty. Poolers run in the same way.
 
 If the guardian is killed too, the kernel sends SIGNAL to the postmaster. This requires a
 single-threaded guardian: a parent-death signal is sent when the forking *thread* ends. The guardian
@@ -39,7 +40,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def main(argv: list[str]) -> int:
-    uid, gid, end_signal, *command = argv
+    uid, gid, end_signal, directory, *command = argv
     parent = os.getppid()
     wakeup = _wake_on_signals()
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -47,8 +48,10 @@ def main(argv: list[str]) -> int:
     if postmaster == 0:
         _become_postmaster(int(uid), int(gid), int(end_signal), command)
     _write_line(f"{postmaster}\n")
-    status, abandoned = _watch(postmaster, parent, wakeup, int(end_signal))
+    status, abandoned, told = _watch(postmaster, parent, wakeup, int(end_signal))
     _end_orphans(0.0 if abandoned else _ORPHAN_GRACE_S)
+    if directory and abandoned and not told:
+        _begin_removal(directory)
     return status
 
 
@@ -89,20 +92,35 @@ def _become_postmaster(uid: int, gid: int, end_signal: int, command: list[str]) 
     os._exit(127)
 
 
+def _begin_removal(directory: str) -> None:
+    """Start the removal of a directory, which outlives this process."""
+    script = f"{os.path.dirname(os.path.realpath(__file__))}/_removal.py"  # noqa: PTH120
+    if os.fork() == 0:
+        try:
+            os.setsid()
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for stream in range(3):
+                os.dup2(nothing, stream)
+            os.execv(sys.executable, [sys.executable, "-I", script, directory])
+        finally:
+            os._exit(127)
+
+
 def _write_line(line: str) -> None:
     with contextlib.suppress(OSError):
         os.write(1, line.encode())
 
 
-def _watch(postmaster: int, parent: int, wakeup: int, end_signal: int) -> tuple[int, bool]:
+def _watch(postmaster: int, parent: int, wakeup: int, end_signal: int) -> tuple[int, bool, bool]:
     """Forward signals until the postmaster ends; end it when pgdyno has ended.
 
-    Returns the postmaster's exit status, and True if pgdyno has ended.
+    Returns the postmaster's exit status, True if pgdyno has ended, and True if that was told by
+    the order 0.
     """
     poller = select.poll()
     poller.register(0, select.POLLIN)
     poller.register(wakeup, select.POLLIN)
-    kill_at = None
+    kill_at, told = None, False
     while (status := _reap(postmaster)) is None:
         # The timeout is for the case that another child of pgdyno keeps the pipe's far end open.
         ready = dict(poller.poll(1000 if kill_at is None else 100))
@@ -115,11 +133,12 @@ def _watch(postmaster: int, parent: int, wakeup: int, end_signal: int) -> tuple[
             _send_all(signal.SIGCONT)
         if orders == b"":
             poller.unregister(0)
-        for number in (orders or b"").split():
-            _send(postmaster, int(number))
+        for number in map(int, (orders or b"").split()):
+            told = told or number == 0
+            _send(postmaster, number)
         if kill_at is not None and time.monotonic() > kill_at:
             _send_all(signal.SIGKILL)
-    return status, kill_at is not None
+    return status, kill_at is not None, told
 
 
 def _end_orphans(grace_s: float) -> None:

@@ -8,6 +8,7 @@ settings that crashed runs changed on other servers.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,10 @@ from pgdyno.server.local.safefiles import remove_own_directory
 from pgdyno.server.local.snapshots import sweep_snapshots
 from pgdyno.server.locks import locked, try_lock
 
+_OWNER_S_MAX = 10.0
+"""Time for the kernel to free the lock of a process that was killed."""
+_SERVER_S_MAX = 10.0
+_POLL_S = 0.05
 Release = Callable[[Path], list[str]]
 """Releases the disks of the cluster in a directory; returns a sentence for each action."""
 
@@ -33,16 +38,43 @@ def sweep(release: Release) -> list[str]:
     home = clusters_dir()
     with locked(home / ".lock"):
         for directory in sorted(path for path in home.iterdir() if path.is_dir()):
-            lock = try_lock(directory / "lock")
-            if lock is None:
-                continue
-            try:
-                done += _sweep_cluster(directory, release)
-            except PgdynoError as error:
-                done.append(f"{directory} of a crashed run cannot be removed yet: {error.message}")
-            finally:
-                os.close(lock)
+            done += _sweep_if_dead(directory, release)
     return done + sweep_snapshots()
+
+
+def sweep_one(directory: Path) -> None:
+    """Remove the server without disks in ``directory``, whose pgdyno was killed just now."""
+    if not owner_is_gone(directory):
+        return
+    await_end_of_server(directory)
+    with locked(directory.parent / ".lock"):
+        if directory.exists():
+            _sweep_if_dead(directory, lambda _: [])
+
+
+def owner_is_gone(directory: Path) -> bool:
+    """Return whether no pgdyno has locked the cluster; one that has the lock removes it itself.
+
+    The lock is not kept: a concurrent sweep does the same work, and both may run at once.
+    """
+    deadline_s = time.monotonic() + _OWNER_S_MAX
+    while (directory / "lock").exists() and time.monotonic() < deadline_s:
+        # Otherwise a sweep might find it locked by this process.
+        with locked(directory.parent / ".lock"):
+            lock = try_lock(directory / "lock")
+            if lock is not None:
+                os.close(lock)
+        if lock is not None:
+            return True
+        time.sleep(_POLL_S)
+    return False
+
+
+def await_end_of_server(directory: Path) -> None:
+    """Wait for a dead cluster's guardians, which end the server in better order than a sweep."""
+    deadline_s = time.monotonic() + _SERVER_S_MAX
+    while is_served(directory) and time.monotonic() < deadline_s:
+        time.sleep(_POLL_S)
 
 
 def end_server(directory: Path) -> None:
@@ -58,6 +90,18 @@ def is_served(directory: Path) -> bool:
 
 def _data_dir(directory: Path) -> Path:
     return described_path(directory, "data_dir") or directory / "data"
+
+
+def _sweep_if_dead(directory: Path, release: Release) -> list[str]:
+    lock = try_lock(directory / "lock")
+    if lock is None:
+        return []
+    try:
+        return _sweep_cluster(directory, release)
+    except PgdynoError as error:
+        return [f"{directory} of a crashed run cannot be removed yet: {error.message}"]
+    finally:
+        os.close(lock)
 
 
 def _sweep_cluster(directory: Path, release: Release) -> list[str]:

@@ -96,6 +96,7 @@ class Node:
             self.cluster.log_path,
             server_account(),
             end_signal=signal.SIGTERM,
+            removes=self.cluster.removable,
         )
         self.cluster.hand_to(self)
 
