@@ -85,21 +85,9 @@ def test_a_disk_of_a_comparison_that_is_missing_fails_before_the_load(
 def test_a_run_on_emulated_disks_says_so(pgdyno: Pgdyno, tmp_path: Path) -> None:
     path = str(tmp_path / "run.db")
     done = pgdyno(
-        *(
-            "run",
-            "select-only",
-            "-c",
-            "2",
-            "--think",
-            "20ms",
-            "-T",
-            "1",
-            "-q",
-            "-o",
-            path,
-            "--no-checksums",
-        ),
-        *("--wal-disk", "slow:flush=1ms,size=128MB", "--data-disk", "tmpfs:512MB"),
+        *("run", "select-only", "-c", "2", "--think", "20ms", "-T", "1", "-q", "-o", path),
+        *("--no-checksums", "--wal-disk", "slow:flush=1ms,size=128MB"),
+        *("--data-disk", "tmpfs:512MB"),
     )
     assert done.status in TRUSTED_OR_NOT, done.err
     words = " ".join(done.out.split())

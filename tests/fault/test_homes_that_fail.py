@@ -52,21 +52,9 @@ def when_unused(*command: str) -> None:
 
 
 def run(home: str, output: Path) -> subprocess.CompletedProcess[str]:
+    words = ["run", "select-only", "-T", "1", "--think", "20ms", "-q", "-o", str(output)]
     return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pgdyno",
-            "run",
-            "select-only",
-            "-T",
-            "1",
-            "--think",
-            "20ms",
-            "-q",
-            "-o",
-            str(output),
-        ],
+        [sys.executable, "-m", "pgdyno", *words],
         env={**os.environ, "PGDYNO_HOME": home},
         capture_output=True,
         text=True,

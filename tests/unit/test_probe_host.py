@@ -8,7 +8,6 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
-from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -137,7 +136,9 @@ def test_what_many_use_in_less_than_a_tick_each_is_counted() -> None:
     """Of the kernel's ticks of 10 ms, none of them has a whole one."""
     if not _processes._schedule_is_counted():
         pytest.skip("this kernel does not count what the scheduler does")
-    parent = subprocess.Popen(["sh", "-c", FIFTY], stdin=PIPE, stdout=PIPE, text=True)
+    parent = subprocess.Popen(
+        ["sh", "-c", FIFTY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     assert parent.stdin is not None
     assert parent.stdout is not None
     for _ in range(50):

@@ -94,7 +94,7 @@ def stop_signals(*, hint: str | None = None) -> Iterator[None]:
         return
     handled = [each for each in STOP_SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
     before = {each: signal.signal(each, _stop) for each in handled}
-    within = _stop in before.values()
+    within = _signals.active
     held_before, _signals.holding = _signals.holding, False
     if not within:
         _signals.begin()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pgdyno.disk._leftovers import end_leftovers
 from pgdyno.disk.mounting import unmount_all
-from pgdyno.server.local.sweep import await_end_of_server, end_server, owner_is_gone
+from pgdyno.server.local.sweep import end_server, ended_with_its_owner
 
 _PATIENCE_S = 30.0
 _MOUNT_S_MAX = 1.0
@@ -33,9 +33,8 @@ def main(words: list[str]) -> None:
 
 def _of_dead(directory: Path) -> list[str]:
     """Do what a sweep does, except removing the directory and what is outside of it."""
-    if not owner_is_gone(directory):
+    if not ended_with_its_owner(directory):
         return []
-    await_end_of_server(directory)
     end_server(directory)
     done = end_leftovers(directory)
     time.sleep(_MOUNT_S_MAX)

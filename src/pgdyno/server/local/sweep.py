@@ -23,6 +23,7 @@ from pgdyno.server.locks import locked, try_lock
 _OWNER_S_MAX = 10.0
 """Time for the kernel to free the lock of a process that was killed."""
 _SERVER_S_MAX = 10.0
+"""Time for its guardians to end what ran."""
 _POLL_S = 0.05
 Release = Callable[[Path], list[str]]
 """Releases the disks of the cluster in a directory; returns a sentence for each action."""
@@ -43,17 +44,28 @@ def sweep(release: Release) -> list[str]:
 
 
 def sweep_one(directory: Path) -> None:
-    """Remove the server without disks in ``directory``, whose pgdyno was killed just now."""
-    if not owner_is_gone(directory):
+    """Remove the server, pooler or front end in ``directory``, without disks, whose pgdyno was
+    killed just now."""
+    if not ended_with_its_owner(directory):
         return
-    await_end_of_server(directory)
     with locked(directory.parent / ".lock"):
         if directory.exists():
             _sweep_if_dead(directory, lambda _: [])
 
 
-def owner_is_gone(directory: Path) -> bool:
-    """Return whether no pgdyno has locked the cluster; one that has the lock removes it itself.
+def ended_with_its_owner(directory: Path) -> bool:
+    """Wait until a killed pgdyno is gone, and for what it ran, which guardians end in better order
+    than a sweep. False if a pgdyno has locked the cluster: that one removes it itself."""
+    if not _owner_is_gone(directory):
+        return False
+    deadline_s = time.monotonic() + _SERVER_S_MAX
+    while is_served(directory) and time.monotonic() < deadline_s:
+        time.sleep(_POLL_S)
+    return True
+
+
+def _owner_is_gone(directory: Path) -> bool:
+    """Return whether no pgdyno has locked the cluster.
 
     The lock is not kept: a concurrent sweep does the same work, and both may run at once.
     """
@@ -68,13 +80,6 @@ def owner_is_gone(directory: Path) -> bool:
             return True
         time.sleep(_POLL_S)
     return False
-
-
-def await_end_of_server(directory: Path) -> None:
-    """Wait for a dead cluster's guardians, which end the server in better order than a sweep."""
-    deadline_s = time.monotonic() + _SERVER_S_MAX
-    while is_served(directory) and time.monotonic() < deadline_s:
-        time.sleep(_POLL_S)
 
 
 def end_server(directory: Path) -> None:
