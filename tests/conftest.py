@@ -32,6 +32,7 @@ from remains import directories, heed_stop_signals, left_over, remove_clusters
 _GIVEN = os.environ.get("PGDYNO_TESTS_VERSION")
 VERSION = int(_GIVEN) if _GIVEN else None
 """Major version on which the tests that use ``pg`` are run, instead of on 15 and 18."""
+_CACHE = "PGDYNO_TESTS_CACHE"
 SPACE_GB_MIN = 5
 """What the clusters, disk images and recordings of all workers take at once, and some more."""
 MEMORY = Path("/dev/shm")
@@ -58,6 +59,17 @@ settings.register_profile(
     "search", settings.get_profile("pgdyno"), derandomize=False, max_examples=1000
 )
 settings.load_profile("pgdyno")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Iterator[None]:
+    """One cache for all workers, which find it in their environment: data directories to clone,
+    copied programs, and the front end's jar are made once."""
+    if hasattr(config, "workerinput"):
+        return (yield)
+    with _open_directory() as cache:
+        os.environ[_CACHE] = str(cache)
+        return (yield)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -94,6 +106,7 @@ def _pgdyno_home() -> Iterator[None]:
                 restore_all_leftovers(quick=True)
             shutil.rmtree(left, ignore_errors=True)
         with _open_directory() as home:
+            (home / "cache").symlink_to(os.environ[_CACHE])
             patch.setenv("PGDYNO_HOME", str(home))
             if fetched is not None:
                 (home / "builds").symlink_to(fetched)
@@ -243,7 +256,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Those that wait for servers begin, and the short ones fill what is left at the end."""
     items.sort(key=_rank)
     for item in items:
-        if item.get_closest_marker("alike") and _server_of(item) == "pg15":
+        if item.get_closest_marker("alike") and _is_on_15(item):
             item.add_marker("long")
     if VERSION is not None:
         others = [item for item in items if "pg" not in getattr(item, "fixturenames", ())]
@@ -262,9 +275,10 @@ def pytest_runtest_call() -> Iterator[None]:
         pytest.skip(problem.message)
 
 
-def _server_of(item: pytest.Item) -> object:
-    """The shared server that a test is played on; None of any other test."""
-    return item.callspec.params.get("pg") if hasattr(item, "callspec") else None
+def _is_on_15(item: pytest.Item) -> bool:
+    """True if the test is one of those for PostgreSQL 15, by fixture or by parameter."""
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return any(each in ("pg15", 15) for each in given)
 
 
 def _rank(item: pytest.Item) -> int:

@@ -13,17 +13,14 @@ from pgdyno.server import ConnInfo
 
 
 @pytest.fixture(scope="session")
-def front_jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def front_jar() -> Path:
     """The jar; workers that need it at the same time wait for the one that builds it."""
-    shared = tmp_path_factory.getbasetemp().parent / "front"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PGDYNO_HOME", str(shared))
-        try:
-            return application_jar(find_java(), print)
-        except SetupError as problem:
-            if problem.code not in ("front-java", "front-java-version", "front-maven"):
-                raise
-            pytest.skip(problem.message)
+    try:
+        return application_jar(find_java(), print)
+    except SetupError as problem:
+        if problem.code not in ("front-java", "front-java-version", "front-maven"):
+            raise
+        pytest.skip(problem.message)
 
 
 @pytest.fixture

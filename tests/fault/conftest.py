@@ -66,7 +66,7 @@ def begin(stderr_of_runs: Path) -> Iterator[Begin]:
     said.close()
 
 
-@pytest.fixture(params=[18, pytest.param(15, marks=pytest.mark.long)])
+@pytest.fixture(params=[18, 15])
 def server(request: pytest.FixtureRequest, new_cluster: Callable[..., Cluster]) -> Cluster:
     """A user's server, which had something by ALTER SYSTEM before."""
     cluster = new_cluster(request.param)

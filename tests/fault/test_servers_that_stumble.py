@@ -23,7 +23,7 @@ from pgdyno.server import Cluster
 from pgdyno.server.local.signals import send
 from remains import children_of
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 RATE = 200
 PAUSE_S = 3.0

@@ -23,7 +23,7 @@ from pgdyno.errors import RunError, SetupError
 from pgdyno.server import Cluster, Settings, restore_all_leftovers, restore_leftovers
 from pgdyno.server.settings._undo import undo_files
 
-pytestmark = [pytest.mark.server, pytest.mark.usefixtures("own_home")]
+pytestmark = [pytest.mark.server, pytest.mark.alike, pytest.mark.usefixtures("own_home")]
 
 
 def test_kill_9_puts_everything_back(server: Cluster, begin: Begin) -> None:

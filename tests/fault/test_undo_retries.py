@@ -19,7 +19,7 @@ from pgdyno.server.settings import undo_guardian
 from pgdyno.server.settings._persistent_session import PersistentSession
 from pgdyno.server.settings._undo import UndoFile, read_undo, undo_files
 
-pytestmark = [pytest.mark.server, pytest.mark.usefixtures("own_home")]
+pytestmark = [pytest.mark.server, pytest.mark.alike, pytest.mark.usefixtures("own_home")]
 
 
 @contextmanager

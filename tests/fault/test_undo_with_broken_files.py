@@ -16,7 +16,7 @@ from patience import wait_until
 from pgdyno.server import Cluster
 from pgdyno.server.settings._undo import undo_files
 
-pytestmark = [pytest.mark.server, pytest.mark.usefixtures("own_home")]
+pytestmark = [pytest.mark.server, pytest.mark.alike, pytest.mark.usefixtures("own_home")]
 
 ALTERED = "max_wal_size = '2GB'"
 """The former value, as ALTER SYSTEM writes it."""

@@ -88,7 +88,8 @@ def test_tables_in_a_circle_are_refused_by_name(pg18: Cluster) -> None:
             connection.execute("drop table hen, egg cascade")
 
 
-@pytest.mark.parametrize("major", [pytest.param(15, marks=pytest.mark.long), 18])
+@pytest.mark.alike
+@pytest.mark.parametrize("major", [18, 15])
 def test_the_sides_of_a_trial_differ_in_logging_and_checksums(
     installation_of: Callable[[int], object], tmp_path: Path, major: int
 ) -> None:

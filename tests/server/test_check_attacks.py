@@ -25,7 +25,7 @@ from pgdyno.results.check import CheckResult
 from pgdyno.server import Cluster, connect
 from pgdyno.workload.cleanup import plan_cleanup, remove
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 _PLANTED = """
 create schema evil;

@@ -16,7 +16,7 @@ from patience import wait_until
 from pgdyno.server import Cluster, ConnInfo, Installation
 from pgdyno.server.connecting.marks import PLAIN, UNFINISHED
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 ODD = 'we"ird\ndb'
 _OURS = (
@@ -39,7 +39,7 @@ _THEIRS = (
 )
 
 
-@pytest.fixture(scope="module", params=[18, pytest.param(15, marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=[18, 15])
 def server(
     request: pytest.FixtureRequest, installation_of: Callable[[int], Installation]
 ) -> Iterator[Cluster]:

@@ -18,7 +18,7 @@ from pgdyno.server import Cluster, Installation, sweep
 from pgdyno.spec import DiskSpec
 from pgdyno.spec.disk import disk_plan
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 Find = Callable[[int], Installation]
 

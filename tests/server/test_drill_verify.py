@@ -45,7 +45,7 @@ from pgdyno.server.local.controldata import PAGE_BYTES
 from pgdyno.server.lsn import parse_lsn
 from pgdyno.workload import Tables, WeightedScript, Workload
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 TPCB = Workload("t", [WeightedScript("t", builtin_scripts()["tpcb-like"], "t", 1)], Tables.PGBENCH)
 COLD = "pgdyno_drill.cold_written"

@@ -14,7 +14,7 @@ from pgdyno.drill.witnesses import Witnesses, prepare
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.workload import Tables, WeightedScript, Workload
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 TABLES = """
     create table looked_at (id int);

@@ -20,7 +20,7 @@ from pgdyno._engine import Load, ScriptError
 from pgdyno.record import AckLedger, Outcome, read_acks
 from pgdyno.server import Cluster, ConnInfo
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 TABLE = """
     drop table if exists kept;

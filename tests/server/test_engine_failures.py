@@ -13,7 +13,7 @@ from engine_runs import Run, config
 from patience import wait_until
 from pgdyno.server import Cluster, ConnInfo
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 SELECT = "select 1;"
 
@@ -88,7 +88,7 @@ def test_exit_on_abort_ends_the_load_with_the_first_failure(pg: Cluster, spoiled
 def test_a_timer_is_not_that_of_the_connection_before(pg: Cluster) -> None:
     """Clients that connect anew take places of others, whose time to connect is over later."""
     keys: dict[str, Any] = {"connection": {"reconnect_every": 1}, "connect_timeout_ms": 3000}
-    with Run(config(pg.conninfo, SELECT, **keys)) as run:
+    with Run(config(pg.conninfo, f"{SELECT}\n\\sleep 20 ms", **keys)) as run:
         deadline = time.monotonic() + 4.5
         run.wait_for(lambda run: run.total["done"] > 50 and time.monotonic() > deadline)
     run.assert_balanced()

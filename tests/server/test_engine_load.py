@@ -10,7 +10,7 @@ from patience import wait_until
 from pgdyno._engine import EngineError, Histogram, Load
 from pgdyno.server import Cluster
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 SELECT = "select 1;"
 SLOW = "select pg_sleep(0.01);"

@@ -15,7 +15,7 @@ from patience import wait_until
 from pgdyno._engine import EngineError, Load
 from pgdyno.server import Cluster
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 METHODS = ("trust", "password", "md5", "scram-sha-256")
 # SASLprep maps the fullwidth digit to a plain one; the server did the same when it stored it.

@@ -90,9 +90,8 @@ def cut_off_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Failover, "cut_off", for_long)
 
 
-@pytest.mark.parametrize(
-    ("major", "standbys", "cuts"), [pytest.param(15, 2, 1, marks=pytest.mark.long), (18, 1, 2)]
-)
+@pytest.mark.alike
+@pytest.mark.parametrize(("major", "standbys", "cuts"), [(15, 2, 1), (18, 1, 2)])
 def test_a_crash_is_detected_and_clients_find_the_promoted_standby(
     drilled: Drilled, monkeypatch: pytest.MonkeyPatch, major: int, standbys: int, cuts: int
 ) -> None:

@@ -154,7 +154,7 @@ def test_the_size_of_pgbouncers_pool_changes_under_load(pg18: Cluster, tmp_path:
 def test_a_search_through_a_pooler(
     pg18: Cluster, tmp_path: Path, kind: str, budget_s: float
 ) -> None:
-    spec = pooled(pg18, {}, kind)
+    spec = pooled(pg18, {}, kind, sleeping(tmp_path))
     spec, group = prepared_spec(spec, group=None, choose_clients=False)
     path = tmp_path / "run.db"
     with open_session(spec, run=path, command="pool", spec_text="", watcher=Silent()) as session:
@@ -241,7 +241,7 @@ def test_two_sizes_need_a_longer_budget() -> None:
 def test_instances_of_the_spec_have_pools_of_the_size(pg18: Cluster, tmp_path: Path) -> None:
     fields = {
         "server": existing(pg18),
-        "workload": {"script": "tpcb-like", "scale": 1},
+        "workload": sleeping(tmp_path),
         "clients": [{"count": 8, "instances": 2, "pool": {"max": 3}}],
     }
     spec, group = prepared_spec(spec_from_fields(fields), group=None, choose_clients=False)
@@ -270,7 +270,12 @@ def test_poolers_without_a_size(
         prepared_spec(pooled(pg18, settings, kind), group=None, choose_clients=False)
 
 
-def pooled(cluster: Cluster, settings: dict[str, str], kind: str = "pgbouncer") -> Spec:
+def pooled(
+    cluster: Cluster,
+    settings: dict[str, str],
+    kind: str = "pgbouncer",
+    workload: dict[str, Any] | None = None,
+) -> Spec:
     """A spec whose load goes through a pooler; skips where that is not installed."""
     if shutil.which(kind, path=f"{os.environ['PATH']}:/usr/sbin") is None:
         pytest.skip(f"no {kind} on this machine")
@@ -278,7 +283,7 @@ def pooled(cluster: Cluster, settings: dict[str, str], kind: str = "pgbouncer") 
         {
             "name": "pool",
             "server": existing(cluster),
-            "workload": {"script": "tpcb-like", "scale": 1},
+            "workload": workload or TPCB,
             "clients": [{"count": 12}],
             "pooler": {"kind": kind, "settings": settings},
         }

@@ -28,7 +28,7 @@ from pgdyno.spec.model import WorkloadSpec
 from pgdyno.workload import prepare
 from pooler_fixtures import PgBouncer, Pgpool
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 MakePgBouncer = Callable[..., PgBouncer]
 MakePgpool = Callable[..., Pgpool]

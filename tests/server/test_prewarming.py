@@ -17,7 +17,8 @@ SLICE_S = 3.0
 """Sessions report their counts at most once a second."""
 
 
-@pytest.mark.parametrize("major", [18, pytest.param(15, marks=pytest.mark.long)])
+@pytest.mark.alike
+@pytest.mark.parametrize("major", [18, 15])
 def test_data_that_fit_are_read_into_the_buffers_after_a_restart(
     installation_of: Callable[[int], object], tmp_path: Path, major: int
 ) -> None:

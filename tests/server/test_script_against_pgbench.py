@@ -20,7 +20,7 @@ from patience import PATIENCE_S
 from pgdyno import _engine
 from pgdyno.server import Cluster
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 _TABLE = Path(__file__).parents[2] / "crates/load/tests/data/expressions.txt"
 

@@ -10,7 +10,7 @@ from engine_runs import Run, config
 
 from pgdyno.server import Cluster
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 _PROTOCOLS = ["extended", "prepared"]
 

@@ -13,7 +13,7 @@ from engine_runs import Run, config
 from pgdyno._engine import ScriptError, check_script
 from pgdyno.server import Cluster
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 _PROTOCOLS = ["simple", "extended", "prepared"]
 _ODD = 'tab\there\nline \\N \\. it\'s "quoted" back\\slash\r é'

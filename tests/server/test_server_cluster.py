@@ -114,6 +114,7 @@ def test_runs_unprivileged(pg: Cluster) -> None:
     assert Path(f"/proc/{pg.pid}").stat().st_uid != 0
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("major", [18, 15])
 def test_settings_hold_over_restart_and_crash(
     new_cluster: Callable[..., Cluster], major: int
@@ -147,6 +148,7 @@ def test_an_error_in_the_block_leaves_nothing_either(installation_of: Find) -> N
     assert not cluster.directory.exists()
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("owner", [18, 15], indirect=True)
 def test_a_killed_owner_s_server_ends_and_its_folder_goes(owner: Owner) -> None:
     data_dir = owner.folder / "data"
@@ -183,6 +185,7 @@ def test_server_dies_even_if_its_guardian_is_killed_first(owner: Owner) -> None:
     wait_until_gone(owner.folder / "data")
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("owner", [18, 15], indirect=True)
 @pytest.mark.parametrize("orphans", [False, True])
 def test_a_server_that_stands_still_dies_with_a_killed_owner(owner: Owner, orphans: bool) -> None:
@@ -210,6 +213,7 @@ def test_interrupt_from_the_terminal_reaches_only_pgdyno(owner: Owner) -> None:
     assert os.getsid(owner.guardian) != os.getsid(owner.process.pid)
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("owner", [18, 15], indirect=True)
 def test_sweep_removes_shared_memory_of_a_killed_postmaster(owner: Owner) -> None:
     segment = _recorded_segment(owner.folder / "data")
@@ -258,6 +262,7 @@ def shelf(parent: Path, name: str) -> Path:
     return folder
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("major", [18, 15])
 def test_data_and_wal_lie_where_the_places_say(
     open_dir: Path, installation_of: Find, major: int
@@ -291,6 +296,7 @@ def test_places_are_closed_when_the_cluster_cannot_be_made(
     assert places.closed == 1
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("major", [18, 15])
 def test_the_wal_moves_on_a_stopped_server(
     open_dir: Path, installation_of: Find, major: int
@@ -315,6 +321,7 @@ def test_the_wal_moves_on_a_stopped_server(
         assert not (cluster.data_dir / "pg_wal.before").exists()
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("major", [18, 15])
 def test_spare_segments_stay_with_their_disk(
     open_dir: Path, installation_of: Find, major: int
@@ -385,6 +392,7 @@ def test_the_control_file_is_read_and_a_damaged_one_says_nothing(
         assert cluster.control_data() == ControlData()
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("major", [18, 15])
 def test_a_copy_of_a_crashed_server_shares_nothing_with_it(
     open_dir: Path, installation_of: Find, major: int
@@ -436,6 +444,7 @@ def test_a_kept_cluster_takes_no_disks(open_dir: Path, installation_of: Find) ->
         Cluster.create(installation_of(18), {}, keep_dir=open_dir / "kept", disks=lambda _: places)
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("major", [18, 15])
 def test_kill_ends_all_processes_at_once(installation_of: Find, major: int) -> None:
     with Cluster.create(installation_of(major), {}) as cluster:

@@ -16,12 +16,12 @@ from pgdyno.server.replication.receivers import Receivers
 from pgdyno.server.replication.standby import Standby
 from pgdyno.spec.standby import StandbySpec
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 Find = Callable[[int], Installation]
 
 
-@pytest.fixture(params=[18, pytest.param(15, marks=pytest.mark.long)])
+@pytest.fixture(params=[18, 15])
 def receivers(request: pytest.FixtureRequest, installation_of: Find) -> Iterator[Receivers]:
     """The receivers of a primary with a table ``kept``."""
     with Cluster.create(installation_of(request.param), {"fsync": "off"}) as primary:

@@ -21,7 +21,7 @@ from pgdyno.workload import Tables, load_mix, own_database_needed, prepare
 from pgdyno.workload._found import BUSINESS_COLUMNS
 from pgdyno.workload.builtin import builtin_texts
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 SCRIPTS = ("business", "business-browse", "business-payment", "business-stream", "business-desk")
 

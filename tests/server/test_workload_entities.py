@@ -29,7 +29,7 @@ from pgdyno.workload._entities import FILLFACTORS, PARTITIONED, SEQUENCES
 from pgdyno.workload._found import ENTITY_COLUMNS
 from pgdyno.workload.builtin import builtin_texts
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 
 def silent(what: str, done: int, total: int) -> None:

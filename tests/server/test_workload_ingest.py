@@ -18,7 +18,7 @@ from pgdyno.server import Cluster, ConnInfo
 from pgdyno.spec import spec_from_fields
 from pgdyno.spec.ingest import TRANSACTION_ROWS
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 WAYS = ("single", "multirow", "pipeline", "copy")
 

@@ -27,7 +27,7 @@ from pgdyno.workload import Tables, Workload, load_mix, own_database_needed, pre
 from pgdyno.workload._found import PGBENCH_COLUMNS
 from pgdyno.workload._missing import check_tables_exist
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 Run = Callable[..., list[tuple[Any, ...]]]
 

@@ -104,13 +104,17 @@ def complaints(tab: chromium.Browser, *, dark: bool) -> list[str]:
     return found
 
 
+ENDS = ("desktop-light", "phone-dark")
 DRAWN = [
-    (run, view)
-    for run in RUNS
+    pytest.param(
+        run,
+        view,
+        marks=() if run == "investigate" or view == ENDS[number % 2] else pytest.mark.long,
+    )
+    for number, run in enumerate(RUNS)
     for view in VIEWS
-    if run == "investigate" or view in ("desktop-light", "phone-dark")
 ]
-"""The page with most of all in each view, and each page at both ends of each scale."""
+"""All pages in all views; always that with most of all in each, and each other one in one."""
 
 
 @pytest.mark.parametrize(("run", "view"), DRAWN)
