@@ -143,6 +143,7 @@ def test_a_server_that_swallows_its_flushes_is_caught(
     assert len(result.worse_than_bound()) == 2
 
 
+@pytest.mark.long
 def test_a_sham_is_no_power_cut(drilled: Callable[..., DrillResult]) -> None:
     result = drilled(18, cuts=1, sham=True)
     assert [cut.outcome for cut in result.cuts] == ["no-fault"]

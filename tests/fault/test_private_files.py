@@ -39,6 +39,7 @@ def test_a_run_s_files(tmp_path: Path) -> None:
     assert open_to_others(tmp_path) == []
 
 
+@pytest.mark.long
 def test_a_kept_recording(tmp_path: Path) -> None:
     if os.geteuid() != 0 or not Path("/dev/fuse").exists():
         pytest.skip("power cuts need root and FUSE")

@@ -114,7 +114,9 @@ POWER = ("--data-disk", "blackout:size=600MB")
     [
         ("kill", (), "starting PostgreSQL", signal.SIGTERM),
         ("disk-full", (), "drilling", signal.SIGINT),
-        ("wal-device", ("--standby", "on"), "cut 1", signal.SIGINT),
+        pytest.param(
+            *("wal-device", ("--standby", "on"), "cut 1", signal.SIGINT), marks=pytest.mark.long
+        ),
         ("power", POWER, "creating witness tables", signal.SIGTERM),
         ("power", POWER, "cut 1", signal.SIGINT),
     ],

@@ -429,7 +429,9 @@ def test_slices_in_which_nothing_ends_have_no_verdict(
     assert "longer slices" in err
 
 
-@pytest.mark.parametrize("length", [("-t", "3"), ("-T", "20")])
+@pytest.mark.parametrize(
+    "length", [("-t", "3"), pytest.param(("-T", "20"), marks=pytest.mark.long)]
+)
 def test_a_run_of_which_nothing_succeeds_ends_with_2_however_long_it_is(
     begin: Begin, script: Callable[[str], str], length: tuple[str, str]
 ) -> None:

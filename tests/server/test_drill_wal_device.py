@@ -220,6 +220,7 @@ def test_only_a_disk_of_ours_can_fail(drilled: Callable[..., DrillResult]) -> No
         drilled(18, {}, variant="io-error")
 
 
+@pytest.mark.long
 def test_a_sham_is_seen(drilled: Callable[..., DrillResult]) -> None:
     result = drilled(18, {}, variant="quiet", sham=True)
     assert {cut.outcome for cut in result.cuts} == {"no-fault"}

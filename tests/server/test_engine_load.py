@@ -90,7 +90,7 @@ def test_a_ramp_reaches_its_clients_and_a_step_takes_them_away(pg18: Cluster) ->
         # A busy machine takes its time to connect them.
         {"at_ms": 3000, "clients": 3},
     ]
-    with Run(config(pg18.conninfo, SELECT, clients=12, schedule=schedule, threads=2)) as run:
+    with Run(config(pg18.conninfo, SLOW, clients=12, schedule=schedule, threads=2)) as run:
         run.wait_for(
             lambda run: (12, 12) in _clients_seen(run) and _clients_seen(run)[-1] == (3, 3)
         )

@@ -125,6 +125,7 @@ def test_a_crash_is_detected_and_clients_find_the_promoted_standby(
     assert result.summary().no_commit_ms_max == longest_ms
 
 
+@pytest.mark.long
 def test_a_switchover_loses_nothing_without_synchronous_standbys(
     drilled: Drilled, monkeypatch: pytest.MonkeyPatch
 ) -> None:

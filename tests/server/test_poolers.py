@@ -134,7 +134,9 @@ def test_statements_that_a_pooler_does_not_keep_are_told_before_the_load(
         assert connection.execute(left).fetchone() == (0,)
 
 
-@pytest.mark.parametrize(("size", "warned"), [(30, True), (20, False)])
+@pytest.mark.parametrize(
+    ("size", "warned"), [(30, True), pytest.param(20, False, marks=pytest.mark.long)]
+)
 def test_pools_of_all_pairs_are_added_up(
     pg18: Cluster, pgbouncer: MakePgBouncer, tmp_path: Path, size: int, warned: bool
 ) -> None:
@@ -255,7 +257,7 @@ def test_statements_that_an_earlier_load_prepared_are_never_executed(
         connection.execute("drop table pooled")
 
 
-@pytest.mark.parametrize("mode", ["session", "transaction"])
+@pytest.mark.parametrize("mode", ["session", pytest.param("transaction", marks=pytest.mark.long)])
 def test_what_stays_in_the_pooler_is_what_it_keeps_for_its_idle_timeout(
     pg18: Cluster, pgbouncer: MakePgBouncer, tmp_path: Path, mode: str
 ) -> None:
@@ -444,7 +446,11 @@ def test_a_control_connection_that_leads_elsewhere(
 
 @pytest.mark.parametrize(
     ("server", "balanced", "protocol"),
-    [("pg18", "on", "simple"), ("pg18", "off", "prepared"), ("pg15", "on", "extended")],
+    [
+        pytest.param("pg18", "on", "simple", marks=pytest.mark.long),
+        ("pg18", "off", "prepared"),
+        ("pg15", "on", "extended"),
+    ],
 )
 def test_a_run_through_pgpool(
     request: pytest.FixtureRequest,

@@ -153,6 +153,7 @@ def another_spec_does_not_go_on_with(run: Path, server: Cluster) -> None:
         continuation_of(run, spec_from_fields(fields))
 
 
+@pytest.mark.long
 def test_a_complete_soak_is_of_one_database_and_scale(pg18: Cluster, tmp_path: Path) -> None:
     run = tmp_path / "soak.db"
     words = ["soak", "tpcb-like", pg18.conninfo.uri_without_password, "-c", "1", "-T", "1s", "-s",

@@ -78,6 +78,14 @@ TOPOLOGIES = {
     "haproxy": ("haproxy", {}),
 }
 
+MOST_APART = [
+    each
+    if each in ("pgbouncer-transaction", "pgpool")
+    else pytest.param(each, marks=pytest.mark.long)
+    for each in TOPOLOGIES
+]
+"""Those that do most with what passes, and the others in `make test-long`."""
+
 
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("name", TOPOLOGIES)
@@ -138,7 +146,7 @@ def no_business(pg18: Cluster) -> Iterator[ConnInfo]:
 
 
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize("name", TOPOLOGIES)
+@pytest.mark.parametrize("name", MOST_APART)
 def test_business_has_the_same_ledger_and_sums(
     name: str, pg18: Cluster, no_business: ConnInfo, tmp_path: Path
 ) -> None:
@@ -162,7 +170,7 @@ def test_business_has_the_same_ledger_and_sums(
 
 
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize("name", TOPOLOGIES)
+@pytest.mark.parametrize("name", MOST_APART)
 def test_services_have_names_of_their_own(name: str, pg18: Cluster, tmp_path: Path) -> None:
     kind, settings = TOPOLOGIES[name]
     groups = [
@@ -408,7 +416,9 @@ def test_one_that_hangs_ends_the_run_and_is_ended(
 
 
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize("kind", ["pgbouncer", "pgpool", "haproxy"])
+@pytest.mark.parametrize(
+    "kind", ["pgbouncer", "pgpool", pytest.param("haproxy", marks=pytest.mark.long)]
+)
 def test_it_ends_with_a_pgdyno_that_is_killed(kind: str, pg18: Cluster, tmp_path: Path) -> None:
     spec_with(kind)
     words = ["run", pg18.conninfo.uri_without_password, "--pooler", kind, "-T", "600"]

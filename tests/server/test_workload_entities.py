@@ -71,8 +71,18 @@ def test_a_record_has_about_85_statements() -> None:
     assert not {"begin", "commit"} & {*begins}
 
 
-@pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
-@pytest.mark.parametrize("partitions", [0, 4])
+@pytest.mark.parametrize(
+    ("partitions", "protocol"),
+    [
+        (0, "extended"),
+        (4, "simple"),
+        (4, "prepared"),
+        *(
+            pytest.param(*each, marks=pytest.mark.long)
+            for each in ((0, "simple"), (0, "prepared"), (4, "extended"))
+        ),
+    ],
+)
 def test_records_are_resolved_and_the_tables_agree(
     database: ConnInfo, tmp_path: Path, partitions: int, protocol: str
 ) -> None:
