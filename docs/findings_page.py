@@ -77,7 +77,7 @@ def _in_page(name: str, scopes: list[ModuleType]) -> str:
 def _value(name: str, value: float) -> str:
     parts = name.split("_")
     if "SHARE" in parts:
-        return f"{100 * value:g} %"
+        return f"{100 * value:.3g} %"
     if "BYTES" in parts and value >= 1 << 20:
         return f"{value / (1 << 20):g} MB" + ("/s" if "S" in parts else "")
     if "BYTES" in parts:

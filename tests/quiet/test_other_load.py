@@ -17,6 +17,7 @@ import pytest
 
 from pgdyno.diagnose.facts.other_programs import other_programs
 from pgdyno.record import RunFile
+from pgdyno.record.fileformat import CORES_BUSY
 from pgdyno.server import Cluster
 
 pytestmark = pytest.mark.server
@@ -40,7 +41,7 @@ def busy_loops(folder: Path, count: int) -> Iterator[None]:
             each.wait()
 
 
-def run_here(folder: Path, *options: str, limit: str = "33%") -> tuple[int, dict[str, object]]:
+def run_here(folder: Path, *options: str, limit: str = "20%") -> tuple[int, dict[str, object]]:
     """``pgdyno run`` as a process of its own: exit status and result."""
     command = [sys.executable, "-m", "pgdyno", "run", "-q", "--format", "json", "-o", "run.db"]
     done = subprocess.run(
@@ -70,6 +71,43 @@ def test_busy_loops_beside_a_run_are_named_and_the_run_is_not_trusted(open_dir: 
     # Whatever else runs here may use more than they do.
     assert others is not None
     assert next(each.cores for each in others.programs if each.name == "busyloop") > 0
+
+
+THOUSAND = ("-c", "1000", "--set", "max_connections=1200")
+
+
+@pytest.mark.parametrize(
+    "clients", [("-c", "1"), ("-c", "100"), ("-c", "50", "-C"), THOUSAND], ids=" ".join
+)
+def test_what_cores_did_is_the_sum_of_what_processes_used(
+    open_dir: Path, clients: tuple[str, ...]
+) -> None:
+    """The rest with one client is the time to wake up and to fall asleep, which is no process's."""
+    status, _ = run_here(open_dir, "select-only", *clients, "-s", "10", "-T", "5")
+    assert status == 0
+    with RunFile(open_dir / "run.db") as run:
+        measured = [part.id for part in run.slices() if part.kind != "ramp"]
+
+        def used_ms(table: str, column: str, **where: object) -> float:
+            return run.delta(table, column, measured, where=where) or 0.0
+
+        owners = ("server", "ours", "kernel", "other")
+        roles = {str(role) for role in run.series("metric_process", measured)["role"]} - {"pgdyno"}
+        seen_ms = sum(used_ms("metric_program", "cpu_ms", whose=whose) for whose in owners) + sum(
+            used_ms("metric_process", f"cpu_{kind}_ms", role=role)
+            for role in roles
+            for kind in ("user", "system")
+        )
+        busy_ms = used_ms("metric_program", "cpu_ms", whose="machine", program=CORES_BUSY)
+    assert seen_ms == pytest.approx(busy_ms, rel=0.05 if "1" not in clients else 0.1)
+
+
+def test_busy_loops_beside_a_thousand_clients_are_named(open_dir: Path) -> None:
+    with busy_loops(open_dir, os.cpu_count() or 1):
+        options = ("select-only", *THOUSAND, "-s", "10", "-T", "5")
+        status, result = run_here(open_dir, *options)
+    assert status == 4
+    assert "busyloop (" in str(result["distrust"])
 
 
 @contextmanager

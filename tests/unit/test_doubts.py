@@ -12,7 +12,7 @@ import pytest
 from diagnose_runs import CPU, WAL_SYNC, Load, diagnosed, ranked, written
 from record_samples import at, new_recorder
 
-from pgdyno.probe import _programs
+from pgdyno.probe import _process_table, _programs
 from pgdyno.probe._host import TICK_MS
 from pgdyno.probe.gaps import Gaps
 from pgdyno.record import RunFile
@@ -68,6 +68,32 @@ def test_what_cannot_be_seen_is_told_as_that(tmp_path: Path) -> None:
     finding = diagnosed(tmp_path, hidden)["other-programs"]
     assert finding.status == "found"
     assert "others that are not visible from here (1.3 cores)" in finding.sentence
+
+
+CORES = {("machine", "(busy)"): 1.9, ("machine", "(all)"): 2.0}
+"""Two cores, as read with the programs."""
+SEEN = {"sees_all_processes": True}
+
+
+def test_what_nobody_can_be_found_for_is_no_other_program(tmp_path: Path) -> None:
+    """Where all processes are seen, what they do not add up to is the kernel's way to count."""
+    programs = {("ours", "pgdyno"): 0.1, ("other", "(others)"): 0.04, **CORES}
+    load = replace(BUSY_LOOPS, programs=programs, host_facts=SEEN)
+    finding = diagnosed(tmp_path, load)["other-programs"]
+    assert finding.status == "cleared"
+    assert finding.sentence == (
+        "other programs use 2 % of 2 cores; 1.4 cores were busy, and no process was seen to use"
+        " them"
+    )
+    with written(tmp_path, load) as run:
+        assert doubts(run) == []
+
+
+def test_programs_that_are_seen_are_named_where_all_are_seen(tmp_path: Path) -> None:
+    programs = {("ours", "pgdyno"): 0.1, ("other", "stress"): 1.2, **CORES}
+    finding = diagnosed(tmp_path, replace(BUSY_LOOPS, programs=programs, host_facts=SEEN))
+    assert finding["other-programs"].status == "found"
+    assert "programs: stress (4 processes, 1.2 cores); stop" in finding["other-programs"].sentence
 
 
 def test_time_that_the_hypervisor_takes_is_no_programs(tmp_path: Path) -> None:
@@ -127,8 +153,8 @@ def stat_line(
 
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(_programs, "PROC", tmp_path)
-    (tmp_path / "stat").write_text("cpu 0 0 0 0 0 0 0 0\n")
+    monkeypatch.setattr(_process_table, "PROC", tmp_path)
+    (tmp_path / "stat").write_text("cpu 0 0 0 0 0 0 0 0\ncpu0 0\n")
     return tmp_path
 
 
@@ -137,6 +163,18 @@ def put(proc: Path, pid: int, name: bytes, parent: int, **used: int) -> None:
     (proc / str(pid) / "stat").write_bytes(
         stat_line(pid, name, parent, **({"own": 0, "collected": 0} | used))
     )
+
+
+class Meter:
+    """The meter of programs, with the processes read anew for each sample."""
+
+    def __init__(self) -> None:
+        self._table, self._programs = _process_table.ProcessTable(), _programs.Programs()
+
+    def sample(self, postmaster_pid: int | None) -> list[dict[str, object]]:
+        """Rows of programs with rows of their own."""
+        rows = self._programs.sample(self._table.read(postmaster_pid), postmaster_pid)
+        return [row for row in rows if not str(row["program"]).startswith("(")]
 
 
 def used_ticks(rows: list[dict[str, object]]) -> dict[object, float]:
@@ -157,7 +195,7 @@ def test_whose_a_process_is_follows_from_the_tree(proc: Path) -> None:
         (60, b"gzip", 51, 0),
         (70, b"bad\xff\n", 1, 0),
     ]
-    meter = _programs.Programs()
+    meter = Meter()
     for used in (0, 500):
         for pid, name, parent, flags in tree:
             put(proc, pid, name, parent, own=used, flags=flags)
@@ -175,7 +213,7 @@ def test_whose_a_process_is_follows_from_the_tree(proc: Path) -> None:
 
 
 def test_what_ended_belongs_to_whoever_collected_it_once(proc: Path) -> None:
-    meter = _programs.Programs()
+    meter = Meter()
     put(proc, 10, b"make", 1, own=0, collected=1000)
     put(proc, 11, b"sh", 10, own=100, collected=0)
     put(proc, 12, b"cc", 11, own=900)
@@ -189,7 +227,7 @@ def test_what_ended_belongs_to_whoever_collected_it_once(proc: Path) -> None:
 
 
 def test_a_child_that_ends_while_processes_are_read_is_counted_once(proc: Path) -> None:
-    meter = _programs.Programs()
+    meter = Meter()
     put(proc, 10, b"make", 1, collected=0)
     put(proc, 12, b"cc", 10, own=900)
     meter.sample(None)
@@ -202,7 +240,7 @@ def test_a_child_that_ends_while_processes_are_read_is_counted_once(proc: Path) 
 
 
 def test_a_process_number_that_is_used_again_is_a_new_process(proc: Path) -> None:
-    meter = _programs.Programs()
+    meter = Meter()
     put(proc, 10, b"old", 1, own=5000)
     meter.sample(None)
     line = stat_line(10, b"new", 1, own=40, collected=0).replace(b" 7 1 1", b" 8 1 1")
@@ -210,8 +248,38 @@ def test_a_process_number_that_is_used_again_is_a_new_process(proc: Path) -> Non
     assert used_ticks(meter.sample(None)) == {"new": 40.0}
 
 
+def test_programs_with_little_each_are_one_row_until_they_have_more(proc: Path) -> None:
+    table, meter = _process_table.ProcessTable(), _programs.Programs()
+
+    def rise_ms(*used: int) -> float:
+        """The rise of all programs of others together, as ``RunFile.delta`` has it."""
+        for pid, ticks in enumerate(used, 10):
+            put(proc, pid, b"p%d" % pid, 1, own=ticks)
+        for row in meter.sample(table.read(None), None):
+            if row["whose"] == "other":
+                rows.setdefault(row["program"], []).append(float(str(row["cpu_ms"])))
+        return sum(figures[-1] - figures[0] for figures in rows.values())
+
+    rows: dict[object, list[float]] = {}
+    assert rise_ms(0, 0) == 0.0
+    assert rise_ms(3, 4) == 7 * TICK_MS
+    assert set(rows) == {"(others)"}
+    assert rise_ms(50, 4) == 54 * TICK_MS
+    assert set(rows) == {"(others)", "p10"}
+    assert rise_ms(60, 9) == 69 * TICK_MS
+
+
+def test_what_was_used_before_a_slice_is_not_its(proc: Path) -> None:
+    table, meter = _process_table.ProcessTable(), _programs.Programs()
+    put(proc, 10, b"loop", 1, own=0)
+    meter.sample(table.read(None), None)
+    put(proc, 10, b"loop", 1, own=500)
+    rows = meter.sample(table.read(None), None, begins=True)
+    assert [row["cpu_ms"] for row in rows if row["program"] == "loop"] == [500 * TICK_MS]
+
+
 def test_a_real_child_of_pgdyno_is_its_own() -> None:
-    meter = _programs.Programs()
+    meter = Meter()
     meter.sample(None)
     loop = [sys.executable, "-S", "-c", "import time\nwhile time.process_time() < 0.3: pass"]
     subprocess.run(loop, check=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.probe import _control_groups, _disks, _facts, _host, _processes
+from pgdyno.probe import _control_groups, _disks, _facts, _host, _process_table, _processes
 from pgdyno.record.fileformat import columns
 
 DISKSTATS = """\
@@ -100,22 +100,39 @@ def test_a_directory_that_cannot_be_seen_holds_nothing(tmp_path: Path) -> None:
 
 
 def test_a_process_whose_name_has_brackets() -> None:
-    text = "12 (a) b (c)) S 3 " + " ".join(["0"] * 9) + " 5 6 7 8 20 0 1 0 99 1 1"
-    process = _processes.parse_process_stat(text)
+    text = b"12 (a) b (c)) S 3 " + b" ".join([b"0"] * 9) + b" 5 6 7 8 20 0 1 0 99 1 1"
+    process = _process_table.parse_process(text)
     assert (process.parent, process.started, process.command) == (3, 99, "a) b (c)")
-    assert process.own.user_ms == 5 * _host.TICK_MS
-    assert process.children.system_ms == 8 * _host.TICK_MS
+    assert process.user_ms == 5 * _host.TICK_MS
+    assert process.children_system_ms == 8 * _host.TICK_MS
 
 
 def test_the_schedule_is_that_of_the_kernel_or_not_known(tmp_path: Path) -> None:
     (tmp_path / "schedstat").write_text("1187180000 99780000 2\n")
-    ran_ms, queued_ms = _processes.scheduled_ms(tmp_path)
-    if _processes._schedule_is_counted():
+    ran_ms, queued_ms = _process_table.scheduled_ms(tmp_path)
+    if _process_table.schedule_is_counted():
         assert (ran_ms, queued_ms) == (pytest.approx(1187.18), pytest.approx(99.78))
     else:
         assert math.isnan(ran_ms)
         assert math.isnan(queued_ms)
-    assert all(map(math.isnan, _processes.scheduled_ms(tmp_path / "missing")))
+    assert all(map(math.isnan, _process_table.scheduled_ms(tmp_path / "missing")))
+
+
+def test_cores_work_when_they_are_not_idle_wait_or_are_stolen() -> None:
+    stat = "cpu  100 20 30 400 50 6 7 8 0 0\ncpu0 1 2 3 4\ncpu1 1 2 3 4\nctxt 12\n"
+    without_work = (400 + 50 + 8) * _host.TICK_MS
+    assert _process_table.parse_cores(stat) == (2, without_work, (6 + 7) * _host.TICK_MS)
+
+
+def test_the_time_of_cores_and_of_processes_is_of_the_same_moment() -> None:
+    table = _process_table.ProcessTable()
+    before = table.read(None)
+    burn()
+    after = table.read(None)
+    me = os.getpid()
+    burnt_ms = after.processes[me].collected_ms - before.processes[me].collected_ms
+    assert 0 < burnt_ms <= after.busy_ms - before.busy_ms + 4 * _host.TICK_MS
+    assert after.busy_ms - before.busy_ms <= after.cores_ms - before.cores_ms
 
 
 FIFTY = """
@@ -128,13 +145,18 @@ read line
 """A shell with as many children, each of which works for a moment and ends with a line."""
 
 
+def sampled(server: _processes.ServerProcesses, roles: dict[int, str]) -> list[dict[str, Any]]:
+    reading = _process_table.ProcessTable().read(server.postmaster_pid)
+    return server.sample(reading.processes, roles)
+
+
 def cpu_ms(rows: list[dict[str, Any]], *but: str) -> float:
     return sum(row["cpu_user_ms"] + row["cpu_system_ms"] for row in rows if row["role"] not in but)
 
 
 def test_what_many_use_in_less_than_a_tick_each_is_counted() -> None:
     """Of the kernel's ticks of 10 ms, none of them has a whole one."""
-    if not _processes._schedule_is_counted():
+    if not _process_table.schedule_is_counted():
         pytest.skip("this kernel does not count what the scheduler does")
     parent = subprocess.Popen(
         ["sh", "-c", FIFTY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -144,11 +166,11 @@ def test_what_many_use_in_less_than_a_tick_each_is_counted() -> None:
     for _ in range(50):
         parent.stdout.readline()
     server = _processes.ServerProcesses(parent.pid)
-    alive_ms = cpu_ms(server.sample({}), _processes.POSTMASTER)
+    alive_ms = cpu_ms(sampled(server, {}), _processes.POSTMASTER)
     parent.stdin.write(50 * "\n")
     parent.stdin.flush()
     assert parent.stdout.readline() == "collected\n"
-    ended_ms = cpu_ms(server.sample({}), _processes.POSTMASTER)
+    ended_ms = cpu_ms(sampled(server, {}), _processes.POSTMASTER)
     parent.communicate()
     assert ended_ms / 2 < alive_ms <= ended_ms + 2 * _host.TICK_MS
 
@@ -160,9 +182,9 @@ def burn() -> None:
 
 def test_processes_that_came_and_went_are_accounted_for() -> None:
     server = _processes.ServerProcesses(os.getpid())
-    before = {row["role"]: row for row in server.sample({})}
+    before = {row["role"]: row for row in sampled(server, {})}
     burn()
-    after = {row["role"]: row for row in server.sample({})}
+    after = {row["role"]: row for row in sampled(server, {})}
     assert before[_processes.EXITED]["cpu_user_ms"] == 0
     assert after[_processes.EXITED]["cpu_user_ms"] > 0
     assert after[_processes.POSTMASTER]["count"] == 1
@@ -179,12 +201,12 @@ def test_roles_never_fall_and_follow_a_restart() -> None:
     child.stdout.readline()
     totals = []
     for roles in ({}, {child.pid: "autovacuum worker"}, {}):
-        rows = server.sample(roles)
+        rows = sampled(server, roles)
         totals.append({row["role"]: row["cpu_user_ms"] for row in rows})
     child.communicate(b"\n")
     server.follow(os.getppid())
     server.follow(os.getpid())
-    totals.append({row["role"]: row["cpu_user_ms"] for row in server.sample({})})
+    totals.append({row["role"]: row["cpu_user_ms"] for row in sampled(server, {})})
     assert totals[0][_processes.CLIENT] > 0
     for earlier, later in pairwise(totals):
         assert all(later[role] >= used for role, used in earlier.items())
@@ -193,8 +215,8 @@ def test_roles_never_fall_and_follow_a_restart() -> None:
 def test_a_postmaster_that_is_gone_gives_no_rows() -> None:
     child = subprocess.Popen([sys.executable, "-S", "-c", ""])
     child.wait()
-    assert _processes.ServerProcesses(child.pid).sample({}) == []
-    assert _processes.ServerProcesses().sample({}) == []
+    assert sampled(_processes.ServerProcesses(child.pid), {}) == []
+    assert sampled(_processes.ServerProcesses(), {}) == []
 
 
 def test_process_rows_have_the_columns_of_the_run_file() -> None:

@@ -261,7 +261,7 @@ _TRUST_OPTIONS = [
         metavar="SHARE",
         envvar="PGDYNO_MAX_OTHER_PROGRAMS",
         help="Maximum share of the server's cores that other programs may use for a trusted"
-        " measurement (default 33%).",
+        " measurement (default 20%).",
     ),
 ]
 

@@ -17,6 +17,7 @@ from pgdyno.diagnose.facts.other_programs import FOUND_SHARE
 from pgdyno.diagnose.facts.quota import STOLEN_SHARE
 from pgdyno.diagnose.finding import Window
 from pgdyno.diagnose.words import percent
+from pgdyno.record.fileformat import LITTLE_EACH
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,7 +104,7 @@ class Ties:
         names = rows["program"]
         return {
             str(name): (rows["at_ms"][names == name], rows["cpu_ms"][names == name])
-            for name in sorted(set(names.tolist()))
+            for name in sorted({*names.tolist()} - {LITTLE_EACH})
         }
 
     def _switches(self, window: Window) -> Iterator[str]:

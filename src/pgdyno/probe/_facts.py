@@ -18,9 +18,13 @@ from pgdyno.probe._control_groups import group_texts
 from pgdyno.probe._disks import SYS_BLOCK, device_of, mount_of, wal_directory
 from pgdyno.probe._host import PROC, parse_meminfo
 from pgdyno.probe._link import Connectable, connect
+from pgdyno.probe._process_table import read_process
 from pgdyno.probe._processes import find_postmaster
 from pgdyno.probe._queries import queries_for
 from pgdyno.record.facts import HostFacts
+
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC
+"""PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h."""
 
 
 def host_facts(data_dir: Path | None, *, pid: int | None = None) -> HostFacts:
@@ -41,6 +45,7 @@ def host_facts(data_dir: Path | None, *, pid: int | None = None) -> HostFacts:
         "cpu_model": _cpu_fact("model name"),
         "virtualised": "hypervisor" in (_cpu_fact("flags") or "").split(),
         "container": _in_container(),
+        "sees_all_processes": _sees_all_processes(),
         "filesystem": filesystems(data_dir),
     }
 
@@ -108,6 +113,15 @@ def _cpu_fact(name: str) -> str | None:
 
 def _in_container() -> bool:
     return Path("/.dockerenv").exists() or Path("/run/.containerenv").exists()
+
+
+def _sees_all_processes() -> bool:
+    """True in the first namespace of process IDs, where /proc shows those of other users too."""
+    try:
+        first = (PROC / "self" / "ns" / "pid").stat().st_ino == _FIRST_PID_NAMESPACE
+    except OSError:
+        return False
+    return first and read_process(1) is not None
 
 
 def _can_see(path: Path) -> bool:

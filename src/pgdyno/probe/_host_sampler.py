@@ -13,6 +13,7 @@ from pgdyno.probe._control_groups import Throttling
 from pgdyno.probe._disks import holders, sample_disks
 from pgdyno.probe._host import pressure, sample_host
 from pgdyno.probe._missing import Missing
+from pgdyno.probe._process_table import ProcessTable
 from pgdyno.probe._processes import ServerProcesses, own_row
 from pgdyno.probe._programs import Programs
 from pgdyno.probe.space import SpaceSampler
@@ -42,10 +43,12 @@ class HostSampler:
         self._space = space
         self._missing = missing
         self._local = local
+        self._table = ProcessTable()
         self._processes = ServerProcesses()
         self._programs = Programs()
         self._throttling = Throttling()
         self._processes_due_ns = 0
+        self._slice_id: int | None = None
         self._holds: dict[str, str] = {}
         if postmaster_pid is not None:
             self._follow(postmaster_pid)
@@ -101,8 +104,12 @@ class HostSampler:
         due = full or time.monotonic_ns() >= self._processes_due_ns
         if roles is not None and due and self.needs_roles:
             began_ns = time.thread_time_ns()
-            rows += self._processes.sample(roles, full=full)
-            programs = self._programs.sample(self._processes.postmaster_pid)
+            postmaster_pid = self._processes.postmaster_pid
+            reading = self._table.read(postmaster_pid)
+            rows += self._processes.sample(reading.processes, roles, full=full)
+            slice_id, self._slice_id = self._slice_id, self._recorder.current_slice
+            begins = slice_id != self._slice_id
+            programs = self._programs.sample(reading, postmaster_pid, begins=begins)
             self._recorder.add_rows("metric_program", programs)
             cost_ns = time.thread_time_ns() - began_ns
             self._processes_due_ns = time.monotonic_ns() + int(cost_ns / PROCESS_SHARE_MAX)

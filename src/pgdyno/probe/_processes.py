@@ -9,34 +9,28 @@ Bytes written are those passed to write calls (wchar). The kernel's count of byt
 (write_bytes) is not usable: where the page cache uses large folios it counts a whole folio for each
 small write, more than ten times too much for WAL.
 
-The CPU time of a live process is that of the kernel's scheduler, in nanoseconds (schedstat). User
-and system time (stat) are cut off to whole ticks of 10 ms: of a thousand sessions that work a
-little each, most would be lost. They only say how the time is divided. What a postmaster has
-collected of its children loses nothing, since the kernel adds before it cuts off.
-
-The time that a process is ready to run and has no core is the scheduler's, too. A session that was
+The time that a process is ready to run and has no core is the scheduler's. A session that was
 woken shows its old wait event until it gets a core, so that its samples do not tell.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import resource
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from math import isnan, nan
 from pathlib import Path
 
 from pgdyno.probe._host import PROC, TICK_MS
+from pgdyno.probe._process_table import Process, read_process, read_small, scheduled_ms
 from pgdyno.probe._rows import MetricRow
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CLIENT, EXITED, POSTMASTER, OWN = "client backend", "exited", "postmaster", "pgdyno"
-WRITTEN = re.compile(r"^wchar: (\d+)", re.MULTILINE)
+WRITTEN = re.compile(rb"^wchar: (\d+)", re.MULTILINE)
 LOGGER = re.compile(rb"postgres: (\S+: )?logger\b")
 """The one child of the postmaster that pg_stat_activity never shows."""
 
@@ -93,71 +87,25 @@ class Amount:
         return replace(self, user_ms=user_ms, system_ms=self.cpu_ms - user_ms)
 
 
+@dataclass(frozen=True)
+class Use:
+    """Use of a process, identified by ``started``."""
+
+    started: int
+    amount: Amount
+
+
 _UNREADABLE = Amount(written_bytes=nan, queued_ms=nan)
 """Of processes that have ended, only the CPU time is known."""
-
-
-@dataclass(frozen=True)
-class Process:
-    """A process at one time, identified by ``parent`` and ``started``."""
-
-    parent: int
-    started: int
-    """Ticks since boot."""
-    command: str
-    own: Amount
-    children: Amount
-    """CPU time of collected children."""
-
-
-def parse_process_stat(text: str) -> Process:
-    """Parse /proc/PID/stat. The command may have spaces and brackets."""
-    head, _, tail = text.rpartition(")")
-    words = tail.split()
-    user, system, children_user, children_system = (int(word) * TICK_MS for word in words[11:15])
-    return Process(
-        parent=int(words[1]),
-        started=int(words[19]),
-        command=head.partition("(")[2],
-        own=Amount(user + system, user, system),
-        children=Amount(children_user + children_system, children_user, children_system),
-    )
-
-
-def read_process(pid: int) -> Process | None:
-    """Read the CPU time of the process now; None if it has ended."""
-    try:
-        return parse_process_stat((PROC / str(pid) / "stat").read_text())
-    except (OSError, ValueError, IndexError):
-        return None
 
 
 def written_bytes(directory: Path) -> float:
     """Return the bytes passed to write calls by a process or thread; NaN if not readable."""
     try:
-        found = WRITTEN.search((directory / "io").read_text())
+        found = WRITTEN.search(read_small(f"{directory}/io"))
     except OSError:
         return nan
     return float(found[1]) if found else nan
-
-
-def scheduled_ms(directory: Path) -> tuple[float, float]:
-    """Return the CPU time of a thread, or of a process's first one, and the time for which it was
-    ready to run and had no core; NaN if the kernel does not count them."""
-    try:
-        ran_ns, delay_ns, *_ = map(int, (directory / "schedstat").read_text().split())
-    except (OSError, ValueError):
-        return nan, nan
-    return (ran_ns / 1e6, delay_ns / 1e6) if _schedule_is_counted() else (nan, nan)
-
-
-@cache
-def _schedule_is_counted() -> bool:
-    """Return whether the kernel counts these: if not, it says 0 of all, this process too."""
-    try:
-        return (PROC / "self" / "schedstat").read_text().split() != ["0", "0", "0"]
-    except OSError:
-        return False
 
 
 def private_bytes(pid: int) -> int:
@@ -166,19 +114,10 @@ def private_bytes(pid: int) -> int:
     Shared memory is excluded, since shared_buffers would count once for every backend.
     """
     try:
-        words = (PROC / str(pid) / "statm").read_text().split()
+        words = read_small(f"{PROC}/{pid}/statm").split()
     except OSError:
         return 0
     return (int(words[1]) - int(words[2])) * PAGE_BYTES if len(words) > 2 else 0
-
-
-def children_of(pid: int) -> list[int]:
-    """Return the process IDs of a process's children."""
-    with contextlib.suppress(OSError):
-        return [int(word) for word in (PROC / f"{pid}/task/{pid}/children").read_text().split()]
-    numbers = [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
-    processes = ((number, read_process(number)) for number in numbers)
-    return [number for number, process in processes if process and process.parent == pid]
 
 
 def own_row() -> MetricRow:
@@ -209,7 +148,7 @@ class ServerProcesses:
     _roles: dict[str, Amount] = field(default_factory=lambda: {EXITED: _UNREADABLE})
     _divided: dict[str, Amount] = field(default_factory=dict)
     """The same, with all of the CPU time as user and system time."""
-    _seen: dict[int, Process] = field(default_factory=dict)
+    _seen: dict[int, Use] = field(default_factory=dict)
     _collected: Amount | None = None
     _ended: Amount = Amount()
 
@@ -219,55 +158,63 @@ class ServerProcesses:
             self.postmaster_pid = postmaster_pid
             self._seen, self._collected, self._ended = {}, None, Amount()
 
-    def sample(self, roles: Mapping[int, str], *, full: bool = False) -> list[MetricRow]:
-        """Return rows for metric_process; ``roles`` has pg_stat_activity's backend types by pid.
+    def sample(
+        self, table: Mapping[int, Process], roles: Mapping[int, str], *, full: bool = False
+    ) -> list[MetricRow]:
+        """Return rows for metric_process, of all processes that were just read.
 
-        ``full`` adds the part of the client sessions with the JIT compiler. Empty if the
-        postmaster has ended.
+        ``roles`` has pg_stat_activity's backend types by pid; ``full`` adds the part of the client
+        sessions with the JIT compiler. Empty if the postmaster has ended.
         """
         pid = self.postmaster_pid
-        postmaster = _look_at(pid) if pid is not None else None
-        if pid is None or postmaster is None:
+        if pid is None or pid not in table:
             return []
-        now = {pid: postmaster} | _children(pid)
+        postmaster = table[pid]
+        found = {
+            each: _used(each, process)
+            for each, process in table.items()
+            if pid in (each, process.parent)
+        }
+        now = {each: use for each, use in found.items() if use is not None}
         counts: Counter[str] = Counter()
         memory: Counter[str] = Counter()
         clients: list[int] = []
         earlier = self._roles.copy()
-        for each, process in now.items():
+        for each, used in now.items():
             role = POSTMASTER if each == pid else _role_of(each, roles)
             before = self._seen.get(each)
-            known = before.own if before and before.started == process.started else Amount()
-            self._roles[role] = self._roles.get(role, Amount()) + (process.own - known)
+            known = before.amount if before and before.started == used.started else Amount()
+            self._roles[role] = self._roles.get(role, Amount()) + (used.amount - known)
             counts[role] += 1
             if role == CLIENT:
                 clients.append(each)
             memory[role] += private_bytes(each)
         self._account_for_ended(postmaster, now)
         self._seen = now
-        for role, used in self._roles.items():
-            rise = used - earlier.get(role, Amount())
-            self._divided[role] = self._divided.get(role, Amount()) + rise.divided(usual=used)
+        for role, amount in self._roles.items():
+            rise = amount - earlier.get(role, Amount())
+            self._divided[role] = self._divided.get(role, Amount()) + rise.divided(usual=amount)
         rows = [
-            _row(role, used, counts[role], memory[role]) for role, used in self._divided.items()
+            _row(role, amount, counts[role], memory[role]) for role, amount in self._divided.items()
         ]
         if full:
-            busiest = sorted(clients, key=lambda each: -now[each].own.cpu_ms)
+            busiest = sorted(clients, key=lambda each: -now[each].amount.cpu_ms)
             of_clients = next((row for row in rows if row["role"] == CLIENT), {})
             of_clients["jit_share"] = _jit_share(busiest)
         return rows
 
-    def _account_for_ended(self, postmaster: Process, now: Mapping[int, Process]) -> None:
+    def _account_for_ended(self, postmaster: Process, now: Mapping[int, Use]) -> None:
         """Add the use of ended processes beyond their last sample to the role 'exited'."""
-        for pid, process in self._seen.items():
-            if pid not in now or now[pid].started != process.started:
-                self._ended += process.own
+        for pid, use in self._seen.items():
+            if pid not in now or now[pid].started != use.started:
+                self._ended += use.amount
         rest = self._roles[EXITED]
+        user_ms, system_ms = postmaster.children_user_ms, postmaster.children_system_ms
+        collected = Amount(postmaster.collected_ms, user_ms, system_ms)
         if self._collected is None:
-            self._collected = postmaster.children - rest
+            self._collected = collected - rest
         # Never falls: a child may disappear from the list before it is collected.
-        beyond = postmaster.children - self._collected - self._ended
-        self._roles[EXITED] = rest.at_least(beyond)
+        self._roles[EXITED] = rest.at_least(collected - self._collected - self._ended)
 
 
 def _jit_share(pids: Sequence[int]) -> float | None:
@@ -284,26 +231,17 @@ def _has_jit(pid: int) -> bool | None:
         return None
 
 
-def _look_at(pid: int) -> Process | None:
-    """Read the process with its whole CPU time, bytes written and time in the queue for a core.
+def _used(pid: int, process: Process) -> Use | None:
+    """Return what a process has used so far; None if it has ended since it was read.
 
     The kernel adds a collected child's writes to its parent's, but not to those of its thread.
     """
-    process = read_process(pid)
-    if process is None:
-        return None
     thread = PROC / f"{pid}/task/{pid}"
-    written, (ran, queued) = written_bytes(thread), scheduled_ms(thread)
-    if (isnan(written) or isnan(queued)) and not thread.exists():
-        return None  # It ended just now, and says nothing about what can be read.
-    cpu_ms = process.own.cpu_ms if isnan(ran) else ran
-    own = replace(process.own, cpu_ms=cpu_ms, written_bytes=written, queued_ms=queued)
-    return replace(process, own=own)
-
-
-def _children(postmaster_pid: int) -> dict[int, Process]:
-    found = ((pid, _look_at(pid)) for pid in children_of(postmaster_pid))
-    return {pid: process for pid, process in found if process and process.parent == postmaster_pid}
+    written = written_bytes(thread)
+    if (isnan(written) or isnan(process.queued_ms)) and not thread.exists():
+        return None  # It says nothing about what can be read.
+    in_ticks = process.user_ms, process.system_ms
+    return Use(process.started, Amount(process.cpu_ms, *in_ticks, written, process.queued_ms))
 
 
 def _role_of(pid: int, roles: Mapping[int, str]) -> str:

@@ -78,6 +78,8 @@ class HostFacts(TypedDict, total=False):
     cpu_model: str | None
     virtualised: bool
     container: bool
+    sees_all_processes: bool
+    """True if no process of the machine is hidden from pgdyno."""
     filesystem: dict[str, dict[str, Any]]
     """``data`` and ``wal`` → facts of the file system."""
     same_host_as_server: bool

@@ -93,6 +93,11 @@ KEY_COLUMNS = {
 }
 """Columns that identify a row within one sampling of a table."""
 
+LITTLE_EACH = "(others)"
+"""In metric_program, all programs together that have no rows of their own."""
+CORES_BUSY, CORES_ALL = "(busy)", "(all)"
+"""In metric_program, what the machine's cores did: their time at work, and all their time."""
+
 
 @cache
 def schema_sql() -> str:

@@ -463,8 +463,10 @@ create table metric_jvm (                 -- the virtual machine of that front e
 create table metric_program (
     at_ms integer not null, slice_id integer,
     whose text not null,                  -- 'server' (programs started by it), 'ours' (pgdyno and
-                                          -- its processes), 'kernel' or 'other'
-    program text not null,                -- name of the command
+                                          -- its processes), 'kernel' or 'other'; or 'machine'
+    program text not null,                -- name of the command; '(others)' for those with too
+                                          -- little; of 'machine', '(busy)' and '(all)': the time
+                                          -- of its cores at work, and all their time
     count integer not null,               -- of processes with that name
     cpu_ms real                           -- cumulative, user and system
 );

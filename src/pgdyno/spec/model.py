@@ -243,7 +243,7 @@ class LoadSpec(Part):
         False, description="Print every error during the load, not only the first of each kind"
     )
     max_other_programs: Share = Field(
-        1 / 3,
+        0.2,
         description="Share of the server's CPUs used by other programs above which a measurement"
         " is not trusted",
     )

@@ -1,13 +1,15 @@
 """CPU usage of other programs on the server's machine.
 
-    others = busy (user and system) - server's processes - pgdyno's - the kernel's threads and
-             interrupts
+    others = busy - server's processes - pgdyno's - the kernel's threads and interrupts
 
-They are at most what is busy with neither the server nor pgdyno, whatever the rows of programs add
-up to. The kernel's own threads write back what the server wrote and carry its packets, so they are
-not blamed on anybody. Time that a hypervisor takes is no program's of this machine (see steal).
-What the rows of programs do not add up to belongs to programs that came and went between two
-samples, or that cannot be seen from here (another container).
+All are of the time between the same two readings of the processes. The kernel's own threads write
+back what the server wrote and carry its packets, so they are not blamed on anybody. Time that a
+hypervisor takes is no program's of this machine (see steal).
+
+Others are at most what is busy with neither the server nor pgdyno, whatever the rows of programs
+add up to. Where processes can be hidden from pgdyno (another container), all of that is theirs.
+Where none can, others are the programs that were seen, and what is busy beyond all of them belongs
+to nobody: it is told as that.
 
 Where the server may use fewer cores than the machine has, only what kept it from having those
 counts: what others use of cores that would be idle otherwise does not.
@@ -21,16 +23,20 @@ from typing import TYPE_CHECKING
 
 from pgdyno.diagnose.words import counted, percent
 from pgdyno.record.facts import is_pooled
+from pgdyno.record.fileformat import CORES_ALL, CORES_BUSY, LITTLE_EACH
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
 
 FOUND_SHARE = 0.1
 """Share of the cores from which other programs are a finding."""
-DISTRUST_SHARE = 1 / 3
+DISTRUST_SHARE = 0.2
 """Default share of the cores above which the measurement is not trusted."""
 _SECONDS_MIN = 1.0
 """Minimum period: CPU time is counted in ticks and read once a second."""
+NOBODYS_SHARE = 0.05
+"""Share of the cores from which it is said that they are busy with nobody's work. Less is the
+difference of the kernel's ways of counting."""
 _NAMED_SHARE = 0.02
 _NAMED_MAX = 3
 _POOLERS = frozenset({"pgbouncer", "pgpool", "odyssey", "pgcat", "pgagroal", "pgdog"})
@@ -60,6 +66,8 @@ class OtherPrograms:
     """Cores used by kernel threads and interrupts, which are attributed to no program."""
     programs: tuple[Program, ...]
     """Visible programs, the busiest first."""
+    nobodys: float | None = None
+    """Cores that were busy with nothing that was seen; None where processes can be hidden."""
 
     @property
     def share(self) -> float:
@@ -73,7 +81,7 @@ class OtherPrograms:
 
     @property
     def unseen(self) -> float:
-        """Cores used by what came and went, or cannot be seen from here."""
+        """Cores used by what came and went, cannot be seen from here, or uses little each."""
         return max(0.0, self.used - sum(program.cores for program in self.programs))
 
     @property
@@ -87,7 +95,10 @@ class OtherPrograms:
         ]
         unseen = counted(self.unseen, "core", "cores")
         if self.unseen >= _NAMED_SHARE * self.cores and len(texts) < _NAMED_MAX:
-            texts.append(f"others that are not visible from here ({unseen})")
+            hidden = (
+                "that are not visible from here" if self.nobodys is None else "with little each"
+            )
+            texts.append(f"others {hidden} ({unseen})")
         return ", ".join(texts)
 
     @property
@@ -105,30 +116,35 @@ def other_programs(run: RunFile, slice_ids: Collection[int]) -> OtherPrograms | 
 
     None if it was not recorded, or if the slices are too short.
     """
-    seconds = run.seconds(slice_ids)
-    if seconds < _SECONDS_MIN:
+    if run.seconds(slice_ids) < _SECONDS_MIN:
         return None
-    busy = _host_cores(run, slice_ids, seconds)
-    server = _cores(run, "metric_process", slice_ids, seconds)
-    if busy is None or server is None or not _programs_recorded(run, slice_ids):
+    time = _time_of_cores(run, slice_ids)
+    server = _cores(run, "metric_process", slice_ids, time.seconds) if time else None
+    if time is None or server is None or not _programs_recorded(run, slice_ids):
         return None
-    used, idle, machine = busy
-    ours = server + sum(
-        _program_cores(run, slice_ids, seconds, whose=whose) for whose in ("server", "ours")
-    )
-    kernel = _program_cores(run, slice_ids, seconds, whose="kernel")
-    programs = _programs(run, slice_ids, seconds)
-    allowed = min(machine, float(run.run.host.get("cores") or machine))
+    by_owner = {
+        whose: _program_cores(run, slice_ids, time.seconds, whose=whose)
+        for whose in ("server", "ours", "kernel", "other")
+    }
+    programs = _programs(run, slice_ids, time.seconds)
     pooled = _POOLERS if is_pooled(run.run.server) else frozenset()
     of_poolers = sum(each.cores for each in programs if each.name in pooled)
     programs = tuple(each for each in programs if each.name not in pooled)
-    others = max(used - ours - kernel - of_poolers, sum(each.cores for each in programs))
-    others = min(others, used - ours - of_poolers)
-    if allowed < machine:
-        others = min(others, allowed - idle - ours)
+    ours = server + by_owner["server"] + by_owner["ours"] + of_poolers
+    seen, kernel = by_owner["other"] - of_poolers, by_owner["kernel"]
+    beyond = time.used - ours
+    nobodys = None
+    if run.run.host.get("sees_all_processes") and time.is_of_programs:
+        others, nobodys = seen, max(0.0, beyond - kernel - seen)
+    else:
+        others = max(beyond - kernel, seen)
+    others = min(others, beyond)
+    allowed = min(time.machine, float(run.run.host.get("cores") or time.machine))
+    if allowed < time.machine:
+        others = min(others, allowed - time.idle - (ours - of_poolers))
     others = min(max(0.0, others), allowed)
     limit = float(run.run.spec.get("load", {}).get("max_other_programs", DISTRUST_SHARE))
-    return OtherPrograms(allowed, others, limit, kernel, _within(programs, others))
+    return OtherPrograms(allowed, others, limit, kernel, _within(programs, others), nobodys)
 
 
 def _within(programs: tuple[Program, ...], cores: float) -> tuple[Program, ...]:
@@ -139,22 +155,41 @@ def _within(programs: tuple[Program, ...], cores: float) -> tuple[Program, ...]:
     return tuple(replace(each, cores=each.cores * cores / visible) for each in programs)
 
 
-def _host_cores(
-    run: RunFile, slice_ids: Collection[int], seconds: float
-) -> tuple[float, float, float] | None:
-    """Cores in use and without work, and how many the machine has, by the kernel's own count."""
+@dataclass(frozen=True)
+class _TimeOfCores:
+    """The use of the machine's cores, in cores."""
+
+    machine: float
+    """Number of them."""
+    used: float
+    idle: float
+    """Without work."""
+    seconds: float
+    """The time that this is of."""
+    is_of_programs: bool
+    """True if it was read with the processes; older run files have the host's count by ticks."""
+
+
+def _time_of_cores(run: RunFile, slice_ids: Collection[int]) -> _TimeOfCores | None:
+    """Return what the cores did over these slices; None if it was not recorded."""
+    machine = float(run.run.host.get("cores_host") or run.run.host.get("cores") or 0.0)
     ms = {
         name: run.delta("metric_host", f"cpu_{name}_ms", slice_ids) or 0.0
         for name in ("user", "system", "iowait", "steal", "idle")
     }
-    total = sum(ms.values())
-    if total <= 0 or seconds <= 0:
+    total_ms = sum(ms.values())
+    if total_ms <= 0 or machine <= 0:
         return None
-    machine = float(run.run.host.get("cores_host") or run.run.host.get("cores") or 0.0)
-    if machine <= 0:
-        return None
-    each = machine / total
-    return (ms["user"] + ms["system"]) * each, (ms["idle"] + ms["iowait"]) * each, machine
+    idle = (ms["idle"] + ms["iowait"]) / total_ms * machine
+    busy_ms, all_ms = (
+        run.delta("metric_program", "cpu_ms", slice_ids, where={"whose": "machine", "program": of})
+        for of in (CORES_BUSY, CORES_ALL)
+    )
+    if busy_ms is not None and all_ms:
+        used = busy_ms / all_ms * machine
+        return _TimeOfCores(machine, used, idle, all_ms / 1000 / machine, is_of_programs=True)
+    used = (ms["user"] + ms["system"]) / total_ms * machine
+    return _TimeOfCores(machine, used, idle, run.seconds(slice_ids), is_of_programs=False)
 
 
 def _cores(run: RunFile, table: str, slice_ids: Collection[int], seconds: float) -> float | None:
@@ -189,5 +224,6 @@ def _programs(run: RunFile, slice_ids: Collection[int], seconds: float) -> tuple
             _program_cores(run, slice_ids, seconds, whose="other", program=name),
         )
         for name, count in most.items()
+        if name != LITTLE_EACH
     ]
     return tuple(sorted(found, key=lambda each: -each.cores))

@@ -6,8 +6,9 @@ that would gain is predicted for the cores that are left.
 Above ``DISTRUST_SHARE`` other findings are doubtful: every time measured is as long as the
 hypervisor made it. Distinct from saturated cores, which are busy with this machine's own work.
 
-Thresholds: those of other programs (see ``other_programs``), which take CPU time in the same way
-from inside. Made-up runs only: stealing cannot be injected from within a machine.
+Thresholds: a tenth as for other programs (see ``other_programs``), which take CPU time in the same
+way from inside; a third, because on many clouds some is stolen at any time. Made-up runs only:
+stealing cannot be injected from within a machine.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._crowding import crowded
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.facts.other_programs import DISTRUST_SHARE
 from pgdyno.diagnose.facts.quota import STOLEN_SHARE, is_stolen, stolen_share
 from pgdyno.diagnose.words import percent
 
+DISTRUST_SHARE = 1 / 3
 ADVICE = (
     "move the virtual machine to a host that is less busy, or to a class of machines with dedicated"
     " cores or more CPU credits"

@@ -6,10 +6,10 @@ is not trusted. If they use more than the load itself, the queue for a core is t
 behind every finding that owns more of the response time: what lifting that would gain is predicted
 for the crowded cores.
 
-Thresholds: a tenth is several times what the kernel's two ways of counting CPU time (by tick for
-the host, by the clock for processes) differ by on a machine that does nothing else; a third, the
-other's default, is more than any remedy for a saturated CPU that pgdyno proposes is predicted to
-gain.
+Thresholds: a tenth is twice the largest difference seen between the CPU time of the cores and that
+of all processes, on a machine that does nothing else (5 % with one client, which wakes and sleeps
+all the time; 2 % with 1,000); a fifth, the other's default, changes what is measured by more than
+most of the remedies that pgdyno proposes for a saturated CPU.
 """
 
 from __future__ import annotations
@@ -18,7 +18,12 @@ from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._crowding import crowded
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.facts.other_programs import FOUND_SHARE, OtherPrograms, other_programs
+from pgdyno.diagnose.facts.other_programs import (
+    FOUND_SHARE,
+    NOBODYS_SHARE,
+    OtherPrograms,
+    other_programs,
+)
 from pgdyno.diagnose.facts.quota import is_crowded_out, is_stolen, is_throttled
 from pgdyno.diagnose.facts.sessions import round_trips, sessions
 from pgdyno.diagnose.finding import Evidence, Skip
@@ -39,7 +44,7 @@ def examine(s: Situation) -> Found | Cleared:
     if others.share < FOUND_SHARE:
         return Cleared(
             f"other programs use {percent(others.share)} of"
-            f" {counted(others.cores, 'core', 'cores')}",
+            f" {counted(others.cores, 'core', 'cores')}{_of_nobody(others)}",
             evidence,
         )
     parts = _parts(s)
@@ -74,6 +79,14 @@ def _messages_wait(s: Situation) -> bool:
         return False
 
 
+def _of_nobody(others: OtherPrograms) -> str:
+    """Words for the cores that were busy with nothing that was seen."""
+    if (others.nobodys or 0.0) < NOBODYS_SHARE * others.cores:
+        return ""
+    cores = counted(others.nobodys or 0.0, "core", "cores")
+    return f"; {cores} were busy, and no process was seen to use them"
+
+
 def _evidence(s: Situation, others: OtherPrograms) -> list[Evidence]:
     bar = (
         f"at least {percent(FOUND_SHARE)};"
@@ -85,8 +98,17 @@ def _evidence(s: Situation, others: OtherPrograms) -> list[Evidence]:
             s.evidence(f"{each.name} × {each.processes}", each.cores, "cores")
             for each in others.programs[:_NAMED_MAX]
         ),
-        s.evidence("short-lived, or not visible from here", others.unseen, "cores"),
+        *_of_the_rest(s, others),
         s.evidence("the kernel's threads and interrupts", others.kernel, "cores"),
+    ]
+
+
+def _of_the_rest(s: Situation, others: OtherPrograms) -> list[Evidence]:
+    if others.nobodys is None:
+        return [s.evidence("short-lived, or not visible from here", others.unseen, "cores")]
+    return [
+        s.evidence("others with little each", others.unseen, "cores"),
+        s.evidence("busy, but with no process that was seen", others.nobodys, "cores"),
     ]
 
 
