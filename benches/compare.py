@@ -13,6 +13,8 @@ from pgdyno.stats import Effect, paired_effect
 
 Metric = Literal["cpu", "throughput"]
 PGDYNO = "pgdyno"
+ENGINE = "pgdyno engine"
+"""Of a whole process of pgdyno, the part that its load engine used."""
 _VALUE: dict[Metric, Callable[[Sample], float]] = {
     "cpu": lambda sample: sample.cpu_us,
     "throughput": lambda sample: sample.throughput_tps,

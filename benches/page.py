@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benches.compare import Metric, best, cases_of, ratio, typical
+from benches.compare import ENGINE, PGDYNO, Metric, best, cases_of, ratio, typical
 from benches.matrix import Matrix, has_requirement
 from benches.required import Figure, required_of_matrix, required_of_parts
 from benches.results import matrix_from, read_results
@@ -53,6 +53,7 @@ def page(results_path: Path) -> str:
         _required_table([*required_of_matrix(matrix), *required_of_parts(measured)]),
         _floor(matrix),
         *_matrix_tables(matrix),
+        _whole(matrix_from(_rows(measured, "whole"))),
         _open_loops(_rows(measured, "openloop")),
         _acks(_rows(measured, "acks")),
         _recording(_rows(measured, "recording")),
@@ -150,6 +151,34 @@ def _matrix_tables(matrix: Matrix) -> Iterator[str]:
         yield _figures(matrix, cases, "throughput", lambda value: f"{value:,.0f}")
 
 
+def _whole(matrix: Matrix) -> str:
+    """Return the table of whole processes."""
+    cases = cases_of(matrix)
+    if not cases:
+        return ""
+    names = sorted({row.contender for row in matrix.rows})
+    metrics: tuple[tuple[Metric, str], ...] = (("cpu", "µs of CPU"), ("throughput", "per second"))
+    rows: list[tuple[str, ...]] = []
+    for metric, unit in metrics:
+        for name in names:
+            values = [typical(matrix, case, name, metric) for case in cases]
+            if metric == "cpu" or name != ENGINE:
+                rows.append((f"{name}, {unit}", *map(_number, (each or 0.0 for each in values))))
+    for label, metric, over in (
+        ("CPU of pgdyno / pgbench at its best -j", "cpu", PGDYNO),
+        ("CPU of its engine / the same", "cpu", ENGINE),
+        ("transactions, pgdyno / pgbench at its best -j", "throughput", PGDYNO),
+    ):
+        cells = [_ratio_cell(matrix, case, metric, "pgbench", over=over) for case in cases]
+        rows.append((f"**{label}**", *cells))
+    head = ("per transaction", *(f"c={case.clients}" for case in cases))
+    return (
+        "## Whole processes, select-only, Unix socket\n\n"
+        "From the start of a process to its end: pgdyno's start-up, probes, run file and diagnosis"
+        " count, as pgbench's start-up does.\n\n" + _table(head, rows)
+    )
+
+
 def _figures(
     matrix: Matrix, cases: Sequence[Case], metric: Metric, show: Callable[[float], str]
 ) -> str:
@@ -169,9 +198,11 @@ def _figures(
     return _table(("", *(f"c={case.clients}" for case in cases)), rows)
 
 
-def _ratio_cell(matrix: Matrix, case: Case, metric: Metric, family: str) -> str:
+def _ratio_cell(
+    matrix: Matrix, case: Case, metric: Metric, family: str, *, over: str = PGDYNO
+) -> str:
     peer = best(matrix, case, family, metric)
-    effect = ratio(matrix, case, metric, peer).effect if peer else None
+    effect = ratio(matrix, case, metric, peer, over).effect if peer else None
     return f"{_effect(effect)}" if effect else ""
 
 

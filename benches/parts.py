@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from dataclasses import dataclass
@@ -19,8 +20,10 @@ from benches.recording import recording_cost
 from benches.results import matrix_json
 from benches.sample import SCRIPTS, BenchError, Case
 from benches.server import BenchServer
+from benches.whole import CLIENTS as WHOLE_CLIENTS
+from benches.whole import whole_processes
 
-PARTS = ("matrix", "openloop", "acks", "probes", "memory", "storm", "recording")
+PARTS = ("matrix", "whole", "openloop", "acks", "probes", "memory", "storm", "recording")
 
 
 def say(text: str) -> None:
@@ -72,6 +75,16 @@ class Parts:
                 say=say,
             )
         return {"missing": field.skipped, "rows": matrix_json(matrix)}
+
+    def whole(self) -> dict[str, Any]:
+        """Measure whole processes, for at least five seconds each."""
+        options = self.arguments
+        clients = [each for each in options.clients if each in WHOLE_CLIENTS] or [8]
+        seconds = math.ceil(5 * options.seconds)
+        matrix = whole_processes(
+            self.server, clients, rounds=options.rounds, seconds=seconds, say=say
+        )
+        return {"rows": matrix_json(matrix)}
 
     def openloop(self) -> dict[str, Any]:
         """Measure the lateness of open loops at half of the capacity."""

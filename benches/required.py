@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from benches.compare import Metric, best, cases_of, ratio
+from benches.compare import ENGINE, PGDYNO, Metric, best, cases_of, ratio
 from benches.matrix import Matrix, has_requirement
 from benches.recording import PLAIN
+from benches.results import matrix_from
 from benches.sample import Case
 from pgdyno.stats import Effect
 
@@ -53,6 +54,7 @@ def required_of_matrix(matrix: Matrix) -> Iterator[Figure]:
 
 def required_of_parts(parts: Mapping[str, Any]) -> Iterator[Figure]:
     """Yield the figures of parts other than the matrix."""
+    yield from _required_of_whole(matrix_from(parts.get("whole", {}).get("rows", [])))
     for row in parts.get("acks", {}).get("rows", []):
         if row["metric"] == "throughput_tps":
             what = f"throughput with ack ledger / without, {row['script']}, c={row['clients']}"
@@ -73,15 +75,30 @@ def required_of_parts(parts: Mapping[str, Any]) -> Iterator[Figure]:
         yield Figure(what, 16, True, kib, kib, kib, None)
 
 
+def _required_of_whole(matrix: Matrix) -> Iterator[Figure]:
+    bounds = {8: (0.85, 0.7), 64: (0.65, 0.5), 256: (0.75, 0.5), 1000: (0.8, 0.55)}
+    for case in cases_of(matrix):
+        of_process, of_engine = bounds[case.clients]
+        yield from _against(matrix, case, "cpu", "pgbench", of_process, "whole process, ")
+        yield from _against(matrix, case, "cpu", "pgbench", of_engine, "its engine, ", ENGINE)
+        yield from _against(matrix, case, "throughput", "pgbench", 1.0, "whole process, ")
+
+
 def _against(
-    matrix: Matrix, case: Case, metric: Metric, family: str, bound: float
+    matrix: Matrix,
+    case: Case,
+    metric: Metric,
+    family: str,
+    bound: float,
+    of: str = "",
+    over: str = PGDYNO,
 ) -> Iterator[Figure]:
     peer = best(matrix, case, family, metric)
     if peer is None:
         return
     noun = "CPU per transaction" if metric == "cpu" else "throughput"
-    what = f"{noun} / {peer}, c={case.clients}"
-    yield from _figure(what, bound, metric == "cpu", ratio(matrix, case, metric, peer).effect)
+    what = f"{of}{noun} / {peer}, c={case.clients}"
+    yield from _figure(what, bound, metric == "cpu", ratio(matrix, case, metric, peer, over).effect)
 
 
 def _figure(what: str, bound: float, at_most: bool, effect: Effect | None) -> Iterator[Figure]:

@@ -58,6 +58,18 @@ def test_matrix(bench: Bench) -> None:
 
 
 @pytest.mark.long
+def test_whole_processes(bench: Bench) -> None:
+    results, page = bench("--only", "whole", "--clients", "8", "--rounds", "2")
+    rows = {row["contender"]: row["samples"] for row in results["whole"]["rows"]}
+    assert {"pgbench -j 1", "pgdyno", "pgdyno engine"} <= rows.keys()
+    assert all(len(samples) == 2 and None not in samples for samples in rows.values())
+    for (_, _, *whole), (_, _, *engine) in zip(rows["pgdyno"], rows["pgdyno engine"], strict=True):
+        assert 0 < sum(engine) < sum(whole), "the engine is a part of the process"
+    assert "## Whole processes" in page
+    assert "whole process, CPU per transaction / pgbench -j " in page
+
+
+@pytest.mark.long
 def test_open_loop_and_acks(bench: Bench) -> None:
     results, page = bench("--only", "openloop,acks", "--clients", "2", "--scripts", "tpcb-like")
     contenders = {row["contender"] for row in results["openloop"]["rows"]}
