@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,6 @@ from benches import four_days  # noqa: E402
 from benches.__main__ import main  # noqa: E402
 from benches.metrics_cost import metrics_cost  # noqa: E402
 from benches.openloop import lateness_of_log  # noqa: E402
-from benches.profiling import profile  # noqa: E402
 from benches.sample import BenchError  # noqa: E402
 
 Bench = Callable[..., tuple[dict[str, Any], str]]
@@ -114,13 +112,6 @@ def test_a_part_that_is_not_possible_says_why(
     results, page = bench("--only", "storm", "--clients", "1", "--storm", "1")
     assert results["storm"]["not_measured"] == "not today"
     assert "- storm: not today" in page
-
-
-def test_profile() -> None:
-    if shutil.which("perf") is None:
-        pytest.skip("perf is not installed")
-    report = profile(["--clients", "2", "--scale", "1", "--seconds", "0.5"])
-    assert "_engine.abi3.so" in report
 
 
 def test_lateness_is_read_from_pgbenchs_log() -> None:
