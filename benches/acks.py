@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from benches.engine import EngineChild, Pgdyno
 from benches.sample import Case, Contender, Sample
@@ -14,8 +16,7 @@ from benches.server import BenchServer
 from pgdyno.stats import paired_effect
 
 
-@dataclass(frozen=True)
-class WithAcks:
+class WithAcks(Struct, frozen=True):
     """pgdyno with an ack ledger, in a new directory for each slice."""
 
     server: BenchServer
@@ -47,5 +48,5 @@ def acks_cost(
                 [getattr(sample, metric) for sample in without],
                 [getattr(sample, metric) for sample in with_acks],
             )
-            rows.append({**vars(case), "metric": metric, "effect": vars(effect)})
+            rows.append({**asdict(case), "metric": metric, "effect": asdict(effect)})
     return rows

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from benches.matrix import Matrix
 from benches.sample import Case, Sample
@@ -21,8 +22,7 @@ _VALUE: dict[Metric, Callable[[Sample], float]] = {
 }
 
 
-@dataclass(frozen=True)
-class Ratio:
+class Ratio(Struct, frozen=True):
     """Ratio of pgdyno to a peer in one case; ``effect`` is None with fewer than two pairs."""
 
     case: Case

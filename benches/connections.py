@@ -16,6 +16,8 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+from msgspec.structs import asdict
+
 from benches.engine import EngineChild, config_for
 from benches.floor import address_options
 from benches.pgbench import Pgbench
@@ -95,7 +97,7 @@ def storm(
                 "auth": auth,
                 "pgdyno_s": round(median(ours), 4),
                 "pgbench_s": round(median(theirs), 4),
-                "effect": vars(paired_effect(theirs, ours)),
+                "effect": asdict(paired_effect(theirs, ours)),
             }
         )
     return rows

@@ -13,10 +13,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno._engine import Histogram
 from pgdyno.record import Recorder
@@ -52,8 +53,7 @@ print(time.process_time() - began)
 """
 
 
-@dataclass(frozen=True)
-class Length:
+class Length(Struct, frozen=True):
     """A run's duration, and the seconds that its rows cover: counts, and what is coarser."""
 
     name: str

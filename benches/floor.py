@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 from benches.processes import run_to_end
 from benches.sample import BenchError, Case, Sample, Transport, plausible
@@ -41,8 +42,7 @@ def address_options(conninfo: ConnInfo) -> list[str]:
     return [where, conninfo.host, "--port", str(conninfo.port)]
 
 
-@dataclass(frozen=True)
-class Bare:
+class Bare(Struct, frozen=True):
     """The bare loop on one reactor. CPU: its own, from the first answer of the last client."""
 
     server: BenchServer

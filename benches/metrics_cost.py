@@ -16,9 +16,10 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
+
+from msgspec import Struct
 
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.live import open_endpoint
@@ -36,8 +37,7 @@ _ASK = (
 WARM_UP_S = 0.5
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """Costs of the endpoint, each with its 95 % interval."""
 
     throughput: Effect

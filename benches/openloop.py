@@ -9,9 +9,11 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from benches.engine import EngineChild, Pgdyno, config_for
 from benches.pgbench import Pgbench
@@ -25,8 +27,7 @@ _LAG_COLUMN = 6  # client, transaction, time, script, epoch s, epoch µs, schedu
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class OpenLoops:
+class OpenLoops(Struct, frozen=True):
     """Measurement of open loops."""
 
     server: BenchServer
@@ -66,8 +67,7 @@ class OpenLoops:
         return {"done_per_s": done_per_s, **measured["wait"], **sent}
 
 
-@dataclass(frozen=True)
-class Pgbenches:
+class Pgbenches(Struct, frozen=True):
     """pgbench with a rate."""
 
     pgbench: Pgbench
@@ -104,4 +104,4 @@ def lateness_of_log(lines: Sequence[str]) -> dict[str, Any]:
 
 def _row(case: Case, contender: str, rate: int, late: Mapping[str, Any]) -> dict[str, Any]:
     figures = {key: round(value, 2) for key, value in late.items()}
-    return {**vars(case), "contender": contender, "rate": rate, **figures}
+    return {**asdict(case), "contender": contender, "rate": rate, **figures}

@@ -6,8 +6,10 @@ import argparse
 import math
 import sys
 import time
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from benches.acks import acks_cost
 from benches.connections import memory_per_connection, reconnecting, storm
@@ -31,8 +33,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """Measurement of the parts, one method for each of ``PARTS``.
 
     ``arguments`` are those of the command line.
@@ -107,7 +108,7 @@ class Parts:
         scripts = [case.script for case in self._cases()]
         pairs = self._pairs()
         effects = probe_cost(scripts, pairs=pairs, slice_s=options.seconds, scale=options.scale)
-        return {"effects": {script: vars(effect) for script, effect in effects.items()}}
+        return {"effects": {script: asdict(effect) for script, effect in effects.items()}}
 
     def memory(self) -> dict[str, Any]:
         """Measure memory per connection, and the rate of connecting."""

@@ -13,6 +13,8 @@ import re
 import statistics
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from benches.processes import run_to_end
 from benches.sample import BenchError, Case, Sample, plausible, startup_runs
 from benches.server import BenchServer
@@ -24,8 +26,7 @@ _CONNECTING = re.compile(r"^(?:initial|average) connection time = ([\d.]+) ms", 
 _TPS = re.compile(r"^tps = ([\d.]+) \((?:without|including)", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class PgbenchRun:
+class PgbenchRun(Struct, frozen=True):
     """Figures of one run of pgbench."""
 
     sample: Sample

@@ -8,14 +8,14 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from benches.sample import BenchError
 from pgdyno.server.local.account import plain_environment
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """Output and CPU time of a program that succeeded."""
 
     stdout: str

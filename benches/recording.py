@@ -9,9 +9,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from benches.engine import EngineChild, Pgdyno
 from benches.sample import BenchError, Case, Contender, Sample
@@ -63,8 +65,7 @@ class RecordingDisk:
         self.device.close()
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """The engine, with the server's disk recorded during the slice."""
 
     engine: Pgdyno
@@ -101,7 +102,7 @@ def recording_cost(
                     tps[side.name].append(side.measure(case, seconds).throughput_tps)
             for over in (PLAIN, _UNRECORDED):
                 effect = paired_effect(tps[over], tps[_RECORDED])
-                rows.append({**vars(case), "over": over, "effect": vars(effect)})
+                rows.append({**asdict(case), "over": over, "effect": asdict(effect)})
     return rows
 
 

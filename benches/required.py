@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from benches.compare import ENGINE, PGDYNO, Metric, best, cases_of, ratio
 from benches.matrix import Matrix, has_requirement
@@ -16,8 +17,7 @@ from pgdyno.stats import Effect
 Met = Literal["yes", "no", "unclear"]
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A required figure with its measured value."""
 
     what: str

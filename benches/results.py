@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict, astuple
 
 from benches.matrix import Matrix, Row
 from benches.sample import Case, Sample

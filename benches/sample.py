@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
+
+from msgspec import Struct
 
 Script = Literal["select-only", "simple-update", "tpcb-like"]
 Transport = Literal["unix", "tcp"]
@@ -18,8 +19,7 @@ def startup_runs(case: Case) -> int:
     return 1 if case.clients >= MANY_CLIENTS else 3
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """A workload with a number of clients and a kind of socket."""
 
     script: Script
@@ -27,8 +27,7 @@ class Case:
     transport: Transport
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """A slice of a contender, without its start-up and the first transaction of each client."""
 
     transactions: int

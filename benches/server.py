@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from benches.sample import Transport
 from pgdyno.server import (
@@ -44,8 +46,7 @@ Auth = Literal["trust", "scram"]
 AUTHS: tuple[Auth, ...] = ("trust", "scram")
 
 
-@dataclass(frozen=True)
-class BenchServer:
+class BenchServer(Struct, frozen=True):
     """A running server with pgbench's tables."""
 
     cluster: Cluster

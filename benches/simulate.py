@@ -17,6 +17,7 @@ from typing import Protocol
 from zlib import crc32
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from pgdyno.diagnose._latency_changes import (
@@ -88,8 +89,7 @@ MACHINES: dict[str, Draw] = {
 }
 
 
-@dataclass(frozen=True)
-class Procedure:
+class Procedure(Struct, frozen=True):
     """The use that a command makes of trials."""
 
     name: str
@@ -343,8 +343,7 @@ def _dependent(rng: np.random.Generator, size: int, phi: float) -> NDArray[np.fl
     return values
 
 
-@dataclass(frozen=True)
-class Steady:
+class Steady(Struct, frozen=True):
     """A run whose response times are steady but for noise, of several client groups."""
 
     groups: int

@@ -12,8 +12,9 @@ import random
 import sys
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from benches.compare import ENGINE, PGDYNO
 from benches.matrix import CORES, Matrix, Say
@@ -26,8 +27,7 @@ CLIENTS = (8, 64, 256, 1000)
 _TIMEOUT_BESIDE_S = 120
 
 
-@dataclass(frozen=True)
-class WholePgdyno:
+class WholePgdyno(Struct, frozen=True):
     """``pgdyno run`` as a process of its own."""
 
     server: BenchServer
@@ -53,8 +53,7 @@ class WholePgdyno:
         }
 
 
-@dataclass(frozen=True)
-class WholePgbench:
+class WholePgbench(Struct, frozen=True):
     """pgbench with ``threads`` threads."""
 
     server: BenchServer

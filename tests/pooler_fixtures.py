@@ -15,12 +15,12 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from patience import PATIENCE_S, wait_until
 from pgdyno.server import Cluster, ConnInfo

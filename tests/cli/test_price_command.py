@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 from inline_snapshot import snapshot
+from msgspec.structs import replace
 
 from pgdyno.drill._drill import Drill
 from pgdyno.drill.faults import kill
@@ -115,7 +115,7 @@ def test_what_fails_is_one_line_and_not_the_end(
         yield next(kill.FAULT.cuts(drill))
         raise RunError("the server is gone", code="gone")
 
-    breaking = dataclasses.replace(kill.FAULT, cuts=cuts)
+    breaking = replace(kill.FAULT, cuts=cuts)
     monkeypatch.setattr("pgdyno.drill.running.find_fault", lambda name: breaking)
     said = pgdyno("price", *SHORT, "--candidate", "wal_level=minimal", "--cuts", "3",
                   "--format", "json", "-o", "list.db")  # fmt: skip

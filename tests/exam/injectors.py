@@ -10,11 +10,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from exam.model import Fields
 from pgdyno.disk import open_disks

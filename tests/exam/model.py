@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from exam.scene import Scene
@@ -25,8 +26,7 @@ Half = Literal["calibration", "held_out"]
 Fields = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """Evidence, from counters that no signature reads, that the fault was there."""
 
     counter: str
@@ -47,8 +47,7 @@ def nothing_more(fields: Fields, stack: contextlib.ExitStack) -> Mapping[str, An
     return {}
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """A cause of a limit, or of none. Its spec is ``scenarios/exam/CELL/NAME.toml``."""
 
     name: str
@@ -64,16 +63,14 @@ class Cause:
     healthy: bool = False
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """Causes that look alike from outside, at about the same throughput."""
 
     name: str
     causes: tuple[Cause, ...]
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """A cause at a seed on a version."""
 
     cell: str

@@ -11,11 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psycopg
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.server import ConnInfo
 
@@ -31,8 +33,7 @@ select a.pid, a.state, coalesce(a.wait_event_type, ''), coalesce(a.wait_event, '
 _VACUUMS_ASLEEP = "select count(*) from pg_stat_activity where wait_event = 'VacuumDelay'"
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A session of the load in one sample."""
 
     pid: int

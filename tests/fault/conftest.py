@@ -6,10 +6,10 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 from undo_runs import Begin, execute
 
 from patience import wait_until

@@ -9,12 +9,12 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from patience import PATIENCE_S, wait_until
 from pgdyno.disk import dismantle

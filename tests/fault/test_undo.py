@@ -10,11 +10,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from undo_runs import Begin, execute, guardian_of, is_as, is_locked, state
 
 from patience import wait_until

@@ -6,11 +6,11 @@ import os
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from undo_runs import Begin, end, execute, guardian_of, is_as, state
 
 from patience import wait_until

@@ -6,10 +6,10 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from undo_runs import Begin, end, execute, guardian_of, is_as, state
 
 from patience import wait_until

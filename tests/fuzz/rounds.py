@@ -12,9 +12,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
+
+from msgspec import Struct
 
 from pgdyno.cli import _status
 
@@ -29,8 +30,7 @@ Round = Callable[[random.Random], str | None]
 _scratch: list[Path] = []
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(Struct, frozen=True):
     """What a command said, and how it ended."""
 
     status: int

@@ -7,12 +7,12 @@ import contextlib
 import sqlite3
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
 from patience import wait_until

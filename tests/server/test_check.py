@@ -8,11 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from severe_findings import severe
 
 from patience import wait_until

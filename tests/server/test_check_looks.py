@@ -5,13 +5,13 @@ find, what a role with few rights is not shown, and what a standby answers.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import psycopg
 import pytest
 from benches.catalogue import looks_ms, make_tables, probes_ms
+from msgspec.structs import replace
 
 from patience import wait_until
 from pgdyno.check._judging import Judgement, judge

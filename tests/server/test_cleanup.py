@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from patience import wait_until
 from pgdyno.server import Cluster, ConnInfo, Installation

@@ -12,12 +12,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 from corrupting import CorruptingRelay
+from msgspec.structs import replace
 
 from patience import PATIENCE_S, wait_until
 from pgdyno.errors import PgdynoError

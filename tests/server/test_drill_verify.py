@@ -16,12 +16,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 import pytest
 from engine_runs import config as load_config
+from msgspec.structs import replace
 from pgbench_tables import make_pgbench_tables
 
 from patience import wait_until

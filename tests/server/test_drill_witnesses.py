@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from pgbench_tables import make_pgbench_tables
 
 from pgdyno._engine import builtin_scripts

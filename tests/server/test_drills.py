@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
 import sqlite3
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from patience import wait_until
 from pgdyno.conduct import Silent, open_session
@@ -264,13 +264,13 @@ def test_table_options_of_an_investigation_are_in_its_drills(
             found.append(connection.execute(query).fetchone())
         yield from ()
 
-    looking = dataclasses.replace(kill.FAULT, cuts=cuts)
+    looking = replace(kill.FAULT, cuts=cuts)
     monkeypatch.setattr("pgdyno.drill.running.find_fault", lambda name: looking)
     kept = Change(table_options={"pgbench_tellers": {"fillfactor": "50"}})
     loose = Change(settings={"synchronous_commit": "off"})
     candidate = of_change(loose, Circumstances(), base=kept)
-    killed = dataclasses.replace(candidate.assessment, faults=("kill",))
-    candidate = dataclasses.replace(candidate, assessment=killed)
+    killed = replace(candidate.assessment, faults=("kill",))
+    candidate = replace(candidate, assessment=killed)
     with open_session(
         spec_of(), run=tmp_path / "run.db", command="price", spec_text="", watcher=Silent()
     ) as session:

@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from pgdyno.server import Cluster, ConnInfo, connect, server_facts
 

@@ -8,11 +8,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster, ConnInfo

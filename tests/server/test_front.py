@@ -11,12 +11,12 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from psycopg import sql
 
 from patience import wait_until

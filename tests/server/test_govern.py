@@ -19,13 +19,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import jsonschema
 import psycopg
 import pytest
 from benches import govern as bench
+from msgspec.structs import replace
 
 from patience import wait_until
 from pgdyno.errors import SetupError, ThresholdError

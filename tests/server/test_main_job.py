@@ -6,13 +6,13 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from pgdyno.conduct import Silent, open_session
 from pgdyno.errors import PgdynoError

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 from engine_runs import Run, config
+from msgspec.structs import replace
 
 from patience import wait_until
 from pgdyno.record import RunFile

@@ -9,13 +9,13 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from patience import wait_until
 from pgdyno.conduct import stop_signals

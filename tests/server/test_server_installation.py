@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, discover_installations, find_installation

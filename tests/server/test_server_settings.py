@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Settings

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from engine_runs import Run, config
+from msgspec.structs import replace
 
 from patience import wait_until
 from pgdyno.conduct import Session, open_session

@@ -12,12 +12,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from patience import PATIENCE_S, wait_until
 from pgdyno.conduct import Silent, open_session

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from pgdyno.conduct import Silent, open_session
 from pgdyno.drill._business import SUMS, differences, why_no_sums

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from pgdyno._engine import check_script
 from pgdyno.conduct import Session, Silent, open_session

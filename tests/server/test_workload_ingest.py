@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from pgdyno.conduct import Silent, open_session
 from pgdyno.dimension import change_of, sides_of

@@ -7,12 +7,12 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.conduct import Silent, initialise

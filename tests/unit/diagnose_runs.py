@@ -7,10 +7,10 @@ second as the engine and the probes would, and ``diagnosed`` gives the findings 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
 from record_samples import add_second, at, group_row, new_recorder, script_row, thread_row
 
 from pgdyno._engine import Histogram
@@ -37,8 +37,7 @@ ROW = ("Lock", "transactionid")
 IDLE = ("Client", "ClientRead")
 
 
-@dataclass
-class Load:
+class Load(Struct):
     """What a stretch of a run looked like, per second."""
 
     clients: int = 4

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import report_runs
+from msgspec.structs import asdict
 
 from pgdyno.drill._bounds import of_a_crash
 from pgdyno.drill.model import Check, Cut, DrillOptions, DrillResult, LedgerCount, Proof, Verified
@@ -95,7 +96,7 @@ def lossy_run(path: Path) -> Path:
         sample_cut(19, rng, 0, outcome="refused"),
         sample_cut(20, rng, 0, outcome="corrupt"),
     )
-    drill = DrillResult(**{**vars(drill), "cuts": (*drill.cuts, *more)})
+    drill = DrillResult(**{**asdict(drill), "cuts": (*drill.cuts, *more)})
     return write_drill(path, drill, sample_drill([rng.randint(0, 16) for _ in range(20)],
                                                  version="15.20"))  # fmt: skip
 

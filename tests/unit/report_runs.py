@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import result_samples
+from msgspec import Struct, field
 from record_samples import error_row, group_row
 
 from pgdyno._engine import Histogram
@@ -84,8 +84,7 @@ STATEMENTS = (
 )
 
 
-@dataclass
-class Level:
+class Level(Struct):
     """How the server does under one setting."""
 
     tps: float
@@ -343,8 +342,7 @@ def plain_run(path: Path, **run: Any) -> Path:
     return writer.finish()
 
 
-@dataclass
-class Tried:
+class Tried(Struct):
     """A trial to write."""
 
     kind: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import jsonschema
 import numpy as np
 import pytest
 import report_runs
+from msgspec.structs import replace
 from report_runs import FREE, POOLED, SPEC, Writer
 
 from pgdyno.diagnose.course import Course, course_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import jsonschema
 import numpy as np
 import pytest
+from msgspec import Struct
 from record_samples import add_second, at, group_row, new_recorder, script_row
 from report_runs import histogram
 from test_course import SCHEMA, course, text_of
@@ -24,8 +24,7 @@ SECONDS = 120
 HALF = SECONDS // 2
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(Struct, frozen=True):
     """Transactions per second of a group, and its median response time and spread."""
 
     tps: int

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, IDLE, ROW, WAL_QUEUE, WAL_SYNC, Load, diagnosed, ranked, written
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from record_samples import new_recorder
 
 from pgdyno.diagnose import UNEXPLAINED, diagnose

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from diagnose_runs import (
     ranked,
     written,
 )
+from msgspec.structs import replace
 
 from pgdyno.diagnose import Finding, diagnose
 from pgdyno.spec.change import Change

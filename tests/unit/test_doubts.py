@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, WAL_SYNC, Load, diagnosed, ranked, written
+from msgspec.structs import replace
 from record_samples import at, new_recorder
 
 from pgdyno.probe import _process_table, _programs

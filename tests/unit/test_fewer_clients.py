@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from diagnose_runs import CPU, ROW, Load, diagnosed
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pgdyno.diagnose._one_queue import ratio_of_fewer
 from pgdyno.diagnose.finding import Finding, Proposal

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from diagnose_runs import CPU, Load, diagnosed
+from msgspec.structs import replace
 from test_diagnose_signatures import FLUSH, STALLED
 
 STORM = {

@@ -4,12 +4,12 @@ from a server that is the limit."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from diagnose_runs import CPU, IDLE, WAL_SYNC, Load, diagnosed
+from msgspec.structs import replace
 
 from pgdyno.diagnose import Finding
 from pgdyno.remedy import assess, circumstances

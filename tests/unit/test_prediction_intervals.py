@@ -5,13 +5,13 @@ another's flush, and what statements take without their cause. Each has controls
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, WAL_SYNC, Load, diagnosed, written
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pgdyno.diagnose._model import ClosedLoop
 from pgdyno.diagnose._situation import Situation

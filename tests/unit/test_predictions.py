@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, ROW, WAL_SYNC, Load, diagnosed
+from msgspec.structs import replace
 
 from pgdyno.diagnose._model import ClosedLoop
 from pgdyno.spec import Change, spec_from_fields

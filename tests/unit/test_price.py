@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import jsonschema
 import price_runs
 import pytest
 import report_runs
+from msgspec.structs import replace
 from price_runs import cut, drilled
 
 from pgdyno.cli.output import print_csv

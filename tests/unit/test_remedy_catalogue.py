@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from pgdyno.diagnose.finding import Finding, Proposal
 from pgdyno.drill.faults import fault_names
@@ -30,8 +30,7 @@ SYNC_STANDBY = {"standby": {"count": 1, "mode": "on"}}
 DEFAULTS = Circumstances()
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(Struct, frozen=True):
     """A change and what is documented of it; ``spec`` has what is in force before it."""
 
     change: Change

@@ -6,10 +6,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 TESTS = Path(__file__).parents[1]
 SLEEP_S_MAX = 0.2
@@ -24,8 +24,7 @@ MEASURING = {"exam", "quiet", "fuzz"}
 """Folders that are no part of ``make test``."""
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Struct, frozen=True):
     """A module of the tests."""
 
     name: str

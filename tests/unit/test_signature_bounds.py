@@ -3,11 +3,11 @@ found, what is a little less is cleared."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, IDLE, Load, diagnosed
+from msgspec.structs import replace
 from test_foreign_load import busy, finding, run_file
 from test_signatures_locks import CASES
 from test_signatures_reads import READ, SLOW, TEMP, pages

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, ROW, WAL_SYNC, Load, concluded, diagnosed, written
+from msgspec.structs import replace
 
 from pgdyno.diagnose.facts.groups import group_accounts, open_loop_sentence
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, Load, concluded, diagnosed
+from msgspec.structs import replace
 
 SCRIPT = "select 1;\n\\sleep 5 ms\nselect 2;"
 # A transaction of 12 ms: two statements of 1 ms, and a pause of 5 ms that takes 10.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, IDLE, WAL_SYNC, Load, concluded, diagnosed, ranked
+from msgspec.structs import replace
 
 OBJECT = ("Lock", "object")
 QUEUE = {

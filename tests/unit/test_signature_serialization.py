@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from diagnose_runs import Load, diagnosed
+from msgspec.structs import replace
 from record_samples import error_row
 
 from pgdyno.diagnose._diagnosis import _in_order

@@ -4,12 +4,12 @@ thresholds: its own CPU time, garbage collection, connections that it keeps, its
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from diagnose_runs import CPU, IDLE, Load, diagnosed
+from msgspec.structs import replace
 from test_signatures_front import LARGE, Front, load
 
 # Half of a request's 66 ms is the application's own.

@@ -6,12 +6,12 @@ In each the server is mostly idle; only one of the findings fits.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from diagnose_runs import CPU, IDLE, ROW, WAL_QUEUE, WAL_SYNC, Load, concluded, diagnosed, ranked
+from msgspec.structs import replace
 
 from pgdyno.spec.change import Change
 

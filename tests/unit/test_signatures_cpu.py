@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from diagnose_runs import CPU, IDLE, Load, diagnosed, ranked
+from msgspec.structs import replace
 
 from pgdyno.diagnose._conditions import Compared, compared
 from pgdyno.diagnose.facts.tables import updated_columns

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, IDLE, ROW, Load, diagnosed, ranked, written
+from msgspec.structs import replace
 
 from pgdyno.diagnose import diagnose
 from pgdyno.probe._control_groups import Throttling, parse_cpu_stat

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, IDLE, WAL_QUEUE, WAL_SYNC, Load, diagnosed, ranked
+from msgspec.structs import replace
 
 SYNC_REP = ("IPC", "SyncRep")
 COMMIT_DELAY = ("Timeout", "CommitDelay")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from diagnose_runs import CPU, IDLE, ROW, Load, diagnosed, ranked
+from msgspec.structs import replace
 
 from pgdyno.diagnose import Finding
 from pgdyno.diagnose._queues import LOOKS_MIN

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from diagnose_runs import CPU, IDLE, SECONDS, WAL_QUEUE, WAL_SYNC, Load, diagnosed, written
+from msgspec.structs import replace
 
 from pgdyno.diagnose import diagnose
 from pgdyno.diagnose.facts.costly import LOG_CPU_S

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, WAL_SYNC, Load, concluded
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pgdyno.diagnose._statements import shape
 from pgdyno.diagnose.facts.pauses import asked_ms

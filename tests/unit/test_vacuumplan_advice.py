@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pgdyno.results.vacuumplan import PlannedTable, VacuumPlanResult
 from pgdyno.vacuumplan._advising import Server, Table, all_in_force, plan_table, rounded

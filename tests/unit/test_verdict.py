@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, ROW, WAL_SYNC, Load, concluded, diagnosed
+from msgspec.structs import replace
 
 from pgdyno.diagnose import HELD, NOTHING, UNEXPLAINED
 from pgdyno.diagnose._diagnosis import LIMIT_SHARE_MIN

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from pgdyno.conduct import warm_up_seconds_max
 from pgdyno.errors import UsageError

@@ -6,11 +6,11 @@ clocks and the kernel's tell.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, IDLE, WAL_SYNC, Load, concluded
+from msgspec.structs import replace
 
 from pgdyno.diagnose import UNEXPLAINED
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.record import ErrorTotal, RunFile, StatementTotal
 from pgdyno.results.age import AgeTable
@@ -38,8 +39,7 @@ def writes(statement: str) -> bool:
     return not reads(statement) and _CONTROL.match(statement.strip()) is None
 
 
-@dataclass(frozen=True)
-class _Inserted:
+class _Inserted(Struct, frozen=True):
     """Rows of one table whose insertion was acknowledged."""
 
     rows: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pgdyno.age._log import LOG_SETTINGS
 from pgdyno.errors import UsageError
@@ -17,8 +17,7 @@ would be over before it does."""
 _EXAMPLE = "for example --to 1.7e9"
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """The question."""
 
     ids: Ids

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.conduct import Session, warm_up_seconds_max
 from pgdyno.errors import TrustError
@@ -20,8 +21,7 @@ _SECONDS_MIN = 2.0
 _TRIES_MAX = 3
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(Struct, frozen=True):
     """The throughput to match: that of the other branch, before and from its first event on."""
 
     branch: str

@@ -12,8 +12,9 @@ import shutil
 import time
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.conduct import Session, rows_of
 from pgdyno.disk import sync_mount
@@ -32,16 +33,14 @@ _READERS = 2
 _SPARE_BYTES = 64 << 20
 
 
-@dataclass(frozen=True)
-class Pages:
+class Pages(Struct, frozen=True):
     """The files of the load's tables."""
 
     files: int
     sha256: str
 
 
-@dataclass(frozen=True)
-class Restored:
+class Restored(Struct, frozen=True):
     """A state that was restored."""
 
     rows: dict[str, int]

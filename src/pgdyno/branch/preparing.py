@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pgdyno.conduct import check_settings
 from pgdyno.dimension import change_of, spec_with, title_of
@@ -17,8 +17,7 @@ _WITH_THE_DATA = ("disk.", "standby.", "server.")
 """Beginnings of keys that are part of the state which all branches begin with."""
 
 
-@dataclass(frozen=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """A branch with its change of the spec."""
 
     branch: Branch

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.branch._matching import Level, match_clients
 from pgdyno.branch._sentence import sentence_of
@@ -40,8 +43,7 @@ _TRIES_MAX = 3
 """Measurements of a branch in a round, if the first ones are void."""
 
 
-@dataclass(frozen=True)
-class _Measurement:
+class _Measurement(Struct, frozen=True):
     """A measurement of a branch: what it began with, and its slices."""
 
     round: int

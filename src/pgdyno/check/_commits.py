@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from pgdyno.check._look import Row
 from pgdyno.check._write_probe import COMMIT, FLUSHED, ROUND_TRIP, UNFLUSHED
@@ -12,8 +13,7 @@ from pgdyno.check._write_probe import COMMIT, FLUSHED, ROUND_TRIP, UNFLUSHED
 CommitPartName = Literal["network", "server", "flush", "standby"]
 
 
-@dataclass(frozen=True)
-class Commits:
+class Commits(Struct, frozen=True):
     """Times of one client's commits of one row each, in milliseconds."""
 
     count: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.check._look import looks
 from pgdyno.check._rule import Fault, Rule, rules
@@ -13,8 +14,7 @@ from pgdyno.diagnose.finding import Finding, Skip
 from pgdyno.record import RunFile
 
 
-@dataclass(frozen=True)
-class NotLookedAt:
+class NotLookedAt(Struct, frozen=True):
     """Something that a check could not see, all of it or a part."""
 
     subject: str
@@ -26,8 +26,7 @@ class NotLookedAt:
     """The rules that did not judge it."""
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """The findings of the rules, and the list of what no rule saw."""
 
     findings: tuple[Finding, ...]

@@ -9,11 +9,12 @@ versions, named ``look.FIRST-LAST.sql``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from pgdyno.listing import by_name, held_by
 
@@ -22,16 +23,14 @@ Row = dict[str, Any]
 Role = Literal["", "pg_read_all_stats", "pg_read_all_settings", "pg_monitor"]
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """The machine of the server, which pgdyno runs on too."""
 
     data_dir: Path | None
     postmaster_pid: int | None
 
 
-@dataclass(frozen=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """Something that a look could not see."""
 
     why: str
@@ -45,8 +44,7 @@ def nothing_hidden(_rows: Sequence[Row]) -> Missing | None:
     return None
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Struct, frozen=True):
     """Something to read."""
 
     name: str

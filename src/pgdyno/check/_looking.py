@@ -8,8 +8,9 @@ it, and the next one goes on.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pgdyno.check._look import Look, Machine, Missing, Row, looks
 from pgdyno.record import Recorder
@@ -44,8 +45,7 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True)
-class _Taken:
+class _Taken(Struct, frozen=True):
     """The outcome of a look."""
 
     rows: list[Row] | None

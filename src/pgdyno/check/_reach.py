@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.errors import SetupError, ThresholdError
 from pgdyno.record.facts import ServerFacts
@@ -36,8 +38,7 @@ _LOCKED = "a session has locked a system catalog: find it in pg_locks with psql,
 _TRANSACTION_TIMEOUT_SINCE = 170000
 
 
-@dataclass(frozen=True)
-class Where:
+class Where(Struct, frozen=True):
     """A server as the user names it."""
 
     conninfo: str | None
@@ -48,8 +49,7 @@ class Where:
     """Cores of its machine, if that is another one."""
 
 
-@dataclass(frozen=True)
-class Reached:
+class Reached(Struct, frozen=True):
     """A server that answers, and what it is."""
 
     conninfo: ConnInfo

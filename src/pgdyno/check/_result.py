@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.check._commits import commits_of
 from pgdyno.check._judging import Judgement
@@ -61,8 +63,7 @@ _TELLS = {
 """By reason why signatures were skipped, what would tell."""
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """The answers of the signatures on the window, and of the rules on the looks."""
 
     diagnosis: Diagnosis

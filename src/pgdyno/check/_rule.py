@@ -9,16 +9,16 @@ source. ``examine`` takes a :class:`~pgdyno.check._sight.Sight` and returns :cla
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from pgdyno.check._sight import Sight
 from pgdyno.diagnose.finding import Evidence, Proposal, Severity
 from pgdyno.listing import by_name, held_by
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """Something is wrong."""
 
     sentence: str
@@ -31,16 +31,14 @@ class Fault:
     proposals: Sequence[Proposal] = ()
 
 
-@dataclass(frozen=True)
-class Fine:
+class Fine(Struct, frozen=True):
     """It was looked at, and nothing is wrong."""
 
     sentence: str
     evidence: Sequence[Evidence] = ()
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """The rule for one fault."""
 
     id: str

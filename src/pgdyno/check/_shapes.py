@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pgdyno.check._look import Row
 from pgdyno.check._sight import Sight
@@ -11,8 +11,7 @@ from pgdyno.probe.waits import statement_shape
 _TEXT_MAX = 120
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """The sums of statements that differ only in their values."""
 
     text: str

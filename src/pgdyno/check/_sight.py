@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from pgdyno.check._look import Row, looks
 from pgdyno.diagnose.finding import Evidence, Proposal, Skip
@@ -30,8 +31,7 @@ class Unseen(Skip):
         self.allow = allow
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """A row of pg_settings."""
 
     name: str

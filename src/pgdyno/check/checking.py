@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.check._judging import judge
 from pgdyno.check._reach import Reached, Where, reach
@@ -23,8 +24,7 @@ from pgdyno.results import store
 from pgdyno.results.check import CheckResult
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """A server to check, and the time for it."""
 
     where: Where

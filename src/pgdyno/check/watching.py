@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import psycopg
+from msgspec import Struct
 
 from pgdyno.check._judging import Judgement, judge
 from pgdyno.check._reach import Reached, Where, reach
@@ -27,16 +27,14 @@ ROUNDS_PER_FILE = 120
 """Rounds after which the temporary run file is begun again, and looks are taken again."""
 
 
-@dataclass(frozen=True)
-class Watch:
+class Watch(Struct, frozen=True):
     """A server to watch, and how often to say what was seen."""
 
     where: Where
     every_s: float
 
 
-@dataclass(frozen=True)
-class Away:
+class Away(Struct, frozen=True):
     """A period in which the server was not seen."""
 
     why: str

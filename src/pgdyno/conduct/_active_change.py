@@ -8,9 +8,9 @@ decides what its own difference needs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import psycopg
+from msgspec.structs import replace
 
 from pgdyno.conduct._load import RunningLoad
 from pgdyno.conduct._prewarming import prewarm

@@ -6,10 +6,11 @@ meanwhile: one that a wrong age put in the future would be invisible.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psycopg
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from pgdyno.conduct._target import Target
 from pgdyno.conduct.watch import Watcher
@@ -23,8 +24,7 @@ AGED = "age"
 """Kind of the event that records it."""
 
 
-@dataclass(frozen=True)
-class Aged:
+class Aged(Struct, frozen=True):
     """A server that was brought to an age."""
 
     jump: Jump

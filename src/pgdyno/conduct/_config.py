@@ -6,9 +6,10 @@ Keys with their default value are omitted, so that a configuration shows how a l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+from msgspec import Struct
 
 from pgdyno.conduct._engine_types import (
     AcksConfig,
@@ -37,8 +38,7 @@ _PROMOTION_S = 20
 """Time for Patroni to promote a standby once the lock of the leader has expired."""
 
 
-@dataclass(frozen=True)
-class Acks:
+class Acks(Struct, frozen=True):
     """The ack ledger of a load, and the command that its transactions execute for it."""
 
     directory: Path

@@ -7,8 +7,9 @@ What cannot ever fit is refused. What fits only once others disconnect is a warn
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError
 from pgdyno.pooler import server_connections
@@ -27,8 +28,7 @@ _MENDED_BY_FRONT = "use a smaller pool (front.max_total), or raise max_connectio
 _OTHERS = Path(__file__).with_name("sql") / "sessions_of_others.sql"
 
 
-@dataclass(frozen=True)
-class Room:
+class Room(Struct, frozen=True):
     """The connections that the layers need and have."""
 
     by_group: Mapping[str, int]

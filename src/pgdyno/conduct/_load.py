@@ -13,8 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from msgspec import Struct
 
 from pgdyno._engine import EngineError, Histogram, Load, build_info
 from pgdyno.conduct._config import Acks, engine_config
@@ -60,8 +61,7 @@ def check_scripts(spec: Spec, acks: Acks) -> None:
     _made(engine_config(spec, _NO_SERVER, workloads, unset, scheduled=False, acks=acks))
 
 
-@dataclass(frozen=True)
-class Arrived:
+class Arrived(Struct, frozen=True):
     """Clients that are there, by group, their connections, and transactions that wait or run."""
 
     clients: Mapping[str, int]

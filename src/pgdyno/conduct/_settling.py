@@ -11,19 +11,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psycopg
+from msgspec import Struct
 
 from pgdyno.record import Recorder
 from pgdyno.record.own import OWN
 from pgdyno.spec.debt import Debt
 
 
-@dataclass(frozen=True)
-class _Settlement:
+class _Settlement(Struct, frozen=True):
     """The way to measure a debt and to settle it."""
 
     label: str

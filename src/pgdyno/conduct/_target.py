@@ -5,8 +5,10 @@ from __future__ import annotations
 import resource
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pgdyno.conduct._connection_room import check_connections, pairs_warning, pooler_pairs
 from pgdyno.conduct._other_servers import OtherServers

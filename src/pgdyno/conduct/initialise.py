@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.conduct._interrupt import hold_stop_signals, stop_signals
 from pgdyno.conduct._tables import make_tables
@@ -19,8 +20,7 @@ from pgdyno.workload import load_workloads, with_texts
 _AGAIN = "the tables may be incomplete; run again with -i to make them from the start"
 
 
-@dataclass(frozen=True)
-class Initialised:
+class Initialised(Struct, frozen=True):
     """The database and scale of the tables."""
 
     database: str

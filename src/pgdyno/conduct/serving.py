@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.conduct._tables import make_tables
 from pgdyno.conduct._target import Target, open_target
@@ -21,8 +22,7 @@ from pgdyno.workload import load_workloads
 EVERY_S = 1.0
 
 
-@dataclass(frozen=True)
-class Served:
+class Served(Struct, frozen=True):
     """A front end that answers, and its server."""
 
     front: FrontEnd

@@ -6,15 +6,15 @@ watcher.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from pgdyno.record import Recorder
 
 
-@dataclass(frozen=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """An interval of load, over all groups and scripts."""
 
     at_s: float

@@ -9,9 +9,10 @@ leaves out rows that a snapshot can still see, so the rows made dead are counted
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import median
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._cpu_uses import cpu_parts
@@ -34,8 +35,7 @@ DEAD_ROWS_MIN = 1000
 """Fewer dead rows cost nothing that can be measured."""
 
 
-@dataclass(frozen=True)
-class Bloat:
+class Bloat(Struct, frozen=True):
     """Rows made dead in a period, and its first third against its last one."""
 
     rows_dead: float

@@ -27,8 +27,9 @@ the rest, in a queue for a core, with the part of ``between`` that is one too (s
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.flush import delay_part_of_flush, sleepers
 from pgdyno.diagnose.facts.pauses import late_ms
@@ -59,8 +60,7 @@ QUEUES: tuple[Part, ...] = ("pool wait", "queue", "connector", "front pool")
 """Time spent behind other transactions, which is as long as theirs take."""
 
 
-@dataclass(frozen=True)
-class LatencyBudget:
+class LatencyBudget(Struct, frozen=True):
     """Mean milliseconds of a transaction by part; they add up to ``response_ms``."""
 
     response_ms: float

@@ -8,7 +8,8 @@ conditions, which an index would leave to a filter, are passed over.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.diagnose._statements import without_values
 from pgdyno.spec.sql_text import NAME, RELATION, folded
@@ -39,8 +40,7 @@ _COMPARED = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """Columns that a statement compares with values."""
 
     table: str

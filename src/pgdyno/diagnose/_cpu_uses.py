@@ -9,8 +9,9 @@ more. The uses together are limited to ``ALL_MAX``, and one below ``USE_MIN`` is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._crowding import crowded

@@ -16,8 +16,10 @@ So is all that is merely slow in a load that has no limit (``_held``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.diagnose._budget import LatencyBudget, Part
 from pgdyno.diagnose._held import Held, held_load
@@ -43,8 +45,7 @@ _SLACK_S = 0.05
 """Time by which a period may be shorter than requested."""
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """The findings, the latency budget and the verdict of a period of a run."""
 
     findings: list[Finding]

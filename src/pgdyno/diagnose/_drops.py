@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.intervals import timed
@@ -47,8 +48,7 @@ EVENTS = ("checkpoint", "vacuum", "sql", "setting", "restart", "standby")
 """Kinds of event that can have a part in a drop."""
 
 
-@dataclass(frozen=True)
-class Drop:
+class Drop(Struct, frozen=True):
     """A period of nearly no throughput."""
 
     window_ms: Window
@@ -76,8 +76,7 @@ class Drop:
         return self.window_ms[1] - self.window_ms[0]
 
 
-@dataclass(frozen=True)
-class Drops:
+class Drops(Struct, frozen=True):
     """The drops of a period of the run."""
 
     all: tuple[Drop, ...]

@@ -13,7 +13,7 @@ would do less.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pgdyno.diagnose._more_clients import AT_WORK_SHARE
 from pgdyno.diagnose._one_queue import ratio_of_fewer
@@ -34,8 +34,7 @@ RESPONSE_MAX = 0.9
 """Predicted ratio of the response time above which fewer clients are not proposed."""
 
 
-@dataclass(frozen=True)
-class _Prediction:
+class _Prediction(Struct, frozen=True):
     """Predicted effect of fewer sessions, relative to now."""
 
     throughput: float

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pgdyno.diagnose._model import ClosedLoop
 from pgdyno.diagnose._pools import AS_GOOD, PROPOSALS_MAX, WORTHWHILE_RATIO

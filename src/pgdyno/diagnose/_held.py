@@ -17,7 +17,8 @@ The headroom is what the model predicts if all clients were at work all the time
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.client_group import Group
@@ -34,8 +35,7 @@ is half of the possible load, and a response of twice the time of an idle server
 compared, so that a queue in a few bad moments does not count."""
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(Struct, frozen=True):
     """A load that is held, and how much more there seems to be."""
 
     has_rate: bool

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import sub
 from statistics import median
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.diagnose._levels import Change, sudden_changes
 from pgdyno.diagnose.facts.intervals import GAP_MS
@@ -37,8 +38,7 @@ Stretches = Sequence[Sequence[Point]]
 """The points of each period under one load."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LatencyChange(Change):
+class LatencyChange(Change, frozen=True, kw_only=True):
     """A change of a percentile of the response time, in milliseconds."""
 
     percentile: int
@@ -86,8 +86,7 @@ class LatencyChange(Change):
         return alike and self.is_with(other)
 
 
-@dataclass(frozen=True)
-class LatencySeries:
+class LatencySeries(Struct, frozen=True):
     """A percentile of the response time over time, of one client group or of all."""
 
     percentile: int

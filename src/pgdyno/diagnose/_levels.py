@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import mean, median
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.diagnose.words import figure
 from pgdyno.record import Interval
@@ -19,8 +20,7 @@ SUDDEN_SHARE = 0.5
 """Share of a level change that the adjacent seconds must show; otherwise it is a slow drift."""
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """A moment at which a series went from one level to another, both medians of intervals."""
 
     at_ms: int
@@ -45,8 +45,7 @@ class Change:
         return f"{series} {went} {levels}; {beside}"
 
 
-@dataclass(frozen=True)
-class LevelChange(Change):
+class LevelChange(Change, frozen=True):
     """A change of throughput, in transactions per second."""
 
     @property

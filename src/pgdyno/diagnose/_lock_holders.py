@@ -8,7 +8,8 @@ statements of other roles' sessions: who they are is then not known.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.diagnose._queues import Queues, commonest, quoted
 from pgdyno.diagnose._situation import Situation
@@ -23,8 +24,7 @@ FOREIGN_ADVICE = (
 )
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """The session that most of those in some queues wait for."""
 
     statement: str | None

@@ -61,8 +61,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.stats.prediction import Prediction
 
@@ -93,8 +95,7 @@ class Demands(TypedDict, total=False):
     replica: float
 
 
-@dataclass(frozen=True)
-class ClosedLoop:
+class ClosedLoop(Struct, frozen=True):
     """Demands per transaction, in seconds, of ``sessions`` busy server sessions."""
 
     cores: float

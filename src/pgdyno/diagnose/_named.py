@@ -19,8 +19,9 @@ called healthy.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from pgdyno.diagnose._budget import QUEUES, LatencyBudget, Part
 from pgdyno.diagnose._situation import Situation
@@ -47,8 +48,7 @@ QUEUED: Final = "behind others"
 UNEXPLAINED: Final = "unexplained"
 
 
-@dataclass(frozen=True)
-class NamedPart:
+class NamedPart(Struct, frozen=True):
     """A part of the response time with what names it."""
 
     part: Part

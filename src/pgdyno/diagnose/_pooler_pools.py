@@ -8,7 +8,8 @@ long as it is there, so that fewer of them leave clients out, and more are the f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pgdyno.diagnose._model import ClosedLoop
 from pgdyno.diagnose._pools import AS_GOOD, PROPOSALS_MAX, WORTHWHILE_RATIO, few_sessions

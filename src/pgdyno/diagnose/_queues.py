@@ -20,8 +20,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.waits import HEAVYWEIGHT, HeavyweightWait
@@ -82,8 +84,7 @@ _KEY_SHARE = "AccessShareLock"
 """Mode of the lock on a row that is wanted FOR KEY SHARE (README.tuplock of PostgreSQL)."""
 
 
-@dataclass(frozen=True)
-class Queues:
+class Queues(Struct, frozen=True):
     """The queues of one kind, and the sessions in them."""
 
     kind: Kind

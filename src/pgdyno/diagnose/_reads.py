@@ -7,8 +7,9 @@ a device needs. A hit ratio tells neither, so it is evidence only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from pgdyno.diagnose._cpu_uses import ratio_of_own_work
 from pgdyno.diagnose._crowding import crowded
@@ -36,8 +37,7 @@ MEMORY_SHARE_MAX = 0.4
 ROOM = 1.25
 
 
-@dataclass(frozen=True)
-class Reads:
+class Reads(Struct, frozen=True):
     """Reads of data pages."""
 
     per_s: float

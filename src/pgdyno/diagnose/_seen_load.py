@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.diagnose._statements import same_shape, shape
 from pgdyno.diagnose.facts.observed import ObservedRun
@@ -16,8 +17,7 @@ _ON_CPU = "CPU"
 _IDLE = "idle in transaction"
 
 
-@dataclass(frozen=True)
-class SeenStatement:
+class SeenStatement(Struct, frozen=True):
     """A statement of others, or several of one shape."""
 
     text: str
@@ -27,8 +27,7 @@ class SeenStatement:
     """None: not counted."""
 
 
-@dataclass(frozen=True)
-class SeenLoad:
+class SeenLoad(Struct, frozen=True):
     """The load of others over some slices."""
 
     seconds: float

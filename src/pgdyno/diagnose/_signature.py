@@ -9,8 +9,9 @@ possible.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._situation import Situation
@@ -18,8 +19,7 @@ from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.listing import by_name, held_by
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """The bottleneck is there."""
 
     sentence: str
@@ -47,8 +47,7 @@ class Found:
     """True if it makes every other finding doubtful and is ranked first."""
 
 
-@dataclass(frozen=True)
-class Cleared:
+class Cleared(Struct, frozen=True):
     """The bottleneck was looked for and is not there."""
 
     sentence: str
@@ -57,8 +56,7 @@ class Cleared:
     """Parts of the latency budget that it judges: while small, they count as named."""
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(Struct, frozen=True):
     """The rule for one bottleneck."""
 
     id: str

@@ -21,7 +21,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.diagnose._budget import CLIENT_PARTS, Part
 from pgdyno.diagnose._situation import Situation
@@ -58,8 +59,7 @@ Sampled = dict[str, dict[str, float]]
 """Class of waits → wait event → average sessions."""
 
 
-@dataclass(frozen=True)
-class StatementBudget:
+class StatementBudget(Struct, frozen=True):
     """Mean milliseconds of one execution of a statement by part; they add up to ``ms``."""
 
     total: StatementTotal

@@ -11,7 +11,8 @@ In this order:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._held import Held
@@ -103,8 +104,7 @@ _WOULD_TELL: dict[Part, str] = {
 _TELLS_BY_DEFAULT = "a profile of the server's processes (perf, pg_stat_activity)"
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """An id and a sentence; the id is a finding's, or one of those above."""
 
     finding: str

@@ -24,7 +24,8 @@ quickest tells nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.diagnose._model import ClosedLoop
 from pgdyno.diagnose.facts.sessions import QUICK_PERCENTILE
@@ -36,8 +37,7 @@ GENERATOR_CPU_S = 5e-6
 ROUND_TRIP_CPU_S = 15e-6
 
 
-@dataclass(frozen=True)
-class _Statements:
+class _Statements(Struct, frozen=True):
     """Seconds of the statements of a mean transaction."""
 
     count: float

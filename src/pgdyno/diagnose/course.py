@@ -8,9 +8,11 @@ where the number of clients changes, at each step of a rate, and around each eve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.diagnose._drops import Drop, Drops, find_drops
 from pgdyno.diagnose._latency_changes import (
@@ -36,8 +38,7 @@ PLANNED_EVENTS = ("sql", "setting", "restart")
 """Kinds of event that a spec, or pgdyno itself, brings about."""
 
 
-@dataclass(frozen=True)
-class Course:
+class Course(Struct, frozen=True):
     """Changes and drops of a run, and a sentence about each search that found nothing."""
 
     changes: Sequence[LevelChange]

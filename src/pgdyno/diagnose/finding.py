@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.spec.change import Change
 from pgdyno.stats.prediction import Prediction, prediction_of, rounded_interval
@@ -25,8 +27,7 @@ class Skip(Exception):
     """The run does not hold what the check needs; the text says what is missing and why."""
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """A named number that supports a finding."""
 
     name: str
@@ -49,8 +50,7 @@ class Evidence:
         }
 
 
-@dataclass(frozen=True)
-class Proposal:
+class Proposal(Struct, frozen=True):
     """A change that a finding suggests, with the throughput ratio that a model predicts for it."""
 
     remedy_id: str
@@ -96,8 +96,7 @@ class Proposal:
         }
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A signature's answer on a period of a run."""
 
     id: str

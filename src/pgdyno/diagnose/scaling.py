@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.diagnose.words import counted
@@ -25,8 +26,7 @@ CLASSES_MAX = 40
 ByClients = dict[int, list[Interval]]
 
 
-@dataclass(frozen=True)
-class Scaling:
+class Scaling(Struct, frozen=True):
     """The curve of one run, and its knee if it has one."""
 
     means_tps: Mapping[int, float]

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec import Struct
+
 from pgdyno.errors import SetupError
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.keys import set_key
@@ -156,8 +158,7 @@ def run_sql(conninfo: ConnInfo, statement: str) -> None:
         raise SetupError(f"{statement}: {message}", code="statement-failed") from None
 
 
-@dataclass(frozen=True)
-class Transition:
+class Transition(Struct, frozen=True):
     """The transition from the active change to the next one."""
 
     before: Change

@@ -7,8 +7,9 @@ On the machine of a user's server they change only with ``--apply``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.errors import SetupError

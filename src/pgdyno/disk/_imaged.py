@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.disk._device import Device, open_device
 from pgdyno.server.directories import shared_directory
@@ -16,8 +17,7 @@ _FREE_PART = 0.8
 _STEP_BYTES = 64 << 20
 
 
-@dataclass(frozen=True)
-class ImagedDisk:
+class ImagedDisk(Struct, frozen=True):
     """A ``slow`` or ``blackout`` disk."""
 
     kind: DiskKind

@@ -6,8 +6,9 @@ All are in ``disks/`` of the cluster's directory, so that a sweep finds those le
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pgdyno.disk._cleanup import clean_up_if_killed
 from pgdyno.disk._device import Device

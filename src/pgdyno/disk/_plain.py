@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.directories import shared_directory
@@ -30,8 +31,7 @@ _NOTE = "elsewhere"
 _OWNER = ".pgdyno"
 
 
-@dataclass(frozen=True)
-class PlainDisk:
+class PlainDisk(Struct, frozen=True):
     """A directory on an existing file system."""
 
     path: Path

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from pgdyno.disk.mounting import program, require_mounting, run_program, unmount_all
 from pgdyno.errors import SetupError, UsageError
@@ -18,8 +19,7 @@ _STEP_BYTES = 64 << 20
 _BUSY_S_MAX = 10.0
 
 
-@dataclass(frozen=True)
-class TmpfsDisk:
+class TmpfsDisk(Struct, frozen=True):
     """A mounted tmpfs."""
 
     path: Path

@@ -12,9 +12,10 @@ such as ext4. Files in its directory::
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from pgdyno.disk._loop import require_loops
 from pgdyno.disk.mounting import make_image, mount_image, unmount_all
@@ -30,8 +31,7 @@ _BUSY_S_MAX = 10.0
 _OTHERWISE = 'choose a plain disk, whose files are copied: disk.data = "plain"'
 
 
-@dataclass(frozen=True)
-class XfsDisk:
+class XfsDisk(Struct, frozen=True):
     """A mounted XFS file system."""
 
     directory: Path

@@ -15,9 +15,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError
 from pgdyno.server.local.programs import find_program, system_path
@@ -39,8 +40,7 @@ STUCK_DEAD_S = 2.0
 """Time limit of an unmount whose pending writes are not needed."""
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """A line of the kernel's table of mounts."""
 
     point: str

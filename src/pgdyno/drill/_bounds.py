@@ -8,7 +8,7 @@ wal_writer_flush_after), "Log-Shipping Standby Servers" (synchronous replication
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pgdyno.remedy import Circumstances
 from pgdyno.remedy.commit import lost_ms_max
@@ -30,8 +30,7 @@ SETTINGS = (
 _UNLOGGED = "a crash leaves unlogged tables empty"
 
 
-@dataclass(frozen=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """The period before the fault whose acknowledged commits may be lost."""
 
     ms: float | None

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.drill._recovery import Recovery
 from pgdyno.drill.model import Check, LedgerCount
@@ -31,8 +34,7 @@ _NOT_DAMAGE = ("57014", "55P03", "53100", "53200", "53400")
 """SQLSTATEs of timeouts, held locks, full disks and lack of memory: the check was prevented."""
 
 
-@dataclass(frozen=True)
-class Crashed:
+class Crashed(Struct, frozen=True):
     """A database after a fault, and what is known of it from outside."""
 
     cluster: Cluster
@@ -115,8 +117,7 @@ CheckResult = tuple[bool | None, str]
 """Passed or not (``None``: the check could not be made), and a description."""
 
 
-@dataclass(frozen=True)
-class CheckRule:
+class CheckRule(Struct, frozen=True):
     """A kind of check."""
 
     name: str

@@ -13,8 +13,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pgdyno.conduct import Session
 from pgdyno.drill._bounds import Bound

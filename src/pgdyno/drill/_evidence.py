@@ -6,16 +6,16 @@ A fault is proved by the state of the machine afterwards, not by the order that 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.drill._recovery import log_since, log_size
 from pgdyno.server import Cluster
 from pgdyno.server.local.leftovers import server_processes
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(Struct, frozen=True):
     """A process of a server."""
 
     pid: int

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import psycopg
+from msgspec.structs import replace
 
 from pgdyno.drill._checking import Crashed
 from pgdyno.drill._drill import Drill

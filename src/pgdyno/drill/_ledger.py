@@ -21,8 +21,9 @@ order, because acknowledgements do not arrive in the order of commits.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from pgdyno.drill.model import LedgerCount
 from pgdyno.record.acks import AckLedger, Outcome

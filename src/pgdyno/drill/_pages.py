@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError
 from pgdyno.server import Cluster
@@ -29,8 +30,7 @@ _RELATION_FILE = re.compile(r"\d+(_(fsm|vm|init))?(\.\d+)?")
 """Name of a file of a relation that is not temporary (those are named like t3_16384)."""
 
 
-@dataclass(frozen=True)
-class PageBeyond:
+class PageBeyond(Struct, frozen=True):
     """A page whose LSN is beyond the limit."""
 
     path: Path
@@ -40,8 +40,7 @@ class PageBeyond:
     lsn: int
 
 
-@dataclass(frozen=True)
-class PageScan:
+class PageScan(Struct, frozen=True):
     """The result of a scan over all pages."""
 
     files: int

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.errors import PgdynoError, RunError
 from pgdyno.server import Cluster
@@ -29,8 +30,7 @@ _REFUSALS = ("start-failed", "server-ended", "server-killed", "server-refuses")
 """Codes of errors of the server itself; others are of the machine, such as a port in use."""
 
 
-@dataclass(frozen=True)
-class Recovery:
+class Recovery(Struct, frozen=True):
     """The start of a server after a fault, successful or not."""
 
     control_before: ControlData

@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct, field
 
 from pgdyno.errors import SetupError
 from pgdyno.results.drill import Facts
@@ -23,8 +24,7 @@ from pgdyno.server.replication.standby import Standby, promote
 from pgdyno.spec.standby import MODE_SETTINGS
 
 
-@dataclass(frozen=True)
-class Remains:
+class Remains(Struct, frozen=True):
     """The servers and WAL that are left after the loss of the WAL's disk. No server runs."""
 
     primary: Cluster
@@ -42,8 +42,7 @@ class Remains:
         return cluster
 
 
-@dataclass(frozen=True)
-class RescuedCluster:
+class RescuedCluster(Struct, frozen=True):
     """A cluster that a rescue made, not running."""
 
     cluster: Cluster
@@ -54,8 +53,7 @@ class RescuedCluster:
     """True if the WAL was copied from elsewhere, so that it may end before the pages' changes."""
 
 
-@dataclass(frozen=True)
-class Rescue:
+class Rescue(Struct, frozen=True):
     """A way to make a database of the remains."""
 
     name: str

@@ -10,7 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pgdyno.drill._checking import CheckContext, Crashed, Stage, check_rules, run_check
 from pgdyno.drill._interference import interference, outside_kill

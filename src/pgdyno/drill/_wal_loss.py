@@ -11,8 +11,9 @@ import mmap
 import os
 import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.disk import Device, mount_image, unmount_all
 from pgdyno.disk.mounting import mounts_below
@@ -127,8 +128,7 @@ class DiskEmptied(WalLoss):
         return Proof(bool(happened), sentence, facts)
 
 
-@dataclass(frozen=True)
-class _FailedDisk:
+class _FailedDisk(Struct, frozen=True):
     """The state of a disk after its failure."""
 
     answers: bool

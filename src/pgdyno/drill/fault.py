@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.drill._bounds import Bound, of_a_crash
 from pgdyno.drill.faults import fault_names
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from pgdyno.drill.model import Cut, DrillOptions
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """A way to break a server."""
 
     name: str

@@ -7,10 +7,11 @@ made by the faults and by ``verify``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from statistics import median
 from typing import Literal
 
+from msgspec import Struct, field
+from msgspec.structs import asdict, fields
 from pydantic import BaseModel
 
 from pgdyno._engine import beta_quantile
@@ -37,8 +38,7 @@ ONE_LOAD = "; all are of one recorded load, so they bound no share of all crashe
 """The conclusion from cuts that are chosen from one load."""
 
 
-@dataclass(frozen=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """Evidence of the fault, from the state of the machine and not from the order given."""
 
     happened: bool
@@ -46,8 +46,7 @@ class Proof:
     facts: Facts = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Struct, frozen=True):
     """The result of a check of a database that came up after a fault."""
 
     name: str
@@ -57,8 +56,7 @@ class Check:
     seconds: float
 
 
-@dataclass(frozen=True)
-class LedgerCount:
+class LedgerCount(Struct, frozen=True):
     """The clients' acknowledged commits, compared with the contents of the database."""
 
     acked: int
@@ -87,8 +85,7 @@ class LedgerCount:
 _COUNTS = tuple(each.name for each in fields(LedgerCount))
 
 
-@dataclass(frozen=True)
-class Verified:
+class Verified(Struct, frozen=True):
     """The result of verification after one fault."""
 
     outcome: Outcome
@@ -105,8 +102,7 @@ class Verified:
     """Outside interference with the server meanwhile, which makes the result void; '' if none."""
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """A repetition of a fault: its proof and its verification."""
 
     number: int
@@ -167,7 +163,7 @@ class Cut:
 
     def as_result(self) -> results.Cut:
         """Return the cut as it is in results."""
-        counts = vars(self.ledger) if self.ledger else dict.fromkeys(_COUNTS)
+        counts = asdict(self.ledger) if self.ledger else dict.fromkeys(_COUNTS)
         checks = {check.name: check for check in self.checks}
         return results.Cut.model_validate(
             {**_shared(self, results.Cut), **counts, "checks": checks}, from_attributes=True
@@ -185,8 +181,7 @@ class Cut:
         }
 
 
-@dataclass(frozen=True)
-class DrillOptions:
+class DrillOptions(Struct, frozen=True):
     """The options of a drill that are not keys of its spec."""
 
     fault: str
@@ -214,8 +209,7 @@ class DrillOptions:
     """Directory of a recorded load to make cuts of, or to keep one in (power)."""
 
 
-@dataclass(frozen=True)
-class DrillResult:
+class DrillResult(Struct, frozen=True):
     """All cuts of one drill."""
 
     fault: str

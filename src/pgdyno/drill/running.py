@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pgdyno.conduct import Watcher, open_session
 from pgdyno.drill._bounds import SETTINGS

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import Check, Cut, DrillOptions, DrillResult, LedgerCount, Proof, Verified

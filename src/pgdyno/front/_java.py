@@ -6,8 +6,9 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError
 from pgdyno.server.local.account import run_as
@@ -21,8 +22,7 @@ _ANSWER_S_MAX = 60.0
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
 
-@dataclass(frozen=True)
-class Java:
+class Java(Struct, frozen=True):
     """A Java that can run the front end."""
 
     program: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import get_args
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError
 from pgdyno.server import ConnInfo
@@ -33,8 +34,7 @@ _WITHOUT_EFFECT = (
 """Parameters whose defaults are libpq's own business, or that a front end may do without."""
 
 
-@dataclass(frozen=True)
-class FrontSettings:
+class FrontSettings(Struct, frozen=True):
     """Choices of a user about a front end; ``None`` is the default of the part itself."""
 
     pool: FrontPoolName = "dbcp2"

@@ -14,10 +14,11 @@ import math
 import os
 import threading
 import time
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from pgdyno.errors import UsageError
 from pgdyno.govern._clock import now_s
@@ -31,8 +32,7 @@ _SILENT_S = 10.0
 """Time without a line after which the connection is made again; the daemon sends one a second."""
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """A decision, as it is known to this process."""
 
     decision: Literal["go", "slow", "pause"]

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.govern._clock import now_s
@@ -43,8 +45,7 @@ _MEMBERS_PER_FILE = 32 * 1636
 _MEMBER_SPACE = 2**32
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The server, and the ages at which it acts by itself."""
 
     system_identifier: str
@@ -58,8 +59,7 @@ class Limits:
     sees_sessions: bool
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """Something that keeps old rows."""
 
     kind: Any
@@ -77,8 +77,7 @@ class Holder:
         return self.database in (None, database) and (keeps_age or 0) >= age
 
 
-@dataclass(frozen=True)
-class Slow:
+class Slow(Struct, frozen=True):
     """The addition of a slow look."""
 
     limits: Limits
@@ -88,8 +87,7 @@ class Slow:
     not_known: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """A look. ``at_s`` is the time before it was asked, by ``now_s``."""
 
     at_s: float
@@ -97,7 +95,7 @@ class Reading:
     next_mxid: int
     databases: tuple[DatabaseAge, ...]
     """The oldest first."""
-    slow: Slow = field(repr=False)
+    slow: Slow
     slow_age_s: float = 0.0
     """Time by which ``slow`` is older."""
 

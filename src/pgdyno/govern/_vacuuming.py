@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.govern._reading import Holder, age_of_table, holders_of, relation_rows, session_of
@@ -35,8 +37,7 @@ _IN_USE = "55P03"
 _NO_LIMIT = {"statement_timeout": "0", "lock_timeout": "1s", "vacuum_cost_delay": "0"}
 
 
-@dataclass(frozen=True)
-class _InVain:
+class _InVain(Struct, frozen=True):
     """Rest of a table that a vacuum left above the low mark, and its end."""
 
     rest_s: float

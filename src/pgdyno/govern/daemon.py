@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pgdyno.errors import PgdynoError, RunError, SetupError, UsageError
 from pgdyno.govern import _memory
@@ -32,8 +33,7 @@ _FATAL = ("governor-running", "another-server", "govern-view-taken")
 """Codes of errors that no waiting cures."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """A governor, as the user wants it."""
 
     conninfo: str | None

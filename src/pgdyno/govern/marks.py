@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pgdyno.errors import UsageError
 from pgdyno.spec.age import STOP_AGE
@@ -11,8 +11,7 @@ from pgdyno.spec.govern import HIGH, LOW
 SHARE_MIN = 0.05
 
 
-@dataclass(frozen=True)
-class Marks:
+class Marks(Struct, frozen=True):
     """Ages in IDs. Raises UsageError for marks between which there is nothing."""
 
     low: int = LOW

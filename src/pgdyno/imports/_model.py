@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from pgdyno.errors import UsageError
 
 _SHOWN_MAX = 8
 
 
-@dataclass(frozen=True)
-class Choices:
+class Choices(Struct, frozen=True):
     """Choices of the user about an import."""
 
     partial: bool = False
@@ -29,8 +29,7 @@ class Choices:
     """Pause between the pages of a recording."""
 
 
-@dataclass(frozen=True)
-class Imported:
+class Imported(Struct, frozen=True):
     """A spec with its scripts."""
 
     name: str

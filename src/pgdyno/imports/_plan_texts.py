@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from urllib.parse import quote_plus
+
+from msgspec import Struct, field
 
 from pgdyno.imports._lines import CannotTake, names_after_colons
 from pgdyno.workload import ENGINE_VARIABLES
@@ -20,8 +21,7 @@ _CONTINUES = re.compile(r"[A-Za-z0-9_\x80-\U0010ffff:]")
 """Text after a variable that would belong to its name, or could."""
 
 
-@dataclass(frozen=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """A variable, or a function with its arguments, in a text."""
 
     written: str

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from pgdyno.errors import UsageError
 from pgdyno.imports._xml import Node, read_xml
 
@@ -66,8 +68,7 @@ class Element:
                 yield from element.walk()
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(Struct, frozen=True):
     """A member of a collection: a text, or an element with properties."""
 
     node: Node

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from pgdyno.diagnose import Finding
 from pgdyno.investigate._proposals import AssessedProposal
 from pgdyno.results.budget import LatencyBudget
@@ -18,8 +20,7 @@ from pgdyno.trial.question import Question
 NOT_DIAGNOSED = Verdict(finding=None, sentence="no verdict: nothing was diagnosed")
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """A question that was asked, and its answer."""
 
     question: Question
@@ -31,8 +32,7 @@ class Trial:
         return [side.to_json() for side in sides] == [a.to_json(), b.to_json()]
 
 
-@dataclass(frozen=True)
-class Undecided:
+class Undecided(Struct, frozen=True):
     """A remedy whose trial was inconclusive."""
 
     proposal: AssessedProposal

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Finding
@@ -20,8 +21,7 @@ SHORTER_RATIO = 0.9
 if none is lost."""
 
 
-@dataclass(frozen=True)
-class AssessedProposal:
+class AssessedProposal(Struct, frozen=True):
     """A remedy that a finding proposes, as a change to the current state."""
 
     finding: str
@@ -58,8 +58,7 @@ class AssessedProposal:
         return f"{self.remedy.id} {self.change.to_json()}"
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The limits of an investigation."""
 
     allow: DurabilityClass

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pgdyno.investigate._progress import Kept, together
 from pgdyno.investigate._proposals import AssessedProposal

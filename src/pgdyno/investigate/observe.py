@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.conduct import Session, carry_out, check_tables
 from pgdyno.diagnose import Diagnosis, Finding, diagnose, refusals, too_short
@@ -48,8 +50,7 @@ def _record_refusals(session: Session, slice_ids: list[int]) -> list[Finding]:
     return found
 
 
-@dataclass(frozen=True)
-class RecordedDiagnosis:
+class RecordedDiagnosis(Struct, frozen=True):
     """A diagnosis with the row ids of its findings in the run file."""
 
     diagnosis: Diagnosis

@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from pgdyno.errors import SetupError
 from pgdyno.server.local.programs import find_program, system_path
@@ -37,8 +39,7 @@ class Parameter(Protocol):
         """Set its value. Raises OSError."""
 
 
-@dataclass(frozen=True)
-class OneFile:
+class OneFile(Struct, frozen=True):
     """A parameter in a file of its own."""
 
     name: str
@@ -58,8 +59,7 @@ class OneFile:
         _write(Path(self.path), value)
 
 
-@dataclass(frozen=True)
-class EitherFile:
+class EitherFile(Struct, frozen=True):
     """A limit as a percentage in one file, or as an amount in another: writing one sets the other
     to 0. Its value is ``20%`` or a number of bytes."""
 
@@ -89,8 +89,7 @@ class EitherFile:
             _write(Path(self.amount_path), str(int(value) // self.unit_bytes))
 
 
-@dataclass(frozen=True)
-class CryptQueues:
+class CryptQueues(Struct, frozen=True):
     """The work queues that a dm-crypt device goes without: flags of its table, which is loaded
     again while the device is suspended. The key in the table is never kept or shown."""
 
@@ -179,7 +178,7 @@ _KINDS = {"one": OneFile, "either": EitherFile, "crypt": CryptQueues}
 def to_json(parameter: Parameter) -> dict[str, Any]:
     """Return the parameter for the undo record."""
     kind = next(name for name, each in _KINDS.items() if isinstance(parameter, each))
-    return {"kind": kind, **asdict(parameter)}  # type: ignore[call-overload]
+    return {"kind": kind, **asdict(parameter)}  # type: ignore[arg-type]
 
 
 def from_json(fields: Mapping[str, Any]) -> Parameter:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Diagnosis
@@ -29,8 +30,7 @@ HOLDS_MAX = 3
 """Long slices at rates, of which the first may turn out not to be held."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """The subject of a search."""
 
     group: str
@@ -44,8 +44,7 @@ class Request:
     """The change on top of which clients or rates are varied."""
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The result, and the diagnosis of what ends it."""
 
     capacity: Capacity

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Diagnosis, Finding

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from pgdyno._engine import Histogram
 from pgdyno.redact import blank
 
@@ -59,8 +61,7 @@ class GroupFigures:
     sums: Counter[str] = field(default_factory=Counter)
 
 
-@dataclass(frozen=True)
-class Recent:
+class Recent(Struct, frozen=True):
     """Longest times of one interval, in ns, by script; and the longest pass of the event loop."""
 
     at_s: float

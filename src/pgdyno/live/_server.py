@@ -8,9 +8,9 @@ has not answered for some seconds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from pgdyno.live._figures import Figures, Row
@@ -27,8 +27,7 @@ FRESH_SELDOM_S = 30.0
 _MS = 0.001
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column as samples of a metric: ``fixed`` labels, and those with the value of a column."""
 
     name: str
@@ -36,8 +35,7 @@ class Column:
     fixed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(Struct, frozen=True):
     """A metric: what it is of, and where it comes from."""
 
     name: str

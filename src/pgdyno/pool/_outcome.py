@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.diagnose import Diagnosis
 from pgdyno.diagnose.words import counted
@@ -40,8 +41,7 @@ from pgdyno.spec.pooler import TITLES, PoolerSpec
 from pgdyno.stats.words import significant
 
 
-@dataclass(frozen=True)
-class Searched:
+class Searched(Struct, frozen=True):
     """A search that has ended: what was measured."""
 
     group: str

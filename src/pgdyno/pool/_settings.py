@@ -4,14 +4,14 @@ for several instances of an application."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.results.pool import Arithmetic, PoolSettings
 from pgdyno.spec.pooler import TITLES, PoolerSpec
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(Struct, frozen=True):
     """A connection pool of applications."""
 
     name: str

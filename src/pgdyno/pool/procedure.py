@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Diagnosis, Finding
@@ -30,8 +32,7 @@ POOLER_SHARE = 0.5
 too."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """The subject of a search."""
 
     group: str

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError
 from pgdyno.listing import by_name, held_by
@@ -22,8 +23,7 @@ Complaint = tuple[str | None, str]
 """A setting, if it is known, and what is wrong with it."""
 
 
-@dataclass(frozen=True)
-class Ineffective:
+class Ineffective(Struct, frozen=True):
     """A setting that has no effect as combined with others, in this version, or with this load."""
 
     setting: str
@@ -35,8 +35,7 @@ class Ineffective:
     """The time after which it was to end connections that nobody uses, if that is its effect."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """The directory in which a pooler works, and its task."""
 
     directory: Path

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pgdyno.errors import Interrupted, RunError, SetupError
 from pgdyno.pooler._kind import Kind, Place, Row, Version, check_names, clients_of, version_in

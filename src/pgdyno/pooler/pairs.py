@@ -7,16 +7,16 @@ Its console is open to some roles only (admin_users, stats_users); others are to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.pooler._kind import Row
 from pgdyno.pooler.kinds.pgbouncer import KIND, ask_console, queue_row
 from pgdyno.server import ConnInfo
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(Struct, frozen=True):
     """The pairs of user and database that have a pool now."""
 
     count: int

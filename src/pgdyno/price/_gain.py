@@ -6,7 +6,8 @@ import math
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.conduct import Session
 from pgdyno.errors import SetupError, TrustError, UsageError
@@ -27,8 +28,7 @@ _SHARE_MAX = 0.5
 """Largest share of the budget for a candidate that needs longer slices than the others."""
 
 
-@dataclass(frozen=True)
-class GainTrial:
+class GainTrial(Struct, frozen=True):
     """The outcome of a candidate's trial."""
 
     answer: Answer | None

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from pgdyno.conduct import Session
 from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import DrillOptions, DrillResult
@@ -19,8 +21,7 @@ _START_SECONDS = 5.0
 """The part of a drill's time that passes before its first cut: starting a server, its tables."""
 
 
-@dataclass(frozen=True)
-class DrillPlan:
+class DrillPlan(Struct, frozen=True):
     """Number of cuts, and the deadline."""
 
     cuts: int | None

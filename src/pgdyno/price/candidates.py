@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pgdyno.dimension import change_of, spec_with, title_of
 from pgdyno.errors import UsageError
@@ -21,8 +23,7 @@ BASELINE = "all-on"
 WAL_TMPFS = "tmpfs:2GB"
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """An entry of the price list."""
 
     id: str

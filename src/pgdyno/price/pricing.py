@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.conduct import Session
 from pgdyno.dimension import spec_with
@@ -34,8 +36,7 @@ whole ladder takes 20 minutes."""
 _GAIN_SHARE = 0.55
 
 
-@dataclass(frozen=True)
-class PriceOptions:
+class PriceOptions(Struct, frozen=True):
     """The candidates to price, and the time for them."""
 
     candidates: Sequence[Candidate]

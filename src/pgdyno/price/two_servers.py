@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.drill.model import DrillResult
 from pgdyno.drill.two_servers import differences as drills_differ
@@ -11,8 +12,7 @@ from pgdyno.results.price import Difference, Gain, PriceList, PriceResult
 from pgdyno.stats.words import ratio_words
 
 
-@dataclass(frozen=True)
-class Priced:
+class Priced(Struct, frozen=True):
     """A price list and its drills."""
 
     result: PriceResult

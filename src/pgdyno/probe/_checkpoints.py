@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from pgdyno.probe.waits import CHECKPOINT_PACE, CHECKPOINT_SYNC, canonical
 
 MS = 1_000_000
@@ -40,8 +42,7 @@ class ActivePeriod:
         return self.paced or self.sync_began_ns is not None
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """A checkpoint; times on the monotonic clock."""
 
     began_ns: int

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.probe._host import PROC
 from pgdyno.probe._rows import MetricRow
@@ -22,8 +23,7 @@ NOT_REAL = re.compile(r"(loop|ram|zram|nbd|fd|sr)\d+")
 OCTAL = re.compile(r"\\([0-7]{3})")
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(Struct, frozen=True):
     """A mounted file system."""
 
     device: str

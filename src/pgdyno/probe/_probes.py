@@ -14,8 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.errors import PgdynoError
 from pgdyno.probe._budget import LookBudget
@@ -43,8 +44,7 @@ PATIENCE_S = STUCK_S + 2 * GUARD_EVERY_S
 """Time to wait for a thread; one that waits for the server is released within it."""
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """Frequency of the probes' looks, and whose load they look at."""
 
     sample_every_s: float = SAMPLE_EVERY_S

@@ -20,10 +20,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import cache
 from math import isnan, nan
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.probe._host import PROC, TICK_MS
 
@@ -33,8 +35,7 @@ _READ_BYTES = 4096
 """More than what is read of one process has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Struct, frozen=True):
     """A process at one time, identified by its process ID, ``parent`` and ``started``."""
 
     parent: int
@@ -77,8 +78,7 @@ class Process:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """All visible processes by process ID, and the time of cores in the middle of reading them."""
 
     processes: Mapping[int, Process]

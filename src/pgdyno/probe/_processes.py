@@ -20,9 +20,12 @@ import re
 import resource
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isnan, nan
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.probe._host import PROC, TICK_MS
 from pgdyno.probe._process_table import Process, read_process, read_small, scheduled_ms
@@ -38,8 +41,7 @@ JIT_LIBRARY = b"llvmjit"
 LOOKED_AT_MAX = 4
 
 
-@dataclass(frozen=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """Use of a process: CPU time, bytes written, and time in the queue for a core (the last two NaN
     where not readable)."""
 
@@ -87,8 +89,7 @@ class Amount:
         return replace(self, user_ms=user_ms, system_ms=self.cpu_ms - user_ms)
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(Struct, frozen=True):
     """Use of a process, identified by ``started``."""
 
     started: int
@@ -150,7 +151,7 @@ class ServerProcesses:
     """The same, with all of the CPU time as user and system time."""
     _seen: dict[int, Use] = field(default_factory=dict)
     _collected: Amount | None = None
-    _ended: Amount = Amount()
+    _ended: Amount = field(default_factory=Amount)
 
     def follow(self, postmaster_pid: int) -> None:
         """Continue with this postmaster, and with the present figures of the roles."""

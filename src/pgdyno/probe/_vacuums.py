@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 MS = 1_000_000
 COUNTS = {"vacuum_count": False, "autovacuum_count": True}
 UNCOUNTED_SAMPLES_MAX = 3
@@ -19,8 +21,7 @@ UNCOUNTED_SAMPLES_MAX = 3
 Rows = Iterable[Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class Vacuum:
+class Vacuum(Struct, frozen=True):
     """A vacuum of one relation; ``began_ns`` is monotonic, as first seen.
 
     ``duration_ms`` is None when it was too short to be seen: it ended before ``began_ns`` and after

@@ -11,9 +11,11 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from pgdyno.probe._disks import mount_of, wal_directory
 from pgdyno.record import Recorder
@@ -33,8 +35,7 @@ _REMEMBERED = 12
 _MB = 1e6
 
 
-@dataclass(frozen=True)
-class DiskSpace:
+class DiskSpace(Struct, frozen=True):
     """The space on a file system that contains data, WAL or both: a row of metric_space."""
 
     holds: str

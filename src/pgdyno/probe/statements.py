@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pgdyno.probe.waits import statement_shape
 from pgdyno.server.extensions import (
@@ -63,8 +64,7 @@ class Unavailable(Exception):
         self.allow = allow
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Struct, frozen=True):
     """The extension as a database has it, and what it counts there."""
 
     schema: str

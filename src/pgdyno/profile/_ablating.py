@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from pgdyno.conduct import Session
 from pgdyno.errors import TrustError
 from pgdyno.profile._elimination import Elimination, Unit, expected_trials
@@ -51,8 +53,7 @@ _SUBJECTS = (
 )
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """An ablation, as far as it is known before the comparison."""
 
     checked: Checked

@@ -6,14 +6,14 @@ checks of a server's start (postmaster.c).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from pgdyno.profile._values import Values
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A statement about lines for some settings, if ``holds``."""
 
     settings: tuple[str, ...]

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from pgdyno.conduct import Target
 from pgdyno.errors import UsageError
 from pgdyno.probe import host_facts
@@ -32,8 +34,7 @@ _OF_THE_MACHINE = (
 _SHOWN_MAX = 40
 
 
-@dataclass(frozen=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """A profile that a server takes."""
 
     profile: Profile

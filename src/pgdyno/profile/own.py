@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.errors import UsageError
 from pgdyno.profile.reading import Profile, parse_profile
@@ -16,16 +18,14 @@ from pgdyno.profile.reading import Profile, parse_profile
 _KB, _MB, _GB = 1 << 10, 1 << 20, 1 << 30
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(Struct, frozen=True):
     """The machine that a profile is computed from."""
 
     memory_bytes: int
     cores: float
 
 
-@dataclass(frozen=True)
-class OwnProfile:
+class OwnProfile(Struct, frozen=True):
     """A profile of pgdyno's."""
 
     summary: str

@@ -6,8 +6,9 @@ import math
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.conduct import Session
 from pgdyno.errors import UsageError
@@ -108,8 +109,7 @@ def _seconds(session: Session, plan: Plan) -> float | None:
     return None if seconds > fitting and pair_s > plan.budget_s else seconds
 
 
-@dataclass(frozen=True)
-class _OfProfile:
+class _OfProfile(Struct, frozen=True):
     """The members of a comparison's result that only a profile has."""
 
     checked: Checked

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.errors import UsageError
 from pgdyno.visible import visible
@@ -29,8 +31,7 @@ _INCLUDES = ("include", "include_if_exists", "include_dir")
 _BYTES_MAX = 1 << 20
 
 
-@dataclass(frozen=True)
-class ProfileLine:
+class ProfileLine(Struct, frozen=True):
     """A setting of a profile, and the number of its line."""
 
     number: int
@@ -41,8 +42,7 @@ class ProfileLine:
         return f"{self.setting} = {self.value}"
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A reason why a line cannot be used."""
 
     number: int
@@ -54,8 +54,7 @@ class Problem:
         return f"line {self.number}: {self.sentence}{hint}"
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """Settings in the order of their lines."""
 
     name: str

@@ -14,9 +14,10 @@ import stat
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.record import fileformat
@@ -31,8 +32,7 @@ _TIMED = {"interval": "at_ms + duration_ms", "event": "at_ms", "slice": "started
           "metric_age": "at_ms", "wait_sample": "at_ms"}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Continuation:
+class Continuation(Struct, frozen=True):
     """A run file of ``command`` that can be continued."""
 
     path: Path

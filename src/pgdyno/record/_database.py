@@ -11,11 +11,12 @@ import math
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
+
+from msgspec.structs import fields
 
 from pgdyno.record import fileformat
 from pgdyno.record.opening import check_header, check_marks, connect, damaged
@@ -65,7 +66,7 @@ class Database:
         return damaged(self.path, problem)
 
     def all(self, kind: type[Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
-        """Return all rows as dataclasses."""
+        """Return all rows as values of a type."""
         return [self.decoded(kind, row) for row in self.rows(sql, values)]
 
     def one(self, sql: str, values: Sequence[Any] = ()) -> dict[str, Any]:
@@ -136,7 +137,7 @@ def _places_in(
 
 @cache
 def _types_of(kind: Any) -> dict[str, tuple[type, ...]]:
-    """Return the fields of a dataclass and the types of their values."""
+    """Return the fields of a type of rows and the types of their values."""
     hints = get_type_hints(kind)
     types = {}
     for field in fields(kind):
@@ -148,12 +149,8 @@ def _types_of(kind: Any) -> dict[str, tuple[type, ...]]:
 
 @cache
 def _defaulted(kind: Any) -> frozenset[str]:
-    """Return the fields of a dataclass that have a default."""
-    return frozenset(
-        field.name
-        for field in fields(kind)
-        if field.default is not MISSING or field.default_factory is not MISSING
-    )
+    """Return the fields of a type of rows that have a default."""
+    return frozenset(field.name for field in fields(kind) if not field.required)
 
 
 def _runtime_type(hint: Any) -> Any:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from pgdyno._engine import Histogram
@@ -19,8 +20,7 @@ BEYOND_MIN = 10
 """Minimum number of samples beyond a reported percentile."""
 
 
-@dataclass(frozen=True)
-class Distribution:
+class Distribution(Struct, frozen=True):
     """Summary of durations in nanoseconds; without samples all 0, and no percentiles."""
 
     count: int

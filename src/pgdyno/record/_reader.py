@@ -7,10 +7,11 @@ opening or when the damaged page is first read.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
+
+from msgspec.structs import fields, replace
 
 from pgdyno.record import fileformat
 from pgdyno.record._database import Database, array, clause, in_slices

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from pgdyno.record import fileformat
 
@@ -60,8 +61,7 @@ FRESH_MS = 10 * MINUTE_MS
 """Age below which rows are not rolled up."""
 
 
-@dataclass(frozen=True)
-class Merge:
+class Merge(Struct, frozen=True):
     """Rule to merge rows of a table that agree in ``keys``; other columns keep their last value."""
 
     keys: tuple[str, ...]

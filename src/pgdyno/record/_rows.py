@@ -6,8 +6,9 @@ Times are milliseconds since the run's start.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from pgdyno.record.facts import (
     EngineFacts,
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     from pgdyno._engine import Histogram
 
 
-@dataclass(frozen=True)
-class RunInfo:
+class RunInfo(Struct, frozen=True):
     """The row of table ``run``, with its JSON decoded."""
 
     name: str
@@ -46,8 +46,7 @@ class RunInfo:
     """Words of the command line that, with the spec, repeat the run; empty in older files."""
 
 
-@dataclass(frozen=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """A period of the run under one change."""
 
     id: int
@@ -62,8 +61,7 @@ class Slice:
     """Reason why the slice decides nothing; None if it counts."""
 
 
-@dataclass(frozen=True)
-class Sighting:
+class Sighting(Struct, frozen=True):
     """Identity of the server that answered at one time. A value is None if it is hidden from the
     user, or not in the file."""
 
@@ -77,8 +75,7 @@ class Sighting:
     """1 for a standby."""
 
 
-@dataclass(frozen=True)
-class Losses:
+class Losses(Struct, frozen=True):
     """Number of connections lost in one interval."""
 
     at_ms: int
@@ -86,8 +83,7 @@ class Losses:
     count: int
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """An error while connecting, in one interval."""
 
     at_ms: int
@@ -95,8 +91,7 @@ class Refusal:
     message: str
 
 
-@dataclass(frozen=True)
-class Ledger:
+class Ledger(Struct, frozen=True):
     """Number of transactions in each column of the ledger, summed over some slices."""
 
     intended: int
@@ -128,8 +123,7 @@ class Ledger:
         return self.unaccounted == 0
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(Struct, frozen=True):
     """Counts of one interval; ``client_group`` or ``script`` is None if it is summed over."""
 
     at_ms: int
@@ -156,8 +150,7 @@ class Interval:
         return 1000 * self.done / self.duration_ms if self.duration_ms else 0.0
 
 
-@dataclass(frozen=True)
-class GroupInterval:
+class GroupInterval(Struct, frozen=True):
     """Clients and connections of one client group in one interval."""
 
     at_ms: int
@@ -171,8 +164,7 @@ class GroupInterval:
     connect_failures: int
 
 
-@dataclass(frozen=True)
-class HttpTotal:
+class HttpTotal(Struct, frozen=True):
     """Requests of one client group, over some slices."""
 
     client_group: str
@@ -189,8 +181,7 @@ class HttpTotal:
     received_bytes: int
 
 
-@dataclass(frozen=True)
-class StatementTotal:
+class StatementTotal(Struct, frozen=True):
     """Totals of one statement of a script, over some slices."""
 
     client_group: str
@@ -206,8 +197,7 @@ class StatementTotal:
     """Those done that were to change or delete rows, and there were none; 0 in older files."""
 
 
-@dataclass(frozen=True)
-class ErrorTotal:
+class ErrorTotal(Struct, frozen=True):
     """Errors of one kind at one statement; texts, client and line are those of the first error."""
 
     client_group: str
@@ -238,8 +228,7 @@ class ErrorTotal:
         return f"{self.sqlstate} {self.message}".strip() if is_sqlstate else self.message
 
 
-@dataclass(frozen=True)
-class WaitTotal:
+class WaitTotal(Struct, frozen=True):
     """Average number of backends in one state and wait event, executing one statement."""
 
     backend_type: str
@@ -250,8 +239,7 @@ class WaitTotal:
     average: float
 
 
-@dataclass(frozen=True)
-class StatementCount:
+class StatementCount(Struct, frozen=True):
     """Counts of a statement by pg_stat_statements, over some slices. None: not counted by the
     server's version of it, by its settings, or in an older file."""
 
@@ -275,8 +263,7 @@ class StatementCount:
     jit_ms: float | None = None
 
 
-@dataclass(frozen=True)
-class LockQueueTotal:
+class LockQueueTotal(Struct, frozen=True):
     """A queue for a heavyweight lock, over all looks that saw it."""
 
     lock_type: str
@@ -300,8 +287,7 @@ class LockQueueTotal:
     wait_ms_max: float
 
 
-@dataclass(frozen=True)
-class GeneratorTotal:
+class GeneratorTotal(Struct, frozen=True):
     """Resources used by the load engine, summed over its threads."""
 
     threads: int
@@ -311,8 +297,7 @@ class GeneratorTotal:
     loop_stall_us_max: int
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(Struct, frozen=True):
     """An event of the run."""
 
     at_ms: int
@@ -324,8 +309,7 @@ class Event:
     drill_id: int | None = None
 
 
-@dataclass(frozen=True)
-class FindingRow:
+class FindingRow(Struct, frozen=True):
     """A row of table ``finding``, with its JSON decoded."""
 
     id: int
@@ -346,8 +330,7 @@ class FindingRow:
     commands: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class LookRow:
+class LookRow(Struct, frozen=True):
     """A row of table ``look``, with its JSON decoded."""
 
     look: str
@@ -359,8 +342,7 @@ class LookRow:
     allow: str
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """A row of table ``trial``, with its JSON decoded."""
 
     id: int
@@ -406,8 +388,7 @@ class Trial:
         return None if lo is None or hi is None else (lo, hi)
 
 
-@dataclass(frozen=True)
-class DrillRow:
+class DrillRow(Struct, frozen=True):
     """A row of table ``drill``, with its JSON decoded."""
 
     id: int
@@ -422,8 +403,7 @@ class DrillRow:
     bound: str
 
 
-@dataclass(frozen=True)
-class CutRow:
+class CutRow(Struct, frozen=True):
     """A row of table ``cut``, with its JSON decoded."""
 
     drill_id: int

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pgdyno.errors import UsageError
 
@@ -39,8 +40,7 @@ class Outcome(IntEnum):
     """Nothing of it was sent."""
 
 
-@dataclass(frozen=True)
-class AckScript:
+class AckScript(Struct, frozen=True):
     """The script that a record's ``row`` refers to."""
 
     row: int
@@ -49,8 +49,7 @@ class AckScript:
     statements: int
 
 
-@dataclass(frozen=True)
-class AckLoad:
+class AckLoad(Struct, frozen=True):
     """A load that wrote into the directory."""
 
     threads: int
@@ -60,8 +59,7 @@ class AckLoad:
     """The mark of its witnesses in the database, if it writes any."""
 
 
-@dataclass(frozen=True)
-class AckLedger:
+class AckLedger(Struct, frozen=True):
     """All records of a directory.
 
     ``records`` is a structured array, sorted by load, group, client and number of transaction:

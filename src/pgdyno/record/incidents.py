@@ -7,8 +7,9 @@ drill are not incidents.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.record._reader import RunFile
 from pgdyno.record._rows import Event
@@ -29,8 +30,7 @@ _REFUSED = ("28", "3D", "42", "53", "55")
 """Classes of SQLSTATEs with which a running server refuses connections."""
 
 
-@dataclass(frozen=True)
-class Incident:
+class Incident(Struct, frozen=True):
     """An incident of the server."""
 
     at_ms: int

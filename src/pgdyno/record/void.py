@@ -11,9 +11,11 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.record._reader import RunFile
 from pgdyno.record._rows import GroupInterval, Interval, Losses, Sighting, Slice
@@ -46,8 +48,7 @@ _CRASHED = {
 }
 
 
-@dataclass(frozen=True)
-class Silence:
+class Silence(Struct, frozen=True):
     """A period in which the server answered neither the clients nor the probes, or the clients did
     not reach the server."""
 
@@ -65,8 +66,7 @@ class Silence:
         return f"no data passed between clients and server for {seconds}"
 
 
-@dataclass(frozen=True)
-class Connected:
+class Connected(Struct, frozen=True):
     """Number of a group's clients that had a connection, over some intervals."""
 
     group: str

@@ -7,8 +7,9 @@ to those possible before the change count: a change that raises durability loses
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, get_args
+
+from msgspec import Struct
 
 from pgdyno.remedy import _lines
 from pgdyno.remedy._remedy import Case, Need, Remedy, Risk, changed_names
@@ -25,8 +26,7 @@ NOTHING_LOST = "nothing is lost"
 _OF_THE_LOAD = ("load.", "workload.", "clients.")
 
 
-@dataclass(frozen=True)
-class Assessment:
+class Assessment(Struct, frozen=True):
     """Properties of a change, relative to the server before it."""
 
     change: Change

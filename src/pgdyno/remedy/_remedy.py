@@ -9,8 +9,9 @@ measured by a trial. The server checks whether a value is in range.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from pgdyno.remedy.circumstances import Circumstances
 from pgdyno.spec.change import Change
@@ -22,8 +23,7 @@ Need = Literal["reload", "restart", "client", "table", "rewrite", "layout", "mac
 tables, layout moves files or adds a server, machine sets a parameter of its kernel."""
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """A change, and the server before and after it."""
 
     change: Change
@@ -41,8 +41,7 @@ class Case:
         return after < before
 
 
-@dataclass(frozen=True)
-class Risk:
+class Risk(Struct, frozen=True):
     """The most that may be lost."""
 
     durability_class: AssessedClass
@@ -57,8 +56,7 @@ def _at_once(_case: Case) -> float:
     return 0.0
 
 
-@dataclass(frozen=True)
-class Remedy:
+class Remedy(Struct, frozen=True):
     """An entry of the catalogue. It changes what ``settings``, ``keys``, ``table_options``,
     ``indexes``, ``pools`` and ``clients`` say."""
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pgdyno.spec import Change, DiskSpec, Spec, spec_from_fields
 from pgdyno.spec.active_settings import ActiveSettings, choice_of
@@ -23,8 +25,7 @@ _KEYS = ("disk.", "standby.", "workload.unlogged", "server.checksums")
 _WAITED_FOR = re.compile(r"\s*(?:any\s+|first\s+)?([0-9]+)\s*\(", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Circumstances:
+class Circumstances(Struct, frozen=True):
     """The properties of a server that decide what a change may lose."""
 
     settings: ActiveSettings = field(default_factory=lambda: ActiveSettings({}))

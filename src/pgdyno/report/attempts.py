@@ -7,7 +7,9 @@ pairs, is None.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from pgdyno.record import RunFile, RunInfo, Trial
 from pgdyno.remedy import (
@@ -28,8 +30,7 @@ NOT_MEASURED = ("not measured", "not measurable")
 """Outcomes of changes that were not tried."""
 
 
-@dataclass(frozen=True)
-class Ratio:
+class Ratio(Struct, frozen=True):
     """A measured ratio with its 95 % interval."""
 
     ratio: float
@@ -40,8 +41,7 @@ class Ratio:
         return effect_words(self.ratio, self.lo, self.hi)
 
 
-@dataclass(frozen=True)
-class Levels:
+class Levels(Struct, frozen=True):
     """A figure without and with a change, from the same pairs as its ratio."""
 
     before: float
@@ -64,8 +64,7 @@ class Levels:
         return self.before * self.effect.hi
 
 
-@dataclass(frozen=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """A change that was tried: its prediction, its measured effect and the decision."""
 
     trial: Trial

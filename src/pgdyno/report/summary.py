@@ -7,9 +7,10 @@ that is still running) is None and is not shown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.groups import group_accounts, open_loop_sentence
 from pgdyno.record import Distribution, FindingRow, RunFile, throughput_tps
@@ -40,8 +41,7 @@ if TYPE_CHECKING:
     from pgdyno.results.storm import StormResult
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """A finding of one diagnosis, and the changes that were tried because of it."""
 
     number: int
@@ -50,8 +50,7 @@ class Step:
     attempts: list[Attempt]
 
 
-@dataclass(frozen=True)
-class State:
+class State(Struct, frozen=True):
     """Performance of the server under one setting. ``slice_ids`` is None for the whole run."""
 
     slice_ids: list[int] | None

@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import Diagnosis
 from pgdyno.record import Distribution, RunFile
@@ -22,8 +24,7 @@ LASTS_SHARE = 0.9
 SLICES_FOR_INTERVAL = 3
 
 
-@dataclass(frozen=True)
-class Hold:
+class Hold(Struct, frozen=True):
     """The long slice."""
 
     point: float

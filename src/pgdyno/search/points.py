@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose.facts.failures import failures, failures_max, too_many
@@ -29,8 +30,7 @@ RESTARTED_SECONDS_MAX = 1.0
 Varied = Literal["clients", "rate", "pool", "pooler"]
 
 
-@dataclass(frozen=True)
-class Aim:
+class Aim(Struct, frozen=True):
     """The subject of a search: what is varied of which group, on top of which change."""
 
     varied: Varied
@@ -64,8 +64,7 @@ class Aim:
         return change.over(self.base)
 
 
-@dataclass(frozen=True)
-class PointSlice:
+class PointSlice(Struct, frozen=True):
     """A slice at a point; ``why`` is the reason why it is not met, '' if it is."""
 
     slice_id: int

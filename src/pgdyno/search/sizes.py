@@ -20,10 +20,10 @@ import math
 import random
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from pgdyno.stats.levels import Levels, Sample, levels
@@ -58,8 +58,7 @@ POINTS_MIN = 3
 DRAWS = 300
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """The knee by the levels measured."""
 
     levels: Levels

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.record import samples_needed
 from pgdyno.spec.units import format_duration_us, parse_duration_us
@@ -22,8 +23,7 @@ _MEAN = "mean"
 EXAMPLE = "p99<20ms"
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """A limit of one figure of the response time."""
 
     figure: str

@@ -7,8 +7,9 @@ be taken for the system's wherever they fit better.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import psycopg
@@ -23,8 +24,7 @@ select quote_ident(n.nspname) as schema, e.extversion as version
 """
 
 
-@dataclass(frozen=True)
-class Extension:
+class Extension(Struct, frozen=True):
     """An extension that a database has."""
 
     schema: str

@@ -7,15 +7,15 @@ sent to newer servers, and answered or recorded as missing.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+
+from msgspec import Struct
 
 FILE_NAME = re.compile(r"(?P<name>[a-z_]+)\.(?P<first>\d+)-(?P<last>\d*)\.sql")
 
 
-@dataclass(frozen=True)
-class Query:
+class Query(Struct, frozen=True):
     """SQL, and the major versions of the server that it is for."""
 
     name: str

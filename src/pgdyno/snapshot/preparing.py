@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pgdyno.age.preparing import parse_age
 from pgdyno.errors import UsageError
@@ -10,8 +10,7 @@ from pgdyno.spec import Spec
 from pgdyno.spec.age import PIN_SETTINGS, Ids, unfit_setting
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """Request for a snapshot."""
 
     spec: Spec

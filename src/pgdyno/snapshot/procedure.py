@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.conduct import (
     Session,
@@ -27,8 +29,7 @@ from pgdyno.snapshot.preparing import Request
 from pgdyno.spec import Spec
 
 
-@dataclass(frozen=True)
-class Saved:
+class Saved(Struct, frozen=True):
     """A snapshot that was saved, and how."""
 
     snapshot: Snapshot

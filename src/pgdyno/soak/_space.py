@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class Disk:
+
+class Disk(Struct, frozen=True):
     """A file system, and what it holds in words."""
 
     path: Path

@@ -7,12 +7,12 @@ applies it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True)
-class Change:
+
+class Change(Struct, frozen=True):
     """A difference from the spec. An empty field means no difference."""
 
     settings: Mapping[str, str] = field(default_factory=dict)

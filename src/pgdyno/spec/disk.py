@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from msgspec import Struct
 from pydantic import AfterValidator, WithJsonSchema
 
 from pgdyno.spec.units import format_size, parse_duration_us, parse_size_bytes
@@ -38,8 +38,7 @@ _FLUSH_MS_MAX = 10_000.0
 _WRITE_BYTES_PER_S_MIN = 64 << 10
 
 
-@dataclass(frozen=True)
-class DiskPlan:
+class DiskPlan(Struct, frozen=True):
     """Kind and options of a disk."""
 
     kind: DiskKind

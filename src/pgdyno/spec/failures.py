@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any
 
+from msgspec import Struct
 from pydantic import BeforeValidator, WithJsonSchema
 
 DEFAULT = "1%"
 _LIMIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)")
 
 
-@dataclass(frozen=True)
-class FailuresMax:
+class FailuresMax(Struct, frozen=True):
     """A limit of failed transactions: exactly one of ``share`` and ``count``."""
 
     share: float | None = None

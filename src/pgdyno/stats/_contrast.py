@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno._engine import student_t_quantile
 from pgdyno.stats.changes import independent_share
@@ -13,8 +14,7 @@ CONTRAST_MIN = 4
 """Minimum number of values on each side."""
 
 
-@dataclass(frozen=True)
-class Contrast:
+class Contrast(Struct, frozen=True):
     """Ratio of two levels, geometric means, with its 95 % interval."""
 
     ratio: float

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from pgdyno._engine import student_t_quantile
 from pgdyno.stats.words import effect_words, more_pairs_words, percent_words
@@ -49,8 +50,7 @@ Outcome = Literal["better", "worse", "mixed", "no difference", "inconclusive", "
 """Mixed: a client group loses, or more transactions fail. Not comparable: too many failed."""
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """Geometric mean of the ratios b/a over ``pairs``, with its interval ``lo`` to ``hi``."""
 
     ratio: float
@@ -80,8 +80,7 @@ class Effect:
         return math.expm1(sum(quantiles) * self.log_sd / math.sqrt(pairs))
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The verdict of a trial about a change."""
 
     outcome: Outcome

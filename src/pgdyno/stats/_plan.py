@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import NormalDist
+
+from msgspec import Struct
 
 from pgdyno.stats._pairs import (
     CONFIDENCE,
@@ -40,8 +41,7 @@ ASSURANCE = 0.8
 appropriate are popular sample size formulas?", The American Statistician 43, 1989)."""
 
 
-@dataclass(frozen=True)
-class PairPlan:
+class PairPlan(Struct, frozen=True):
     """The pairs of a trial: after ``first`` it is decided, after ``last`` for the last time."""
 
     first: int

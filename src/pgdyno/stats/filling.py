@@ -11,8 +11,9 @@ hence the margin.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 _MARGIN = 0.125
 _MARGIN_BYTES = 32 << 20
@@ -23,8 +24,7 @@ _GROWTH_BYTES_S_MIN = 64 << 10
 Cause = Literal["max_wal_size", "kept", "growth"]
 
 
-@dataclass(frozen=True)
-class Space:
+class Space(Struct, frozen=True):
     """A file system with data, WAL or both, at the end of a period."""
 
     size_bytes: float
@@ -41,8 +41,7 @@ class Space:
     """Space that the WAL may need; see :func:`wal_wanted`."""
 
 
-@dataclass(frozen=True)
-class Filling:
+class Filling(Struct, frozen=True):
     """A file system that will be full if the trend continues."""
 
     seconds: float

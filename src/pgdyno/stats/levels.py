@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
 
 from pgdyno._engine import student_t_quantile
 
@@ -35,8 +36,7 @@ class Sample(NamedTuple):
     value: float
 
 
-@dataclass(frozen=True)
-class Levels:
+class Levels(Struct, frozen=True):
     """The levels of points, in ascending order of the points."""
 
     points: tuple[int, ...]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno._engine import student_t_quantile
 
@@ -28,8 +29,7 @@ KNEE_PRECISION = 1e-4
 MISFIT_MIN = 1e-12
 
 
-@dataclass(frozen=True)
-class Knee:
+class Knee(Struct, frozen=True):
     """A fitted Universal Scalability Law, with its knee and its peak."""
 
     single_tps: float
@@ -86,8 +86,7 @@ def knee(clients: Sequence[float], throughput: Sequence[float]) -> Knee | None:
     return Knee(single, contention, coherence, peak / single, at_peak, peak, relative_error, bounds)
 
 
-@dataclass(frozen=True)
-class LawBounds:
+class LawBounds(Struct, frozen=True):
     """95 % intervals of a law's parameters."""
 
     single_tps: tuple[float, float]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno._engine import student_t_quantile
 
@@ -32,8 +33,7 @@ OUTLIER_SDS = 5.0
 """Values farther from the median than this many robust deviations are moved to that distance."""
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """A mean with its 95 % interval; ``lo`` and ``hi`` are NaN for a series that is too short."""
 
     mean: float

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 SWINGS = 3
 """Times that a sawtooth rises."""
@@ -12,8 +13,7 @@ LOW_SHARE = 4
 LEAK_STEP_S = 0.1
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """A part of a storm: so many clients, from one moment to the next."""
 
     clients: int
@@ -25,8 +25,7 @@ class Stage:
     """It lasts so long; None: until all have arrived."""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """A shape of arrival."""
 
     title: str

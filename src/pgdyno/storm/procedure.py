@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.conduct import Session
 from pgdyno.results import store
@@ -23,8 +24,7 @@ OVERHEAD_S = 1.0
 """Time that a storm takes in addition to its arrival, to start and to end."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """The question."""
 
     shape: str

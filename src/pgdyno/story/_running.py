@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from pgdyno.conduct import Watcher, open_session
 from pgdyno.conduct.repeating import recorded_fields
@@ -38,8 +39,7 @@ HARMED = ("lost", "refused", "corrupt")
 _WORST_FIRST: tuple[results.Ending, ...] = ("no-fault", "corrupt", "refused", "lost", "clean")
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The outcome of a chapter."""
 
     kind: Literal["comparison", "drill", "run"]
@@ -52,8 +52,7 @@ class Outcome:
     facts: Compared | Summary | Observed
 
 
-@dataclass(frozen=True)
-class ChapterRun:
+class ChapterRun(Struct, frozen=True, dict=True):
     """A chapter to run: its number from 1, its specs and its run file."""
 
     number: int

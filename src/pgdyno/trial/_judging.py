@@ -8,7 +8,9 @@ change that fails transactions, or that costs a client group, is therefore *mixe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.dimension import fields_with
 from pgdyno.results.common import Measure
@@ -25,8 +27,7 @@ FAILURES_MATTER = 0.001
 the failures that make a measurement untrustworthy by default."""
 
 
-@dataclass(frozen=True)
-class Matters:
+class Matters(Struct, frozen=True):
     """The smallest effects that matter, as fractions."""
 
     throughput: float = EFFECT_MATTERS
@@ -42,8 +43,7 @@ class Matters:
         return self.throughput if measure == "throughput" else self.latency_p99
 
 
-@dataclass(frozen=True)
-class GroupEffect:
+class GroupEffect(Struct, frozen=True):
     """The effect on one client group."""
 
     name: str
@@ -52,8 +52,7 @@ class GroupEffect:
     verdict: Verdict
 
 
-@dataclass(frozen=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """The verdict of a trial at one look."""
 
     throughput: Effect

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from pgdyno.record import RunFile
 from pgdyno.results.common import Measure
 from pgdyno.spec import ClientGroup, Spec
@@ -18,8 +20,7 @@ RATE_SLACK = 0.01
 """Share of the intended transactions that may be missing while the rate still counts as held."""
 
 
-@dataclass(frozen=True)
-class GroupSlice:
+class GroupSlice(Struct, frozen=True):
     """Transactions of a client group in one slice."""
 
     intended: int
@@ -48,8 +49,7 @@ def held(slices: Iterable[GroupSlice], clients: int) -> bool:
     return intended - done - growth <= slack and growth <= max(clients, slack)
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """The figures of one slice."""
 
     slice_id: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
+
+from msgspec.structs import asdict
 
 from pgdyno.record import RunFile, StatementCount
 from pgdyno.record.statements import beginning, evictions_in, why_absent

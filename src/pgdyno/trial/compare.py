@@ -6,8 +6,9 @@ import math
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose import SECONDS_MIN

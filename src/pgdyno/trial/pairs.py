@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from pgdyno.conduct import Session, warm_up_seconds_max
 from pgdyno.diagnose.facts.failures import Failures, failures, not_comparable
 from pgdyno.errors import TrustError
@@ -38,8 +40,7 @@ from pgdyno.trial._sides import Measured, Side
 from pgdyno.trial.question import PAIRS_MAX, Question
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The answer of a trial."""
 
     trial_id: int
@@ -88,8 +89,7 @@ class Answer:
         return f"p99 {ratio_words(self.latency_p99.ratio)} at the held rate"
 
 
-@dataclass(frozen=True)
-class Noise:
+class Noise(Struct, frozen=True):
     """Identical slices compared with themselves, for each measure.
 
     Their ratio is a check of the procedure, and their spread plans the trials; neither changes the

@@ -7,8 +7,9 @@ measure a change in the same way.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from pgdyno.conduct import warm_up_seconds_max
 from pgdyno.remedy import Assessment, Need
@@ -30,8 +31,7 @@ warming up: stopping the server and starting it again, rewriting tables, moving 
 that catches up, the load begun anew or the server restarted for a parameter of the kernel."""
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(Struct, frozen=True):
     """The question of a trial: does ``b`` differ from ``a``?"""
 
     kind: str

@@ -7,7 +7,8 @@ for longer than one measurement disturbs several of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.dimension import spec_with
 from pgdyno.record import RunFile
@@ -19,8 +20,7 @@ from pgdyno.trial._sides import Measured, Side, working
 CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True)
-class Rounds:
+class Rounds(Struct, frozen=True):
     """A variant and its slices, one for each round, in the order of the rounds."""
 
     change: Change

@@ -23,7 +23,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pgdyno.diagnose.words import duration, figure, percent, size
 from pgdyno.results.vacuumplan import PlannedOption, PlannedTable
@@ -62,8 +63,7 @@ _SETTING_OF = {"autovacuum_freeze_min_age": "vacuum_freeze_min_age"}
 """Storage parameter → setting, where that has another name."""
 
 
-@dataclass(frozen=True)
-class Server:
+class Server(Struct, frozen=True):
     """Facts of the server that the plan depends on."""
 
     major: int
@@ -76,8 +76,7 @@ class Server:
         return self.settings.get(name, _PARAMETERS.get(name, 0.0))
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table with its changes over ``hours``."""
 
     relation: str

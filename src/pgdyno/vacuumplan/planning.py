@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from pgdyno.check import Where, answering, reach, session
 from pgdyno.errors import SetupError
@@ -31,8 +32,7 @@ statistics and wait for two hours)."""
 _WORKERS_BUSY_MAX = 0.5
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """A plan, as the user wants it."""
 
     where: Where
@@ -43,8 +43,7 @@ class Request:
     every_h: float = 2.0
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Struct, frozen=True):
     """The counters of all tables at a moment."""
 
     at_s: float
@@ -54,8 +53,7 @@ class Look:
     tables: Mapping[int, Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A plan, and what it is compared with."""
 
     result: VacuumPlanResult

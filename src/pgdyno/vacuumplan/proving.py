@@ -13,9 +13,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pgdyno.errors import UsageError
 from pgdyno.results.vacuumplan import (
@@ -60,8 +61,7 @@ _SERVER = {
 }
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(Struct, frozen=True):
     """A table of the model, with its work per second."""
 
     name: str

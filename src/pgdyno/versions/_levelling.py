@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from pgdyno.results.versions import LevelledSetting, UnequalSetting
 from pgdyno.server import Installation
 from pgdyno.server.connecting.build import Build, SettingHere
@@ -52,8 +54,7 @@ _OFF = ("off", "", "-1")
 CHECKSUMS = "data_checksums"
 
 
-@dataclass(frozen=True)
-class Levelling:
+class Levelling(Struct, frozen=True):
     """Settings that make two servers equal in their defaults."""
 
     levelled: tuple[LevelledSetting, ...] = ()

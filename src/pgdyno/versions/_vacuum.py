@@ -6,10 +6,10 @@ What counts is the WAL, which is the same each time; the time is that of one vac
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from msgspec import Struct
 
 from pgdyno.conduct import Session
 from pgdyno.record.own import OWN
@@ -20,8 +20,7 @@ _SQL = Path(__file__).with_name("sql")
 _POSITION = "select pg_current_wal_insert_lsn() - '0/0'"
 
 
-@dataclass(frozen=True)
-class Vacuumed:
+class Vacuumed(Struct, frozen=True):
     """Cost of a vacuum."""
 
     wal_bytes: int

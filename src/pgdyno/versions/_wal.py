@@ -9,9 +9,8 @@ of its own, while full_page_writes is off.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import psycopg
+from msgspec.structs import replace
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose.facts.slices import Facts

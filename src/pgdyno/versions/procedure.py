@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose.facts.slices import Facts
@@ -137,8 +139,7 @@ def _levelled(pair: tuple[Installation, Installation], levelling: Levelling) -> 
     return [(before, after)]
 
 
-@dataclass(frozen=True)
-class _Written:
+class _Written(Struct, frozen=True):
     """WAL that a server writes, counted once before the pairs, while all tables are as loaded."""
 
     vacuumed: Vacuumed
@@ -157,8 +158,7 @@ def _all_written(session: Session, trials: Sequence[_Sides]) -> Sequence[Sequenc
     return found
 
 
-@dataclass(frozen=True)
-class _OfVersions:
+class _OfVersions(Struct, frozen=True):
     """The members of a comparison's result that only two versions have."""
 
     compared: ComparedVersions

@@ -7,8 +7,9 @@ and each has a fillfactor of its own, as the public description of such a load r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.server.connecting.marks import mark, mark_of, scale_in
 from pgdyno.spec.tables import InitSpec
@@ -41,8 +42,7 @@ FILLFACTORS = {
 """Fillfactors, in percent, unless one is given for all; those of the public description."""
 
 
-@dataclass(frozen=True)
-class Consistency:
+class Consistency(Struct, frozen=True):
     """A check of the tables: sizes, and how many rows break a rule."""
 
     records: int

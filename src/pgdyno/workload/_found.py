@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError
 from pgdyno.server.connecting.marks import is_ours
@@ -48,8 +49,7 @@ MIXED_COLUMNS = {"test_table": ["id", "c1", "c2", "c3", "c4", "c5"]}
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
 
 
-@dataclass(frozen=True)
-class FoundTable:
+class FoundTable(Struct, frozen=True):
     """A table, or another relation of its name."""
 
     name: str

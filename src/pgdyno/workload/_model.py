@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.server import ConnInfo
 
@@ -24,8 +25,7 @@ class Tables(Enum):
     NONE = "none"
 
 
-@dataclass(frozen=True)
-class WeightedScript:
+class WeightedScript(Struct, frozen=True):
     """A script of a mix."""
 
     name: str
@@ -39,8 +39,7 @@ class WeightedScript:
     """True for a file of the user."""
 
 
-@dataclass(frozen=True)
-class Workload:
+class Workload(Struct, frozen=True):
     """A mix of scripts and the tables that they run on."""
 
     name: str

@@ -7,8 +7,9 @@ and made again only where they have pgdyno's mark.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError
 from pgdyno.server import OWN_DATABASE, ConnInfo
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from pgdyno.workload.table_lock import TableLock
 
 
-@dataclass(frozen=True)
-class OwnTables:
+class OwnTables(Struct, frozen=True):
     """The tables of one workload."""
 
     name: str

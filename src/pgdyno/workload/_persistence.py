@@ -7,9 +7,10 @@ unlogged first and logged last.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError
 from pgdyno.workload._queries import query, setup_errors
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     import psycopg
 
 
-@dataclass(frozen=True)
-class _Table:
+class _Table(Struct, frozen=True):
     oid: int
     schema: str
     name: str

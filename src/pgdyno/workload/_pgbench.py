@@ -7,8 +7,9 @@ are inserted by byte replacement; most of the time is then spent in the server's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.server.connecting.marks import UNFINISHED, mark, mark_of
 from pgdyno.workload._found import PGBENCH_COLUMNS
@@ -28,8 +29,7 @@ _TRUNCATE = "truncate pgbench_accounts, pgbench_branches, pgbench_history, pgben
 _VACUUMED = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history")
 
 
-@dataclass(frozen=True)
-class Making:
+class Making(Struct, frozen=True):
     """An initialization of pgbench's tables."""
 
     conn: psycopg.Connection

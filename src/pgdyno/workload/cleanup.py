@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, RunError, SetupError
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect, restore_leftovers
@@ -43,8 +46,7 @@ _FOREIGN_MAX = 3
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
 
-@dataclass(frozen=True)
-class Removal:
+class Removal(Struct, frozen=True):
     """Objects to remove from a database, or the database itself."""
 
     database: str

@@ -10,8 +10,9 @@ which are empty at first.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.workload._queries import query
 
@@ -32,8 +33,7 @@ _ENTITY_BYTES = 1 << 20
 """Empty tables and keys of entity-resolution, with 16 partitions each."""
 
 
-@dataclass(frozen=True)
-class TableSpace:
+class TableSpace(Struct, frozen=True):
     """Space needed for making the tables of a workload."""
 
     scale: int

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.spec.sql_text import RELATION, is_commit, mentions, names_table
 
@@ -20,8 +21,7 @@ _BEGINS = re.compile(r"(?:begin|start\s+transaction)\b", re.IGNORECASE)
 _META_COMMAND = "\\"
 
 
-@dataclass(frozen=True)
-class LateUpdate:
+class LateUpdate(Struct, frozen=True):
     """A script with an update moved to the end of its transaction."""
 
     text: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from pgdyno.check._look import Look, Machine, Missing, Row
 from pgdyno.probe import SYS_BLOCK, device_of, wal_directory

@@ -12,11 +12,12 @@ Source: "The Autovacuum Daemon" in chapter 24.1 of the manuals of versions 14 to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from statistics import median
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.finding import Skip
@@ -29,8 +30,7 @@ WORKER = "autovacuum worker"
 _MAX_THRESHOLD_SINCE = 180_000
 
 
-@dataclass(frozen=True)
-class Upkeep:
+class Upkeep(Struct, frozen=True):
     """A table's dead rows over the period, by the statistics that autovacuum acts on."""
 
     relation: str

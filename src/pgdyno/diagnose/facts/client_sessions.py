@@ -6,10 +6,11 @@ Read from the run file alone, for signatures, the summary and the page alike.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from functools import reduce
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pgdyno.record import RunFile
 from pgdyno.record.sessionages import EMPTY, STATES, added, older, read
@@ -21,8 +22,7 @@ AGES = ("idle_ages", "pause_ages", "transaction_ages", "connection_ages")
 COLUMNS = (*STATES.values(), "hidden")
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Sessions of one role, application and client address over some slices."""
 
     role: str
@@ -101,8 +101,7 @@ def idle_on_average(run: RunFile, slice_ids: Collection[int] | None) -> float | 
     return sum(idle) if counts.get("idle") else None
 
 
-@dataclass(frozen=True)
-class Churn:
+class Churn(Struct, frozen=True):
     """Connections made in the database under load."""
 
     made: int
@@ -145,8 +144,7 @@ def churn(run: RunFile, slice_ids: Collection[int] | None) -> Churn | None:
     )
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(Struct, frozen=True):
     """Client sessions of all origins over time: one number for each sampling, in time order."""
 
     at_ms: NDArray[Any]

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.spec.setting_defaults import DEFAULTS
@@ -31,8 +32,7 @@ _ALWAYS_LOGGED = {
 _PLANNED = re.compile(r"\s*(?:select|insert|update|delete|merge|with|values)\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Costly:
+class Costly(Struct, frozen=True):
     """A setting, and the cores that it costs."""
 
     setting: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.finding import Evidence
@@ -17,8 +18,7 @@ IN_FLIGHT_MIN = 2.0
 """Requests at the device on average: one that is served and one that waits."""
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(Struct, frozen=True):
     """A device over some slices."""
 
     name: str

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from pgdyno.record import ErrorTotal, RunFile
 from pgdyno.spec.failures import DEFAULT, FailuresMax
 
 
-@dataclass(frozen=True)
-class Failures:
+class Failures(Struct, frozen=True):
     """Failed transactions among those that ended, and the most frequent error."""
 
     count: int

@@ -13,7 +13,7 @@ Where it does not, the device is not called slow unless cores are idle (``SPARE_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.sessions import SPARE_SHARE
 from pgdyno.diagnose.facts.slices import Facts
@@ -33,8 +33,7 @@ DELAY_FITS = 1.2
 the error of counting at a period's edges means that most did not."""
 
 
-@dataclass(frozen=True)
-class SyncTime:
+class SyncTime(Struct, frozen=True):
     """The mean time of a WAL sync."""
 
     ms: float

@@ -6,8 +6,10 @@ Slices may differ in it, so it is that of the spec with their change.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from pgdyno.diagnose.finding import Skip
 from pgdyno.dimension import fields_with
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
     from pgdyno.spec.change import Change
 
 
-@dataclass(frozen=True)
-class FrontInForce:
+class FrontInForce(Struct, frozen=True):
     """A front end that pgdyno started."""
 
     pool: str
@@ -47,8 +48,7 @@ class FrontInForce:
         return own_name(self.pool, "max_total")
 
 
-@dataclass(frozen=True)
-class PageLoad:
+class PageLoad(Struct, frozen=True):
     """A page of the front end; means of its requests."""
 
     path: str
@@ -64,8 +64,7 @@ class PageLoad:
         return max(0.0, self.took_ms - self.pool_ms - self.database_ms)
 
 
-@dataclass(frozen=True)
-class FrontLoad:
+class FrontLoad(Struct, frozen=True):
     """Work of the front end: means of its requests, and averages over time."""
 
     pages: tuple[PageLoad, ...]
@@ -118,8 +117,7 @@ class FrontLoad:
         return self.requests_s * self.mean("pool_ms") / 1000
 
 
-@dataclass(frozen=True)
-class ForeignFront:
+class ForeignFront(Struct, frozen=True):
     """Figures of a web server of the user's; None: it does not tell. Each is the median of the
     looks, as a few of them may have met returns, but those who wait."""
 

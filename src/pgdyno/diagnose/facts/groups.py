@@ -6,8 +6,9 @@ Read from the run file alone, for the result, the summary and the page alike.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pgdyno.diagnose.words import figure
 from pgdyno.record import GroupInterval, Ledger, RunFile
@@ -26,8 +27,7 @@ BUSY_SHARE = 0.9
 carried: what is left of it passes between two transactions."""
 
 
-@dataclass(frozen=True)
-class Connects:
+class Connects(Struct, frozen=True):
     """Connections of a group over some slices."""
 
     open: int
@@ -43,8 +43,7 @@ class Connects:
         return self.made > self.open or self.failed > 0 or self.made >= CONNECTS_MIN
 
 
-@dataclass(frozen=True)
-class GroupAccount:
+class GroupAccount(Struct, frozen=True):
     """A client group over some slices."""
 
     name: str

@@ -8,9 +8,10 @@ keeps it while the load goes on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.finding import Skip
@@ -24,8 +25,7 @@ transaction access 2 to 3 times as many pages at the end; without it, none was s
 _UNKNOWN = "who holds the oldest xmin was not recorded"
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """The last holder of the oldest xmin in a period."""
 
     kind: str

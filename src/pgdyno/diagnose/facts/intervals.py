@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
 from statistics import median
+
+from msgspec.structs import fields, replace
 
 from pgdyno.record import Interval
 

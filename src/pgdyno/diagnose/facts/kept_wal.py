@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.finding import Evidence, Skip
@@ -13,8 +13,7 @@ HORIZON_S = 86400.0
 full within 24 hours, and call 4 hours critical (NodeFilesystemSpaceFillingUp)."""
 
 
-@dataclass(frozen=True)
-class Outlook:
+class Outlook(Struct, frozen=True):
     """The rate at which WAL is written, and the space for it."""
 
     bytes_s: float

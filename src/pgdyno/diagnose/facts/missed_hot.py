@@ -12,8 +12,9 @@ set one, however many rows each updates; full pages, if they do not. Else it is 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.facts.tables import Index, Table, indexes, tables, updated_columns
@@ -32,8 +33,7 @@ _SUMMARISING, _SUMMARISING_SINCE = "brin", 160000
 """From this version an update of a column in a BRIN index can be HOT."""
 
 
-@dataclass(frozen=True)
-class Missed:
+class Missed(Struct, frozen=True):
     """The updates of a table that were not HOT."""
 
     table: Table
@@ -74,8 +74,7 @@ def missed_updates(s: Facts) -> list[Missed]:
     return sorted(found, key=lambda each: -each.entries_per_s)
 
 
-@dataclass(frozen=True)
-class _Update:
+class _Update(Struct, frozen=True):
     """A statement of the scripts that updates a table."""
 
     table: str

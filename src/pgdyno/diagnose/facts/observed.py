@@ -17,8 +17,9 @@ A signature that judges these is ``of_clients`` and is skipped.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec.structs import replace
 
 from pgdyno.diagnose.facts.waits import IN_TRANSACTION
 from pgdyno.diagnose.finding import Skip

@@ -16,8 +16,9 @@ transaction, and in a few seconds rows are not compared at all.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.diagnose.words import counted, figure, percent
 
@@ -37,8 +38,7 @@ _TEMPLATES = frozenset({"template0", "template1"})
 _WRITES = ("tup_inserted", "tup_updated", "tup_deleted")
 
 
-@dataclass(frozen=True)
-class Database:
+class Database(Struct, frozen=True):
     """Other load in one database."""
 
     name: str
@@ -48,8 +48,7 @@ class Database:
     rows_written_s: float
 
 
-@dataclass(frozen=True)
-class ForeignLoad:
+class ForeignLoad(Struct, frozen=True):
     """Load of others over some slices."""
 
     databases: tuple[Database, ...]

@@ -18,8 +18,10 @@ counts: what others use of cores that would be idle otherwise does not.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.diagnose.words import counted, percent
 from pgdyno.record.facts import is_pooled
@@ -43,8 +45,7 @@ _POOLERS = frozenset({"pgbouncer", "pgpool", "odyssey", "pgcat", "pgagroal", "pg
 """Command names of poolers, which are part of the load."""
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """A program of others: all processes of one name."""
 
     name: str
@@ -52,8 +53,7 @@ class Program:
     cores: float
 
 
-@dataclass(frozen=True)
-class OtherPrograms:
+class OtherPrograms(Struct, frozen=True):
     """CPU that was neither the server's nor pgdyno's, in cores."""
 
     cores: float
@@ -155,8 +155,7 @@ def _within(programs: tuple[Program, ...], cores: float) -> tuple[Program, ...]:
     return tuple(replace(each, cores=each.cores * cores / visible) for each in programs)
 
 
-@dataclass(frozen=True)
-class _TimeOfCores:
+class _TimeOfCores(Struct, frozen=True):
     """The use of the machine's cores, in cores."""
 
     machine: float

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from pgdyno.dimension import fields_with
 from pgdyno.spec.pooler import CLIENT_SETTINGS, SIZE_SETTINGS, TITLES
@@ -23,8 +24,7 @@ POOLED_MODES = ("transaction", "statement")
 """Modes in which a client gives its connection back before it disconnects."""
 
 
-@dataclass(frozen=True)
-class PoolerInForce:
+class PoolerInForce(Struct, frozen=True):
     """A pooler that pgdyno started."""
 
     kind: str
@@ -66,8 +66,7 @@ class PoolerInForce:
         return int(text) if text.isascii() and text.isdecimal() else None
 
 
-@dataclass(frozen=True)
-class PoolerQueues:
+class PoolerQueues(Struct, frozen=True):
     """Queues of a pooler by its own view, over time and all its pools; NaN for what it does not
     tell."""
 

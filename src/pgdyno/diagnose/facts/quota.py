@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.other_programs import FOUND_SHARE, other_programs
 
@@ -18,8 +19,7 @@ STOLEN_SHARE = 0.1
 effect is the same."""
 
 
-@dataclass(frozen=True)
-class Quota:
+class Quota(Struct, frozen=True):
     """The control group that was throttled most, over some slices."""
 
     control_group: str

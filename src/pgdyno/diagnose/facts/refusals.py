@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.record import ErrorTotal
 
@@ -36,8 +37,7 @@ _TEXTS = {
 """Part of a message → the layer that says so, and its limit; the first that fits."""
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Connections that one layer refused because of one limit."""
 
     layer: str

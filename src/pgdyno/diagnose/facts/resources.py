@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class HostCpu:
+class HostCpu(Struct, frozen=True):
     """The host's CPU over the slices, in cores: the fields add up to ``cores``."""
 
     cores: float
@@ -38,8 +37,7 @@ class HostCpu:
         return max(0.0, 1.0 - self.busy_share)
 
 
-@dataclass(frozen=True)
-class Wal:
+class Wal(Struct, frozen=True):
     """WAL written over the slices."""
 
     bytes: float

@@ -14,10 +14,11 @@ takes beyond that is a queue for a core, the lag of the client, or the transfer 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
+
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.requests import requests_each
 from pgdyno.diagnose.finding import Evidence, Skip
@@ -39,8 +40,7 @@ CLIENT_BACKEND = "client backend"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-@dataclass(frozen=True)
-class Sessions:
+class Sessions(Struct, frozen=True):
     """Sessions and connections over some slices."""
 
     connections: float
@@ -61,8 +61,7 @@ class Sessions:
         return self.in_transaction / self.on_server if self.on_server else 0.0
 
 
-@dataclass(frozen=True)
-class RoundTrips:
+class RoundTrips(Struct, frozen=True):
     """The messages of a transaction between client and server."""
 
     per_transaction: float

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from pgdyno.spec.active_settings import choice_of
 
@@ -36,8 +37,7 @@ _CONFIRMED_AS: Mapping[str, Confirmation] = {
 }
 
 
-@dataclass(frozen=True)
-class Standby:
+class Standby(Struct, frozen=True):
     """A standby; times in milliseconds from the local flush, averaged, NaN if not reported."""
 
     name: str
@@ -58,8 +58,7 @@ class Standby:
         return times[confirmation]
 
 
-@dataclass(frozen=True)
-class WaitedFor:
+class WaitedFor(Struct, frozen=True):
     """The value of synchronous_standby_names."""
 
     any_of: bool

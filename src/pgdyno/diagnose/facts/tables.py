@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.finding import Skip
@@ -29,8 +30,7 @@ _ASSIGNED = re.compile(rf"(?:^|,)\s*({NAME})\s*(?:\[[^]]*\]\s*)*(?:\.\s*{NAME}\s
 _INNERMOST = re.compile(r"\([^()]*\)")
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Struct, frozen=True):
     """Counts of a table per second; None where it was not recorded."""
 
     name: str
@@ -52,8 +52,7 @@ class Table:
         return self.inserted + self.updated + self.deleted
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(Struct, frozen=True):
     """An index, as it was at the end of the slices."""
 
     table: str

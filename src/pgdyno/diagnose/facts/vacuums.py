@@ -11,9 +11,10 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.intervals import whole
 from pgdyno.record import RunFile
@@ -29,8 +30,7 @@ Limits = tuple[float, float]
 Rows = list[dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """Ratios of throughput and p99 with their intervals; None: too few seconds."""
 
     seconds_during: int
@@ -39,8 +39,7 @@ class Effect:
     p99: tuple[float, float, float] | None
 
 
-@dataclass(frozen=True)
-class Course:
+class Course(Struct, frozen=True):
     """Vacuums of a table of one kind."""
 
     relation: str
@@ -58,8 +57,7 @@ class Course:
     effect: Effect
 
 
-@dataclass(frozen=True)
-class State:
+class State(Struct, frozen=True):
     """A table at the end of the run."""
 
     relation: str
@@ -83,8 +81,7 @@ class State:
         return round(self.size_bytes * self.dead / rows)
 
 
-@dataclass(frozen=True)
-class Account:
+class Account(Struct, frozen=True):
     """Vacuum during a run."""
 
     states: list[State]
@@ -168,8 +165,7 @@ def _growth(sized: Rows) -> float | None:
     return after / before if before else None
 
 
-@dataclass(frozen=True)
-class _Second:
+class _Second(Struct, frozen=True):
     """An interval of load."""
 
     from_ms: float

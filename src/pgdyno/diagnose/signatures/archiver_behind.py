@@ -15,8 +15,9 @@ all; since 15 archive_library may stand for the command.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
@@ -29,8 +30,7 @@ _SEGMENT_BYTES = 16 << 20
 _NAME_LENGTH = 24
 
 
-@dataclass(frozen=True)
-class _Archiver:
+class _Archiver(Struct, frozen=True):
     """The archiver at the end of the period."""
 
     fails_at: str | None

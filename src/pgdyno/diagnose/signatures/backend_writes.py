@@ -17,7 +17,7 @@ backends wrote together with what they added to files, so the share is too high 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
@@ -42,8 +42,7 @@ _CLEANING = {
 }
 
 
-@dataclass(frozen=True)
-class _Writes:
+class _Writes(Struct, frozen=True):
     """Pages written over the period, by whom."""
 
     backends: float

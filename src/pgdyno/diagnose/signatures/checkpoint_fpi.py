@@ -19,7 +19,7 @@ distance is worked out from the rate instead of counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pgdyno.diagnose._budget import image_part_of_flush
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
@@ -50,8 +50,7 @@ _METHODS = {"lz4": (0.45, 12e-6), "zstd": (0.35, 30e-6), "pglz": (0.4, 80e-6)}
 _GB = 1 << 30
 
 
-@dataclass(frozen=True)
-class _Pace:
+class _Pace(Struct, frozen=True):
     """WAL generation: per second, per record, and until the next checkpoint."""
 
     bytes_s: float

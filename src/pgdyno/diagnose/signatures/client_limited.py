@@ -19,7 +19,7 @@ client, and a generator on two cores beside 16 sessions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
@@ -30,8 +30,7 @@ WANTED = 0.9
 LAG_SHARE = 0.25
 
 
-@dataclass(frozen=True)
-class _Thread:
+class _Thread(Struct, frozen=True):
     """A thread of the generator; times are shares of the period."""
 
     busy: float

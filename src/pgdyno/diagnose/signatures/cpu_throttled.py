@@ -12,7 +12,7 @@ quota of half a core against 8 clients. Versions: control groups of version 1 an
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation

@@ -20,7 +20,8 @@ its disk may be 90 % full permanently.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
@@ -50,8 +51,7 @@ _WAL_PART = 0.7
 """Proposed max_wal_size as a share of the space for WAL."""
 
 
-@dataclass(frozen=True)
-class _Disk:
+class _Disk(Struct, frozen=True):
     """A file system, with the predicted time at which it is full."""
 
     name: str

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pgdyno.diagnose._fewer_clients import fewer_clients
 from pgdyno.diagnose._late_update import held_parts

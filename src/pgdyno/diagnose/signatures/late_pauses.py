@@ -12,7 +12,7 @@ Threshold: 15 %, the smallest part of the response time that needs an explanatio
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation

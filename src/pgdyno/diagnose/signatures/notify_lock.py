@@ -23,8 +23,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import replace
 from typing import Literal
+
+from msgspec.structs import replace
 
 from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._lock_holders import FOREIGN_ADVICE, holder_of

@@ -22,8 +22,9 @@ clients (``begin`` took 41 of 47 ms), 16 for 16 and 2 for 2.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from statistics import median
+
+from msgspec.structs import replace
 
 from pgdyno.diagnose._pooler_pools import larger_pooler_pools, pooled_loop
 from pgdyno.diagnose._pools import cores_taken

@@ -18,7 +18,7 @@ over which a round trip is never as long.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from pgdyno.diagnose._budget import QUEUES, Part
 from pgdyno.diagnose._more_clients import more_clients

@@ -12,8 +12,9 @@ it known where a column gets its values other than by its own sequence or by its
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
@@ -25,8 +26,7 @@ USED_SHARE = 0.85
 CRITICAL_SHARE = 0.95
 
 
-@dataclass(frozen=True)
-class _Sequence:
+class _Sequence(Struct, frozen=True):
     """A sequence at the end of the period."""
 
     name: str

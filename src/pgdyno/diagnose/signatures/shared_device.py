@@ -11,7 +11,7 @@ injection, checkpoints on a disk that writes 16 MB/s.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
@@ -24,8 +24,7 @@ FLUSH_SHARE = 0.15
 _NAME = "data,wal"
 
 
-@dataclass(frozen=True)
-class _Device:
+class _Device(Struct, frozen=True):
     name: str
     busy: float
     written_bytes: float

@@ -16,8 +16,9 @@ a server that it starts is not examined. Versions: all since 14.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
@@ -31,8 +32,7 @@ BEHIND_BYTES_MIN = 64 << 20
 BEHIND_SHARE = 0.5
 
 
-@dataclass(frozen=True)
-class _Slot:
+class _Slot(Struct, frozen=True):
     """A slot at the end of the period."""
 
     name: str

@@ -16,8 +16,9 @@ injection: LOCK TABLE for 6 of 8 s.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
+
+from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
@@ -40,8 +41,7 @@ _CAUSES = (
 )
 
 
-@dataclass(frozen=True)
-class _Standing:
+class _Standing(Struct, frozen=True):
     """A client group and how long it stood still."""
 
     group: str

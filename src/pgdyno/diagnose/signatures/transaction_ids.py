@@ -16,8 +16,9 @@ before version 19 and is not checked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
@@ -42,8 +43,7 @@ KEPT_SHARE = 0.9
 _COLUMNS: dict[Ids, str] = {"xid": "xid_age", "mxid": "mxid_age"}
 
 
-@dataclass(frozen=True)
-class Headroom:
+class Headroom(Struct, frozen=True):
     """IDs of one kind that are left to the database with the oldest."""
 
     ids: Ids

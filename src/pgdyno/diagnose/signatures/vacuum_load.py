@@ -15,8 +15,9 @@ Look-alikes: a vacuum that sleeps for most of its time costs nothing and is the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import median
+
+from msgspec import Struct
 
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
@@ -38,8 +39,7 @@ _LIMIT_MIN = 100.0
 _DELAY = "autovacuum_vacuum_cost_delay"
 
 
-@dataclass(frozen=True)
-class _Split:
+class _Split(Struct, frozen=True):
     """Throughput in tps of the intervals with and without a vacuum."""
 
     during: list[float]

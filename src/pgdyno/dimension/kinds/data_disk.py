@@ -7,8 +7,9 @@ system or size the data are copied there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from pgdyno.dimension._dimension import Context, Fields, KeyDimension, Need, Transition
 from pgdyno.errors import UsageError

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from pgdyno.dimension._dimension import Context, Dimension, Fields, Need, Transition
 from pgdyno.spec import Change

@@ -13,8 +13,9 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.drill._drill import Drill
 from pgdyno.drill._evidence import NewLog, processes
@@ -104,8 +105,7 @@ def _bytes_left_free(variant: str, rng: random.Random) -> int:
     return rng.randint(*_FREE_KB[variant]) * 1024
 
 
-@dataclass(frozen=True)
-class _FullDisk:
+class _FullDisk(Struct, frozen=True):
     """The state of the server while the disk was full."""
 
     free_bytes: int

@@ -11,7 +11,8 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.drill._crash import crash_under_load
 from pgdyno.drill._drill import Drill
@@ -59,8 +60,7 @@ def _kills_in_recovery(drill: Drill, rng: random.Random) -> list[_LaterKill]:
     return later
 
 
-@dataclass(frozen=True)
-class _LaterKill:
+class _LaterKill(Struct, frozen=True):
     """A kill during recovery."""
 
     after: str

@@ -7,7 +7,9 @@ import random
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from pgdyno.drill._bounds import Bound
 from pgdyno.drill._drill import Drill

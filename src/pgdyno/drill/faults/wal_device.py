@@ -21,9 +21,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
 from itertools import count, cycle
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.drill._bounds import of_a_crash, of_a_lost_wal
 from pgdyno.drill._checking import Crashed
@@ -56,8 +58,7 @@ FAILING_DISK = "blackout:size=1GB"
 """Disk of the WAL if the spec names none and the disk must fail while it is used."""
 
 
-@dataclass(frozen=True)
-class _LostWal:
+class _LostWal(Struct, frozen=True):
     """A loss of the WAL's disk."""
 
     remains: Remains

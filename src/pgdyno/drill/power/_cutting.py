@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.drill._verify import Crashed, verify
 from pgdyno.drill.model import Outcome, Proof, Verified
@@ -30,8 +31,7 @@ HARMED: tuple[Outcome, ...] = ("refused", "corrupt")
 _COPIES = 4
 
 
-@dataclass(frozen=True)
-class VerifiedCut:
+class VerifiedCut(Struct, frozen=True):
     """The state of a server after one cut."""
 
     control: ControlData

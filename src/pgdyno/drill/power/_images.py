@@ -6,9 +6,10 @@ All are below one directory, which the sweep of a later start removes after a cr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.disk import FileSystem, clean_up_if_killed, mount_image, unmount_all
 from pgdyno.disk.mounting import run_program
@@ -29,8 +30,7 @@ class FileSystemBroken(SetupError):
     """A disk after a cut cannot be mounted."""
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """The recordings of the disks of one load."""
 
     logs: DiskLogs

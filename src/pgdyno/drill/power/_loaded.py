@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.drill.power._images import Recorded
 from pgdyno.drill.power._names import Names
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from pgdyno.record import AckLedger
 
 
-@dataclass(frozen=True)
-class RecordedLoad:
+class RecordedLoad(Struct, frozen=True):
     """Recordings of the disks, ack ledger and names of relations of one load."""
 
     disks: Recorded

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Keep = Literal["subset", "none", "all", "garbage"]
 KEEPS: tuple[Keep, ...] = ("subset", "none", "all", "garbage")
@@ -18,8 +19,7 @@ _SECTORS = (4096, 512)
 _ROUND = 8
 
 
-@dataclass(frozen=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """A time for a cut."""
 
     at_ns: int
@@ -27,8 +27,7 @@ class Moment:
     """pending, flush-edge, mark or random."""
 
 
-@dataclass(frozen=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """A planned power cut."""
 
     number: int

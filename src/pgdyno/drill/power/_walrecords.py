@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.drill.power._names import BlockOf
 from pgdyno.server import Installation
@@ -21,8 +22,7 @@ _BLOCK = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(Struct, frozen=True):
     """A WAL record."""
 
     lsn: int

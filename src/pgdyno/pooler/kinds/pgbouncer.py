@@ -11,8 +11,9 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pgdyno.errors import SetupError
 from pgdyno.pooler._kind import (

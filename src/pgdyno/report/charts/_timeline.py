@@ -7,10 +7,10 @@ charts and are left out of averages.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from pgdyno.diagnose.facts.intervals import GAP_MS
 from pgdyno.record import Interval
@@ -20,8 +20,7 @@ EDGE_MS = 60
 """Tolerance for samples that are taken at a slice boundary, just outside an interval."""
 
 
-@dataclass(frozen=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """The periods under load in order, as pairs of start and end in milliseconds."""
 
     periods: Sequence[tuple[float, float]]

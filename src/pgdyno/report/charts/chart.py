@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal
 
@@ -33,6 +32,7 @@ from bokeh.models import (
 )
 from bokeh.models.annotations.labels import Label
 from bokeh.plotting import figure
+from msgspec import Struct, field
 
 from pgdyno.report.charts._series import Floats
 from pgdyno.report.words.tables import Table
@@ -56,8 +56,7 @@ ROW_PX = 46
 """Height of a row with its name above it."""
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Struct, frozen=True):
     """An entry of a chart's key."""
 
     label: str
@@ -65,8 +64,7 @@ class Key:
     mark: Literal["area", "line", "dash", "shade"] = "area"
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """A chart with its texts. ``id`` is unique in the page."""
 
     id: str

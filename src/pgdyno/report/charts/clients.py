@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bokeh.models import ColumnDataSource, DataRange1d, HoverTool, NumeralTickFormatter, Range1d
 from bokeh.models.renderers import DataRenderer
 from bokeh.plotting import figure
+from msgspec.structs import replace
 
 from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.diagnose.scaling import (

@@ -8,11 +8,11 @@ the shading already shows them in the others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from bokeh.models import ColumnDataSource, HoverTool, Range1d
 from bokeh.models.renderers import DataRenderer
 from bokeh.plotting import figure
+from msgspec import Struct
 
 from pgdyno.diagnose.course import Course
 from pgdyno.record import Event, FindingRow, RunFile, Slice
@@ -41,8 +41,7 @@ SEVERAL = {
 SHADE = Key("change in force", palette.GREY, "shade")
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """An event in the charts."""
 
     kind: str
@@ -51,8 +50,7 @@ class Mark:
     to_ms: float
 
 
-@dataclass(frozen=True)
-class Marks:
+class Marks(Struct, frozen=True):
     """All events and shaded periods of a run, which every time chart shows."""
 
     marks: Sequence[Mark]

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from bokeh.core.properties import value
 from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, NumeralTickFormatter, Range1d
 from bokeh.models.annotations import Span
 from bokeh.models.text import BaseText
 from bokeh.plotting import figure
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.price.sentences import decisive, harm
 from pgdyno.report import palette
@@ -48,8 +49,7 @@ MARKS = {
 LABEL_PX = 80
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(Struct, frozen=True):
     """A candidate in the chart."""
 
     number: int
@@ -138,8 +138,7 @@ def _loss(row: Price) -> tuple[str, float | None, str]:
     return "commits lost", worst_ms, f"{lost:,} commits, {numbers.ms(worst_ms)}"
 
 
-@dataclass(frozen=True)
-class Band:
+class Band(Struct, frozen=True):
     """A range of heights for candidates whose loss is not on the scale."""
 
     label: str

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from bokeh.models import DataRange1d, Range1d
 from bokeh.plotting import figure
+from msgspec import Struct
 
 from pgdyno.diagnose.course import Course
 from pgdyno.diagnose.facts.intervals import timed, whole
@@ -23,8 +23,7 @@ Columns = dict[str, npt.NDArray[Any]]
 """Samples by column: numbers or text, one value for each sample."""
 
 
-@dataclass(frozen=True)
-class TimeAxis:
+class TimeAxis(Struct, frozen=True):
     """The time axis of all charts of a run, with its marks and the periods under load."""
 
     run: RunFile

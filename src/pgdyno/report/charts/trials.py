@@ -7,7 +7,6 @@ from the same trial of interleaved slices, so that drift of the machine affects 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from bokeh.models import (
     ColumnDataSource,
@@ -17,6 +16,7 @@ from bokeh.models import (
 )
 from bokeh.models.annotations import Span
 from bokeh.plotting import figure
+from msgspec import Struct
 
 from pgdyno.record import RunFile
 from pgdyno.report import palette, wait_events
@@ -36,8 +36,7 @@ LABEL_MAX = 46
 """Length of a row's name that fits a phone."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """A change in one chart: before, after with its interval, and the prediction."""
 
     label: str

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from pgdyno.report.charts.chart import Chart
 from pgdyno.report.words.tables import Table
 
 
-@dataclass(frozen=True)
-class Tag:
+class Tag(Struct, frozen=True):
     """A word in a coloured box; ``tone`` is good, warn, bad or plain."""
 
     text: str
     tone: str = "plain"
 
 
-@dataclass(frozen=True)
-class Headline:
+class Headline(Struct, frozen=True):
     """A large figure at the top."""
 
     label: str
@@ -31,8 +31,7 @@ class Headline:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Banner:
+class Banner(Struct, frozen=True):
     """A note at the top of the page."""
 
     head: str
@@ -40,8 +39,7 @@ class Banner:
     bad: bool = False
 
 
-@dataclass(frozen=True)
-class StepText:
+class StepText(Struct, frozen=True):
     """A step of an investigation."""
 
     number: int
@@ -50,8 +48,7 @@ class StepText:
     table: Table
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(Struct, frozen=True):
     """A finding or a remedy."""
 
     title: str
@@ -65,8 +62,7 @@ class Card:
     """Commands that undo it."""
 
 
-@dataclass(frozen=True)
-class Zoom:
+class Zoom(Struct, frozen=True):
     """A period that the time charts can show, in seconds."""
 
     label: str
@@ -74,8 +70,7 @@ class Zoom:
     to_s: float
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A section in the list of contents."""
 
     id: str

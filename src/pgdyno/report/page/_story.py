@@ -6,7 +6,10 @@ Made from the run files of the chapters, each of which records its chapter of th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.drill.model import DrillResult
 from pgdyno.drill.storage import stored_drills
@@ -31,8 +34,7 @@ CUTS_LISTED_MAX = 8
 _ENDINGS = {True: Tag("as expected", "good"), False: Tag("not as expected", "bad")}
 
 
-@dataclass(frozen=True)
-class ChapterText:
+class ChapterText(Struct, frozen=True):
     """Contents of one chapter."""
 
     number: int

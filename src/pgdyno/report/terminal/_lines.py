@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
@@ -24,8 +24,7 @@ PLAIN_WIDTH = 120
 GAP = "   "
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """A line of output; ``spare`` lines are the first to be left out if there are too many."""
 
     text: str

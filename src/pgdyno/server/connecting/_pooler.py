@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server.connecting._facts import postmaster_here
@@ -32,8 +34,7 @@ _HINT = (
 )
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(Struct, frozen=True):
     """The server that answered on one connection."""
 
     pooled: bool

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.queries import query
 
 
-@dataclass(frozen=True)
-class SettingHere:
+class SettingHere(Struct, frozen=True):
     """A setting of one server."""
 
     shown: str
@@ -26,8 +26,7 @@ class SettingHere:
     """``internal`` if it cannot be set."""
 
 
-@dataclass(frozen=True)
-class Build:
+class Build(Struct, frozen=True):
     """A server's build."""
 
     version: str

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from typing import Any, TypedDict, cast
 from urllib.parse import quote, urlencode
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 OWN_NAME = "pgdyno"
 """The superuser and the database of every cluster that pgdyno starts, and pgdyno's database
@@ -35,8 +37,7 @@ _CHOOSING = ("load_balance_hosts", "target_session_attrs")
 _OLD_TLS = ("TLSv1", "TLSv1.1")
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(Struct, frozen=True):
     """A server of a list."""
 
     host: str
@@ -68,8 +69,7 @@ class EngineTarget(TypedDict, total=False):
     sslsni: bool
 
 
-@dataclass(frozen=True)
-class ConnInfo:
+class ConnInfo(Struct, frozen=True):
     """Resolved connection values. ``host`` is a name, an address or a socket directory.
 
     ``options`` holds further libpq parameters by keyword (``sslmode``, ``options``, …). ``hosts``
@@ -79,9 +79,9 @@ class ConnInfo:
     host: str
     port: int
     user: str
-    password: str | None = field(repr=False)
+    password: str | None
     database: str
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    options: Mapping[str, str] = field(default_factory=dict)
     hostaddr: str | None = None
     hosts: tuple[Host, ...] = ()
     database_named: bool = True
@@ -90,6 +90,13 @@ class ConnInfo:
     """The server's version, such as 180006, once known."""
     server_encoding: str | None = None
     """Encoding of the database, once known."""
+
+    def __repr__(self) -> str:
+        """Return no password, which would stand in a traceback."""
+        return f"ConnInfo({self.uri_without_password})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("uri", self.uri_without_password)]
 
     @property
     def is_socket(self) -> bool:

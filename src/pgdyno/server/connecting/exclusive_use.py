@@ -15,8 +15,9 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.server.connecting.connect import connect

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from pgdyno.server.connecting.connect import names_of_catalog
 from pgdyno.server.queries import query
@@ -13,8 +15,7 @@ if TYPE_CHECKING:
     import psycopg
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """The identity of one server; the same over a Unix socket and over TCP."""
 
     system_identifier: str

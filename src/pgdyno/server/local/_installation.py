@@ -17,9 +17,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.directories import builds_dir, cache_home, shared_directory
@@ -42,8 +43,7 @@ _FETCHED = ("*/bin", "*/usr/lib/postgresql/*/bin")
 """Directories of binaries of fetched builds, below that of all of them."""
 
 
-@dataclass(frozen=True)
-class Installation:
+class Installation(Struct, frozen=True):
     """A directory of PostgreSQL binaries."""
 
     bindir: Path

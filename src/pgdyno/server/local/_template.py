@@ -11,13 +11,14 @@ account cannot run them; then they are copied to the cache once.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import re
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from pgdyno.errors import SetupError
 from pgdyno.server.connecting.conninfo import OWN_NAME
@@ -100,7 +101,7 @@ def runnable(installation: Installation) -> Installation:
             code="binaries-unreachable",
             hint=f"install PostgreSQL where {account.name} may read it",
         )
-    return dataclasses.replace(installation, bindir=bindir)
+    return replace(installation, bindir=bindir)
 
 
 def _tree_root(bindir: Path) -> Path:

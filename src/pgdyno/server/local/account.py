@@ -15,9 +15,10 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.errors import STOP_SIGNALS, SetupError
 from pgdyno.server.locks import locked
@@ -28,8 +29,7 @@ _CREATION_LOCK = Path("/run/pgdyno-account.lock")
 """A place in which only root can put anything, whatever PGDYNO_HOME is."""
 
 
-@dataclass(frozen=True)
-class Account:
+class Account(Struct, frozen=True):
     """A system account."""
 
     name: str

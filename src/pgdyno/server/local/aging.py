@@ -17,8 +17,9 @@ multixacts to come; transaction IDs do not change then, and there is nothing to 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.connecting.connect import connect
@@ -37,8 +38,7 @@ _PER_PAGE: dict[Ids, int] = {"xid": 32_768, "mxid": 2_048}
 _RESET_SECONDS_MAX = 60
 
 
-@dataclass(frozen=True)
-class Ages:
+class Ages(Struct, frozen=True):
     """The oldest IDs of all databases of a server."""
 
     xid: int
@@ -56,8 +56,7 @@ class Ages:
         return self.oldest_xid if ids == "xid" else self.oldest_mxid
 
 
-@dataclass(frozen=True)
-class Jump:
+class Jump(Struct, frozen=True):
     """A change of the age, and the time that it took."""
 
     ids: Ids

@@ -11,10 +11,11 @@ import os
 import secrets
 import signal
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
+
+from msgspec import Struct
 
 from pgdyno.errors import Interrupted, RunError, UsageError
 from pgdyno.server.connecting.connect import connect
@@ -63,8 +64,7 @@ host replication all 127.0.0.1/32 scram-sha-256
 """
 
 
-@dataclass(frozen=True)
-class Home:
+class Home(Struct, frozen=True):
     """A data directory, and the binaries and settings of the server that runs in it."""
 
     installation: Installation

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.server.local._installation import Installation
 from pgdyno.server.local.account import run_as, server_account
@@ -16,8 +17,7 @@ _S_MAX = 30.0
 _DAMAGED = "results below are untrustworthy"
 
 
-@dataclass(frozen=True)
-class ControlData:
+class ControlData(Struct, frozen=True):
     """A control file; an unreadable one has the defaults given here."""
 
     state: str = ""

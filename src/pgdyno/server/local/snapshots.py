@@ -21,8 +21,9 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.directories import shared_directory, snapshots_dir, state_home
@@ -40,8 +41,7 @@ _STORED_BY = ("lz4", "icu")
 """Capabilities of a build that stored data may need: compressed values, collations."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """The directory of a snapshot that is being saved."""
 
     name: str

@@ -12,9 +12,10 @@ import math
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.errors import RunError, SetupError
 from pgdyno.server.local.account import server_account
@@ -40,8 +41,7 @@ _LOG = "patroni.log"
 _COMPLAINTS = (" CRITICAL: ", " FATAL: ", " ERROR: ")
 
 
-@dataclass(frozen=True)
-class Common:
+class Common(Struct, frozen=True):
     """The part of the configuration that all nodes of a cluster have in common."""
 
     program: str

@@ -5,15 +5,15 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 OK = 200
 _ANSWER_S_MAX = 3.0
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """An answer; status 0 if there was none."""
 
     status: int = 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError
 from pgdyno.server.connecting.connect import connect
@@ -15,8 +16,7 @@ WAIT_S_MAX = 120.0
 _POLL_S = 0.02
 
 
-@dataclass(frozen=True)
-class Lag:
+class Lag(Struct, frozen=True):
     """The lag of a WAL receiver, as pg_stat_replication of its primary shows it."""
 
     state: str

@@ -12,8 +12,9 @@ when the primary is stopped, and :meth:`Receivers.wait_caught_up` starts it agai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from pgdyno.server.local.cluster import Cluster
 from pgdyno.server.replication.patroni import Patroni

@@ -13,8 +13,9 @@ import random
 import time
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Self
+
+from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, RunError, SetupError, UsageError
 from pgdyno.server.connecting.connect import connect

@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.server.connecting.connect import connect

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server.connecting.connect import connect

@@ -11,8 +11,9 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.errors import UsageError
 from pgdyno.spec.active_settings import choice_of, switch_of
@@ -36,8 +37,7 @@ RESERVED = frozenset(
 """Settings that pgdyno depends on to connect to a server and change it; never changed."""
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """A setting as pg_settings describes it in a new connection."""
 
     name: str
