@@ -54,7 +54,9 @@ class Prediction(float):
         error = MODEL_ERROR * math.log(self)
         below = math.hypot(error, math.log(self / self.low))
         above = math.hypot(error, math.log(self.high / self))
-        return Prediction(self, self * math.exp(-below), self * math.exp(above))
+        # With no error at all, rounding would make it narrower.
+        low, high = self * math.exp(-below), self * math.exp(above)
+        return Prediction(self, min(self.low, low), max(self.high, high))
 
     def limited(self, most: float) -> Prediction:
         """Return the prediction with neither guess nor end beyond ``most``."""
