@@ -54,16 +54,14 @@ class WholePgdyno(Struct, frozen=True):
 
 
 class WholePgbench(Struct, frozen=True):
-    """pgbench with ``threads`` threads."""
+    """pgbench, of which nothing is subtracted."""
 
-    server: BenchServer
-    threads: int
+    pgbench: Pgbench
 
     def measure(self, case: Case, seconds: int) -> dict[str, Sample]:
         """Run it once; return its sample by contender."""
-        pgbench = Pgbench(self.server, self.threads)
-        run = pgbench.run(case, "-T", str(seconds), timeout_s=seconds + _TIMEOUT_BESIDE_S)
-        return {pgbench.name: run.sample}
+        run = self.pgbench.run(case, "-T", str(seconds), timeout_s=seconds + _TIMEOUT_BESIDE_S)
+        return {self.pgbench.name: run.sample}
 
 
 Contender = WholePgdyno | WholePgbench
@@ -75,11 +73,10 @@ def whole_processes(
     """Return the samples of select-only on the Unix socket, in rounds, each in random order."""
     rng = random.Random(1)
     matrix = Matrix()
-    threads = sorted({1, CORES})
+    contenders: list[Contender] = [WholePgdyno(server)]
+    contenders += [WholePgbench(Pgbench(server, each)) for each in sorted({1, CORES})]
     for number in range(rounds):
         for case in (Case("select-only", count, "unix") for count in clients):
-            contenders: list[Contender] = [WholePgdyno(server)]
-            contenders += [WholePgbench(server, each) for each in threads]
             for contender in rng.sample(contenders, len(contenders)):
                 for name, sample in _try(contender, case, seconds, say).items():
                     row = matrix.row(case, name)

@@ -19,14 +19,20 @@ TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 PRESSURE = re.compile(r"^(some|full) .*\btotal=(\d+)", re.MULTILINE)
 
 
+def cpu_ticks(text: str) -> list[int]:
+    """Parse /proc/stat: ticks since boot, over all CPUs, of user, nice, system, idle, iowait, irq,
+    softirq and steal; 0 where the kernel is too old to count one."""
+    total = next(line for line in text.splitlines() if line.startswith("cpu "))
+    return ([int(word) for word in total.split()[1:]] + [0] * 8)[:8]
+
+
 def parse_stat(text: str) -> dict[str, float]:
     """Parse /proc/stat: milliseconds of CPU time since boot, over all CPUs, and the run queue.
 
     User time includes niced processes and guests; system time includes interrupts.
     """
     lines = dict(line.split(maxsplit=1) for line in text.splitlines() if " " in line)
-    ticks = [int(word) for word in lines["cpu"].split()] + [0] * 8
-    user, nice, system, idle, iowait, irq, softirq, steal = ticks[:8]
+    user, nice, system, idle, iowait, irq, softirq, steal = cpu_ticks(text)
     return {
         "cpu_user_ms": (user + nice) * TICK_MS,
         "cpu_system_ms": (system + irq + softirq) * TICK_MS,

@@ -27,7 +27,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pgdyno.probe._host import PROC, TICK_MS
+from pgdyno.probe._host import PROC, TICK_MS, cpu_ticks
 
 _KERNEL_THREAD = 0x00200000
 """PF_KTHREAD of the kernel's include/linux/sched.h, in the flags of /proc/PID/stat."""
@@ -87,7 +87,7 @@ class Reading(Struct, frozen=True):
     cores_ms: float
     """Time since then, times cores."""
     interrupts_ms: float
-    """CPU time in hard and soft interrupts since boot."""
+    """CPU time in hard and soft interrupts since then."""
 
 
 class ProcessTable:
@@ -133,30 +133,31 @@ class _Cores:
 
     def __init__(self) -> None:
         self._busy_ms = self._all_ms = 0.0
-        self._before: tuple[float, float] | None = None
+        self._before: tuple[float, float, float] | None = None
         self.interrupts_ms = 0.0
+        """Time in interrupts since the first reading."""
 
     def read(self) -> tuple[float, float]:
         """Return the time of cores at work, and of all, since the first reading."""
         text = (PROC / "stat").read_text()
         now_ms = time.monotonic_ns() / 1e6
-        cores, without_work_ms, self.interrupts_ms = parse_cores(text)
+        cores, without_work_ms, interrupts_ms = parse_cores(text)
         if self._before is not None:
-            passed_ms = (now_ms - self._before[0]) * cores
-            idle_ms = min(max(0.0, without_work_ms - self._before[1]), passed_ms)
+            before_ms, without_work_before_ms, interrupts_before_ms = self._before
+            passed_ms = (now_ms - before_ms) * cores
+            idle_ms = min(max(0.0, without_work_ms - without_work_before_ms), passed_ms)
             self._busy_ms += passed_ms - idle_ms
             self._all_ms += passed_ms
-        self._before = now_ms, without_work_ms
+            self.interrupts_ms += interrupts_ms - interrupts_before_ms
+        self._before = now_ms, without_work_ms, interrupts_ms
         return self._busy_ms, self._all_ms
 
 
 def parse_cores(stat: str) -> tuple[int, float, float]:
     """Parse /proc/stat: the number of cores, their time since boot without work (idle, waiting for
     I/O, or taken by the hypervisor), and their time in interrupts."""
-    total, *lines = stat.splitlines()
-    ticks = [int(word) for word in total.split()[1:]] + [0] * 8
-    _, _, _, idle, iowait, irq, softirq, steal = ticks[:8]
-    cores = sum(line.startswith("cpu") for line in lines) or 1
+    _, _, _, idle, iowait, irq, softirq, steal = cpu_ticks(stat)
+    cores = sum(line.startswith("cpu") for line in stat.splitlines()) - 1 or 1
     return cores, (idle + iowait + steal) * TICK_MS, (irq + softirq) * TICK_MS
 
 

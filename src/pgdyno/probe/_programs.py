@@ -44,7 +44,6 @@ class Programs:
     _owed_ms: dict[int, float] = field(default_factory=dict)
     """Counted time of children that ended while the processes were read, by process ID of the
     parent, whose figure had been read before it collected them."""
-    _interrupts_before_ms: float | None = None
 
     def sample(
         self, reading: Reading, postmaster_pid: int | None, *, begins: bool = False
@@ -60,9 +59,7 @@ class Programs:
         if self._before is not None:
             self._add(self._before, now, whose, postmaster_pid)
         self._before = now
-        if self._interrupts_before_ms is None:
-            self._interrupts_before_ms = reading.interrupts_ms
-        self._used_ms[_INTERRUPTS] = reading.interrupts_ms - self._interrupts_before_ms
+        self._used_ms[_INTERRUPTS] = reading.interrupts_ms
         counts = Counter((whose[pid], each.command) for pid, each in now.items())
         self._used_ms = dict.fromkeys(counts, 0.0) | self._used_ms
         due = self._due()

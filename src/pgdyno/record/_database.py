@@ -89,7 +89,7 @@ class Database:
             return self._db.execute(sql, values).fetchall()
 
     def decoded(self, kind: type[Row], row: Mapping[str, Any]) -> Row:
-        """Return a row as a dataclass; a column NAME_json becomes the field NAME, decoded."""
+        """Return a row as a value of a type; a column NAME_json becomes the field NAME, decoded."""
         values = {}
         for name, column, types in _places_in(kind, tuple(row)):  # type: ignore[arg-type]
             value = None if column is None else row[column]
@@ -124,7 +124,7 @@ class Database:
 def _places_in(
     kind: Any, columns: tuple[str, ...]
 ) -> tuple[tuple[str, str | None, tuple[type, ...]], ...]:
-    """Return field, column and types of values for a dataclass in a row of these columns; None is
+    """Return field, column and types of values for a type in a row of these columns; None is
     the column of a field that has none. Fields of columns that older files lack have a default, and
     are left out."""
     by_field = {column.removesuffix("_json"): column for column in columns}

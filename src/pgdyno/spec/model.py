@@ -34,6 +34,8 @@ from pgdyno.spec.story import Chapter
 from pgdyno.spec.tables import InitSpec
 from pgdyno.spec.units import format_duration, format_size
 
+MAX_OTHER_PROGRAMS = 0.2
+"""Share of the cores of programs beside the load, above which a measurement is not trusted."""
 CPUS_MAX = 4096
 MATTERS_MIN, MATTERS_MAX = 0.001, 0.5
 """Bounds of the smallest effect that matters."""
@@ -243,7 +245,7 @@ class LoadSpec(Part):
         False, description="Print every error during the load, not only the first of each kind"
     )
     max_other_programs: Share = Field(
-        0.2,
+        MAX_OTHER_PROGRAMS,
         description="Share of the server's CPUs used by other programs above which a measurement"
         " is not trusted",
     )

@@ -26,14 +26,13 @@ from msgspec.structs import replace
 from pgdyno.diagnose.words import counted, percent
 from pgdyno.record.facts import is_pooled
 from pgdyno.record.fileformat import CORES_ALL, CORES_BUSY, LITTLE_EACH
+from pgdyno.spec.model import MAX_OTHER_PROGRAMS
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
 
 FOUND_SHARE = 0.1
 """Share of the cores from which other programs are a finding."""
-DISTRUST_SHARE = 0.2
-"""Default share of the cores above which the measurement is not trusted."""
 _SECONDS_MIN = 1.0
 """Minimum period: CPU time is counted in ticks and read once a second."""
 NOBODYS_SHARE = 0.05
@@ -143,7 +142,7 @@ def other_programs(run: RunFile, slice_ids: Collection[int]) -> OtherPrograms | 
     if allowed < time.machine:
         others = min(others, allowed - time.idle - (ours - of_poolers))
     others = min(max(0.0, others), allowed)
-    limit = float(run.run.spec.get("load", {}).get("max_other_programs", DISTRUST_SHARE))
+    limit = float(run.run.spec.get("load", {}).get("max_other_programs", MAX_OTHER_PROGRAMS))
     return OtherPrograms(allowed, others, limit, kernel, _within(programs, others), nobodys)
 
 
