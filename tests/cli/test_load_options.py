@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from pgdyno.cli.pgbench_options import _REPLACEMENTS, replacement_hint
+from pgdyno.cli.failures import _REPLACEMENTS, _replacement_hint
 
 Pgdyno = Callable[..., "object"]
 
@@ -350,7 +350,7 @@ def test_every_option_of_pgbench_is_ours_or_has_a_substitute(pgdyno: Pgdyno) -> 
         *(f"-{letter}" for letter in "bcCDfjlLMnNPrRsStTviIF"),
         *(f"--{word}" for word in words),
     ]:
-        assert replacement_hint(option) or f" {option}" in help_text, option
+        assert _replacement_hint(option) or f" {option}" in help_text, option
 
 
 def test_no_substitute_is_named_for_an_option_that_is_there(pgdyno: Pgdyno) -> None:

@@ -109,12 +109,13 @@ def _stop_early(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def record(
         command: str,
-        given: Any,
+        _load: Any,
+        _progress: Any,
         spec: Spec,
         text: str,
         path: Path,
         asked: Sequence[str] = (),
-        settings: Any = (),
+        **_how: Any,
     ) -> NoReturn:
         fields = recorded_fields(with_texts(spec))
         recorder = Recorder.create(

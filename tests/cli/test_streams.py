@@ -118,7 +118,7 @@ def test_names_that_are_not_utf8() -> None:
 def test_a_password_among_the_arguments_is_in_no_process_list() -> None:
     """Read while the command waits for the name of a run file, which is a pipe here."""
     code = (
-        "import signal, sys; from pgdyno.cli import arguments; arguments.hide_passwords();"
+        "import signal, sys; from pgdyno.cli.process import hide_passwords; hide_passwords();"
         "print(flush=True); signal.pause()"
     )
     words = ["run", "postgresql://joe:s3cr3t@db/prod", "password=s3cr3t", "-c", "3"]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.cli.environment import unused_server_note
+from pgdyno.cli.connection import unused_server_note
 from pgdyno.cli.positional import Positional, parse_positional
-from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
+from pgdyno.spec import Spec
 
 Pgdyno = Callable[..., "object"]
 
@@ -84,12 +84,16 @@ def test_what_contradicts_itself_is_refused(
     assert said.err.splitlines()[0] == f"error: {message}"
 
 
-def test_options_of_an_initialisation_are_keys_of_the_spec() -> None:
-    from pgdyno.cli.run_command import command
-
+def test_options_of_an_initialisation_are_keys_of_the_spec(
+    pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs: list[Spec] = []
+    monkeypatch.setattr(
+        "pgdyno.cli.session.initialise_only", lambda spec, _load, _progress: specs.append(spec)
+    )
     words = "-i -s 3 -I dtGp -F 70 --partitions 2 --partition-method hash --foreign-keys -n shop"
-    given = command.make_context("run", words.split()).params
-    spec, _ = build_spec(parse_positional(given["what"]), given)
+    assert pgdyno("run", *words.split()).status == 0
+    (spec,) = specs
     assert spec.server.conninfo == "dbname=shop"
     assert (spec.workload.initialize, spec.workload.vacuum) == (True, "none")
     assert spec.workload.scale_given

@@ -554,7 +554,7 @@ def test_one_decision_ends_with_a_status(
 def _once(request: Request) -> None:
     from pgdyno.cli.govern_command import _print_once
 
-    _print_once({"output_format": "text", "quiet": False}, decide_once(request))
+    _print_once(decide_once(request), "text", quiet=False)
 
 
 def test_a_standby_is_refused(cluster18: Cluster) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.cli.profile_options import profile_of
+from pgdyno.cli.compare_options import ProfileOptions, profile_of
 from pgdyno.errors import UsageError
 from pgdyno.profile._elimination import Elimination, expected_trials
 from pgdyno.profile.checking import assessments, units_of
@@ -197,6 +197,6 @@ def test_an_ablation_keeps_its_word_with_noise() -> None:
 @pytest.mark.parametrize("name", ["", " "], ids=["nothing", "blank"])
 def test_an_empty_name_is_not_taken_for_a_directory(name: str) -> None:
     with pytest.raises(UsageError) as raised:
-        profile_of({"profile": name})
+        profile_of(ProfileOptions(profile=name))
     assert raised.value.message == "--profile is empty"
     assert "cautious, pgtune or aggressive" in str(raised.value.hint)

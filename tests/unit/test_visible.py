@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from report_runs import comparison_run, plain_run
 from rich.console import Console
 
-from pgdyno.cli.output import print_csv, print_result
-from pgdyno.cli.printed import printable
+from pgdyno.cli.output import print_csv, print_result, printable
 from pgdyno.record import RunFile
 from pgdyno.report import terminal_summary, write_html
 from pgdyno.visible import visible

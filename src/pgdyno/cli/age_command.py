@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 import click
 
 from pgdyno.cli.files import page_path, run_path
-from pgdyno.cli.given_options import given_options
-from pgdyno.cli.options import load_options, output_options, settings_option
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.load_options import DatabaseLoad
+from pgdyno.cli.options import (
+    OutputOptions,
+    ProgressOptions,
+    Report,
+    StartSettings,
+    given_options,
+)
 from pgdyno.cli.output import print_result, write_page
 from pgdyno.cli.positional import parse_without_database
 from pgdyno.cli.spec_options import build_spec
@@ -18,35 +25,54 @@ HELP_ORDER = 62
 
 
 @click.command("age")
-@load_options
-@click.option(
-    "--to",
-    metavar="AGE",
-    help="Age of the oldest transaction ID, such as 1.7e9 (failsafe) or 2.146e9 (writes refused).",
-)
-@click.option("--multixact", is_flag=True, help="The age is that of the oldest multixact.")
-@click.option(
-    "-T",
-    "--time",
-    type=Duration(positive=True),
-    help="Time under load at that age (default 10 s).",
-)
-@click.option(
-    "--before",
-    type=Duration(positive=True),
-    default="3",
-    help="Time under load before the age is raised (default 3 s).",
-)
-@click.option(
-    "--recovery",
-    type=Duration(positive=True),
-    default="120",
-    help="Longest time to wait for the recovery (default 120 s).",
-)
-@settings_option("--set", "--setting", text="Setting to start the server with.")
-@click.option("--report", metavar="FILE", help="HTML report to write.")
-@output_options
-def command(**given: Any) -> None:
+@taking_options
+def command(
+    load: DatabaseLoad,
+    to: Annotated[
+        str | None,
+        click.option(
+            "--to",
+            metavar="AGE",
+            help="Age of the oldest transaction ID, such as 1.7e9 (failsafe) or 2.146e9 (writes"
+            " refused).",
+        ),
+    ],
+    multixact: Annotated[
+        bool,
+        click.option("--multixact", is_flag=True, help="The age is that of the oldest multixact."),
+    ],
+    time: Annotated[
+        int | None,
+        click.option(
+            "-T",
+            "--time",
+            type=Duration(positive=True),
+            help="Time under load at that age (default 10 s).",
+        ),
+    ],
+    before: Annotated[
+        int,
+        click.option(
+            "--before",
+            type=Duration(positive=True),
+            default="3",
+            help="Time under load before the age is raised (default 3 s).",
+        ),
+    ],
+    recovery: Annotated[
+        int,
+        click.option(
+            "--recovery",
+            type=Duration(positive=True),
+            default="120",
+            help="Longest time to wait for the recovery (default 120 s).",
+        ),
+    ],
+    settings: StartSettings,
+    report: Report,
+    output: OutputOptions,
+    progress: ProgressOptions,
+) -> None:
     """Bring a server to an old transaction ID age, load it, and let it recover.
 
     Starts a server, loads it, raises the age of its oldest transaction ID in a second or so, and
@@ -63,17 +89,20 @@ def command(**given: Any) -> None:
     from pgdyno.cli.session import session_for
     from pgdyno.results.trust import check_trust
 
-    spec, spec_text = build_spec(parse_without_database(given["what"], "age"), given)
-    ids, age = age_of(spec, given["to"], multixact=given["multixact"])
+    positional = parse_without_database(load.what, "age")
+    spec, spec_text = build_spec(
+        positional, load, settings=settings, time_ms=time, quiet=progress.quiet
+    )
+    ids, age = age_of(spec, to, multixact=multixact)
     spec = prepared_spec(spec, ids)
-    request = request_of(spec, (ids, age), before_ms=given["before"], recovery_ms=given["recovery"])
-    path = run_path(given["output"], spec.name)
-    report_path = page_path(given["report"], path) if given["report"] else None
+    request = request_of(spec, (ids, age), before_ms=before, recovery_ms=recovery)
+    path = run_path(output.output, spec.name)
+    page = page_path(report, path) if report else None
     named = ["--to", str(age), *(["--multixact"] if ids == "mxid" else [])]
-    own = [*named, *given_options("before", "recovery")]
-    with session_for("age", given, spec, spec_text, path, own) as session:
+    words = [*named, *given_options("before", "recovery")]
+    with session_for("age", load, progress, spec, spec_text, path, words) as session:
         result = live_at_age(session, request)
-    print_result(given["output_format"], path, result.to_json())
-    write_page(path, report_path)
+    print_result(output.output_format, path, result.to_json())
+    write_page(path, page)
     check_kept(result)
     check_trust(result)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 import click
 
 from pgdyno.cli.files import page_path, run_path
-from pgdyno.cli.options import load_options, output_options, settings_option
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.load_options import DatabaseLoad
+from pgdyno.cli.options import OutputOptions, ProgressOptions, Report, StartSettings
 from pgdyno.cli.output import print_result, write_page
 from pgdyno.cli.positional import parse_positional
 from pgdyno.cli.spec_options import build_spec
@@ -17,28 +19,41 @@ HELP_ORDER = 64
 
 
 @click.command("branch")
-@load_options
-@click.option(
-    "-T",
-    "--time",
-    type=Duration(positive=True),
-    help="Time of each measurement (default: load.hold of the spec).",
-)
-@click.option(
-    "--before",
-    type=Duration(),
-    help="Time under load before the state is saved (default: branching.before of the spec).",
-)
-@click.option(
-    "--rounds",
-    type=click.IntRange(3, 1000),
-    metavar="N",
-    help="Measurements of each branch (default: branching.rounds of the spec, 6).",
-)
-@settings_option("--set", "--setting", text="Setting to start the server with.")
-@click.option("--report", metavar="FILE", help="HTML report to write.")
-@output_options
-def command(**given: Any) -> None:
+@taking_options
+def command(
+    load: DatabaseLoad,
+    time: Annotated[
+        int | None,
+        click.option(
+            "-T",
+            "--time",
+            type=Duration(positive=True),
+            help="Time of each measurement (default: load.hold of the spec).",
+        ),
+    ],
+    before: Annotated[
+        int | None,
+        click.option(
+            "--before",
+            type=Duration(),
+            help="Time under load before the state is saved (default: branching.before of the"
+            " spec).",
+        ),
+    ],
+    rounds: Annotated[
+        int | None,
+        click.option(
+            "--rounds",
+            type=click.IntRange(3, 1000),
+            metavar="N",
+            help="Measurements of each branch (default: branching.rounds of the spec, 6).",
+        ),
+    ],
+    settings: StartSettings,
+    report: Report,
+    output: OutputOptions,
+    progress: ProgressOptions,
+) -> None:
     """Compare variants of a load that begin with the same state of a server.
 
     Starts a server, makes the tables, loads it (--before), stops it and saves its data directory.
@@ -55,16 +70,19 @@ def command(**given: Any) -> None:
     from pgdyno.cli.session import session_for
     from pgdyno.results.trust import check_trust
 
-    spec, spec_text = build_spec(parse_positional(given["what"]), given)
-    spec = repeated(spec, before_ms=given["before"], rounds=given["rounds"])
+    positional = parse_positional(load.what)
+    spec, spec_text = build_spec(
+        positional, load, settings=settings, time_ms=time, quiet=progress.quiet
+    )
+    spec = repeated(spec, before_ms=before, rounds=rounds)
     variants = variants_of(spec)
-    path = run_path(given["output"], spec.name)
-    report_path = page_path(given["report"], path) if given["report"] else None
+    path = run_path(output.output, spec.name)
+    page = page_path(report, path) if report else None
     spec, note = with_cloning_disk(spec)
-    with session_for("branch", given, spec, spec_text, path) as session:
+    with session_for("branch", load, progress, spec, spec_text, path) as session:
         if note:
             session.watcher.note(note)
         result = run_branches(session, variants)
-    print_result(given["output_format"], path, result.to_json())
-    write_page(path, report_path)
+    print_result(output.output_format, path, result.to_json())
+    write_page(path, page)
     check_trust(result)

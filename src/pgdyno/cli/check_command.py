@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import click
+from msgspec import Struct
 
-from pgdyno.cli.completing import files
-from pgdyno.cli.options import connection_options
-from pgdyno.cli.types import Duration
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.options import Database, TextOrJson
+from pgdyno.cli.server_options import ConnectOptions
+from pgdyno.cli.types import Duration, complete_files
 from pgdyno.errors import ThresholdError, UsageError
 
 if TYPE_CHECKING:
@@ -23,57 +25,78 @@ _BY_SIGINT = 130
 _FAIL_ON = ("will-fail", "limit", "costs", "minor", "never")
 
 
+class CheckOptions(Struct, frozen=True, kw_only=True):
+    """What is looked at, and for how long."""
+
+    time: Annotated[
+        int,
+        click.option(
+            "-T",
+            "--time",
+            type=Duration(positive=True),
+            default="20",
+            help="How long to watch the load, 2 to 25 s (default 20 s).",
+        ),
+    ]
+    cores: Annotated[
+        float | None,
+        click.option(
+            "--cores",
+            type=click.FloatRange(0, min_open=True),
+            metavar="N",
+            help="Cores of the server's machine, where pgdyno does not run there.",
+        ),
+    ]
+    fail_on: Annotated[
+        str,
+        click.option(
+            "--fail-on",
+            type=click.Choice(_FAIL_ON),
+            default="will-fail",
+            help="Least severity of a finding with which the exit status is 3 (default will-fail).",
+        ),
+    ]
+    output: Annotated[
+        str | None,
+        click.option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            shell_complete=complete_files,
+            help="Run file to keep (default: none is kept).",
+        ),
+    ]
+    output_format: TextOrJson
+    write_probe: Annotated[
+        bool,
+        click.option(
+            "--write-probe",
+            is_flag=True,
+            help="Also commit rows for some seconds, into a table that is dropped afterwards: how"
+            " long a commit takes, and what of it is network, server and flush.",
+        ),
+    ]
+    watch: Annotated[
+        int | None,
+        click.option(
+            "--watch",
+            type=Duration(positive=True),
+            is_flag=False,
+            flag_value="5",
+            help="Repeat it for this long each time (default 5 s) until Ctrl-C, in one view.",
+        ),
+    ]
+    quiet: Annotated[
+        bool,
+        click.option(
+            "-q", "--quiet", is_flag=True, help="Print no progress, only warnings and errors."
+        ),
+    ]
+
+
 @click.command("check")
-@click.argument("what", nargs=-1, metavar="[DATABASE|CONNINFO]")
-@connection_options
-@click.option(
-    "-T",
-    "--time",
-    type=Duration(positive=True),
-    default="20",
-    help="How long to watch the load, 2 to 25 s (default 20 s).",
-)
-@click.option(
-    "--cores",
-    type=click.FloatRange(0, min_open=True),
-    metavar="N",
-    help="Cores of the server's machine, where pgdyno does not run there.",
-)
-@click.option(
-    "--fail-on",
-    type=click.Choice(_FAIL_ON),
-    default="will-fail",
-    help="Least severity of a finding with which the exit status is 3 (default will-fail).",
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    shell_complete=files,
-    help="Run file to keep (default: none is kept).",
-)
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Format of the result on stdout (default text).",
-)
-@click.option(
-    "--write-probe",
-    is_flag=True,
-    help="Also commit rows for some seconds, into a table that is dropped afterwards: how long a"
-    " commit takes, and what of it is network, server and flush.",
-)
-@click.option(
-    "--watch",
-    type=Duration(positive=True),
-    is_flag=False,
-    flag_value="5",
-    help="Repeat it for this long each time (default 5 s) until Ctrl-C, in one view.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print no progress, only warnings and errors.")
-def command(**given: Any) -> None:
+@taking_options
+def command(what: Database, connect: ConnectOptions, options: CheckOptions) -> None:
     """Find what ails a running server, read-only and without load.
 
     Looks at settings, catalogs and statistics, and watches the load of others for some seconds.
@@ -88,36 +111,36 @@ def command(**given: Any) -> None:
     from pgdyno.check.checking import check
     from pgdyno.cli.screen import watcher_for
 
-    request = _request(given)
-    if given["watch"] is not None:
-        _watch(given, request)
+    request = _request(what, connect, options)
+    if options.watch is not None:
+        _watch(options.watch, request, as_json=options.output_format == "json")
         return
-    with watcher_for(quiet=given["quiet"], every_s=1.0) as watcher:
+    with watcher_for(quiet=options.quiet, every_s=1.0) as watcher:
         result = check(request, watcher)
-    _print(given["output_format"], result)
-    _fail_on(given["fail_on"], result)
+    _print(options.output_format, result)
+    _fail_on(options.fail_on, result)
 
 
-def _request(given: dict[str, Any]) -> Request:
+def _request(what: tuple[str, ...], connect: ConnectOptions, options: CheckOptions) -> Request:
     from pgdyno.check import Where
     from pgdyno.check.checking import Request
     from pgdyno.cli.connection import conninfo_without_load
     from pgdyno.cli.files import run_path
 
-    seconds = given["time"] / 1000
+    seconds = options.time / 1000
     if not _SECONDS_MIN <= seconds <= _SECONDS_MAX:
         raise UsageError(
             f"-T {seconds:g}: the load is watched for {_SECONDS_MIN} to {_SECONDS_MAX} s",
             code="out-of-range",
             hint="pgdyno run loads a server for as long as you like",
         )
-    conninfo = conninfo_without_load(given, "check")
-    path = run_path(given["output"], "check") if given["output"] else None
-    where = Where(conninfo, given["control"], given["cores"])
-    return Request(where, seconds, path, given["write_probe"])
+    conninfo = conninfo_without_load(what, connect, "check")
+    path = run_path(options.output, "check") if options.output else None
+    where = Where(conninfo, connect.control, options.cores)
+    return Request(where, seconds, path, options.write_probe)
 
 
-def _watch(given: dict[str, Any], request: Request) -> None:
+def _watch(watch_ms: int, request: Request, *, as_json: bool) -> None:
     """Repeat the check until the user stops it, which is its usual end."""
     from pgdyno.check.watching import Watch, watch
     from pgdyno.cli.screen import watcher_for
@@ -127,9 +150,9 @@ def _watch(given: dict[str, Any], request: Request) -> None:
     from pgdyno.report import show_watch, stdout_console
 
     for option, contradicts in (
-        ("--format json", given["output_format"] == "json"),
-        ("-o", given["output"] is not None),
-        ("--write-probe", given["write_probe"]),
+        ("--format json", as_json),
+        ("-o", request.path is not None),
+        ("--write-probe", request.write_probe),
     ):
         if contradicts:
             raise UsageError(
@@ -137,7 +160,7 @@ def _watch(given: dict[str, Any], request: Request) -> None:
                 code="contradiction",
                 hint="leave out --watch",
             )
-    seconds = given["watch"] / 1000
+    seconds = watch_ms / 1000
     if seconds < _SECONDS_MIN:
         raise UsageError(
             f"--watch {seconds:g}: at least {_SECONDS_MIN} s are needed to see something",
@@ -156,7 +179,7 @@ def _watch(given: dict[str, Any], request: Request) -> None:
 
 def _print(output_format: str, result: CheckResult) -> None:
     if output_format == "json":
-        from pgdyno.cli.printed import print_json
+        from pgdyno.cli.output import print_json
         from pgdyno.record.plain import plain
 
         print_json(plain(result.to_json()))

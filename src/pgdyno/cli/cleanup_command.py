@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from pgdyno.cli.connection import conninfo_of
-from pgdyno.cli.options import connection_options
+from pgdyno.cli.connection import conninfo_for, conninfo_of
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.options import Database
 from pgdyno.cli.positional import parse_positional
+from pgdyno.cli.server_options import ConnectOptions
 from pgdyno.errors import UsageError
 from pgdyno.visible import visible
 
@@ -21,11 +23,20 @@ HELP_ORDER = 110
 
 
 @click.command("cleanup")
-@click.argument("what", nargs=-1, metavar="[DATABASE|CONNINFO]")
-@connection_options
-@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
-def command(**given: Any) -> None:
+@taking_options
+def command(
+    what: Database,
+    connect: ConnectOptions,
+    dry_run: Annotated[
+        bool,
+        click.option(
+            "--dry-run", is_flag=True, help="Show what would be removed, and remove nothing."
+        ),
+    ],
+    yes: Annotated[
+        bool, click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+    ],
+) -> None:
     """Remove what pgdyno created on your server.
 
     Removes tables with pgdyno's comment, in every database that you can connect to, and the
@@ -35,30 +46,29 @@ def command(**given: Any) -> None:
     from pgdyno.server import exclusive_use, leftover_settings
     from pgdyno.workload.cleanup import clean_up, plan_cleanup
 
-    conninfo = _server(given)
+    conninfo = _server(what, connect)
     with exclusive_use(conninfo, wait_ms=0, note=lambda text: click.echo(text, err=True)):
         left, plan = leftover_settings(conninfo), plan_cleanup(conninfo)
         _show(left, plan)
-        if not (left or plan.removals) or given["dry_run"]:
+        if not (left or plan.removals) or dry_run:
             return
-        _confirm(yes=given["yes"])
+        _confirm(yes=yes)
         clean_up(conninfo, left, plan, note=_print_line)
 
 
-def _server(given: dict[str, Any]) -> ConnInfo:
-    from pgdyno.cli.password import conninfo_for
+def _server(what: tuple[str, ...], connect: ConnectOptions) -> ConnInfo:
     from pgdyno.server import resolve_conninfo, server_behind
     from pgdyno.workload.cleanup import outside_own_database
 
-    positional = parse_positional(given["what"])
-    text = conninfo_of(positional, given)
+    positional = parse_positional(what)
+    text = conninfo_of(positional, connect)
     if positional.builtin or positional.spec_path or text is None:
         raise UsageError(
             "cleanup requires a server: a database, a connection string, -h or -d",
             code="no-server-named",
         )
-    entrance = resolve_conninfo(conninfo_for(text, given["prompt"]))
-    return outside_own_database(server_behind(entrance, given["control"]))
+    entrance = resolve_conninfo(conninfo_for(text, connect.prompt))
+    return outside_own_database(server_behind(entrance, connect.control))
 
 
 def _show(left: list[str], plan: Plan) -> None:

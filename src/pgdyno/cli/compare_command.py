@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
+from pgdyno.cli.compare_options import CompareOptions, profile_of, versions_of
 from pgdyno.cli.files import run_path
-from pgdyno.cli.given_options import given_options
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import (
-    all_of,
-    load_options,
-    matters_option,
-    output_options,
+    Matters,
+    OutputOptions,
+    ProgressOptions,
+    given_options,
     parse_assignments,
-    settings_option,
 )
 from pgdyno.cli.output import print_result
 from pgdyno.cli.positional import parse_positional
-from pgdyno.cli.profile_options import PROFILE_OPTIONS, profile_of
-from pgdyno.cli.run_options import URL_OPTIONS
 from pgdyno.cli.spec_options import build_spec
-from pgdyno.cli.types import Duration
-from pgdyno.cli.versions_option import versions_of
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,46 +34,14 @@ HELP_ORDER = 30
 
 
 @click.command("compare")
-@load_options
-@all_of(URL_OPTIONS)
-@settings_option("--set", text="Server setting of the changed side.")
-@click.option(
-    "--base-set",
-    "base_settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="Server setting of both sides, for a server started by pgdyno.",
-)
-@click.option(
-    "--vary",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Spec key of the changed side, such as load.protocol=simple; of both sides for a pooler,"
-    " such as pooler.default_pool_size=5,20.",
-)
-@all_of(PROFILE_OPTIONS)
-@click.option(
-    "--against",
-    metavar="N|DIR",
-    help="The changed side is another PostgreSQL: a major version, or a directory of binaries.",
-)
-@click.option(
-    "--budget",
-    type=Duration(positive=True),
-    default="90",
-    help="Time to spend (default 90 s; with --against 4 min).",
-)
-@click.option("--slice", "slice_ms", type=Duration(positive=True), help="Duration of each slice.")
-@click.option("--pairs", type=click.IntRange(6, 1000), help="Maximum number of pairs.")
-@click.option(
-    "--apply",
-    "may_apply",
-    is_flag=True,
-    help="Allow changes to the settings of your server; they are restored at the end.",
-)
-@matters_option
-@output_options
-def command(**given: Any) -> None:
+@taking_options
+def command(
+    load: LoadOptions,
+    own: CompareOptions,
+    matters: Matters,
+    output: OutputOptions,
+    progress: ProgressOptions,
+) -> None:
     """Measure the effect of one change in interleaved pairs.
 
     --set, --pool-max, --vary, --profile or --against define the change. The result is a ratio with
@@ -95,50 +61,75 @@ def command(**given: Any) -> None:
     from pgdyno.results.trust import check_trust
     from pgdyno.trial.compare import check_times
 
-    check_times(given["slice_ms"], given["budget"])
-    profile = profile_of(given)
-    positional = parse_positional(given["what"])
-    settings = parse_assignments(given["settings"], "--set")
+    check_times(own.slice_ms, own.budget)
+    profile = profile_of(own.profiles)
     # --pool-max applies to the changed side only.
-    base = {**given, "settings": given["base_settings"], "pool_max": None}
-    spec, spec_text = build_spec(positional, base)
-    against = versions_of(given, spec)
-    path = run_path(given["output"], spec.name)
+    baseline = replace(load, connections=replace(load.connections, pool_max=None))
+    spec, spec_text = build_spec(
+        parse_positional(load.what),
+        baseline,
+        settings=own.base_settings,
+        matters=matters,
+        quiet=progress.quiet,
+    )
+    asked = _Asked(load, own, progress, spec, spec_text, run_path(output.output, spec.name))
+    against = versions_of(own.against, spec)
     if against is not None:
-        result = _of_versions(given, spec, spec_text, path, against)
+        result = _of_versions(asked, against)
     elif profile is not None:
-        result = _of_profile(given, spec, spec_text, path, profile)
+        result = _of_profile(asked, profile)
     else:
-        result = _of_change(given, spec, spec_text, path, settings)
-    print_result(given["output_format"], path, result.to_json())
+        result = _of_change(asked)
+    print_result(output.output_format, asked.path, result.to_json())
     check_trust(result)
 
 
-def _of_change(
-    given: Mapping[str, Any], spec: Spec, spec_text: str, path: Path, settings: dict[str, str]
-) -> CompareResult:
+class _Asked(Struct, frozen=True):
+    """The command line, and the spec and the run file that were made of it."""
+
+    load: LoadOptions
+    own: CompareOptions
+    progress: ProgressOptions
+    spec: Spec
+    spec_text: str
+    path: Path
+
+
+def _of_change(asked: _Asked) -> CompareResult:
     """Return the effect of --set, --pool-max and --vary."""
     from pgdyno.cli.session import session_for
     from pgdyno.trial.compare import check_budget, compare
 
-    spec, keys = _sides(spec, given["vary"])
-    change = _change(spec, given, settings, keys)
+    own = asked.own
+    settings = parse_assignments(own.settings, "--set")
+    spec, keys = _sides(asked.spec, own.vary)
+    change = _change(spec, asked.load.connections.pool_max, settings, keys)
     if given_options("budget"):
-        check_budget(spec, change, budget_ms=given["budget"], slice_ms=given["slice_ms"])
-    own = given_options("settings", "pool_max", "vary", "budget", "slice_ms", "pairs", "may_apply")
-    with session_for("compare", given, spec, spec_text, path, own, settings) as session:
+        check_budget(spec, change, budget_ms=own.budget, slice_ms=own.slice_ms)
+    words = given_options(
+        *("settings", "pool_max", "vary", "budget", "slice_ms", "pairs", "may_apply")
+    )
+    with session_for(
+        "compare",
+        asked.load,
+        asked.progress,
+        spec,
+        asked.spec_text,
+        asked.path,
+        words,
+        settings=settings,
+        may_apply=own.may_apply,
+    ) as session:
         return compare(
             session,
             change,
-            budget_s=given["budget"] / 1000,
-            slice_s=given["slice_ms"] / 1000 if given["slice_ms"] else None,
-            pairs_max=given["pairs"],
+            budget_s=own.budget / 1000,
+            slice_s=own.slice_s,
+            pairs_max=own.pairs,
         )
 
 
-def _of_profile(
-    given: Mapping[str, Any], spec: Spec, spec_text: str, path: Path, profile: Profile
-) -> CompareResult:
+def _of_profile(asked: _Asked, profile: Profile) -> CompareResult:
     """Return the effect of --profile, with --ablate also of its lines."""
     from pgdyno.cli.session import session_for
     from pgdyno.profile.checking import ProfileCheck
@@ -148,30 +139,40 @@ def _of_profile(
         default_budget_s,
     )
 
-    budget_s = given["budget"] / 1000
-    if given["ablate"]:
+    own, ablate = asked.own, asked.own.profiles.ablate
+    budget_s = own.budget / 1000
+    if ablate:
         if given_options("budget"):
-            check_ablation_budget(given["budget"])
+            check_ablation_budget(own.budget)
         else:
             budget_s = default_budget_s(profile)
-    check = ProfileCheck(profile, spec, given["allow"])
-    own = given_options(*("profile", "ablate", "allow", "budget", "slice_ms", "pairs", "may_apply"))
+    check = ProfileCheck(profile, asked.spec, own.profiles.allow)
+    words = given_options(
+        *("profile", "ablate", "allow", "budget", "slice_ms", "pairs", "may_apply")
+    )
     with session_for(
-        "compare", given, spec, spec_text, path, own, profile.settings, ready=check.ready
+        "compare",
+        asked.load,
+        asked.progress,
+        asked.spec,
+        asked.spec_text,
+        asked.path,
+        words,
+        settings=profile.settings,
+        may_apply=own.may_apply,
+        ready=check.ready,
     ) as session:
         return compare_profile(
             session,
             check,
             budget_s=budget_s,
-            slice_s=given["slice_ms"] / 1000 if given["slice_ms"] else None,
-            pairs_max=given["pairs"],
-            ablate=given["ablate"],
+            slice_s=own.slice_s,
+            pairs_max=own.pairs,
+            ablate=ablate,
         )
 
 
-def _of_versions(
-    given: Mapping[str, Any], spec: Spec, spec_text: str, path: Path, against: str
-) -> CompareResult:
+def _of_versions(asked: _Asked, against: str) -> CompareResult:
     """Return the effect of --against."""
     from pgdyno.cli.session import session_for
     from pgdyno.conduct import check_turns
@@ -183,20 +184,29 @@ def _of_versions(
         with_server,
     )
 
+    own, spec = asked.own, asked.spec
     budget_s = DEFAULT_BUDGET_S
     if given_options("budget"):
-        check_versions_budget(given["budget"])
-        budget_s = given["budget"] / 1000
+        check_versions_budget(own.budget)
+        budget_s = own.budget / 1000
     check_turns(spec)
     pair = pair_of(spec, against)
-    own = given_options("against", "budget", "slice_ms", "pairs")
-    with session_for("compare", given, with_server(spec, pair[0]), spec_text, path, own) as session:
+    with session_for(
+        "compare",
+        asked.load,
+        asked.progress,
+        with_server(spec, pair[0]),
+        asked.spec_text,
+        asked.path,
+        given_options("against", "budget", "slice_ms", "pairs"),
+        may_apply=own.may_apply,
+    ) as session:
         return compare_versions(
             session,
             pair,
             budget_s=budget_s,
-            slice_s=given["slice_ms"] / 1000 if given["slice_ms"] else None,
-            pairs_max=given["pairs"],
+            slice_s=own.slice_s,
+            pairs_max=own.pairs,
         )
 
 
@@ -209,13 +219,13 @@ def _sides(spec: Spec, vary: tuple[str, ...]) -> tuple[Spec, dict[str, str]]:
 
 
 def _change(
-    spec: Spec, given: Mapping[str, Any], settings: dict[str, str], keys: dict[str, str]
+    spec: Spec, pool_max: int | None, settings: dict[str, str], keys: dict[str, str]
 ) -> Change:
     """Return the change of --set, --pool-max and --vary. Raises UsageError if it is empty."""
     from pgdyno.dimension import change_of
     from pgdyno.spec import Change
 
-    pools = {group.name: given["pool_max"] for group in spec.clients if given["pool_max"]}
+    pools = {group.name: pool_max for group in spec.clients} if pool_max else {}
     change = Change(pool_max=pools).over(change_of(settings=settings, keys=keys, spec=spec))
     if not change:
         raise UsageError(

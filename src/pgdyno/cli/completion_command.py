@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import click
+
+from pgdyno.cli.grouping import taking_options
 
 HELP_ORDER = 140
 _SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command("completion")
-@click.argument("shell", type=click.Choice(_SHELLS))
-def command(shell: str) -> None:
+@taking_options
+def command(
+    shell: Annotated[str, click.argument("shell", type=click.Choice(_SHELLS))],
+) -> None:
     """Print the script that completes pgdyno's commands and options in your shell.
 
     \b

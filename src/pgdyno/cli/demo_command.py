@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Annotated
 
 import click
 
+from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.types import Duration
 from pgdyno.errors import SetupError, UsageError
 
@@ -15,13 +17,24 @@ _DEFAULT = "write-heavy-web"
 
 
 @click.command("demo")
-@click.argument("name", default=_DEFAULT, metavar="[SCENARIO]")
-@click.option("--list", "listing", is_flag=True, help="List the scenarios.")
-@click.option("--copy", metavar="DIR", help="Copy all scenarios to a new directory, for editing.")
-@click.option("--budget", type=Duration(positive=True), help="Time to spend on an investigation.")
-@click.pass_context
+@taking_options
 def command(
-    context: click.Context, name: str, listing: bool, copy: str | None, budget: int | None
+    name: Annotated[str, click.argument("name", default=_DEFAULT, metavar="[SCENARIO]")],
+    listing: Annotated[
+        bool, click.option("--list", "listing", is_flag=True, help="List the scenarios.")
+    ],
+    copy: Annotated[
+        str | None,
+        click.option(
+            "--copy", metavar="DIR", help="Copy all scenarios to a new directory, for editing."
+        ),
+    ],
+    budget: Annotated[
+        int | None,
+        click.option(
+            "--budget", type=Duration(positive=True), help="Time to spend on an investigation."
+        ),
+    ],
 ) -> None:
     """Run a scenario on a server that pgdyno starts for it and removes at the end.
 
@@ -38,7 +51,7 @@ def command(
     elif copy is not None:
         _copy(Path(copy))
     else:
-        _run(context, _path_of(name), budget)
+        _run(click.get_current_context(), _path_of(name), budget)
 
 
 def scenarios_dir() -> Path:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from pgdyno.cli.printed import print_json
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.options import TextOrJson
+from pgdyno.cli.output import print_json
 
 HELP_ORDER = 100
 
 
 @click.command("diff")
-@click.argument("a", metavar="A.db", type=click.Path(path_type=Path))
-@click.argument("b", metavar="B.db", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Format of the result on stdout (default text).",
-)
-def command(a: Path, b: Path, output_format: str) -> None:
+@taking_options
+def command(
+    a: Annotated[Path, click.argument("a", metavar="A.db", type=click.Path(path_type=Path))],
+    b: Annotated[Path, click.argument("b", metavar="B.db", type=click.Path(path_type=Path))],
+    output_format: TextOrJson,
+) -> None:
     """Show the differences between two run files.
 
     Lists differences in spec, settings, server, host and engine, and shows throughput, percentiles,

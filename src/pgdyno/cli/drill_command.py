@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import click
+from msgspec import Struct
 
-from pgdyno.cli.completing import faults
-from pgdyno.cli.options import load_options_of_several, output_options, settings_option
+from pgdyno.cli.grouping import instead, taking_options
+from pgdyno.cli.load_options import LoadOptions
+from pgdyno.cli.options import OutputOptions, ProgressOptions, StartSettings
 from pgdyno.cli.output import print_result
 from pgdyno.cli.positional import parse_without_database
+from pgdyno.cli.server_options import Bindirs
 from pgdyno.cli.servers import ServerRun, run_on_each, servers_of
-from pgdyno.cli.types import Duration
+from pgdyno.cli.types import Duration, complete_faults
 from pgdyno.drill.faults import fault_names
 
 if TYPE_CHECKING:
@@ -23,58 +25,113 @@ HELP_ORDER = 50
 _SCALE = 10
 _CLIENTS = 16
 _SEED = 1
+
+
+class CutOptions(Struct, frozen=True, kw_only=True):
+    """The fault, and how often it is injected into which load."""
+
+    fault: Annotated[
+        str,
+        click.option(
+            "--fault",
+            required=True,
+            metavar="NAME",
+            shell_complete=complete_faults,
+            help=f"Fault to inject: {', '.join(fault_names())}.",
+        ),
+    ]
+    variant: Annotated[
+        str | None,
+        click.option("--variant", metavar="NAME", help="Use only this variant of the fault."),
+    ]
+    cuts: Annotated[
+        int,
+        click.option(
+            "--cuts",
+            type=click.IntRange(1, 100_000),
+            default=20,
+            help="Number of cuts (default 20).",
+        ),
+    ]
+    load: Annotated[
+        int | None,
+        click.option(
+            "--load",
+            type=Duration(positive=True),
+            help="Approximate duration of the load before each fault.",
+        ),
+    ]
+    budget: Annotated[
+        int | None,
+        click.option(
+            "--budget", type=Duration(positive=True), help="Start no new cut after this time."
+        ),
+    ]
+    sham: Annotated[
+        bool,
+        click.option(
+            "--sham",
+            is_flag=True,
+            help="Do everything except the fault, to check the drill itself.",
+        ),
+    ]
+    sector: Annotated[
+        str | None,
+        click.option(
+            "--sector",
+            type=click.Choice(["512", "4096"]),
+            help="Sector size in bytes, for power cuts (default: either, by seed).",
+        ),
+    ]
+    minimise: Annotated[
+        bool,
+        click.option(
+            "--minimise",
+            is_flag=True,
+            help="Find the fewest sectors that make a power cut fail.",
+        ),
+    ]
+    cut: Annotated[
+        int | None,
+        click.option("--cut", type=click.IntRange(1), help="Make only power cut number N."),
+    ]
+    recording: Annotated[
+        str | None,
+        click.option(
+            "--recording",
+            metavar="DIR",
+            help="Keep the recorded load in DIR, or use the recording that is already there (power"
+            " only).",
+        ),
+    ]
+    detect: Annotated[
+        int | None,
+        click.option(
+            "--detect",
+            type=Duration(positive=True),
+            help="Time without an answer of the primary until a standby is promoted (default 3s;"
+            " failover and partition).",
+        ),
+    ]
+    settings: StartSettings
+
+
 _OWN_OPTIONS = (
-    *("fault", "variant", "cuts", "load", "budget", "sham", "sector", "minimise", "cut"),
-    *("recording", "detect", "seed"),
+    *(name for name in CutOptions.__struct_fields__ if name != "settings"),
+    "seed",
 )
 """Options of the drill that are not keys of the spec."""
 
 
 @click.command("drill")
-@load_options_of_several
-@click.option(
-    "--fault",
-    required=True,
-    metavar="NAME",
-    shell_complete=faults,
-    help=f"Fault to inject: {', '.join(fault_names())}.",
-)
-@click.option("--variant", metavar="NAME", help="Use only this variant of the fault.")
-@click.option(
-    "--cuts", type=click.IntRange(1, 100_000), default=20, help="Number of cuts (default 20)."
-)
-@click.option(
-    "--load",
-    type=Duration(positive=True),
-    help="Approximate duration of the load before each fault.",
-)
-@click.option("--budget", type=Duration(positive=True), help="Start no new cut after this time.")
-@click.option(
-    "--sham", is_flag=True, help="Do everything except the fault, to check the drill itself."
-)
-@click.option(
-    "--sector",
-    type=click.Choice(["512", "4096"]),
-    help="Sector size in bytes, for power cuts (default: either, by seed).",
-)
-@click.option(
-    "--minimise", is_flag=True, help="Find the fewest sectors that make a power cut fail."
-)
-@click.option("--cut", type=click.IntRange(1), help="Make only power cut number N.")
-@click.option(
-    "--recording",
-    metavar="DIR",
-    help="Keep the recorded load in DIR, or use the recording that is already there (power only).",
-)
-@click.option(
-    "--detect",
-    type=Duration(positive=True),
-    help="Time without an answer of the primary until a standby is promoted (default 3s; failover"
-    " and partition).",
-)
-@settings_option("--set", "--setting", text="Setting to start the server with.")
-@output_options
-def command(**given: Any) -> None:
+@taking_options
+def command(
+    load: Annotated[LoadOptions, instead(pg_bindir=None, urls=None)],
+    pg_bindir: Bindirs,
+    own: CutOptions,
+    output: OutputOptions,
+    progress: ProgressOptions,
+) -> None:
     """Crash a server repeatedly and count what is lost.
 
     Each cut consists of load, fault, proof of the fault, and verification; see
@@ -85,25 +142,28 @@ def command(**given: Any) -> None:
       pgdyno drill --fault kill --set synchronous_commit=off
       pgdyno drill --fault kill --pg-bindir DIR --pg-bindir OTHER_DIR
     """
-    from pgdyno.cli.screen import watcher_for
+    from pgdyno.cli.screen import watching
     from pgdyno.drill.fault import find_fault
     from pgdyno.drill.running import check_drill, run_drill
     from pgdyno.drill.trust import check_drilled
     from pgdyno.drill.two_servers import comparison
     from pgdyno.record import RunFile
 
-    positional, options = parse_without_database(given["what"], "drill"), _options(given)
+    positional, options = parse_without_database(load.what, "drill"), _options(own, load)
     fault = find_fault(options.fault)
-    servers = servers_of(positional, given, scale=_SCALE, clients=_CLIENTS)
+    servers = servers_of(
+        positional,
+        load,
+        pg_bindir,
+        settings=own.settings,
+        scale=_SCALE,
+        clients=_CLIENTS,
+    )
     for spec, _ in servers.specs:
         check_drill(spec, options, fault)
     name = f"drill-{options.fault}"
-    runs = servers.runs(given["output"], name, _OWN_OPTIONS)
-    with watcher_for(
-        quiet=given["quiet"],
-        every_s=given["progress"] / 1000,
-        metrics=servers.specs[0][0].metrics,
-    ) as watcher:
+    runs = servers.runs(output.output, name, _OWN_OPTIONS)
+    with watching(progress, metrics=servers.specs[0][0].metrics) as watcher:
 
         def drill(run: ServerRun, against: DrillResult | None) -> DrillResult:
             named = {} if positional.spec_path else {"name": name}
@@ -119,24 +179,24 @@ def command(**given: Any) -> None:
 
         result = run_on_each(runs, drill)
     with RunFile(result.run_file) as run:
-        print_result(given["output_format"], run.path, run.run.result)
+        print_result(output.output_format, run.path, run.run.result)
         check_drilled(result, run)
 
 
-def _options(given: Mapping[str, Any]) -> DrillOptions:
+def _options(own: CutOptions, load: LoadOptions) -> DrillOptions:
     from pgdyno.drill.model import DrillOptions
 
     return DrillOptions(
-        fault=given["fault"],
-        cuts=given["cuts"],
-        seed=_SEED if given["seed"] is None else given["seed"],
-        sham=given["sham"],
-        load_s=given["load"] / 1000 if given["load"] else None,
-        sector_bytes=int(given["sector"]) if given["sector"] else None,
-        minimise=given["minimise"],
-        budget_s=given["budget"] / 1000 if given["budget"] else None,
-        variant=given["variant"],
-        cut=given["cut"],
-        recording=given["recording"],
-        detect_s=given["detect"] / 1000 if given["detect"] else None,
+        fault=own.fault,
+        cuts=own.cuts,
+        seed=_SEED if load.scripts.seed is None else load.scripts.seed,
+        sham=own.sham,
+        load_s=own.load / 1000 if own.load else None,
+        sector_bytes=int(own.sector) if own.sector else None,
+        minimise=own.minimise,
+        budget_s=own.budget / 1000 if own.budget else None,
+        variant=own.variant,
+        cut=own.cut,
+        recording=own.recording,
+        detect_s=own.detect / 1000 if own.detect else None,
     )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
+from msgspec import Struct
 
-from pgdyno.cli.completing import directories, files
-from pgdyno.cli.options import connection_options, parse_assignments, settings_option
-from pgdyno.cli.types import Duration
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.options import Database, StartSettings, parse_assignments
+from pgdyno.cli.server_options import ConnectOptions
+from pgdyno.cli.types import Duration, complete_directories, complete_files
 from pgdyno.errors import Interrupted, SetupError, UsageError
 from pgdyno.files import check_writable, write_whole
 
@@ -23,95 +24,151 @@ if TYPE_CHECKING:
     from pgdyno.conduct.serving import Served
     from pgdyno.front import FrontSettings
     from pgdyno.spec import Spec
+    from pgdyno.spec.read import Fields
 
 HELP_ORDER = 16
 _USUAL_ENDS = (130, 143)
 """SIGINT and SIGTERM."""
-_OWN_MAX = {"dbcp2": 8, "tomcat-jdbc": 100, "hikari": 10}
+Pool = Literal["dbcp2", "tomcat-jdbc", "hikari"]
+_OWN_MAX: dict[Pool, int] = {"dbcp2": 8, "tomcat-jdbc": 100, "hikari": 10}
 """The most connections of each pool by its own default, for which the server must have room."""
 
 
+class FrontOptions(Struct, frozen=True, kw_only=True):
+    """The application, its pool, and how long it is there."""
+
+    pool: Annotated[
+        Pool,
+        click.option(
+            "--pool",
+            type=click.Choice(list(_OWN_MAX)),
+            default="dbcp2",
+            help="The pool: Commons DBCP2, Tomcat JDBC or HikariCP (default dbcp2).",
+        ),
+    ]
+    max_total: Annotated[
+        int | None,
+        click.option(
+            "--max-total",
+            type=click.IntRange(1, 10_000),
+            metavar="N",
+            help="Most connections of the pool, and as many kept idle (default: the pool's own: 8,"
+            " 100, 10).",
+        ),
+    ]
+    max_wait: Annotated[
+        int | None,
+        click.option(
+            "--max-wait",
+            type=Duration(positive=True),
+            help="Longest wait of a request for a connection (default: the pool's own: without"
+            " limit, 30 s, 30 s).",
+        ),
+    ]
+    threads: Annotated[
+        int | None,
+        click.option(
+            "-j",
+            "--threads",
+            type=click.IntRange(1, 10_000),
+            metavar="N",
+            help="Most threads of Tomcat's connector (default 200).",
+        ),
+    ]
+    keepalive_requests: Annotated[
+        int | None,
+        click.option(
+            "--keepalive-requests",
+            type=click.IntRange(-1, 1_000_000_000),
+            metavar="N",
+            help="Requests after which Tomcat closes a client's connection, -1 for never (default"
+            " 100).",
+        ),
+    ]
+    listen_port: Annotated[
+        int,
+        click.option(
+            "--listen-port",
+            type=click.IntRange(0, 65535),
+            default=0,
+            metavar="PORT",
+            help="Port to listen on, on 127.0.0.1 (default 0: a free one).",
+        ),
+    ]
+    java: Annotated[
+        str | None,
+        click.option(
+            "--java",
+            metavar="PATH",
+            shell_complete=complete_files,
+            help="Java to use, 17 or newer (default: that of JAVA_HOME, or of the PATH).",
+        ),
+    ]
+    scale: Annotated[
+        int | None,
+        click.option(
+            "-s",
+            "--scale",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Scale of the shop: 10,000 customers and products each (default 1).",
+        ),
+    ]
+    initialize: Annotated[
+        bool,
+        click.option(
+            "-i", "--initialize", is_flag=True, help="Make the shop's tables again, there."
+        ),
+    ]
+    settings: StartSettings
+    pg_bindir: Annotated[
+        str | None,
+        click.option(
+            "--pg-bindir",
+            metavar="DIR",
+            shell_complete=complete_directories,
+            help="Directory with the binaries of the server to start.",
+        ),
+    ]
+    time: Annotated[
+        int | None,
+        click.option(
+            "-T",
+            "--time",
+            type=Duration(positive=True),
+            help="Time after which to end (default: never).",
+        ),
+    ]
+    log: Annotated[
+        str | None,
+        click.option(
+            "--log",
+            metavar="FILE",
+            shell_complete=complete_files,
+            help="File to which the end of the application's log is written when it ends.",
+        ),
+    ]
+    output_format: Annotated[
+        str,
+        click.option(
+            "--format",
+            "output_format",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            help="Format of the figures on stdout, one line a second (default text).",
+        ),
+    ]
+    quiet: Annotated[
+        bool,
+        click.option(
+            "-q", "--quiet", is_flag=True, help="Print no progress, only warnings and errors."
+        ),
+    ]
+
+
 @click.command("front")
-@click.argument("what", nargs=-1, metavar="[DATABASE|CONNINFO]")
-@connection_options
-@click.option(
-    "--pool",
-    type=click.Choice(list(_OWN_MAX)),
-    default="dbcp2",
-    help="The pool: Commons DBCP2, Tomcat JDBC or HikariCP (default dbcp2).",
-)
-@click.option(
-    "--max-total",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    help="Most connections of the pool, and as many kept idle (default: the pool's own: 8, 100,"
-    " 10).",
-)
-@click.option(
-    "--max-wait",
-    type=Duration(positive=True),
-    help="Longest wait of a request for a connection (default: the pool's own: without limit, 30 s,"
-    " 30 s).",
-)
-@click.option(
-    "-j",
-    "--threads",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    help="Most threads of Tomcat's connector (default 200).",
-)
-@click.option(
-    "--keepalive-requests",
-    type=click.IntRange(-1, 1_000_000_000),
-    metavar="N",
-    help="Requests after which Tomcat closes a client's connection, -1 for never (default 100).",
-)
-@click.option(
-    "--listen-port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    metavar="PORT",
-    help="Port to listen on, on 127.0.0.1 (default 0: a free one).",
-)
-@click.option(
-    "--java",
-    metavar="PATH",
-    shell_complete=files,
-    help="Java to use, 17 or newer (default: that of JAVA_HOME, or of the PATH).",
-)
-@click.option(
-    "-s",
-    "--scale",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Scale of the shop: 10,000 customers and products each (default 1).",
-)
-@click.option("-i", "--initialize", is_flag=True, help="Make the shop's tables again, there.")
-@settings_option("--set", "--setting", text="Setting to start the server with.")
-@click.option(
-    "--pg-bindir",
-    metavar="DIR",
-    shell_complete=directories,
-    help="Directory with the binaries of the server to start.",
-)
-@click.option(
-    "-T", "--time", type=Duration(positive=True), help="Time after which to end (default: never)."
-)
-@click.option(
-    "--log",
-    metavar="FILE",
-    shell_complete=files,
-    help="File to which the end of the application's log is written when it ends.",
-)
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Format of the figures on stdout, one line a second (default text).",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print no progress, only warnings and errors.")
-def command(**given: Any) -> None:
+@taking_options
+def command(what: Database, connect: ConnectOptions, options: FrontOptions) -> None:
     """Start a web application with a pool of connections before a server.
 
     The application is an order shop on Tomcat, which reaches PostgreSQL through the pool. Without a
@@ -128,57 +185,56 @@ def command(**given: Any) -> None:
     from pgdyno.conduct import stop_signals
     from pgdyno.conduct.serving import serve
 
-    spec, settings = _spec(given), _settings(given)
-    log = _log_file(given["log"])
+    spec, settings = _spec(what, connect, options), _settings(options)
+    log = _log_file(options.log)
     try:
         with stop_signals(), ExitStack() as stack:
-            with watcher_for(quiet=given["quiet"], every_s=1.0) as watcher:
-                served = serve(spec, settings, given["java"], stack, watcher)
+            with watcher_for(quiet=options.quiet, every_s=1.0) as watcher:
+                served = serve(spec, settings, options.java, stack, watcher)
             stack.enter_context(_keeping_log(served, log))
-            _show(served, given)
+            _show(served, options)
     except Interrupted as stopped:
         if stopped.exit_status not in _USUAL_ENDS:
             raise
 
 
-def _settings(given: Mapping[str, Any]) -> FrontSettings:
+def _settings(options: FrontOptions) -> FrontSettings:
     from pgdyno.front import FrontSettings
 
     return FrontSettings(
-        pool=given["pool"],
-        max_total=given["max_total"],
-        max_wait_ms=given["max_wait"],
-        threads=given["threads"],
-        keepalive_requests=given["keepalive_requests"],
-        port=given["listen_port"],
+        pool=options.pool,
+        max_total=options.max_total,
+        max_wait_ms=options.max_wait,
+        threads=options.threads,
+        keepalive_requests=options.keepalive_requests,
+        port=options.listen_port,
     )
 
 
-def _spec(given: Mapping[str, Any]) -> Spec:
+def _spec(what: tuple[str, ...], connect: ConnectOptions, options: FrontOptions) -> Spec:
     from pgdyno.spec import spec_from_fields
 
     return spec_from_fields(
         {
             "name": "front",
-            "server": _server(given),
+            "server": _server(what, connect, options),
             "workload": {
                 "script": "business",
-                "scale": given["scale"] or 1,
-                "initialize": given["initialize"],
+                "scale": options.scale or 1,
+                "initialize": options.initialize,
             },
-            "clients": [{"count": given["max_total"] or _OWN_MAX[given["pool"]]}],
+            "clients": [{"count": options.max_total or _OWN_MAX[options.pool]}],
         }
     )
 
 
-def _server(given: Mapping[str, Any]) -> dict[str, Any]:
-    from pgdyno.cli.connection import conninfo_of, positional_without_load
-    from pgdyno.cli.password import conninfo_for
+def _server(what: tuple[str, ...], connect: ConnectOptions, options: FrontOptions) -> Fields:
+    from pgdyno.cli.connection import conninfo_for, conninfo_of, positional_without_load
 
-    conninfo = conninfo_of(positional_without_load(given, "front"), given)
-    own = {"settings": parse_assignments(given["settings"], "--set"), "bindir": given["pg_bindir"]}
+    conninfo = conninfo_of(positional_without_load(what, "front"), connect)
+    own = {"settings": parse_assignments(options.settings, "--set"), "bindir": options.pg_bindir}
     if conninfo is None:
-        if given["initialize"]:
+        if options.initialize:
             raise UsageError(
                 "-i requires a named server: on one that pgdyno starts the tables are always made",
                 code="contradiction",
@@ -191,7 +247,7 @@ def _server(given: Mapping[str, Any]) -> dict[str, Any]:
                 " starts",
                 code="contradiction",
             )
-    named = {"conninfo": conninfo_for(conninfo, given["prompt"]), "control": given["control"]}
+    named = {"conninfo": conninfo_for(conninfo, connect.prompt), "control": connect.control}
     return {"kind": "existing"} | {name: value for name, value in named.items() if value}
 
 
@@ -228,12 +284,12 @@ def _keeping_log(served: Served, path: Path | None) -> Iterator[None]:
                 write_whole(path, served.front.log.encode(errors="replace"))
 
 
-def _show(served: Served, given: Mapping[str, Any]) -> None:
+def _show(served: Served, options: FrontOptions) -> None:
     """Print what is served, and a line each second."""
     from pgdyno.report.words.front import line
 
-    ends_s = None if given["time"] is None else time.monotonic() + given["time"] / 1000
-    as_json = given["output_format"] == "json"
+    ends_s = None if options.time is None else time.monotonic() + options.time / 1000
+    as_json = options.output_format == "json"
     for text in () if as_json else _introduction(served):
         _echo(text)
     for reading in served.readings():
@@ -252,6 +308,6 @@ def _introduction(served: Served) -> Iterator[str]:
 
 
 def _echo(text: str) -> None:
-    from pgdyno.cli.printed import printable
+    from pgdyno.cli.output import printable
 
     click.echo(printable(text))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
+from msgspec import Struct
 
-from pgdyno.cli.options import connection_options
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.options import Database
+from pgdyno.cli.server_options import ConnectOptions
 from pgdyno.cli.types import Count, Duration, ListenAddress
 from pgdyno.errors import Interrupted, ThresholdError, UsageError
 
@@ -22,60 +25,100 @@ _USUAL_ENDS = (130, 143)
 """SIGINT and SIGTERM."""
 
 
+class GovernOptions(Struct, frozen=True, kw_only=True):
+    """When loaders slow down and pause, and how they are told."""
+
+    low: Annotated[
+        int,
+        click.option(
+            "--low",
+            type=Count(),
+            default="1.2e9",
+            help="Age from which loaders slow down, and below which a pause ends (default 1.2e9).",
+        ),
+    ]
+    high: Annotated[
+        int,
+        click.option(
+            "--high",
+            type=Count(),
+            default="1.5e9",
+            help="Age at which loaders pause (default 1.5e9).",
+        ),
+    ]
+    interval: Annotated[
+        int,
+        click.option(
+            "--interval",
+            type=Duration(positive=True),
+            default="1",
+            help="Time between two looks at the server (default 1 s, at most 1 min).",
+        ),
+    ]
+    when_unknown: Annotated[
+        Literal["pause", "go"],
+        click.option(
+            "--when-unknown",
+            type=click.Choice(["pause", "go"]),
+            default="pause",
+            help="Decision while the database cannot be asked (default pause).",
+        ),
+    ]
+    listen: Annotated[
+        Any,
+        click.option(
+            "--listen",
+            type=ListenAddress(),
+            metavar="HOST:PORT",
+            default="127.0.0.1:9188",
+            help="Address of the HTTP server for loaders (default 127.0.0.1:9188; port 0: a free"
+            " one).",
+        ),
+    ]
+    sql: Annotated[
+        str | None,
+        click.option(
+            "--sql",
+            metavar="SCHEMA",
+            help="Also publish the decision in SQL: in the view pgdyno_governor of this schema.",
+        ),
+    ]
+    vacuum: Annotated[
+        bool,
+        click.option(
+            "--vacuum", is_flag=True, help="VACUUM (FREEZE) the oldest tables while loaders pause."
+        ),
+    ]
+    once: Annotated[
+        bool,
+        click.option(
+            "--once",
+            is_flag=True,
+            help="Print one decision, and the ages of databases and tables unless with -q; exit"
+            " with status 3 if loaders should pause.",
+        ),
+    ]
+    output_format: Annotated[
+        str,
+        click.option(
+            "--format",
+            "output_format",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            help="Format of the decisions on stdout, one line each (default text).",
+        ),
+    ]
+    quiet: Annotated[
+        bool,
+        click.option(
+            "-q", "--quiet", is_flag=True, help="Print no messages, only warnings and errors."
+        ),
+    ]
+
+
 @click.command("govern")
-@click.argument("what", nargs=-1, metavar="[DATABASE|CONNINFO]")
-@connection_options
-@click.option(
-    "--low",
-    type=Count(),
-    default="1.2e9",
-    help="Age from which loaders slow down, and below which a pause ends (default 1.2e9).",
-)
-@click.option(
-    "--high", type=Count(), default="1.5e9", help="Age at which loaders pause (default 1.5e9)."
-)
-@click.option(
-    "--interval",
-    type=Duration(positive=True),
-    default="1",
-    help="Time between two looks at the server (default 1 s, at most 1 min).",
-)
-@click.option(
-    "--when-unknown",
-    type=click.Choice(["pause", "go"]),
-    default="pause",
-    help="Decision while the database cannot be asked (default pause).",
-)
-@click.option(
-    "--listen",
-    type=ListenAddress(),
-    metavar="HOST:PORT",
-    default="127.0.0.1:9188",
-    help="Address of the HTTP server for loaders (default 127.0.0.1:9188; port 0: a free one).",
-)
-@click.option(
-    "--sql",
-    metavar="SCHEMA",
-    help="Also publish the decision in SQL: in the view pgdyno_governor of this schema.",
-)
-@click.option(
-    "--vacuum", is_flag=True, help="VACUUM (FREEZE) the oldest tables while loaders pause."
-)
-@click.option(
-    "--once",
-    is_flag=True,
-    help="Print one decision, and the ages of databases and tables unless with -q; exit with status"
-    " 3 if loaders should pause.",
-)
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Format of the decisions on stdout, one line each (default text).",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print no messages, only warnings and errors.")
-def command(**given: Any) -> None:
+@taking_options
+def command(what: Database, connect: ConnectOptions, options: GovernOptions) -> None:
     """Slow down and pause loaders before a server runs out of transaction IDs.
 
     Watches the ages of transaction IDs and multixacts of all databases. Between the low and the
@@ -88,50 +131,50 @@ def command(**given: Any) -> None:
       pgdyno govern -h db.example.com shop --vacuum --sql public
       curl -sf 'http://127.0.0.1:9188/wait?worked_s=5'
     """
-    from pgdyno.cli.printed import notes
+    from pgdyno.cli.output import notes
     from pgdyno.conduct import stop_signals
     from pgdyno.govern.daemon import decide_once, govern
 
-    request = _request(given)
-    if given["once"]:
-        _print_once(given, decide_once(request))
+    request = _request(what, connect, options)
+    if options.once:
+        _print_once(decide_once(request), options.output_format, quiet=options.quiet)
         return
     try:
         with stop_signals():
-            govern(request, _Teller(given["output_format"]).tell, notes(quiet=given["quiet"]))
+            govern(request, _Teller(options.output_format).tell, notes(quiet=options.quiet))
     except Interrupted as stopped:
         if stopped.exit_status not in _USUAL_ENDS:
             raise
 
 
-def _request(given: dict[str, Any]) -> Request:
+def _request(what: tuple[str, ...], connect: ConnectOptions, options: GovernOptions) -> Request:
     from pgdyno.cli.connection import conninfo_without_load
     from pgdyno.govern.daemon import Request
     from pgdyno.govern.marks import Marks
 
-    if given["sql"] == "":
+    if options.sql == "":
         raise UsageError("--sql is empty", code="empty-option", hint="for example --sql public")
     return Request(
-        conninfo_without_load(given, "govern"),
-        given["control"],
-        Marks(given["low"], given["high"]),
-        given["interval"] / 1000,
-        given["when_unknown"],
-        given["listen"],
-        given["sql"],
-        given["vacuum"],
+        conninfo_without_load(what, connect, "govern"),
+        connect.control,
+        Marks(options.low, options.high),
+        options.interval / 1000,
+        options.when_unknown,
+        options.listen,
+        options.sql,
+        options.vacuum,
     )
 
 
-def _print_once(given: dict[str, Any], decision: GovernDecision) -> None:
-    from pgdyno.cli.printed import print_json
+def _print_once(decision: GovernDecision, output_format: str, *, quiet: bool) -> None:
+    from pgdyno.cli.output import print_json
     from pgdyno.govern.words import lines_of_ages
 
-    if given["output_format"] == "json":
+    if output_format == "json":
         print_json(decision.to_json())
     else:
         _echo(f"{decision.decision}: {decision.why}")
-        for line in () if given["quiet"] else lines_of_ages(decision):
+        for line in () if quiet else lines_of_ages(decision):
             _echo(line)
         for warning in decision.warnings:
             _echo(f"warning: {warning}")
@@ -170,7 +213,7 @@ class _Teller:
 
 
 def _echo(text: str, *, err: bool = False) -> None:
-    from pgdyno.cli.printed import printable
+    from pgdyno.cli.output import printable
 
     # One line for each decision: the name of a database may have line ends.
     click.echo(printable(text).replace("\n", "\\n"), err=err)

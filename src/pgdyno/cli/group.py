@@ -3,19 +3,20 @@
 ``pgdyno --help`` reads two lines of such a file and does not import it: the first line of its
 docstring is the line in the help, and ``HELP_ORDER`` is its place there; without it, a command is
 listed last. A file is imported when its command is used; it contains the command as ``command``.
+
+A long option may be given by the beginning of its name, as getopt_long(3) accepts it.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import click
-
-from pgdyno.cli.abbreviating import expand_abbreviations
 
 _SUFFIX = "_command"
 _HELP = re.compile(r'"""(.+?)\.?(?:""")?$', re.MULTILINE)
@@ -71,8 +72,39 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, command, words = super().resolve_command(ctx, args)
-        return name, command, expand_abbreviations(command, words) if command else words
+        return name, command, _with_whole_options(command, words) if command else words
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(each.name, each.help) for each in listed_commands().values()])
+
+
+def _with_whole_options(command: click.Command, words: list[str]) -> list[str]:
+    """Return ``words`` with each unambiguous beginning of a long option completed."""
+    options = {
+        name: parameter
+        for parameter in command.params
+        if isinstance(parameter, click.Option)
+        for name in (*parameter.opts, *parameter.secondary_opts)
+        if name.startswith("--")
+    }
+    return list(_expanded(options, words))
+
+
+def _expanded(options: dict[str, click.Option], words: list[str]) -> Iterator[str]:
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            yield word
+            yield from rest
+            return
+        beginning, equals, value = word.partition("=")
+        if not word.startswith("--") or beginning in options:
+            yield word
+            continue
+        meant = {
+            (parameter.name, name in parameter.opts): name
+            for name, parameter in options.items()
+            if name.startswith(beginning)
+        }
+        yield f"{next(iter(meant.values()))}{equals}{value}" if len(meant) == 1 else word

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from pgdyno.cli.printed import print_json, printable
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.options import TextOrJson
+from pgdyno.cli.output import print_json, printable
 
 if TYPE_CHECKING:
     from pgdyno.imports import Imported
@@ -16,49 +18,65 @@ HELP_ORDER = 25
 
 
 @click.command("import")
-@click.argument("file", metavar="PLAN.jmx|SITE.har")
-@click.option(
-    "-o", "--output", metavar="DIR", help="Directory to write to (default: the name of the file)."
-)
-@click.option("--url", metavar="URL", help="Server to use instead of the one in the file.")
-@click.option(
-    "--origin",
-    metavar="URL",
-    help="Server whose requests are taken, if the file has requests to several.",
-)
-@click.option(
-    "--partial",
-    is_flag=True,
-    help="Take what can be taken; what is missing is named in the scripts, where it was.",
-)
-@click.option(
-    "-D", "--define", multiple=True, metavar="NAME=VALUE", help="Variable or property of a plan."
-)
-@click.option(
-    "--credentials",
-    is_flag=True,
-    help="Keep the cookies and the Authorization headers that a browser sent.",
-)
-@click.option(
-    "--pauses/--no-pauses",
-    default=True,
-    help="Pause between pages as the visitor did whom a browser recorded (default on).",
-)
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Format of the result on stdout (default text).",
-)
+@taking_options
 def command(
-    file: str,
-    output: str | None,
-    url: str | None,
-    origin: str | None,
-    define: tuple[str, ...],
-    output_format: str,
-    **chosen: bool,
+    file: Annotated[str, click.argument("file", metavar="PLAN.jmx|SITE.har")],
+    output: Annotated[
+        str | None,
+        click.option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="Directory to write to (default: the name of the file).",
+        ),
+    ],
+    url: Annotated[
+        str | None,
+        click.option("--url", metavar="URL", help="Server to use instead of the one in the file."),
+    ],
+    origin: Annotated[
+        str | None,
+        click.option(
+            "--origin",
+            metavar="URL",
+            help="Server whose requests are taken, if the file has requests to several.",
+        ),
+    ],
+    partial: Annotated[
+        bool,
+        click.option(
+            "--partial",
+            is_flag=True,
+            help="Take what can be taken; what is missing is named in the scripts, where it was.",
+        ),
+    ],
+    define: Annotated[
+        tuple[str, ...],
+        click.option(
+            "-D",
+            "--define",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Variable or property of a plan.",
+        ),
+    ],
+    credentials: Annotated[
+        bool,
+        click.option(
+            "--credentials",
+            is_flag=True,
+            help="Keep the cookies and the Authorization headers that a browser sent.",
+        ),
+    ],
+    pauses: Annotated[
+        bool,
+        click.option(
+            "--pauses/--no-pauses",
+            default=True,
+            help="Pause between pages as the visitor did whom a browser recorded (default on).",
+        ),
+    ],
+    output_format: TextOrJson,
 ) -> None:
     """Write a JMeter test plan or a HAR file as a spec with scripts.
 
@@ -70,14 +88,20 @@ def command(
       pgdyno import plan.jmx -o shop
       pgdyno import site.har --origin https://shop.example
     """
-    from pgdyno.cli.scripts import variables_of
-    from pgdyno.cli.urls import check_url
+    from pgdyno.cli.scripts import check_url, variables_of
     from pgdyno.imports import Choices, read_foreign, write_import
 
     if url is not None:
         check_url(url, "--url")
     path = Path(file)
-    choices = Choices(url=url, origin=origin, variables=variables_of(define), **chosen)
+    choices = Choices(
+        url=url,
+        origin=origin,
+        variables=variables_of(define),
+        partial=partial,
+        credentials=credentials,
+        pauses=pauses,
+    )
     imported = read_foreign(path, choices)
     directory = Path(path.stem) if output is None else Path(output)
     written = write_import(imported, directory, path)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Literal
 
 import click
 
 from pgdyno.cli.files import page_path, run_path
-from pgdyno.cli.given_options import given_options
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import (
-    all_of,
-    load_options,
-    matters_option,
-    output_options,
-    settings_option,
+    Matters,
+    OutputOptions,
+    ProgressOptions,
+    StartSettings,
+    given_options,
 )
 from pgdyno.cli.output import print_result, write_page
 from pgdyno.cli.positional import parse_positional
-from pgdyno.cli.run_options import URL_OPTIONS
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
 
@@ -25,42 +25,64 @@ HELP_ORDER = 40
 
 
 @click.command("investigate")
-@load_options
-@all_of(URL_OPTIONS)
-@click.option(
-    "--budget", type=Duration(positive=True), help="Time to spend under load (default 5 min)."
-)
-@click.option(
-    "--allow",
-    type=click.Choice(["D0", "D1", "D2", "D3"]),
-    help="Highest durability class of remedies to keep (default D0: no loss).",
-)
-@click.option(
-    "--apply",
-    "may_apply",
-    is_flag=True,
-    help="Allow changes to the settings of your server during trials; they are restored at the"
-    " end.",
-)
-@click.option(
-    "--drill/--no-drill",
-    default=True,
-    help="Price remedies that may lose data by crashing servers started by pgdyno (default"
-    " --drill; up to 75 s each, in addition to the budget).",
-)
-@click.option(
-    "--knee/--no-knee",
-    default=False,
-    help="Look at the end for the knee with what was kept, as pgdyno knee does (default --no-knee;"
-    " 90 s in addition to the budget).",
-)
-@settings_option("--set", "--setting", text="Setting to start the server with.")
-@click.option(
-    "--report", metavar="FILE", help="HTML report to write (default: beside the run file)."
-)
-@matters_option
-@output_options
-def command(**given: Any) -> None:
+@taking_options
+def command(
+    load: LoadOptions,
+    budget: Annotated[
+        int | None,
+        click.option(
+            "--budget",
+            type=Duration(positive=True),
+            help="Time to spend under load (default 5 min).",
+        ),
+    ],
+    allow: Annotated[
+        Literal["D0", "D1", "D2", "D3"] | None,
+        click.option(
+            "--allow",
+            type=click.Choice(["D0", "D1", "D2", "D3"]),
+            help="Highest durability class of remedies to keep (default D0: no loss).",
+        ),
+    ],
+    may_apply: Annotated[
+        bool,
+        click.option(
+            "--apply",
+            "may_apply",
+            is_flag=True,
+            help="Allow changes to the settings of your server during trials; they are restored at"
+            " the end.",
+        ),
+    ],
+    drill: Annotated[
+        bool,
+        click.option(
+            "--drill/--no-drill",
+            default=True,
+            help="Price remedies that may lose data by crashing servers started by pgdyno (default"
+            " --drill; up to 75 s each, in addition to the budget).",
+        ),
+    ],
+    knee: Annotated[
+        bool,
+        click.option(
+            "--knee/--no-knee",
+            default=False,
+            help="Look at the end for the knee with what was kept, as pgdyno knee does (default"
+            " --no-knee; 90 s in addition to the budget).",
+        ),
+    ],
+    settings: StartSettings,
+    report: Annotated[
+        str | None,
+        click.option(
+            "--report", metavar="FILE", help="HTML report to write (default: beside the run file)."
+        ),
+    ],
+    matters: Matters,
+    output: OutputOptions,
+    progress: ProgressOptions,
+) -> None:
     """Find the bottleneck, prove it, and price the remedies.
 
     Loads the server, diagnoses the bottleneck, tries the most promising remedy in interleaved
@@ -72,27 +94,32 @@ def command(**given: Any) -> None:
     from pgdyno.price.remedies import price_remedies
     from pgdyno.results.trust import check_trust
 
-    spec, spec_text = build_spec(parse_positional(given["what"]), given)
-    budget_ms = given["budget"] or spec.investigate.budget_ms
-    group = closed_group(spec) if given["knee"] else None
-    path = run_path(given["output"], spec.name)
-    report_path = page_path(given["report"], path)
-    own = given_options("budget", "allow", "may_apply", "drill", "knee")
-    with session_for("investigate", given, spec, spec_text, path, own) as session:
+    positional = parse_positional(load.what)
+    spec, spec_text = build_spec(
+        positional, load, settings=settings, matters=matters, quiet=progress.quiet
+    )
+    budget_ms = budget or spec.investigate.budget_ms
+    group = closed_group(spec) if knee else None
+    path = run_path(output.output, spec.name)
+    page = page_path(report, path)
+    words = given_options("budget", "allow", "may_apply", "drill", "knee")
+    with session_for(
+        "investigate", load, progress, spec, spec_text, path, words, may_apply=may_apply
+    ) as session:
         result = investigate(
             session,
             budget_s=budget_ms / 1000,
-            allow=given["allow"] or spec.investigate.allow,
-            may_apply=given["may_apply"],
+            allow=allow or spec.investigate.allow,
+            may_apply=may_apply,
             knee_group=group,
         )
-        result = price_remedies(session, result, drill=given["drill"])
-    print_result(given["output_format"], path, result.to_json())
-    write_page(path, report_path)
-    if given["output_format"] == "text":
+        result = price_remedies(session, result, drill=drill)
+    print_result(output.output_format, path, result.to_json())
+    write_page(path, page)
+    if output.output_format == "text":
         ours = spec.server.kind == "embedded"
         yours = "      yours: pgdyno investigate postgresql://host/db" if ours else ""
-        click.echo(f"report  {report_path}{yours}")
-        if not given["knee"]:
+        click.echo(f"report  {page}{yours}")
+        if not knee:
             click.echo("capacity  not measured: --knee looks for the knee with what was kept")
     check_trust(result)

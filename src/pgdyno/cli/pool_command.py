@@ -2,50 +2,80 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 import click
+from msgspec.structs import replace
 
 from pgdyno.cli.files import page_path, run_path
-from pgdyno.cli.given_options import given_options
-from pgdyno.cli.options import output_options, pool_search_options, settings_option
+from pgdyno.cli.grouping import instead, taking_options
+from pgdyno.cli.load_options import LoadOptions
+from pgdyno.cli.options import (
+    OutputOptions,
+    ProgressOptions,
+    Report,
+    StartSettings,
+    given_options,
+)
 from pgdyno.cli.output import print_result, write_page
 from pgdyno.cli.positional import parse_positional
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration, Limits
 
 HELP_ORDER = 36
-# The search varies the pool itself.
-_NOT_IN_SPEC = ("pool_max", "ramp")
+_POOL_MAX = click.option(
+    "--pool-max",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Largest pool to try (default 16 connections for each core, at least 64, no more than"
+    " there are clients and than connections are free).",
+)
 
 
 @click.command("pool")
-@pool_search_options
-@click.option(
-    "--slo",
-    type=Limits(),
-    metavar="LIMITS",
-    help="Only sizes that meet these limits of the response time, the wait for a connection"
-    " included, such as 'p99<20ms'.",
-)
-@click.option("--group", metavar="NAME", help="Client group to vary, if the spec has several.")
-@click.option(
-    "--instances",
-    type=click.IntRange(1, 100_000),
-    metavar="N",
-    help="Instances of the application that share the connections (default 1). With --pooler each"
-    " has a pool of its own in front of it, whose size is looked for too.",
-)
-@click.option(
-    "--budget",
-    type=Duration(positive=True),
-    default="150",
-    help="Time to spend under load (default 150 s).",
-)
-@settings_option("--set", "--setting", text="Setting to start the server with.")
-@click.option("--report", metavar="FILE", help="HTML report to write.")
-@output_options
-def command(**given: Any) -> None:
+@taking_options
+def command(
+    load: Annotated[LoadOptions, instead(pool_max=_POOL_MAX, ramp=None, urls=None)],
+    slo: Annotated[
+        str | None,
+        click.option(
+            "--slo",
+            type=Limits(),
+            metavar="LIMITS",
+            help="Only sizes that meet these limits of the response time, the wait for a"
+            " connection included, such as 'p99<20ms'.",
+        ),
+    ],
+    group: Annotated[
+        str | None,
+        click.option(
+            "--group", metavar="NAME", help="Client group to vary, if the spec has several."
+        ),
+    ],
+    instances: Annotated[
+        int | None,
+        click.option(
+            "--instances",
+            type=click.IntRange(1, 100_000),
+            metavar="N",
+            help="Instances of the application that share the connections (default 1). With"
+            " --pooler each has a pool of its own in front of it, whose size is looked for too.",
+        ),
+    ],
+    budget: Annotated[
+        int,
+        click.option(
+            "--budget",
+            type=Duration(positive=True),
+            default="150",
+            help="Time to spend under load (default 150 s).",
+        ),
+    ],
+    settings: StartSettings,
+    report: Report,
+    output: OutputOptions,
+    progress: ProgressOptions,
+) -> None:
     """Find the best size of a connection pool.
 
     Many clients share a pool, and its size is varied: the answer is the smallest with at least 95 %
@@ -65,27 +95,27 @@ def command(**given: Any) -> None:
     from pgdyno.results.trust import check_trust
     from pgdyno.search.slo import parse_limits
 
-    check_budget(given["budget"])
-    positional = parse_positional(given["what"])
-    choose = given["clients"] is None and positional.spec_path is None
-    spec, spec_text = build_spec(positional, {**given, **dict.fromkeys(_NOT_IN_SPEC)})
-    spec, group = prepared_spec(
-        spec, group=given["group"], choose_clients=choose, instances=given["instances"]
-    )
-    check_budget(given["budget"], searches=layers_of(spec, group))
-    path = run_path(given["output"], spec.name)
-    report_path = page_path(given["report"], path) if given["report"] else None
-    own = given_options("clients", "pool_max", "slo", "group", "instances", "budget")
-    with session_for("pool", given, spec, spec_text, path, own) as session:
+    check_budget(budget)
+    positional, size_max = parse_positional(load.what), load.connections.pool_max
+    choose = load.clients is None and positional.spec_path is None
+    # The search varies the pool itself.
+    load = replace(load, connections=replace(load.connections, pool_max=None))
+    spec, spec_text = build_spec(positional, load, settings=settings, quiet=progress.quiet)
+    spec, varied = prepared_spec(spec, group=group, choose_clients=choose, instances=instances)
+    check_budget(budget, searches=layers_of(spec, varied))
+    path = run_path(output.output, spec.name)
+    page = page_path(report, path) if report else None
+    words = given_options("clients", "pool_max", "slo", "group", "instances", "budget")
+    with session_for("pool", load, progress, spec, spec_text, path, words) as session:
         request = Request(
-            group=group,
-            limits=parse_limits(given["slo"]) if given["slo"] else (),
-            size_max=given["pool_max"],
-            budget_s=given["budget"] / 1000,
-            instances=given["instances"] or 1,
+            group=varied,
+            limits=parse_limits(slo) if slo else (),
+            size_max=size_max,
+            budget_s=budget / 1000,
+            instances=instances or 1,
             choose_clients=choose,
         )
         result = find_pool(session, request)
-    print_result(given["output_format"], path, result.to_json())
-    write_page(path, report_path)
+    print_result(output.output_format, path, result.to_json())
+    write_page(path, page)
     check_trust(result)

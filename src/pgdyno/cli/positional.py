@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pgdyno.errors import UsageError
 
@@ -32,7 +31,7 @@ class Positional:
 
 def parse_positional(what: tuple[str, ...]) -> Positional:
     """Sort arguments into workloads, spec files, connection strings and databases."""
-    found: dict[str, Any] = {}
+    found: dict[str, str] = {}
     for word in what:
         kind = _kind_of(word)
         alike = ("conninfo", "database") if kind in ("conninfo", "database") else (
@@ -44,8 +43,14 @@ def parse_positional(what: tuple[str, ...]) -> Positional:
                 " given",
                 code="too-many-arguments",
             )
-        found[kind] = Path(word) if kind == "spec_path" else word
-    return Positional(**found)
+        found[kind] = word
+    spec_path = found.get("spec_path")
+    return Positional(
+        builtin=found.get("builtin"),
+        spec_path=None if spec_path is None else Path(spec_path),
+        conninfo=found.get("conninfo"),
+        database=found.get("database"),
+    )
 
 
 def parse_without_database(what: tuple[str, ...], command: str) -> Positional:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from pgdyno.cli.options import (
-    load_options_of_several,
-    matters_option,
-    output_options,
-    settings_option,
-)
+from pgdyno.cli.grouping import instead, taking_options
+from pgdyno.cli.load_options import LoadOptions
+from pgdyno.cli.options import Matters, OutputOptions, ProgressOptions, settings_option
 from pgdyno.cli.output import print_result
 from pgdyno.cli.positional import parse_without_database
+from pgdyno.cli.server_options import Bindirs
 from pgdyno.cli.servers import ServerRun, run_on_each, servers_of
 from pgdyno.cli.types import Duration
 
@@ -28,31 +26,53 @@ _OWN = ("own", "ladder", "cuts", "budget")
 
 
 @click.command("price")
-@load_options_of_several
-@click.option(
-    "--candidate",
-    "own",
-    multiple=True,
-    metavar="NAME=VALUE,…",
-    help="Settings or spec keys to price together; may be repeated.",
-)
-@click.option(
-    "--ladder",
-    metavar="NAME,…",
-    help="Candidates of the default list to price (default: all, or none with --candidate).",
-)
-@click.option(
-    "--cuts", type=click.IntRange(0, 1000), help="Maximum number of cuts per drill (default 6)."
-)
-@click.option(
-    "--budget",
-    type=Duration(positive=True),
-    help="Time to spend on gains and drills (default 75 s per candidate or more).",
-)
-@settings_option("--set", "--setting", text="Setting to start every server with.")
-@matters_option
-@output_options
-def command(**given: Any) -> None:
+@taking_options
+def command(
+    load: Annotated[LoadOptions, instead(pg_bindir=None, urls=None)],
+    pg_bindir: Bindirs,
+    own: Annotated[
+        tuple[str, ...],
+        click.option(
+            "--candidate",
+            "own",
+            multiple=True,
+            metavar="NAME=VALUE,…",
+            help="Settings or spec keys to price together; may be repeated.",
+        ),
+    ],
+    ladder: Annotated[
+        str | None,
+        click.option(
+            "--ladder",
+            metavar="NAME,…",
+            help="Candidates of the default list to price (default: all, or none with"
+            " --candidate).",
+        ),
+    ],
+    cuts: Annotated[
+        int | None,
+        click.option(
+            "--cuts",
+            type=click.IntRange(0, 1000),
+            help="Maximum number of cuts per drill (default 6).",
+        ),
+    ],
+    budget: Annotated[
+        int | None,
+        click.option(
+            "--budget",
+            type=Duration(positive=True),
+            help="Time to spend on gains and drills (default 75 s per candidate or more).",
+        ),
+    ],
+    settings: Annotated[
+        tuple[str, ...],
+        settings_option("--set", "--setting", text="Setting to start every server with."),
+    ],
+    matters: Matters,
+    output: OutputOptions,
+    progress: ProgressOptions,
+) -> None:
     """Measure what each setting gains, and what it loses in a crash.
 
     Measures each candidate against the same server without it, in interleaved pairs on this
@@ -68,29 +88,37 @@ def command(**given: Any) -> None:
     from pgdyno.price.pricing import check_price, check_promises, price, price_options
     from pgdyno.results.trust import check_trust
 
-    positional = parse_without_database(given["what"], "price")
-    servers = servers_of(positional, given, scale=_SCALE, clients=_CLIENTS)
+    positional = parse_without_database(load.what, "price")
+    servers = servers_of(
+        positional,
+        load,
+        pg_bindir,
+        settings=settings,
+        matters=matters,
+        scale=_SCALE,
+        clients=_CLIENTS,
+    )
     first = servers.specs[0][0]
     options = price_options(
         first,
-        ladder=given["ladder"],
-        own=given["own"],
-        cuts=given["cuts"],
-        budget_ms=given["budget"],
+        ladder=ladder,
+        own=own,
+        cuts=cuts,
+        budget_ms=budget,
     )
     for spec, _ in servers.specs:
         check_price(spec, options.candidates, options.cuts)
 
     def price_server(run: ServerRun, against: Priced | None) -> Priced:
         with session_for(
-            "price", given, run.spec, run.spec_text, run.run_path, run.words
+            "price", load, progress, run.spec, run.spec_text, run.run_path, run.words
         ) as session:
             return price(session, options, against=against)
 
-    runs = servers.runs(given["output"], f"{first.name}-price", _OWN)
+    runs = servers.runs(output.output, f"{first.name}-price", _OWN)
     priced = run_on_each(runs, price_server)
     result = priced.result
     path = runs[0].run_path
-    print_result(given["output_format"], path, result.to_json())
+    print_result(output.output_format, path, result.to_json())
     check_trust(result)
     check_promises(result)

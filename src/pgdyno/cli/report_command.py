@@ -6,23 +6,35 @@ import io
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Annotated
 
 import click
 
+from pgdyno.cli.grouping import taking_options
 from pgdyno.visible import visible
 
 HELP_ORDER = 90
 
 
 @click.command("report")
-@click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="Page to write (default: beside the run file; - writes to stdout).",
-)
-def command(runs: tuple[Path, ...], output: str | None) -> None:
+@taking_options
+def command(
+    runs: Annotated[
+        tuple[Path, ...],
+        click.argument(
+            "runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path)
+        ),
+    ],
+    output: Annotated[
+        str | None,
+        click.option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Page to write (default: beside the run file; - writes to stdout).",
+        ),
+    ],
+) -> None:
     """Write a run file as one self-contained HTML page.
 
     Several run files are the chapters of a story and are written to one page.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from pgdyno.cli.files import run_path
-from pgdyno.cli.options import all_of, load_options, output_options, settings_option
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.load_options import LoadOptions
+from pgdyno.cli.options import OutputOptions, ProgressOptions, StartSettings
 from pgdyno.cli.output import print_result, print_statements
 from pgdyno.cli.positional import parse_positional
-from pgdyno.cli.run_options import RUN_OPTIONS
+from pgdyno.cli.run_options import RunOptions
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
 
@@ -19,15 +21,17 @@ if TYPE_CHECKING:
     from pgdyno.conduct import Session
 
 HELP_ORDER = 20
-run_options = all_of(RUN_OPTIONS)
 
 
 @click.command("run")
-@load_options
-@run_options
-@settings_option("--set", "--setting", text="Setting to start the server with.")
-@output_options
-def command(**given: Any) -> None:
+@taking_options
+def command(
+    load: LoadOptions,
+    run: RunOptions,
+    settings: StartSettings,
+    output: OutputOptions,
+    progress: ProgressOptions,
+) -> None:
     """Load a server once and diagnose it.
 
     WORKLOAD is tpcb-like (the default), simple-update, select-only, mixed, business,
@@ -46,21 +50,30 @@ def command(**given: Any) -> None:
     from pgdyno.investigate.observe import observe
     from pgdyno.results.trust import check_trust
 
-    spec, spec_text = build_spec(parse_positional(given["what"]), given)
-    if given["initialize"] and given["transactions"] is None and given["time"] is None:
-        if given["output_format"] != "text":
+    spec, spec_text = build_spec(
+        parse_positional(load.what),
+        load,
+        settings=settings,
+        time_ms=run.time,
+        run=run,
+        quiet=progress.quiet,
+    )
+    if load.init.initialize and run.transactions is None and run.time is None:
+        if output.output_format != "text":
             raise UsageError(
                 "--format requires a load: -i alone only creates tables",
                 code="contradiction",
                 hint="add -t or -T to run a load after the initialization",
             )
-        initialise_only(spec, given)
+        initialise_only(spec, load, progress)
         return
-    path = run_path(given["output"], spec.name)
-    with session_for("run", given, spec, spec_text, path) as session:
+    path = run_path(output.output, spec.name)
+    with session_for(
+        "run", load, progress, spec, spec_text, path, timestamps=run.progress_timestamp
+    ) as session:
         result = observe(session, _governor(session))
-    print_result(given["output_format"], path, result.to_json())
-    if given["report_per_command"] and given["output_format"] == "text":
+    print_result(output.output_format, path, result.to_json())
+    if run.report_per_command and output.output_format == "text":
         print_statements(path)
     check_trust(result)
 

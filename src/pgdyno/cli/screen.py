@@ -9,16 +9,29 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from pgdyno.cli.printed import printable
+from pgdyno.cli.options import ProgressOptions
+from pgdyno.cli.output import printable
 from pgdyno.conduct.watch import Silent, Tick, Watcher
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from pgdyno.record import Recorder
+
+
+def watching(
+    progress: ProgressOptions, *, timestamps: bool = False, metrics: str | None = None
+) -> AbstractContextManager[Watcher]:
+    """Return :func:`watcher_for` as the options of a command say."""
+    return watcher_for(
+        quiet=progress.quiet,
+        every_s=progress.progress / 1000,
+        timestamps=timestamps,
+        metrics=metrics,
+    )
 
 
 @contextmanager

@@ -1,18 +1,29 @@
-"""Scripts and their variables, given by the options -f, -b and -D."""
+"""What clients send, by the options -f, -b, -D, --url and --url-list: scripts with their variables,
+and requests to a web server."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
+from pgdyno.cli.load_options import ScriptOptions, UrlOptions
 from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.spec.http import Url
+
+Part = dict[str, object]
+"""A script of a mix, as a spec file has it."""
+Urls = list[tuple[str, "Url"]]
+"""Each URL as it was given, and taken apart."""
+_URLS_MAX = 1000
 
 DESCRIBED = {
     "tpcb-like": "<builtin: TPC-B (sort of)>",
@@ -31,12 +42,10 @@ _VARIABLE = r"[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*"
 """Not compiled on import: that takes longer than that of the module."""
 
 
-def script_parts(
-    given: Mapping[str, Any], workload: str | None
-) -> str | list[dict[str, Any]] | None:
+def script_parts(options: ScriptOptions, workload: str | None) -> str | list[Part] | None:
     """Return the mix of -f and -b, or the named workload."""
-    parts = [_file_part(each) for each in given["files"]]
-    parts += [_builtin_part(each) for each in given["builtins"]]
+    parts = [_file_part(each) for each in options.files]
+    parts += [_builtin_part(each) for each in options.builtins]
     if parts and workload:
         raise UsageError(
             f"the workload {workload} cannot be combined with -f or -b",
@@ -46,21 +55,20 @@ def script_parts(
     return parts or workload
 
 
-def _file_part(text: str) -> dict[str, Any]:
+def _file_part(text: str) -> Part:
     """Parse ``file@weight``; ``-`` is standard input."""
     from pgdyno.imports import is_foreign
 
-    part = _weighted(text, "-f", "file")
-    if is_foreign(Path(part["file"])):
+    name, weight = _weighted(text, "-f")
+    if is_foreign(Path(name)):
         raise UsageError(
             f"-f {text}: this is no script",
             code="script-foreign",
-            hint=f"pgdyno run {shlex.quote(part['file'])} runs it, and pgdyno import writes it as"
-            " scripts",
+            hint=f"pgdyno run {shlex.quote(name)} runs it, and pgdyno import writes it as scripts",
         )
-    if part["file"] == "-":
-        return {**part, "file": "stdin", "text": _standard_input()}
-    return part
+    if name == "-":
+        return {"file": "stdin", "weight": weight, "text": _standard_input()}
+    return {"file": name, "weight": weight}
 
 
 @cache
@@ -74,15 +82,15 @@ def _standard_input() -> str:
         ) from None
 
 
-def _builtin_part(text: str) -> dict[str, Any]:
+def _builtin_part(text: str) -> Part:
     """Parse ``name@weight``; as in pgbench, a prefix is enough, and ``list`` prints all names."""
     if text == "list":
         click.echo("Available builtin scripts:")
         for name, described in DESCRIBED.items():
             click.echo(f"  {name:>16}: {described}")
         raise click.exceptions.Exit(0)
-    part = _weighted(text, "-b", "builtin")
-    return {**part, "builtin": builtin_named(part["builtin"], f"-b {text}")}
+    name, weight = _weighted(text, "-b")
+    return {"builtin": builtin_named(name, f"-b {text}"), "weight": weight}
 
 
 def builtin_named(beginning: str, option: str) -> str:
@@ -100,7 +108,7 @@ def builtin_named(beginning: str, option: str) -> str:
     return matching[0]
 
 
-def _weighted(text: str, option: str, key: str) -> dict[str, Any]:
+def _weighted(text: str, option: str) -> tuple[str, int]:
     """Parse ``name@weight`` as pgbench does."""
     name, at, weight = text.rpartition("@")
     if not at:
@@ -110,7 +118,7 @@ def _weighted(text: str, option: str, key: str) -> dict[str, Any]:
             f'{option} {text}: the weight "{weight}" is not a whole number, 0 or more',
             code="bad-weight",
         )
-    return {key: name, "weight": int(weight)}
+    return name, int(weight)
 
 
 def variables_of(definitions: tuple[str, ...]) -> dict[str, str]:
@@ -132,3 +140,54 @@ def variables_of(definitions: tuple[str, ...]) -> dict[str, str]:
             )
         values[name] = value
     return values
+
+
+def http_fields(urls: Urls, options: UrlOptions) -> dict[str, str] | None:
+    """Return what is given of the spec's table ``http``, or None. Raises UsageError."""
+    origins = dict.fromkeys(parsed.origin for _, parsed in urls)
+    if len(origins) > 1:
+        raise UsageError(
+            f"the URLs are on several servers: {', '.join(origins)}",
+            code="several-web-servers",
+            hint="a load is of one web server; run the others on their own",
+        )
+    if options.front_metrics is not None:
+        check_url(options.front_metrics, "--front-metrics")
+    fields = {"url": urls[0][0] if urls else None, "metrics": options.front_metrics}
+    return {name: value for name, value in fields.items() if value is not None} or None
+
+
+def request_parts(urls: Urls, options: ScriptOptions) -> list[Part] | None:
+    """Return a script for each URL; None without a URL, or with scripts that request others."""
+    if not urls or options.files or options.builtins:
+        return None
+    from pgdyno.spec.http import request_part
+
+    weights = Counter(parsed.target for _, parsed in urls)
+    return [request_part(target, weight) for target, weight in weights.items()]
+
+
+def given_urls(options: UrlOptions) -> Urls:
+    """Return the URLs of both options. Raises UsageError."""
+    urls = [("--url", url) for url in options.urls]
+    if options.url_list:
+        from pgdyno.workload import read_urls
+
+        urls += read_urls(options.url_list)
+    if len(urls) > _URLS_MAX:
+        raise UsageError(
+            f"{len(urls):,} URLs are more than {_URLS_MAX:,}, each of which has its own figures",
+            code="too-many-urls",
+            hint="request them with one script, with variables in its paths: -f FILE",
+        )
+    return [(url, check_url(url, where)) for where, url in urls]
+
+
+def check_url(url: str, where: str) -> Url:
+    """Return a URL, given at ``where``, taken apart. Raises UsageError."""
+    from pgdyno.spec.http import parse_url
+
+    try:
+        return parse_url(url)
+    except ValueError as problem:
+        raise UsageError(f"{where}: {problem}", code="bad-url") from None

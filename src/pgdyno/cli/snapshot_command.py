@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
 from pgdyno.cli.files import run_path
-from pgdyno.cli.options import load_options, progress_options, settings_option
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.load_options import DatabaseLoad, LoadOptions
+from pgdyno.cli.options import ProgressOptions, TextOrJson, settings_option
+from pgdyno.cli.output import notes, print_json, printable
 from pgdyno.cli.positional import parse_without_database
-from pgdyno.cli.printed import notes, print_json, printable
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
 
 if TYPE_CHECKING:
     from pgdyno.server.local.snapshot_file import Snapshot
+    from pgdyno.server.local.snapshots import Place
     from pgdyno.snapshot.preparing import Request
     from pgdyno.snapshot.procedure import Saved
 
 HELP_ORDER = 65
 _HEAD = ("name", "version", "size", "workload", "scale", "age", "saved (UTC)", "from")
-
-_format_option = click.option(
-    "--format",
-    "output_format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="Format of the result on stdout (default text).",
-)
 
 
 @click.group("snapshot", context_settings={"help_option_names": ["-?", "--help"]})
@@ -46,25 +42,42 @@ def command() -> None:
 
 
 @command.command("save")
-@click.argument("name")
-@load_options
-@click.option(
-    "-T",
-    "--time",
-    type=Duration(positive=True),
-    help="Time under load before the state is saved (default: no load).",
-)
-@click.option(
-    "--age",
-    metavar="AGE",
-    help="Age to which the oldest transaction ID is brought at the end, such as 1.7e9.",
-)
-@click.option("--multixact", is_flag=True, help="The age is that of the oldest multixact.")
-@settings_option("--set", "--setting", text="Setting of the server until it is saved.")
-@click.option("-o", "--output", metavar="FILE", help="Run file of the load (with -T).")
-@_format_option
-@progress_options
-def save(name: str, **given: Any) -> None:
+@taking_options
+def save(
+    name: Annotated[str, click.argument("name")],
+    load: DatabaseLoad,
+    time: Annotated[
+        int | None,
+        click.option(
+            "-T",
+            "--time",
+            type=Duration(positive=True),
+            help="Time under load before the state is saved (default: no load).",
+        ),
+    ],
+    age: Annotated[
+        str | None,
+        click.option(
+            "--age",
+            metavar="AGE",
+            help="Age to which the oldest transaction ID is brought at the end, such as 1.7e9.",
+        ),
+    ],
+    multixact: Annotated[
+        bool,
+        click.option("--multixact", is_flag=True, help="The age is that of the oldest multixact."),
+    ],
+    settings: Annotated[
+        tuple[str, ...],
+        settings_option("--set", "--setting", text="Setting of the server until it is saved."),
+    ],
+    output: Annotated[
+        str | None,
+        click.option("-o", "--output", metavar="FILE", help="Run file of the load (with -T)."),
+    ],
+    output_format: TextOrJson,
+    progress: ProgressOptions,
+) -> None:
     """Save the state of a server with the tables of a workload.
 
     Starts a server, makes the tables, loads it for the time of -T, brings it to an age (--age),
@@ -79,13 +92,19 @@ def save(name: str, **given: Any) -> None:
     from pgdyno.server.local.snapshots import saving
     from pgdyno.snapshot.preparing import request_of
 
-    spec, spec_text = build_spec(parse_without_database(given["what"], "snapshot save"), given)
-    loaded = given["time"] is not None
-    age, multixact = given["age"], given["multixact"]
+    positional = parse_without_database(load.what, "snapshot save")
+    spec, spec_text = build_spec(
+        positional, load, settings=settings, time_ms=time, quiet=progress.quiet
+    )
+    loaded = time is not None
     request = request_of(spec, loaded=loaded, age=age, multixact=multixact)
     with saving(name) as place:
-        done = _saved(place, request, spec_text, given)
-    if given["output_format"] == "json":
+        if loaded:
+            path = run_path(output, spec.name)
+            done = _saved_loaded(place, request, load, progress, spec_text, path)
+        else:
+            done = _saved_tables(place, request, progress)
+    if output_format == "json":
         how = {"seconds": done.seconds, "cloned": done.cloned}
         print_json({**done.snapshot.to_json(), **how})
         return
@@ -99,26 +118,37 @@ def save(name: str, **given: Any) -> None:
         click.echo(f"{snapshot.load_s:g} s under load before: pgdyno show {snapshot.run_file}")
 
 
-def _saved(place: Any, request: Request, spec_text: str, given: dict[str, Any]) -> Saved:
-    """Save the server, with a run file of its load if there is one."""
-    from pgdyno.cli.screen import watcher_for
+def _saved_tables(place: Place, request: Request, progress: ProgressOptions) -> Saved:
+    """Save the server with its tables."""
+    from pgdyno.cli.screen import watching
+    from pgdyno.snapshot.procedure import save_tables
+
+    with watching(progress) as watcher:
+        return save_tables(place, request, watcher)
+
+
+def _saved_loaded(
+    place: Place,
+    request: Request,
+    load: LoadOptions,
+    progress: ProgressOptions,
+    spec_text: str,
+    path: Path,
+) -> Saved:
+    """Save the server after a load, which is recorded in a run file."""
     from pgdyno.cli.session import session_for
     from pgdyno.investigate.observe import observe
-    from pgdyno.snapshot.procedure import save_loaded, save_tables
+    from pgdyno.snapshot.procedure import save_loaded
 
-    if not request.loaded:
-        with watcher_for(quiet=given["quiet"], every_s=given["progress"] / 1000) as watcher:
-            return save_tables(place, request, watcher)
-    path = run_path(given["output"], request.spec.name)
     # It is a run, which its run file repeats without a snapshot.
-    with session_for("run", given, request.spec, spec_text, path) as session:
+    with session_for("run", load, progress, request.spec, spec_text, path) as session:
         observe(session)
         return save_loaded(place, request, session)
 
 
 @command.command("list")
-@_format_option
-def list_all(output_format: str) -> None:
+@taking_options
+def list_all(output_format: TextOrJson) -> None:
     """List the snapshots: name, version, size, workload, age, and what each was saved from."""
     from pgdyno.server.local.snapshot_file import Damage
     from pgdyno.server.local.snapshots import list_snapshots
@@ -149,8 +179,8 @@ def list_all(output_format: str) -> None:
 
 
 @command.command("remove")
-@click.argument("name")
-def remove(name: str) -> None:
+@taking_options
+def remove(name: Annotated[str, click.argument("name")]) -> None:
     """Remove a snapshot. Servers that started from it are not affected."""
     from pgdyno.server.local.snapshots import remove_snapshot
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
 from pgdyno.cli.files import run_path
-from pgdyno.cli.given_options import given_options
-from pgdyno.cli.options import load_options, output_options, settings_option
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.load_options import DatabaseLoad
+from pgdyno.cli.options import OutputOptions, ProgressOptions, StartSettings, given_options
 from pgdyno.cli.output import print_result
 from pgdyno.cli.positional import parse_positional
 from pgdyno.cli.spec_options import build_spec
@@ -25,23 +25,32 @@ HELP_ORDER = 25
 
 
 @click.command("soak")
-@load_options
-@click.option(
-    "-T",
-    "--time",
-    type=Duration(positive=True),
-    help="Time under load, such as 4d (default: load.hold of the spec).",
-)
-@click.option(
-    "--keep-free",
-    type=Size(),
-    default="1GB",
-    help="End the soak before less than this is free on the disks of the run file and of a server"
-    " on this machine (default 1GB).",
-)
-@settings_option("--set", "--setting", text="Setting to start the server with.")
-@output_options
-def command(**given: Any) -> None:
+@taking_options
+def command(
+    load: DatabaseLoad,
+    time: Annotated[
+        int | None,
+        click.option(
+            "-T",
+            "--time",
+            type=Duration(positive=True),
+            help="Time under load, such as 4d (default: load.hold of the spec).",
+        ),
+    ],
+    keep_free: Annotated[
+        int,
+        click.option(
+            "--keep-free",
+            type=Size(),
+            default="1GB",
+            help="End the soak before less than this is free on the disks of the run file and of a"
+            " server on this machine (default 1GB).",
+        ),
+    ],
+    settings: StartSettings,
+    output: OutputOptions,
+    progress: ProgressOptions,
+) -> None:
     """Load a server for hours to weeks, in one run file.
 
     The same command with the same run file (-o) goes on where it ended, whatever ended it: kill
@@ -64,36 +73,40 @@ def command(**given: Any) -> None:
     )
     from pgdyno.soak.procedure import check_space, run_soak
 
-    spec, spec_text = build_spec(parse_positional(given["what"]), given)
+    positional = parse_positional(load.what)
+    spec, spec_text = build_spec(
+        positional, load, settings=settings, time_ms=time, quiet=progress.quiet
+    )
     check_soak(spec)
-    output = given["output"]
-    continuation = continuation_of(Path(output), spec, scale=given["scale"]) if output else None
-    path = continuation.path if continuation else run_path(output, spec.name)
+    named = Path(output.output) if output.output else None
+    continuation = continuation_of(named, spec, scale=load.scripts.scale) if named else None
+    path = continuation.path if continuation else run_path(output.output, spec.name)
     if continuation and is_complete(path, spec):
-        _print_complete(path, given)
+        _print_complete(path, output.output_format, keep_free)
         return
     server = kept_server(path, spec, goes_on=continuation is not None)
     try:
         with session_for(
             "soak",
-            given,
+            load,
+            progress,
             going_on(spec) if continuation else spec,
             spec_text,
             continuation or path,
             given_options("keep_free", "scale"),
             keep_server=server,
-            ready=partial(check_space, path, keep_free_bytes=given["keep_free"]),
-            keep_free_bytes=given["keep_free"],
+            ready=partial(check_space, path, keep_free_bytes=keep_free),
+            keep_free_bytes=keep_free,
         ) as session:
-            result = run_soak(session, keep_free_bytes=given["keep_free"], kept_server=server)
+            result = run_soak(session, keep_free_bytes=keep_free, kept_server=server)
     except Interrupted as problem:
         problem.hint = f"the same command with -o {path} goes on; {problem.hint}"
         raise
-    print_result(given["output_format"], path, result.to_json())
-    _check(result, given)
+    print_result(output.output_format, path, result.to_json())
+    _check(result, keep_free)
 
 
-def _print_complete(path: Path, given: Mapping[str, Any]) -> None:
+def _print_complete(path: Path, output_format: str, keep_free_bytes: int) -> None:
     """Print the result of a complete soak, and raise what was raised when it was new."""
     from pgdyno.record import RunFile
     from pgdyno.results import load
@@ -103,14 +116,14 @@ def _print_complete(path: Path, given: Mapping[str, Any]) -> None:
     with RunFile(path) as run:
         check_something_succeeded(run)
         recorded, result = run.run.result, load(run)
-    print_result(given["output_format"], path, recorded)
+    print_result(output_format, path, recorded)
     if isinstance(result, SoakResult):
-        _check(result, given)
+        _check(result, keep_free_bytes)
 
 
-def _check(result: SoakResult, given: Mapping[str, Any]) -> None:
+def _check(result: SoakResult, keep_free_bytes: int) -> None:
     from pgdyno.results.trust import check_trust
     from pgdyno.soak.procedure import check_ended
 
-    check_ended(result, given["keep_free"])
+    check_ended(result, keep_free_bytes)
     check_trust(result)

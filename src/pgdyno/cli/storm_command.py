@@ -2,49 +2,82 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated
 
 import click
+from msgspec.structs import replace
 
 from pgdyno.cli.files import page_path, run_path
-from pgdyno.cli.given_options import given_options
-from pgdyno.cli.options import output_options, settings_option, storm_options
+from pgdyno.cli.grouping import instead, taking_options
+from pgdyno.cli.load_options import LoadOptions
+from pgdyno.cli.options import (
+    OutputOptions,
+    ProgressOptions,
+    Report,
+    StartSettings,
+    given_options,
+)
 from pgdyno.cli.output import print_result, write_page
 from pgdyno.cli.positional import parse_positional
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
 
 HELP_ORDER = 37
-# Options of other commands that a storm has no use for: it decides itself who is there when.
-_NOT_OPTIONS = ("rate", "process", "when_busy", "queue_max", "latency_limit", "ramp", "clients")
+_CLIENTS_MAX = click.option(
+    "-c",
+    "--clients-max",
+    "clients",
+    type=click.IntRange(1, 100_000),
+    metavar="N",
+    help="Clients of the largest storm to try (default 1,000, through a pooler 10,000).",
+)
 
 
 @click.command("storm")
-@storm_options
-@click.option(
-    "--shape",
-    type=click.Choice(["herd", "sawtooth", "leak", "retry"]),
-    default="herd",
-    help="herd: all connect at once; sawtooth: most of them come and go; leak: idle connections"
-    " grow; retry: all lose their sessions and try again at once (default herd).",
-)
-@click.option(
-    "--within",
-    type=Duration(positive=True),
-    default="10",
-    help="Time within which a storm must be over to be survived (default 10 s).",
-)
-@click.option("--group", metavar="NAME", help="Client group that arrives, if there are several.")
-@click.option(
-    "--budget",
-    type=Duration(positive=True),
-    default="120",
-    help="Time to spend on storms (default 120 s).",
-)
-@settings_option("--set", "--setting", text="Setting to start the server with.")
-@click.option("--report", metavar="FILE", help="HTML report to write.")
-@output_options
-def command(**given: Any) -> None:
+@taking_options
+def command(
+    # A storm decides itself who is there when.
+    load: Annotated[LoadOptions, instead(clients=_CLIENTS_MAX, ramp=None, arrival=None, urls=None)],
+    shape: Annotated[
+        str,
+        click.option(
+            "--shape",
+            type=click.Choice(["herd", "sawtooth", "leak", "retry"]),
+            default="herd",
+            help="herd: all connect at once; sawtooth: most of them come and go; leak: idle"
+            " connections grow; retry: all lose their sessions and try again at once (default"
+            " herd).",
+        ),
+    ],
+    within: Annotated[
+        int,
+        click.option(
+            "--within",
+            type=Duration(positive=True),
+            default="10",
+            help="Time within which a storm must be over to be survived (default 10 s).",
+        ),
+    ],
+    group: Annotated[
+        str | None,
+        click.option(
+            "--group", metavar="NAME", help="Client group that arrives, if there are several."
+        ),
+    ],
+    budget: Annotated[
+        int,
+        click.option(
+            "--budget",
+            type=Duration(positive=True),
+            default="120",
+            help="Time to spend on storms (default 120 s).",
+        ),
+    ],
+    settings: StartSettings,
+    report: Report,
+    output: OutputOptions,
+    progress: ProgressOptions,
+) -> None:
     """Find how many clients may connect at once.
 
     Makes storms of connections, twice as many clients each time, until one is not over in time, and
@@ -61,25 +94,24 @@ def command(**given: Any) -> None:
     from pgdyno.storm.preparing import check_budget, clients_most, prepared_spec
     from pgdyno.storm.procedure import Request, find_storm
 
-    check_budget(given["budget"])
-    asked = {**given, **dict.fromkeys(_NOT_OPTIONS)}
-    spec, spec_text = build_spec(parse_positional(given["what"]), asked)
-    most = clients_most(spec, given["clients"])
-    spec, group = prepared_spec(
+    check_budget(budget)
+    positional, clients = parse_positional(load.what), load.clients
+    load = replace(load, clients=None)
+    spec, spec_text = build_spec(positional, load, settings=settings, quiet=progress.quiet)
+    most = clients_most(spec, clients)
+    spec, arriving = prepared_spec(
         spec,
-        shape=given["shape"],
-        group=given["group"],
+        shape=shape,
+        group=group,
         clients_max=most,
-        connecting_max=given["connecting_max"],
+        connecting_max=load.connections.connecting_max,
     )
-    path = run_path(given["output"], spec.name)
-    report_path = page_path(given["report"], path) if given["report"] else None
-    own = given_options("clients", "shape", "within", "group", "budget")
-    with session_for("storm", given, spec, spec_text, path, own) as session:
-        request = Request(
-            given["shape"], group, most, given["within"] / 1000, given["budget"] / 1000
-        )
+    path = run_path(output.output, spec.name)
+    page = page_path(report, path) if report else None
+    words = given_options("clients", "shape", "within", "group", "budget")
+    with session_for("storm", load, progress, spec, spec_text, path, words) as session:
+        request = Request(shape, arriving, most, within / 1000, budget / 1000)
         result = find_storm(session, request)
-    print_result(given["output_format"], path, result.to_json())
-    write_page(path, report_path)
+    print_result(output.output_format, path, result.to_json())
+    write_page(path, page)
     check_trust(result)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
 from pgdyno.cli.files import chapter_path, page_path, run_path
-from pgdyno.cli.options import output_options
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.options import OutputOptions, ProgressOptions
 from pgdyno.cli.output import print_csv, print_result
 from pgdyno.errors import PgdynoError, partial_results
 
@@ -23,10 +24,19 @@ HELP_ORDER = 70
 
 
 @click.command("story")
-@click.argument("spec_path", metavar="SPEC.toml|RUN.db", type=click.Path(path_type=Path))
-@click.option("--only", type=click.IntRange(1), metavar="N", help="Run only chapter N.")
-@output_options
-def command(**given: Any) -> None:
+@taking_options
+def command(
+    spec_path: Annotated[
+        Path,
+        click.argument("spec_path", metavar="SPEC.toml|RUN.db", type=click.Path(path_type=Path)),
+    ],
+    only: Annotated[
+        int | None,
+        click.option("--only", type=click.IntRange(1), metavar="N", help="Run only chapter N."),
+    ],
+    output: OutputOptions,
+    progress: ProgressOptions,
+) -> None:
     """Run the chapters of a spec: comparisons, drills and runs.
 
     Each chapter ([[story]]) has its own run file, named after -o and its number; one HTML page
@@ -37,37 +47,36 @@ def command(**given: Any) -> None:
       pgdyno demo --copy scenarios
       pgdyno story scenarios/wal-on-ram.toml
     """
-    from pgdyno.cli.screen import watcher_for
+    from pgdyno.cli.screen import watching
     from pgdyno.conduct import read_spec_or_run
     from pgdyno.report import stdout_console
     from pgdyno.report.terminal.story import print_chapter
     from pgdyno.story import check_outcomes, run_story
 
-    spec, text = read_spec_or_run(given["spec_path"], story=True)
-    base = run_path(given["output"], spec.name)
-    output = _Output(spec, given["output_format"], base, page_path(None, base))
+    spec, text = read_spec_or_run(spec_path, story=True)
+    base = run_path(output.output, spec.name)
+    printed = _Output(spec, output.output_format, base, page_path(None, base))
     try:
-        every_s = given["progress"] / 1000
-        with watcher_for(quiet=given["quiet"], every_s=every_s, metrics=spec.metrics) as watcher:
+        with watching(progress, metrics=spec.metrics) as watcher:
             for chapter in run_story(
                 spec,
                 spec_text=text,
                 watcher=watcher,
                 path_of=lambda number: chapter_path(base, number),
-                only=given["only"],
+                only=only,
             ):
-                output.chapters.append(chapter)
-                if output.format == "text":
+                printed.chapters.append(chapter)
+                if printed.format == "text":
                     print_chapter(chapter, stdout_console())
     except BaseException as problem:
         with suppress(PgdynoError):
-            output.finish()
-        partial_results(problem).so_far = output.result().to_json()
+            printed.finish()
+        partial_results(problem).so_far = printed.result().to_json()
         raise
-    output.finish()
-    if output.format == "json":
-        print_result("json", base, output.result().to_json())
-    check_outcomes(output.chapters)
+    printed.finish()
+    if printed.format == "json":
+        print_result("json", base, printed.result().to_json())
+    check_outcomes(printed.chapters)
 
 
 @dataclass

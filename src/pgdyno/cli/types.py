@@ -1,4 +1,4 @@
-"""Types of option values, with their syntax and error messages."""
+"""Types of option values, with their syntax and error messages, and what a shell completes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
+from msgspec import Struct
 
 from pgdyno.errors import UsageError
 
@@ -171,20 +173,27 @@ class Cpus(click.ParamType[list[int]]):
         return cpus
 
 
-class Standbys(click.ParamType[dict[str, Any]]):
+class StandbyMode(Struct, frozen=True):
+    """What commits wait for, and the number of standbys."""
+
+    mode: str
+    count: int
+
+
+class Standbys(click.ParamType[StandbyMode]):
     """Standbys: the mode and their number, as ``on`` or ``remote_apply:2``."""
 
     name = "standby"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> dict[str, Any]:
-        if isinstance(value, dict):
+    ) -> StandbyMode:
+        if isinstance(value, StandbyMode):
             return value
         mode, colon, count = value.partition(":")
         if colon and not (count.isascii() and count.isdecimal() and len(count) < 4):
             self.fail(f'"{value}": "{count}" is not a number of standbys, as in on:2', param, ctx)
-        return {"mode": mode, "count": int(count) if colon else 1}
+        return StandbyMode(mode, int(count) if colon else 1)
 
 
 class Count(click.ParamType[int]):
@@ -230,3 +239,45 @@ class Limits(click.ParamType[str]):
         except ValueError as problem:
             self.fail(str(problem), param, ctx)
         return str(value)
+
+
+def complete_workloads(
+    _context: click.Context, _parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Complete built-in workloads, and files, as specs are files."""
+    from pgdyno.spec.mix import BUILTIN_SCRIPTS
+
+    names = [name for name in BUILTIN_SCRIPTS if name.startswith(begun)]
+    return [*map(CompletionItem, names), CompletionItem(begun, type="file")]
+
+
+def complete_scripts(
+    _context: click.Context, _parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Complete built-in scripts that can be part of a mix."""
+    from pgdyno.spec.mix import MIXABLE_SCRIPTS
+
+    return [CompletionItem(name) for name in MIXABLE_SCRIPTS if name.startswith(begun)]
+
+
+def complete_faults(
+    _context: click.Context, _parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Complete the faults of drills."""
+    from pgdyno.drill.faults import fault_names
+
+    return [CompletionItem(name) for name in fault_names() if name.startswith(begun)]
+
+
+def complete_files(
+    _context: click.Context, _parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Complete any file."""
+    return [CompletionItem(begun, type="file")]
+
+
+def complete_directories(
+    _context: click.Context, _parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """Complete any directory."""
+    return [CompletionItem(begun, type="dir")]

@@ -107,7 +107,7 @@ class HttpSpec(Part):
         return self.model_copy(update={"url": url})
 
 
-def request_part(target: str, weight: int = 1) -> dict[str, Any]:
+def request_part(target: str, weight: int = 1) -> dict[str, object]:
     """Return the part of a mix that requests ``target``."""
     return {"request": target, "weight": weight}
 

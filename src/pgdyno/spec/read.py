@@ -27,6 +27,8 @@ _EXPECTED = {
     "float_type": "a number",
     "float_parsing": "a number",
 }
+Fields = dict[str, Any]
+"""A spec, or a table of it, as it is read from TOML, before it is validated."""
 
 
 def read_spec(

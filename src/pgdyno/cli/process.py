@@ -1,22 +1,34 @@
-"""stdout and stderr that handle write errors, missing encodings and closed streams.
+"""The command's process: its standard streams, and passwords in its arguments.
+
+``prepare_streams`` makes stdout and stderr handle write errors, missing encodings and closed
+streams.
 
 Results go to stdout. A write error there is an error of the command, except if the reader has
 closed the pipe, which is ignored. Progress and messages go to stderr; write errors there are
 ignored. Characters that the encoding lacks are written as escapes. A stream that was closed before
 the start is connected to /dev/null, so that no other file gets its descriptor.
+
+Every user of the machine can read the arguments of a process: a process list shows them from the
+process's own memory (proc(5), arg_start and arg_end in stat). ``hide_passwords`` blanks them there.
 """
 
 from __future__ import annotations
 
 import codecs
+import ctypes
 import errno
 import io
 import os
 import select
 import sys
+from pathlib import Path
 from typing import TextIO
 
 from pgdyno.errors import RunError
+from pgdyno.redact import blank
+
+_ARG_START, _ARG_END = 48, 49
+"""Fields of /proc/PID/stat, counted from 1."""
 
 
 class _Results(io.TextIOWrapper):
@@ -53,7 +65,7 @@ class _Messages(io.TextIOWrapper):
             _discard(self)
 
 
-def prepare() -> None:
+def prepare_streams() -> None:
     """Replace stdout and stderr. Must be called before any file is opened."""
     while (number := os.open(os.devnull, os.O_RDWR)) < 3:
         pass
@@ -96,3 +108,27 @@ def is_read(stream: TextIO) -> bool:
     watched = select.poll()
     watched.register(stream.fileno(), 0)  # Errors are always reported.
     return not any(events & select.POLLERR for _, events in watched.poll(0))
+
+
+def hide_passwords() -> None:
+    """Blank passwords in the process list where /proc allows it; elsewhere they remain visible."""
+    try:
+        after_name = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+        # The fields after the name begin with the third.
+        start, end = int(after_name[_ARG_START - 3]), int(after_name[_ARG_END - 3])
+    except (OSError, ValueError, IndexError):
+        return
+    if 0 < start < end:
+        for offset, shown in _blanked(ctypes.string_at(start, end - start)):
+            ctypes.memmove(start + offset, shown, len(shown))
+
+
+def _blanked(arguments: bytes) -> list[tuple[int, bytes]]:
+    """Return (offset, replacement of the same length) of each argument with a password."""
+    changed, offset = [], 0
+    for each in arguments.split(b"\0"):
+        shown = os.fsencode(blank(os.fsdecode(each)))
+        if shown != each:
+            changed.append((offset, shown[: len(each)].ljust(len(each))))
+        offset += len(each) + 1
+    return changed

@@ -1,0 +1,468 @@
+"""Options that say what a load consists of: clients and their transactions, scripts or URLs,
+tables, and the engine that plays them. ``spec_options`` makes a spec of them.
+
+pgbench's letters keep their meaning: -c -j -t -T -P -s -M -f -b -N -S -D -R -L -C -i -I -F -n -v.
+"""
+
+from typing import Annotated
+
+import click
+from msgspec import Struct
+
+from pgdyno.cli.grouping import instead
+from pgdyno.cli.server_options import ServerOptions
+from pgdyno.cli.types import (
+    Cpus,
+    Duration,
+    FailuresLimit,
+    LatencyLimit,
+    Rate,
+    Seed,
+    Share,
+    complete_directories,
+    complete_files,
+    complete_scripts,
+    complete_workloads,
+)
+
+
+class ArrivalOptions(Struct, frozen=True, kw_only=True):
+    """When transactions begin."""
+
+    rate: Annotated[
+        float | None,
+        click.option(
+            "-R",
+            "--rate",
+            type=Rate(),
+            metavar="TPS",
+            help="Open loop: start this many transactions per second, over all clients.",
+        ),
+    ] = None
+    latency_limit: Annotated[
+        int | None,
+        click.option(
+            "-L",
+            "--latency-limit",
+            type=LatencyLimit(),
+            help="Count transactions above this latency as late (a bare number is in ms); with -R,"
+            " skip those that are late before they are sent.",
+        ),
+    ] = None
+    """In microseconds."""
+    process: Annotated[
+        str | None,
+        click.option(
+            "--process",
+            type=click.Choice(["poisson", "constant"]),
+            help="Spacing of arrivals with -R (default poisson).",
+        ),
+    ] = None
+    when_busy: Annotated[
+        str | None,
+        click.option(
+            "--when-busy",
+            type=click.Choice(["queue", "skip"]),
+            help="With -R, queue or skip transactions that are due while all clients are busy"
+            " (default queue).",
+        ),
+    ] = None
+    queue_max: Annotated[
+        int | None,
+        click.option(
+            "--queue-max",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Maximum length of that queue; transactions beyond it are skipped.",
+        ),
+    ] = None
+
+
+class ConnectionOptions(Struct, frozen=True, kw_only=True):
+    """How clients get connections."""
+
+    connect: Annotated[
+        bool,
+        click.option(
+            "-C", "--connect", is_flag=True, help="Open a new connection for each transaction."
+        ),
+    ]
+    pool_max: Annotated[
+        int | None,
+        click.option(
+            "--pool-max",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Let clients share a pool of N connections.",
+        ),
+    ]
+    pool_max_wait: Annotated[
+        int | None,
+        click.option(
+            "--pool-max-wait", type=Duration(), help="Maximum wait for a connection from the pool."
+        ),
+    ]
+    connecting_max: Annotated[
+        int | None,
+        click.option(
+            "--connecting-max",
+            type=click.IntRange(1, 100_000),
+            metavar="N",
+            help="Maximum number of connections being opened at the same time (default 100).",
+        ),
+    ]
+
+
+class ScriptOptions(Struct, frozen=True, kw_only=True):
+    """What clients send, and how."""
+
+    scale: Annotated[
+        int | None,
+        click.option(
+            "-s",
+            "--scale",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Scale factor of pgbench's tables (default: number of clients, up to 100).",
+        ),
+    ]
+    files: Annotated[
+        tuple[str, ...],
+        click.option(
+            "-f",
+            "--file",
+            "files",
+            multiple=True,
+            metavar="FILE[@W]",
+            shell_complete=complete_files,
+            help="Add a script with weight W; - reads standard input.",
+        ),
+    ]
+    builtins: Annotated[
+        tuple[str, ...],
+        click.option(
+            "-b",
+            "--builtin",
+            "builtins",
+            multiple=True,
+            metavar="NAME[@W]",
+            shell_complete=complete_scripts,
+            help="Add a built-in script with weight W; -b list shows them.",
+        ),
+        click.option(
+            "-N",
+            "--skip-some-updates",
+            "builtins",
+            multiple=True,
+            flag_value="simple-update",
+            help="Same as -b simple-update.",
+        ),
+        click.option(
+            "-S",
+            "--select-only",
+            "builtins",
+            multiple=True,
+            flag_value="select-only",
+            help="Same as -b select-only.",
+        ),
+    ]
+    define: Annotated[
+        tuple[str, ...],
+        click.option(
+            "-D",
+            "--define",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Set a variable for scripts.",
+        ),
+    ]
+    protocol: Annotated[
+        str | None,
+        click.option(
+            "-M",
+            "--protocol",
+            type=click.Choice(["simple", "extended", "prepared"]),
+            help="Query protocol (default prepared).",
+        ),
+    ]
+    parameters: Annotated[
+        str | None,
+        click.option(
+            "--parameters",
+            type=click.Choice(["text", "binary"]),
+            help="Format of parameter values with -M extended or prepared (default text).",
+        ),
+    ]
+    max_tries: Annotated[
+        int | None,
+        click.option(
+            "--max-tries",
+            type=click.IntRange(0),
+            metavar="N",
+            help="Maximum number of tries of a transaction after serialization failures and"
+            " deadlocks (default 10; 0 means no limit, and with -t requires -L).",
+        ),
+    ]
+    max_failures: Annotated[
+        str | None,
+        click.option(
+            "--max-failures",
+            type=FailuresLimit(),
+            metavar="N%|N",
+            help="Maximum number or share of failed transactions for a trusted measurement"
+            " (default 1%).",
+        ),
+    ]
+    exit_on_abort: Annotated[
+        bool | None,
+        click.option(
+            "--exit-on-abort",
+            is_flag=True,
+            default=None,
+            help="End the run at the first transaction that fails permanently, or at the first lost"
+            " connection.",
+        ),
+    ]
+    seed: Annotated[
+        int | None,
+        click.option(
+            "--seed",
+            "--random-seed",
+            "seed",
+            type=Seed(),
+            metavar="N|time|rand",
+            help="Seed of the random number generators.",
+        ),
+    ]
+
+
+class InitOptions(Struct, frozen=True, kw_only=True):
+    """How pgbench's tables are made."""
+
+    initialize: Annotated[
+        bool,
+        click.option(
+            "-i",
+            "--initialize",
+            is_flag=True,
+            help="Create pgbench's tables in your database; existing ones are dropped first.",
+        ),
+    ]
+    init_steps: Annotated[
+        str | None,
+        click.option(
+            "-I",
+            "--init-steps",
+            metavar="STEPS",
+            help="Initialization steps, from dtgGvpf (default dtgvp).",
+        ),
+    ]
+    fillfactor: Annotated[
+        int | None,
+        click.option(
+            "-F",
+            "--fillfactor",
+            type=click.IntRange(10, 100),
+            metavar="N",
+            help="Fillfactor of the tables.",
+        ),
+    ]
+    partitions: Annotated[
+        int | None,
+        click.option(
+            "--partitions",
+            type=click.IntRange(0),
+            metavar="N",
+            help="Number of partitions of pgbench_accounts, or of entity-resolution's large"
+            " tables.",
+        ),
+    ]
+    partition_method: Annotated[
+        str | None,
+        click.option(
+            "--partition-method",
+            type=click.Choice(["range", "hash"]),
+            help="Partitioning method (default range).",
+        ),
+    ]
+    foreign_keys: Annotated[
+        bool,
+        click.option(
+            "--foreign-keys", is_flag=True, help="Create foreign keys between the tables."
+        ),
+    ]
+    tablespace: Annotated[
+        str | None,
+        click.option("--tablespace", metavar="NAME", help="Tablespace of the tables."),
+    ]
+    index_tablespace: Annotated[
+        str | None,
+        click.option("--index-tablespace", metavar="NAME", help="Tablespace of the primary keys."),
+    ]
+    unlogged_tables: Annotated[
+        bool,
+        click.option("--unlogged-tables", is_flag=True, help="Create unlogged tables."),
+    ]
+    no_vacuum: Annotated[
+        bool,
+        click.option("-n", "--no-vacuum", is_flag=True, help="Do not vacuum before the load."),
+    ]
+    vacuum_all: Annotated[
+        bool,
+        click.option(
+            "-v",
+            "--vacuum-all",
+            is_flag=True,
+            help="Vacuum and analyze pgbench's tables before the load.",
+        ),
+    ]
+
+
+class EngineOptions(Struct, frozen=True, kw_only=True):
+    """The load engine, and what it records or answers beside the run file."""
+
+    reactor: Annotated[
+        str | None,
+        click.option(
+            "--reactor",
+            type=click.Choice(["auto", "mio", "io_uring"]),
+            help="Event loop of the load engine (default auto).",
+        ),
+    ]
+    cpus: Annotated[
+        list[int] | None,
+        click.option(
+            "--cpus",
+            type=Cpus(),
+            metavar="LIST",
+            help="CPUs for the load engine's threads, such as 0,2-3.",
+        ),
+    ]
+    nice: Annotated[
+        int | None,
+        click.option(
+            "--nice",
+            type=click.IntRange(-20, 19),
+            metavar="N",
+            help="Nice level of the load engine's threads.",
+        ),
+    ]
+    acks: Annotated[
+        str | None,
+        click.option(
+            "--acks",
+            metavar="DIR",
+            shell_complete=complete_directories,
+            help="Directory for the ack ledger, the clients' record of every transaction.",
+        ),
+    ]
+    metrics: Annotated[
+        str | None,
+        click.option(
+            "--metrics",
+            metavar="[HOST:]PORT",
+            help="Answer Prometheus on this address during the load (HOST is 127.0.0.1 by"
+            " default).",
+        ),
+    ]
+    max_other_programs: Annotated[
+        float | None,
+        click.option(
+            "--max-other-programs",
+            type=Share(),
+            metavar="SHARE",
+            envvar="PGDYNO_MAX_OTHER_PROGRAMS",
+            help="Maximum share of the server's cores that other programs may use for a trusted"
+            " measurement (default 20%).",
+        ),
+    ]
+
+
+class UrlOptions(Struct, frozen=True, kw_only=True):
+    """A web server to load, in place of PostgreSQL."""
+
+    urls: Annotated[
+        tuple[str, ...],
+        click.option(
+            "--url",
+            "urls",
+            multiple=True,
+            metavar="URL",
+            help="Send requests to a web server instead of SQL to PostgreSQL: this URL, one of"
+            " several, or with -f the server that the script's requests go to.",
+        ),
+    ] = ()
+    url_list: Annotated[
+        str | None,
+        click.option(
+            "--url-list",
+            metavar="FILE",
+            help="The same, with a file of URLs, one a line.",
+        ),
+    ] = None
+    front_metrics: Annotated[
+        str | None,
+        click.option(
+            "--front-metrics",
+            metavar="URL",
+            help="Read the web server's own figures, of its pool and its threads, from this"
+            " endpoint in Prometheus' text format.",
+        ),
+    ] = None
+
+
+class LoadOptions(Struct, frozen=True, kw_only=True):
+    """A load and its server. What a command does not offer has its default."""
+
+    what: Annotated[
+        tuple[str, ...],
+        click.argument(
+            "what",
+            nargs=-1,
+            metavar="[WORKLOAD|SPEC.toml|RUN.db] [DATABASE|CONNINFO]",
+            shell_complete=complete_workloads,
+        ),
+    ]
+    clients: Annotated[
+        int | None,
+        click.option(
+            "-c",
+            "--clients",
+            "--client",
+            "clients",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Number of clients.",
+        ),
+    ]
+    threads: Annotated[
+        int | None,
+        click.option(
+            "-j",
+            "--threads",
+            "--jobs",
+            "threads",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Number of load engine threads.",
+        ),
+    ]
+    ramp: Annotated[
+        int | None,
+        click.option("--ramp", type=Duration(), help="Increase the load linearly over this time."),
+    ] = None
+    think: Annotated[
+        int | None,
+        click.option("--think", type=Duration(), help="Pause of each client after a transaction."),
+    ]
+    arrival: ArrivalOptions = ArrivalOptions()
+    connections: ConnectionOptions
+    scripts: ScriptOptions
+    init: InitOptions
+    engine: EngineOptions
+    server: ServerOptions
+    urls: UrlOptions = UrlOptions()
+
+
+DatabaseLoad = Annotated[LoadOptions, instead(urls=None)]
+"""A load of PostgreSQL only."""
