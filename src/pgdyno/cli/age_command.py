@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import click
+from msgspec import Struct
 
 from pgdyno.cli.files import page_path, run_path
 from pgdyno.cli.grouping import taking_options
@@ -24,10 +25,9 @@ from pgdyno.cli.types import Duration
 HELP_ORDER = 62
 
 
-@click.command("age")
-@taking_options
-def command(
-    load: DatabaseLoad,
+class AgeOptions(Struct, frozen=True, kw_only=True):
+    """The age, and how long the server is loaded before, at and after it."""
+
     to: Annotated[
         str | None,
         click.option(
@@ -36,11 +36,11 @@ def command(
             help="Age of the oldest transaction ID, such as 1.7e9 (failsafe) or 2.146e9 (writes"
             " refused).",
         ),
-    ],
+    ]
     multixact: Annotated[
         bool,
         click.option("--multixact", is_flag=True, help="The age is that of the oldest multixact."),
-    ],
+    ]
     time: Annotated[
         int | None,
         click.option(
@@ -49,7 +49,7 @@ def command(
             type=Duration(positive=True),
             help="Time under load at that age (default 10 s).",
         ),
-    ],
+    ]
     before: Annotated[
         int,
         click.option(
@@ -58,7 +58,7 @@ def command(
             default="3",
             help="Time under load before the age is raised (default 3 s).",
         ),
-    ],
+    ]
     recovery: Annotated[
         int,
         click.option(
@@ -67,7 +67,14 @@ def command(
             default="120",
             help="Longest time to wait for the recovery (default 120 s).",
         ),
-    ],
+    ]
+
+
+@click.command("age")
+@taking_options
+def command(
+    load: DatabaseLoad,
+    own: AgeOptions,
     settings: StartSettings,
     report: Report,
     output: OutputOptions,
@@ -91,11 +98,11 @@ def command(
 
     positional = parse_without_database(load.what, "age")
     spec, spec_text = build_spec(
-        positional, load, settings=settings, time_ms=time, quiet=progress.quiet
+        positional, load, settings=settings, time_ms=own.time, quiet=progress.quiet
     )
-    ids, age = age_of(spec, to, multixact=multixact)
+    ids, age = age_of(spec, own.to, multixact=own.multixact)
     spec = prepared_spec(spec, ids)
-    request = request_of(spec, (ids, age), before_ms=before, recovery_ms=recovery)
+    request = request_of(spec, (ids, age), before_ms=own.before, recovery_ms=own.recovery)
     path = run_path(output.output, spec.name)
     page = page_path(report, path) if report else None
     named = ["--to", str(age), *(["--multixact"] if ids == "mxid" else [])]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import click
+from msgspec import Struct
 
 from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.options import TextOrJson
@@ -17,10 +18,9 @@ if TYPE_CHECKING:
 HELP_ORDER = 25
 
 
-@click.command("import")
-@taking_options
-def command(
-    file: Annotated[str, click.argument("file", metavar="PLAN.jmx|SITE.har")],
+class ImportOptions(Struct, frozen=True, kw_only=True):
+    """What is taken of the file, and where it is written."""
+
     output: Annotated[
         str | None,
         click.option(
@@ -29,11 +29,11 @@ def command(
             metavar="DIR",
             help="Directory to write to (default: the name of the file).",
         ),
-    ],
+    ]
     url: Annotated[
         str | None,
         click.option("--url", metavar="URL", help="Server to use instead of the one in the file."),
-    ],
+    ]
     origin: Annotated[
         str | None,
         click.option(
@@ -41,7 +41,7 @@ def command(
             metavar="URL",
             help="Server whose requests are taken, if the file has requests to several.",
         ),
-    ],
+    ]
     partial: Annotated[
         bool,
         click.option(
@@ -49,7 +49,7 @@ def command(
             is_flag=True,
             help="Take what can be taken; what is missing is named in the scripts, where it was.",
         ),
-    ],
+    ]
     define: Annotated[
         tuple[str, ...],
         click.option(
@@ -59,7 +59,7 @@ def command(
             metavar="NAME=VALUE",
             help="Variable or property of a plan.",
         ),
-    ],
+    ]
     credentials: Annotated[
         bool,
         click.option(
@@ -67,7 +67,7 @@ def command(
             is_flag=True,
             help="Keep the cookies and the Authorization headers that a browser sent.",
         ),
-    ],
+    ]
     pauses: Annotated[
         bool,
         click.option(
@@ -75,8 +75,15 @@ def command(
             default=True,
             help="Pause between pages as the visitor did whom a browser recorded (default on).",
         ),
-    ],
-    output_format: TextOrJson,
+    ]
+    output_format: TextOrJson
+
+
+@click.command("import")
+@taking_options
+def command(
+    file: Annotated[str, click.argument("file", metavar="PLAN.jmx|SITE.har")],
+    own: ImportOptions,
 ) -> None:
     """Write a JMeter test plan or a HAR file as a spec with scripts.
 
@@ -91,21 +98,21 @@ def command(
     from pgdyno.cli.scripts import check_url, variables_of
     from pgdyno.imports import Choices, read_foreign, write_import
 
-    if url is not None:
-        check_url(url, "--url")
+    if own.url is not None:
+        check_url(own.url, "--url")
     path = Path(file)
     choices = Choices(
-        url=url,
-        origin=origin,
-        variables=variables_of(define),
-        partial=partial,
-        credentials=credentials,
-        pauses=pauses,
+        url=own.url,
+        origin=own.origin,
+        variables=variables_of(own.define),
+        partial=own.partial,
+        credentials=own.credentials,
+        pauses=own.pauses,
     )
     imported = read_foreign(path, choices)
-    directory = Path(path.stem) if output is None else Path(output)
+    directory = Path(path.stem) if own.output is None else Path(own.output)
     written = write_import(imported, directory, path)
-    if output_format == "json":
+    if own.output_format == "json":
         print_json(
             {
                 "files": [str(each) for each in written],

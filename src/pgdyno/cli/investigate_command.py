@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import click
+from msgspec import Struct
 
 from pgdyno.cli.files import page_path, run_path
 from pgdyno.cli.grouping import taking_options
@@ -24,10 +25,9 @@ from pgdyno.cli.types import Duration
 HELP_ORDER = 40
 
 
-@click.command("investigate")
-@taking_options
-def command(
-    load: LoadOptions,
+class InvestigateOptions(Struct, frozen=True, kw_only=True):
+    """How long is investigated, and what may be changed and broken."""
+
     budget: Annotated[
         int | None,
         click.option(
@@ -35,7 +35,7 @@ def command(
             type=Duration(positive=True),
             help="Time to spend under load (default 5 min).",
         ),
-    ],
+    ]
     allow: Annotated[
         Literal["D0", "D1", "D2", "D3"] | None,
         click.option(
@@ -43,7 +43,7 @@ def command(
             type=click.Choice(["D0", "D1", "D2", "D3"]),
             help="Highest durability class of remedies to keep (default D0: no loss).",
         ),
-    ],
+    ]
     may_apply: Annotated[
         bool,
         click.option(
@@ -53,7 +53,7 @@ def command(
             help="Allow changes to the settings of your server during trials; they are restored at"
             " the end.",
         ),
-    ],
+    ]
     drill: Annotated[
         bool,
         click.option(
@@ -62,7 +62,7 @@ def command(
             help="Price remedies that may lose data by crashing servers started by pgdyno (default"
             " --drill; up to 75 s each, in addition to the budget).",
         ),
-    ],
+    ]
     knee: Annotated[
         bool,
         click.option(
@@ -71,7 +71,14 @@ def command(
             help="Look at the end for the knee with what was kept, as pgdyno knee does (default"
             " --no-knee; 90 s in addition to the budget).",
         ),
-    ],
+    ]
+
+
+@click.command("investigate")
+@taking_options
+def command(
+    load: LoadOptions,
+    own: InvestigateOptions,
     settings: StartSettings,
     report: Annotated[
         str | None,
@@ -98,28 +105,28 @@ def command(
     spec, spec_text = build_spec(
         positional, load, settings=settings, matters=matters, quiet=progress.quiet
     )
-    budget_ms = budget or spec.investigate.budget_ms
-    group = closed_group(spec) if knee else None
+    budget_ms = own.budget or spec.investigate.budget_ms
+    group = closed_group(spec) if own.knee else None
     path = run_path(output.output, spec.name)
     page = page_path(report, path)
     words = given_options("budget", "allow", "may_apply", "drill", "knee")
     with session_for(
-        "investigate", load, progress, spec, spec_text, path, words, may_apply=may_apply
+        "investigate", load, progress, spec, spec_text, path, words, may_apply=own.may_apply
     ) as session:
         result = investigate(
             session,
             budget_s=budget_ms / 1000,
-            allow=allow or spec.investigate.allow,
-            may_apply=may_apply,
+            allow=own.allow or spec.investigate.allow,
+            may_apply=own.may_apply,
             knee_group=group,
         )
-        result = price_remedies(session, result, drill=drill)
+        result = price_remedies(session, result, drill=own.drill)
     print_result(output.output_format, path, result.to_json())
     write_page(path, page)
     if output.output_format == "text":
         ours = spec.server.kind == "embedded"
         yours = "      yours: pgdyno investigate postgresql://host/db" if ours else ""
         click.echo(f"report  {page}{yours}")
-        if not knee:
+        if not own.knee:
             click.echo("capacity  not measured: --knee looks for the knee with what was kept")
     check_trust(result)

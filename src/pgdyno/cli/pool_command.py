@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import click
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.cli.files import page_path, run_path
@@ -32,10 +33,9 @@ _POOL_MAX = click.option(
 )
 
 
-@click.command("pool")
-@taking_options
-def command(
-    load: Annotated[LoadOptions, instead(pool_max=_POOL_MAX, ramp=None, urls=None)],
+class PoolOptions(Struct, frozen=True, kw_only=True):
+    """What is looked for, and for how long."""
+
     slo: Annotated[
         str | None,
         click.option(
@@ -45,13 +45,13 @@ def command(
             help="Only sizes that meet these limits of the response time, the wait for a"
             " connection included, such as 'p99<20ms'.",
         ),
-    ],
+    ]
     group: Annotated[
         str | None,
         click.option(
             "--group", metavar="NAME", help="Client group to vary, if the spec has several."
         ),
-    ],
+    ]
     instances: Annotated[
         int | None,
         click.option(
@@ -61,7 +61,7 @@ def command(
             help="Instances of the application that share the connections (default 1). With"
             " --pooler each has a pool of its own in front of it, whose size is looked for too.",
         ),
-    ],
+    ]
     budget: Annotated[
         int,
         click.option(
@@ -70,7 +70,14 @@ def command(
             default="150",
             help="Time to spend under load (default 150 s).",
         ),
-    ],
+    ]
+
+
+@click.command("pool")
+@taking_options
+def command(
+    load: Annotated[LoadOptions, instead(pool_max=_POOL_MAX, ramp=None, urls=None)],
+    own: PoolOptions,
     settings: StartSettings,
     report: Report,
     output: OutputOptions,
@@ -95,24 +102,26 @@ def command(
     from pgdyno.results.trust import check_trust
     from pgdyno.search.slo import parse_limits
 
-    check_budget(budget)
+    check_budget(own.budget)
     positional, size_max = parse_positional(load.what), load.connections.pool_max
     choose = load.clients is None and positional.spec_path is None
     # The search varies the pool itself.
     load = replace(load, connections=replace(load.connections, pool_max=None))
     spec, spec_text = build_spec(positional, load, settings=settings, quiet=progress.quiet)
-    spec, varied = prepared_spec(spec, group=group, choose_clients=choose, instances=instances)
-    check_budget(budget, searches=layers_of(spec, varied))
+    spec, varied = prepared_spec(
+        spec, group=own.group, choose_clients=choose, instances=own.instances
+    )
+    check_budget(own.budget, searches=layers_of(spec, varied))
     path = run_path(output.output, spec.name)
     page = page_path(report, path) if report else None
     words = given_options("clients", "pool_max", "slo", "group", "instances", "budget")
     with session_for("pool", load, progress, spec, spec_text, path, words) as session:
         request = Request(
             group=varied,
-            limits=parse_limits(slo) if slo else (),
+            limits=parse_limits(own.slo) if own.slo else (),
             size_max=size_max,
-            budget_s=budget / 1000,
-            instances=instances or 1,
+            budget_s=own.budget / 1000,
+            instances=own.instances or 1,
             choose_clients=choose,
         )
         result = find_pool(session, request)

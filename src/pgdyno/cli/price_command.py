@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 import click
+from msgspec import Struct
 
 from pgdyno.cli.grouping import instead, taking_options
 from pgdyno.cli.load_options import LoadOptions
@@ -25,11 +26,9 @@ _OWN = ("own", "ladder", "cuts", "budget")
 """Options of the price list that are not keys of the spec."""
 
 
-@click.command("price")
-@taking_options
-def command(
-    load: Annotated[LoadOptions, instead(pg_bindir=None, urls=None)],
-    pg_bindir: Bindirs,
+class PriceOptions(Struct, frozen=True, kw_only=True):
+    """What is priced, and for how long."""
+
     own: Annotated[
         tuple[str, ...],
         click.option(
@@ -39,7 +38,7 @@ def command(
             metavar="NAME=VALUE,…",
             help="Settings or spec keys to price together; may be repeated.",
         ),
-    ],
+    ]
     ladder: Annotated[
         str | None,
         click.option(
@@ -48,7 +47,7 @@ def command(
             help="Candidates of the default list to price (default: all, or none with"
             " --candidate).",
         ),
-    ],
+    ]
     cuts: Annotated[
         int | None,
         click.option(
@@ -56,7 +55,7 @@ def command(
             type=click.IntRange(0, 1000),
             help="Maximum number of cuts per drill (default 6).",
         ),
-    ],
+    ]
     budget: Annotated[
         int | None,
         click.option(
@@ -64,7 +63,15 @@ def command(
             type=Duration(positive=True),
             help="Time to spend on gains and drills (default 75 s per candidate or more).",
         ),
-    ],
+    ]
+
+
+@click.command("price")
+@taking_options
+def command(
+    load: Annotated[LoadOptions, instead(pg_bindir=None, urls=None)],
+    pg_bindir: Bindirs,
+    own: PriceOptions,
     settings: Annotated[
         tuple[str, ...],
         settings_option("--set", "--setting", text="Setting to start every server with."),
@@ -101,10 +108,10 @@ def command(
     first = servers.specs[0][0]
     options = price_options(
         first,
-        ladder=ladder,
-        own=own,
-        cuts=cuts,
-        budget_ms=budget,
+        ladder=own.ladder,
+        own=own.own,
+        cuts=own.cuts,
+        budget_ms=own.budget,
     )
     for spec, _ in servers.specs:
         check_price(spec, options.candidates, options.cuts)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import click
+from msgspec import Struct
 
 from pgdyno.cli.files import run_path
 from pgdyno.cli.grouping import taking_options
@@ -41,11 +42,9 @@ def command() -> None:
     """
 
 
-@command.command("save")
-@taking_options
-def save(
-    name: Annotated[str, click.argument("name")],
-    load: DatabaseLoad,
+class SaveOptions(Struct, frozen=True, kw_only=True):
+    """What is done with the server before its state is saved."""
+
     time: Annotated[
         int | None,
         click.option(
@@ -54,7 +53,7 @@ def save(
             type=Duration(positive=True),
             help="Time under load before the state is saved (default: no load).",
         ),
-    ],
+    ]
     age: Annotated[
         str | None,
         click.option(
@@ -62,11 +61,19 @@ def save(
             metavar="AGE",
             help="Age to which the oldest transaction ID is brought at the end, such as 1.7e9.",
         ),
-    ],
+    ]
     multixact: Annotated[
         bool,
         click.option("--multixact", is_flag=True, help="The age is that of the oldest multixact."),
-    ],
+    ]
+
+
+@command.command("save")
+@taking_options
+def save(
+    name: Annotated[str, click.argument("name")],
+    load: DatabaseLoad,
+    own: SaveOptions,
     settings: Annotated[
         tuple[str, ...],
         settings_option("--set", "--setting", text="Setting of the server until it is saved."),
@@ -94,10 +101,10 @@ def save(
 
     positional = parse_without_database(load.what, "snapshot save")
     spec, spec_text = build_spec(
-        positional, load, settings=settings, time_ms=time, quiet=progress.quiet
+        positional, load, settings=settings, time_ms=own.time, quiet=progress.quiet
     )
-    loaded = time is not None
-    request = request_of(spec, loaded=loaded, age=age, multixact=multixact)
+    loaded = own.time is not None
+    request = request_of(spec, loaded=loaded, age=own.age, multixact=own.multixact)
     with saving(name) as place:
         if loaded:
             path = run_path(output, spec.name)

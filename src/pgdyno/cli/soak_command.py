@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import click
+from msgspec import Struct
 
 from pgdyno.cli.files import run_path
 from pgdyno.cli.grouping import taking_options
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
 HELP_ORDER = 25
 
 
-@click.command("soak")
-@taking_options
-def command(
-    load: DatabaseLoad,
+class SoakOptions(Struct, frozen=True, kw_only=True):
+    """How long the soak lasts, and the room that it leaves on disks."""
+
     time: Annotated[
         int | None,
         click.option(
@@ -36,7 +36,7 @@ def command(
             type=Duration(positive=True),
             help="Time under load, such as 4d (default: load.hold of the spec).",
         ),
-    ],
+    ]
     keep_free: Annotated[
         int,
         click.option(
@@ -46,7 +46,14 @@ def command(
             help="End the soak before less than this is free on the disks of the run file and of a"
             " server on this machine (default 1GB).",
         ),
-    ],
+    ]
+
+
+@click.command("soak")
+@taking_options
+def command(
+    load: DatabaseLoad,
+    own: SoakOptions,
     settings: StartSettings,
     output: OutputOptions,
     progress: ProgressOptions,
@@ -75,14 +82,14 @@ def command(
 
     positional = parse_positional(load.what)
     spec, spec_text = build_spec(
-        positional, load, settings=settings, time_ms=time, quiet=progress.quiet
+        positional, load, settings=settings, time_ms=own.time, quiet=progress.quiet
     )
     check_soak(spec)
     named = Path(output.output) if output.output else None
     continuation = continuation_of(named, spec, scale=load.scripts.scale) if named else None
     path = continuation.path if continuation else run_path(output.output, spec.name)
     if continuation and is_complete(path, spec):
-        _print_complete(path, output.output_format, keep_free)
+        _print_complete(path, output.output_format, own.keep_free)
         return
     server = kept_server(path, spec, goes_on=continuation is not None)
     try:
@@ -95,15 +102,15 @@ def command(
             continuation or path,
             given_options("keep_free", "scale"),
             keep_server=server,
-            ready=partial(check_space, path, keep_free_bytes=keep_free),
-            keep_free_bytes=keep_free,
+            ready=partial(check_space, path, keep_free_bytes=own.keep_free),
+            keep_free_bytes=own.keep_free,
         ) as session:
-            result = run_soak(session, keep_free_bytes=keep_free, kept_server=server)
+            result = run_soak(session, keep_free_bytes=own.keep_free, kept_server=server)
     except Interrupted as problem:
         problem.hint = f"the same command with -o {path} goes on; {problem.hint}"
         raise
     print_result(output.output_format, path, result.to_json())
-    _check(result, keep_free)
+    _check(result, own.keep_free)
 
 
 def _print_complete(path: Path, output_format: str, keep_free_bytes: int) -> None:

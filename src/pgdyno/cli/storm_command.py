@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import click
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.cli.files import page_path, run_path
@@ -33,11 +34,9 @@ _CLIENTS_MAX = click.option(
 )
 
 
-@click.command("storm")
-@taking_options
-def command(
-    # A storm decides itself who is there when.
-    load: Annotated[LoadOptions, instead(clients=_CLIENTS_MAX, ramp=None, arrival=None, urls=None)],
+class StormOptions(Struct, frozen=True, kw_only=True):
+    """Which storms are made, and for how long."""
+
     shape: Annotated[
         str,
         click.option(
@@ -48,7 +47,7 @@ def command(
             " connections grow; retry: all lose their sessions and try again at once (default"
             " herd).",
         ),
-    ],
+    ]
     within: Annotated[
         int,
         click.option(
@@ -57,13 +56,13 @@ def command(
             default="10",
             help="Time within which a storm must be over to be survived (default 10 s).",
         ),
-    ],
+    ]
     group: Annotated[
         str | None,
         click.option(
             "--group", metavar="NAME", help="Client group that arrives, if there are several."
         ),
-    ],
+    ]
     budget: Annotated[
         int,
         click.option(
@@ -72,7 +71,15 @@ def command(
             default="120",
             help="Time to spend on storms (default 120 s).",
         ),
-    ],
+    ]
+
+
+@click.command("storm")
+@taking_options
+def command(
+    # A storm decides itself who is there when.
+    load: Annotated[LoadOptions, instead(clients=_CLIENTS_MAX, ramp=None, arrival=None, urls=None)],
+    own: StormOptions,
     settings: StartSettings,
     report: Report,
     output: OutputOptions,
@@ -94,15 +101,15 @@ def command(
     from pgdyno.storm.preparing import check_budget, clients_most, prepared_spec
     from pgdyno.storm.procedure import Request, find_storm
 
-    check_budget(budget)
+    check_budget(own.budget)
     positional, clients = parse_positional(load.what), load.clients
     load = replace(load, clients=None)
     spec, spec_text = build_spec(positional, load, settings=settings, quiet=progress.quiet)
     most = clients_most(spec, clients)
     spec, arriving = prepared_spec(
         spec,
-        shape=shape,
-        group=group,
+        shape=own.shape,
+        group=own.group,
         clients_max=most,
         connecting_max=load.connections.connecting_max,
     )
@@ -110,7 +117,7 @@ def command(
     page = page_path(report, path) if report else None
     words = given_options("clients", "shape", "within", "group", "budget")
     with session_for("storm", load, progress, spec, spec_text, path, words) as session:
-        request = Request(shape, arriving, most, within / 1000, budget / 1000)
+        request = Request(own.shape, arriving, most, own.within / 1000, own.budget / 1000)
         result = find_storm(session, request)
     print_result(output.output_format, path, result.to_json())
     write_page(path, page)
