@@ -19,7 +19,7 @@ from pgdyno.report.page.html import render
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.results import load, schemas
 from pgdyno.results.run import RunResult
-from pgdyno.results.statements import ServerStatements
+from pgdyno.results.run_parts import ServerStatements
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.spec import spec_from_fields
 

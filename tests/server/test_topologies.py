@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from patience import PATIENCE_S, wait_until
 from pgdyno.conduct import Silent, open_session
-from pgdyno.drill._business import SUMS, differences
+from pgdyno.drill._workloads import SUMS, differences
 from pgdyno.errors import PgdynoError, RunError, SetupError
 from pgdyno.investigate.observe import observe
 from pgdyno.pooler import Gateway

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from pgdyno.conduct import Silent, open_session
-from pgdyno.drill._business import SUMS, differences, why_no_sums
+from pgdyno.drill._workloads import SUMS, differences, why_no_sums
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.investigate.observe import observe
 from pgdyno.server import Cluster, ConnInfo

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pgdyno._engine import check_script
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.dimension import change_of
-from pgdyno.drill._entities import why_not_checked
+from pgdyno.drill._workloads import why_not_checked
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.investigate.observe import observe
 from pgdyno.record import RunFile

@@ -10,7 +10,7 @@ from report_runs import FREE, Level, Tried, Writer, write_trial
 
 from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Outcome, Proof, Verified
-from pgdyno.price._cells import cells_of, not_drilled
+from pgdyno.price._loss import cells_of, not_drilled
 from pgdyno.price.candidates import Candidate, ladder
 from pgdyno.price.sentences import sentence, verdict
 from pgdyno.results.loss import Loss

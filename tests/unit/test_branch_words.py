@@ -11,8 +11,8 @@ from report_runs import Level
 from result_samples import branch_figures, branch_result
 
 from pgdyno.branch._matching import nearest
-from pgdyno.branch._sentence import sentence_of
 from pgdyno.branch.preparing import repeated, variants_of
+from pgdyno.branch.procedure import sentence_of
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import render

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.conduct._names import application_name
+from pgdyno.conduct._config import application_name
 from pgdyno.errors import UsageError
 from pgdyno.spec import spec_from_fields
 from pgdyno.spec.connections import clients_of_instances, kept_connections, pooled_connections

@@ -16,7 +16,7 @@ from pgdyno.probe import _process_table, _programs
 from pgdyno.probe._host import TICK_MS
 from pgdyno.probe.gaps import Gaps
 from pgdyno.record import RunFile
-from pgdyno.trial._doubts import doubts
+from pgdyno.trial.trust import doubts
 
 # Two cores, 0.4 of them the server's and 0.1 the generator's; commits wait for a disk.
 QUIET = Load(

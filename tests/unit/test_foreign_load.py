@@ -12,7 +12,7 @@ from record_samples import add_second, at, group_row, new_recorder, script_row
 from pgdyno.diagnose import diagnose
 from pgdyno.probe._foreign import ForeignLoad
 from pgdyno.record import RunFile
-from pgdyno.trial._doubts import doubts
+from pgdyno.trial.trust import doubts
 
 SECONDS = 10
 

@@ -18,9 +18,8 @@ from price_runs import cut, drilled
 from pgdyno.cli.output import print_csv
 from pgdyno.drill.model import NOTHING_ACKED, LedgerCount, Verified
 from pgdyno.errors import UsageError
-from pgdyno.price._cells import cells_of, not_drilled
 from pgdyno.price._gain import check_real_disk, price_question, slice_seconds, too_long
-from pgdyno.price._loss import LossTable
+from pgdyno.price._loss import LossTable, cells_of, not_drilled
 from pgdyno.price.candidates import BASELINE, Candidate, choose, ladder, parse_candidate
 from pgdyno.price.pricing import broken_promises, check_price, default_budget_s
 from pgdyno.price.sentences import harm, sentence, verdict

@@ -9,8 +9,7 @@ import report_runs
 from report_runs import Level
 from result_samples import age_period, age_result
 
-from pgdyno.age._sentence import sentence_of
-from pgdyno.age.procedure import check_kept
+from pgdyno.age.procedure import check_kept, sentence_of
 from pgdyno.errors import RunError
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import render

@@ -14,7 +14,7 @@ import report_runs
 from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.record import ErrorTotal, RunFile
 from pgdyno.report.charts import _server
-from pgdyno.report.charts._batches import batch_begins, joined, steps
+from pgdyno.report.charts._server import batch_begins, joined, steps
 from pgdyno.report.charts.chart import Chart
 from pgdyno.report.charts.drills import DID_NOT_START, ROW, cut_charts
 from pgdyno.report.charts.latency import _budget_description

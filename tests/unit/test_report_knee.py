@@ -9,7 +9,7 @@ from report_runs import Level, run_of_slice, text_of
 from result_samples import LAW, investigate_result, knee_result
 
 from pgdyno.record import RunFile
-from pgdyno.report.charts.knee import capacity_charts
+from pgdyno.report.charts.searches import capacity_charts
 from pgdyno.report.page.html import render
 from pgdyno.report.rows import result_rows
 from pgdyno.results.investigate import InvestigateResult

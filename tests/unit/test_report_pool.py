@@ -9,7 +9,7 @@ from report_runs import Level, run_of_slice, text_of
 from result_samples import pool_result
 
 from pgdyno.record import RunFile
-from pgdyno.report.charts.pool import pool_charts
+from pgdyno.report.charts.searches import pool_charts
 from pgdyno.report.page.html import render
 from pgdyno.report.rows import result_rows
 from pgdyno.results.pool import PoolResult

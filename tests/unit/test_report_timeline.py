@@ -16,10 +16,9 @@ from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.record import Interval, RunFile
 from pgdyno.report import wait_events
 from pgdyno.report.charts._series import break_gaps, pieces, rate
-from pgdyno.report.charts._timeline import Timeline
 from pgdyno.report.charts.chart import log_ticks
 from pgdyno.report.charts.clients import client_charts
-from pgdyno.report.charts.time_axis import time_axis
+from pgdyno.report.charts.time_axis import Timeline, time_axis
 from pgdyno.report.page.html import make_page
 from pgdyno.report.words import headlines
 

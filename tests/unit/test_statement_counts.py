@@ -14,7 +14,7 @@ from pgdyno.record import RunFile
 from pgdyno.record._rollup import HOUR_MS, roll_up
 from pgdyno.record.statements import EVICTED, PROBE, beginning
 from pgdyno.report.words.statements import sentences, short_rows, tables
-from pgdyno.trial._statements import statements_of
+from pgdyno.trial._parts import statements_of
 
 INSERT = "insert into item (a, b) values ($1, $2)"
 LONGER = "insert into item (a, b) values ($1, $2), ($3, $4)"

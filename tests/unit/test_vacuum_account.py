@@ -11,8 +11,8 @@ from diagnose_runs import Load, diagnosed, written
 from upkeep_runs import churn
 
 from pgdyno.report.words import vacuums as words
-from pgdyno.results.vacuum import Vacuums
-from pgdyno.trial._vacuums import vacuums_of
+from pgdyno.results.run_parts import Vacuums
+from pgdyno.trial._parts import vacuums_of
 
 PAGES_S = 100
 TOTAL = 2000

@@ -1,4 +1,5 @@
-"""The procedure of ``pgdyno age``: load before and at the age, the recovery, and a check.
+"""The procedure of ``pgdyno age``: load before and at the age, the recovery, and a check; and its
+answer in a sentence.
 
 The load runs on while the server recovers, so that it meets the vacuums, and writes as soon as it
 may.
@@ -15,9 +16,9 @@ import psycopg
 
 from pgdyno.age._log import counts_of
 from pgdyno.age._rows import reads, tables_of, writes
-from pgdyno.age._sentence import sentence_of
 from pgdyno.age.preparing import Request
 from pgdyno.conduct import Session, rows_of
+from pgdyno.diagnose.words import counted, figure
 from pgdyno.errors import RunError
 from pgdyno.record import Distribution, RunFile, throughput_tps
 from pgdyno.record.failures import is_out_of_ids
@@ -26,7 +27,7 @@ from pgdyno.results.age import AgeCheck, AgePeriod, AgeRecovery, AgeResult
 from pgdyno.server import Cluster
 from pgdyno.server.local.aging import read_ages, unpin
 from pgdyno.server.local.amcheck import amcheck
-from pgdyno.spec.age import FREEZE_SETTINGS, STOP_AGE, Ids
+from pgdyno.spec.age import FREEZE_SETTINGS, ID_NOUNS, STOP_AGE, Ids
 from pgdyno.trial.result import head
 
 NAPTIME = {"autovacuum_naptime": "1s"}
@@ -231,3 +232,72 @@ def _amcheck(session: Session, cluster: Cluster) -> AgeCheck:
 
 def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 2)
+
+
+def sentence_of(result: AgeResult) -> str:
+    """Return the answer."""
+    return "; ".join(_clauses(result))
+
+
+def _clauses(result: AgeResult) -> Iterator[str]:
+    yield (
+        f"the oldest {ID_NOUNS[result.of]} was {result.age_before:,} old and,"
+        f" {result.seconds:.1f} s later, {result.age:,}"
+    )
+    yield _load(result.under_age, result.before)
+    yield _recovery(result.recovery)
+    yield _kept(result)
+
+
+def _load(period: AgePeriod, before: AgePeriod) -> str:
+    """Return what the load met at that age."""
+    if not period.refused:
+        tps, tps_before = figure(period.throughput_tps), figure(before.throughput_tps)
+        head = f"{tps} tps at that age, {tps_before} before"
+    elif period.writes_done:
+        head = f"of the writes, {counted(period.refused, 'was', 'were')} refused"
+    else:
+        reads = f", and {period.reads_done:,} reads were done" if period.reads_done else ""
+        head = f"all writes were refused{reads}"
+    if not period.vacuums:
+        return f"{head}, and no vacuum to prevent wraparound ended"
+    # The failsafe is logged before the end of its vacuum.
+    of_them = "all" if period.failsafe >= period.vacuums else f"{period.failsafe:,}"
+    failsafe = f", {of_them} of them under the failsafe" if period.failsafe else ""
+    vacuums = counted(period.vacuums, "vacuum of a table", "vacuums of tables")
+    return f"{head}, and {vacuums} to prevent wraparound{failsafe}"
+
+
+def _recovery(recovery: AgeRecovery | None) -> str:
+    if recovery is None:
+        return "no vacuum is forced at this age, so there was nothing to recover from"
+    if recovery.seconds is None:
+        return (
+            f"not recovered: {recovery.period.seconds:.0f} s after the pin was removed the age is"
+            f" {recovery.age:,}"
+        )
+    writes = (
+        f"writes were accepted again after {recovery.writes_seconds:.1f} s, and "
+        if recovery.writes_seconds is not None
+        else ""
+    )
+    return (
+        f"once the pin was removed, {writes}autovacuum lowered the age to {recovery.age:,} within"
+        f" {recovery.seconds:.1f} s"
+    )
+
+
+def _kept(result: AgeResult) -> str:
+    """Return whether all rows are there."""
+    known = [each for each in result.tables if each.complete is not None]
+    lost = [each.table for each in known if each.complete is False]
+    failed = [each.name for each in result.checks if each.passed is False]
+    if lost or failed:
+        return f"damaged: {', '.join([*lost, *failed])}"
+    rows = sum(each.after for each in known)
+    checks = "".join(f", and {each.name} found nothing" for each in result.checks if each.passed)
+    unknown = len(result.tables) - len(known)
+    if not known:
+        return f"its statements do not tell how many rows there should be{checks}"
+    rest = f" ({counted(unknown, 'table is', 'tables are')} not known)" if unknown else ""
+    return f"all {rows:,} rows are there{rest}{checks}"

@@ -1,5 +1,5 @@
 """The procedure of ``pgdyno branch``: a state is saved once, and each branch measured from it in
-every round, in an order that rotates from round to round."""
+every round, in an order that rotates from round to round; and its answer in a sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.branch._matching import Level, match_clients
-from pgdyno.branch._sentence import sentence_of
 from pgdyno.branch._state import Restored, SavedState
 from pgdyno.branch.preparing import Variant
 from pgdyno.conduct import FAILED, Session, measure_with_events, warm_up_seconds_max
@@ -295,3 +294,17 @@ def _event(event: spec_branches.BranchEvent, took_ms: Sequence[float]) -> Branch
         return BranchEvent(at_s=at_s, action=words, ended=None, seconds=None)
     seconds = round(fmean(took_ms) / 1000, 3) if took_ms else None
     return BranchEvent(at_s=at_s, action=event.sql, ended=len(took_ms), seconds=seconds)
+
+
+def sentence_of(result: BranchResult) -> str:
+    """Return the answer: each branch against the first, and what they began with."""
+    first, *others = result.branches
+    compared = "; ".join(f"{each.name}: {each.sentence}" for each in others)
+    measurements = sum(len(each.starts) for each in result.branches)
+    rows = sum(result.state.rows.values())
+    began = (
+        f"all {measurements} measurements began with the same {rows:,} rows and the same pages"
+        if result.same_state
+        else "the measurements did not all begin with the same rows and pages"
+    )
+    return f"against {first.name}, {compared}; {began}"

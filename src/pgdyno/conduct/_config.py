@@ -1,6 +1,7 @@
 """The load engine's configuration, made from a spec by pure functions.
 
-Keys with their default value are omitted, so that a configuration shows how a load differs.
+Keys with their default value are omitted, so that a configuration shows how a load differs. The
+application_name of a client group's sessions is what the server tells services apart by.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from pgdyno.conduct._engine_types import (
     Sine,
     Step,
 )
-from pgdyno.conduct._names import application_name
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Arrival, ClientGroup, Pool, Spec
 from pgdyno.spec.http import HttpSpec
@@ -36,6 +36,10 @@ _FLAT_MS = 60_000
 """Length of a segment of constant rate; the last segment of a profile continues."""
 _PROMOTION_S = 20
 """Time for Patroni to promote a standby once the lock of the leader has expired."""
+LOAD = "pgdyno"
+"""Name of the sessions of a load, and of each group the beginning."""
+_BYTES_MAX = 63
+"""The server cuts names to this length."""
 
 
 class Acks(Struct, frozen=True):
@@ -300,3 +304,18 @@ def _segments(pieces: list[tuple[int, float, float]], *, repeat: bool) -> Segmen
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``fields`` without keys that are None."""
     return {key: value for key, value in fields.items() if value is not None}
+
+
+def application_name(spec: Spec, group: ClientGroup) -> str:
+    """Return ``pgdyno/GROUP``. A name that the server would change, because it is too long or not
+    in ASCII, becomes ``pgdyno//NUMBER NAME``, so that two groups never have the same one."""
+    name = f"{LOAD}/{group.name}"
+    if len(name) <= _BYTES_MAX and _is_plain(group.name) and not group.name.startswith("/"):
+        return name
+    number = [each.name for each in spec.clients].index(group.name) + 1
+    cleaned = "".join(each if _is_plain(each) else "?" for each in group.name)
+    return f"{LOAD}//{number} {cleaned}"[:_BYTES_MAX]
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()

@@ -38,8 +38,7 @@ from pgdyno.errors import (
 from pgdyno.kernel import restore_left_parameters
 from pgdyno.pooler.pairs import own_queue
 from pgdyno.probe import HostProbes, Probes, host_facts
-from pgdyno.probe.front import FrontSampler
-from pgdyno.probe.pooler import PoolerSampler, Queues
+from pgdyno.probe.between import FrontSampler, PoolerSampler, Queues
 from pgdyno.record import Continuation, Recorder
 from pgdyno.record.facts import HostFacts
 from pgdyno.server import RecordOutcome, apply_missing, restore_all_leftovers, sweep

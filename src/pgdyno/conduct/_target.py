@@ -48,10 +48,10 @@ from pgdyno.server.connecting.exclusive_use import exclusive_use
 from pgdyno.server.local.layout import has_kept_data
 from pgdyno.server.local.snapshot_file import Snapshot
 from pgdyno.server.local.startup import check_before_start
-from pgdyno.server.queries import query
 from pgdyno.server.replication.patroni import PASSED_ON, check_passed_on
 from pgdyno.server.replication.patroni import check_programs as check_manager
 from pgdyno.server.replication.receivers import Receivers
+from pgdyno.server.versioned_sql import query
 from pgdyno.spec import Spec
 from pgdyno.spec.pooler import in_words
 from pgdyno.spec.units import parse_size_bytes

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.conduct import Acks, check_scripts
-from pgdyno.drill._business import why_no_sums
-from pgdyno.drill._entities import why_not_checked
 from pgdyno.drill._queries import query, statements
+from pgdyno.drill._workloads import why_no_sums, why_not_checked
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.spec import Spec
 from pgdyno.workload import Workload

@@ -11,7 +11,7 @@ from pgdyno.record import RunFile, throughput_tps
 from pgdyno.results.common import BothSides, LatencyEffect, Measure, Verdict
 from pgdyno.results.investigate import InvestigateResult, NotMeasured, Total
 from pgdyno.results.knee import Capacity
-from pgdyno.results.web import Web
+from pgdyno.results.run_parts import Web
 from pgdyno.spec.durability import DurabilityClass
 from pgdyno.stats import EFFECT_MATTERS, geometric_mean, words
 from pgdyno.trial.compare import failures_by_side, noise_of

@@ -1,4 +1,5 @@
-"""The losses of each candidate in a crash: a drill for each fault that shows its price."""
+"""The losses of each candidate in a crash: a drill for each fault that shows its price, and of each
+drill one cell for each variant that has its own price."""
 
 from __future__ import annotations
 
@@ -10,12 +11,11 @@ from msgspec import Struct
 
 from pgdyno.conduct import Session
 from pgdyno.drill.fault import find_fault
-from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.model import Cut, DrillOptions, DrillResult, summarise
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import Interrupted, PgdynoError
-from pgdyno.price._cells import cells_of, not_drilled
 from pgdyno.price.candidates import Candidate
-from pgdyno.results.loss import Drilled, Loss
+from pgdyno.results.loss import Drilled, Loss, NotDrilled
 
 _START_SECONDS = 5.0
 """The part of a drill's time that passes before its first cut: starting a server, its tables."""
@@ -131,3 +131,31 @@ def _share_s(plan: DrillPlan, faults: Sequence[str]) -> float:
     left_s = plan.deadline_s - time.monotonic()
     weights = [find_fault(fault).seconds_min for fault in faults]
     return max(left_s * weights[0] / sum(weights) - _START_SECONDS, weights[0])
+
+
+def not_drilled(fault: str, why: str) -> NotDrilled:
+    """Return the cell of a drill that was not made."""
+    return NotDrilled(fault=fault, variant="", drilled=False, why=why)
+
+
+def cells_of(result: DrillResult) -> list[Loss]:
+    """Return the cells of a drill: one for each variant if variants have their own prices."""
+    if not result.cuts:
+        return [not_drilled(result.fault, "the time was over before its first cut")]
+    worse = {cut.number for cut in result.worse_than_bound()}
+    return [
+        _cell(result, variant, cuts, worse=sum(cut.number in worse for cut in cuts))
+        for variant, cuts in result.cuts_by_variant().items()
+    ]
+
+
+def _cell(result: DrillResult, variant: str, cuts: Sequence[Cut], *, worse: int) -> Drilled:
+    summary = summarise(cuts, result.bound_ms)
+    return Drilled(
+        fault=result.fault,
+        variant=variant,
+        drilled=True,
+        promised=all(cut.facts.get("promised", True) for cut in cuts),
+        worse_than_bound=worse,
+        **summary.model_dump(include={*Drilled.model_fields}),
+    )

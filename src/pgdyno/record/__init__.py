@@ -5,7 +5,6 @@ Everything that pgdyno concludes is computed from run files, so any run can be a
 
 from pgdyno.record._continuing import GAP, Continuation, discard_beginning
 from pgdyno.record._distribution import PERCENTILES, Distribution, samples_needed
-from pgdyno.record._error_text import error_lines, position_of, server_details
 from pgdyno.record._reader import RunFile, throughput_tps
 from pgdyno.record._recorder import CURRENT, Listener, Recorder
 from pgdyno.record._rows import (
@@ -30,6 +29,7 @@ from pgdyno.record._rows import (
     WaitTotal,
 )
 from pgdyno.record.acks import AckLedger, AckLoad, AckScript, Outcome, read_acks
+from pgdyno.record.failures import error_lines, position_of, server_details
 from pgdyno.record.opening import is_run_file, refusing_invalid
 
 __all__ = [

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from pgdyno.results.pool import PoolResult
     from pgdyno.results.price import Price, PriceResult
     from pgdyno.results.run import RunResult
+    from pgdyno.results.run_parts import ServerStatements
     from pgdyno.results.soak import SoakResult
-    from pgdyno.results.statements import ServerStatements
     from pgdyno.results.storm import StormResult
 
 

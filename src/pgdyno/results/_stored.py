@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pydantic import ValidationError
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pgdyno.results.soak import SoakResult
     from pgdyno.results.storm import StormResult
 
-    Result = (
+    Result: TypeAlias = (
         RunResult
         | CompareResult
         | InvestigateResult

@@ -25,7 +25,7 @@ from pgdyno.results.common import (
 )
 from pgdyno.results.knee import Capacity
 from pgdyno.results.loss import Loss
-from pgdyno.results.web import Web
+from pgdyno.results.run_parts import Web
 from pgdyno.spec.durability import AssessedClass, DurabilityClass
 
 Decision = Literal["kept", "rejected", "offered", "taken back", "still earns", "inconclusive"]

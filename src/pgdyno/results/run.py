@@ -21,10 +21,7 @@ from pgdyno.results.common import (
     Part,
     Verdict,
 )
-from pgdyno.results.entities import EntityResolution
-from pgdyno.results.governor import RunGovernor
-from pgdyno.results.statements import ServerStatements
-from pgdyno.results.vacuum import Vacuums
+from pgdyno.results.run_parts import EntityResolution, RunGovernor, ServerStatements, Vacuums
 
 OpenInterval = Annotated[
     tuple[float | None, float | None],

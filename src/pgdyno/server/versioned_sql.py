@@ -1,4 +1,5 @@
-"""SQL for ranges of server versions: files ``NAME.FIRST-LAST.sql`` in a room's directory ``sql/``.
+"""Access to this room's .sql files, and SQL for ranges of server versions: files
+``NAME.FIRST-LAST.sql`` in a room's directory ``sql/``.
 
 FIRST and LAST are major versions; an open LAST covers every later version, so the query is also
 sent to newer servers, and answered or recorded as missing.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib import resources
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -45,3 +47,8 @@ def queries_of(room: str) -> tuple[Query, ...]:
 def query_for(room: str, name: str, major: int) -> Query | None:
     """Return the query of this name for a server of this major version."""
     return next((q for q in queries_of(room) if q.name == name and q.covers(major)), None)
+
+
+def query(name: str) -> bytes:
+    """Return the text of ``sql/NAME.sql``."""
+    return Path(__file__).with_name("sql").joinpath(f"{name}.sql").read_bytes()

@@ -33,10 +33,7 @@ from pgdyno.stats import (
     steady_from,
 )
 from pgdyno.stats.words import rounded
-from pgdyno.trial._entities import entities_of
-from pgdyno.trial._governor import governor_of
-from pgdyno.trial._statements import statements_of
-from pgdyno.trial._vacuums import vacuums_of
+from pgdyno.trial._parts import entities_of, governor_of, statements_of, vacuums_of
 from pgdyno.trial.trust import distrust
 
 LATENCY_PARTS: tuple[ScriptKind, ...] = (

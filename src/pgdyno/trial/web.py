@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.finding import Skip
 from pgdyno.record import RunFile
-from pgdyno.results.web import DatabaseBehind, FrontBehind, WebSide
+from pgdyno.results.run_parts import DatabaseBehind, FrontBehind, WebSide
 from pgdyno.trial.result import latency
 
 

@@ -5,7 +5,8 @@ Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and
 in which one transaction after the other wants the same row. Queues behind a transaction that holds
 many rows, behind idle clients and for rows that foreign keys share have signatures of their own.
 
-Thresholds and how the queues are distinguished: see ``_queues``.
+Thresholds and how the queues are distinguished: see ``_queues``. ``held_parts`` says for how long a
+row would be held if it were updated last in its transaction.
 """
 
 from __future__ import annotations
@@ -16,19 +17,22 @@ import re
 from msgspec.structs import replace
 
 from pgdyno.diagnose._fewer_clients import fewer_clients
-from pgdyno.diagnose._late_update import held_parts
 from pgdyno.diagnose._lock_holders import FOREIGN_ADVICE, holder_of
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO, smaller_pools
 from pgdyno.diagnose._queues import WAITING_SHARE, Queues, evidence, matters, queues
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.flush import device_words
+from pgdyno.diagnose.facts.scripts import only_script
+from pgdyno.diagnose.facts.sessions import QUICK_PERCENTILE
+from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.facts.waits import DATA, SHARED, WaitClass
 from pgdyno.diagnose.finding import Proposal
 from pgdyno.diagnose.words import counted, figure, percent
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import is_commit
 from pgdyno.stats.prediction import Prediction, between
+from pgdyno.workload.update_last import LateUpdate, late_update
 
 FLUSH_OF_HOLDING = 0.3
 _ROWS_PER_SCALE = {"pgbench_branches": 1, "pgbench_tellers": 10}
@@ -38,6 +42,7 @@ _WHILE_HOLDING: tuple[WaitClass, ...] = (
 )
 _CHOSEN = re.compile(r"\bwhere\b.*(?<!:)[:$]\w", re.IGNORECASE | re.DOTALL)
 """A statement whose rows a variable or a parameter chooses."""
+_KEY = "workload.update_last"
 
 
 def examine(s: Situation) -> Found | Cleared:
@@ -197,3 +202,33 @@ SIGNATURE = Signature(
     ),
     examine=examine,
 )
+
+
+def held_parts(s: Facts, table: str) -> tuple[float, float] | None:
+    """Return the part of the time that a row of ``table`` is held which would remain, 0 to 1, at
+    most and at least.
+
+    By the clients' own times of the statements that follow the update: all of them up to COMMIT
+    now, COMMIT alone then. Who gets the row has just been woken, behind others who wait for a core
+    or for their flush; what COMMIT takes in their absence is between its mean and its quickest
+    executions. None if the script does not permit it or is not the only one.
+    """
+    moved = _moved(s, table)
+    statements = sorted(s.statements, key=lambda each: each.position)
+    if moved is None or len(statements) <= moved.end:
+        return None
+    if any(not each.service.count for each in statements):
+        return None
+    end = statements[moved.end].service
+    quick_ns = [each.service.percentile(QUICK_PERCENTILE) for each in statements]
+    after_ns = sum(each.service.mean for each in statements[moved.place + 1 : moved.end + 1])
+    own_ns = min(quick_ns[moved.place], end.mean)
+    most = (own_ns + end.mean) / (own_ns + after_ns)
+    return most, (min(quick_ns) + quick_ns[moved.end]) / (own_ns + after_ns)
+
+
+def _moved(s: Facts, table: str) -> LateUpdate | None:
+    if len(s.groups) != 1 or _KEY in s.change.spec:
+        return None
+    text = only_script(s)
+    return late_update(text, table) if text else None

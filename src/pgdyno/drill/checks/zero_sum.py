@@ -3,8 +3,8 @@ business takes from the stock what its lines say; a record of entity-resolution 
 
 from __future__ import annotations
 
-from pgdyno.drill._business import differences
 from pgdyno.drill._checking import CheckContext, CheckResult, CheckRule, Stage
+from pgdyno.drill._workloads import differences
 from pgdyno.drill.witnesses import ZeroSum, balances
 from pgdyno.workload import consistency
 

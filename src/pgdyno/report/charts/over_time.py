@@ -1,4 +1,5 @@
-"""Charts over time of the load: throughput, response time and its parts, clients."""
+"""Charts over time of the load: throughput, response time and its parts, clients, sessions by
+state, and the server's time by statement."""
 
 from __future__ import annotations
 
@@ -9,19 +10,20 @@ from bokeh.models import CrosshairTool
 from bokeh.models.annotations import Span
 
 from pgdyno.record import Interval
+from pgdyno.record.sessionages import STATES
+from pgdyno.record.statements import beginning
 from pgdyno.report import palette
 from pgdyno.report.charts._front import cores_by_side, pool_of_front
 from pgdyno.report.charts._groups import group_charts
 from pgdyno.report.charts._host import dirty_memory, disk_space, disk_writes, host_cpu
-from pgdyno.report.charts._series import POINTS_MAX, Buckets, Floats
+from pgdyno.report.charts._series import POINTS_MAX, Buckets, Floats, floats, pivot
 from pgdyno.report.charts._server import active_sessions, wal
-from pgdyno.report.charts._sessions import session_states
-from pgdyno.report.charts._statements import server_statements
 from pgdyno.report.charts.chart import Chart, Key, add_time_tooltip, source_of, time_figure
 from pgdyno.report.charts.event_marks import event_chart
 from pgdyno.report.charts.latency import CONNECT, LAG, POOL, response_parts
 from pgdyno.report.charts.time_axis import TimeAxis, finish, stacked
-from pgdyno.report.words import numbers
+from pgdyno.report.words import numbers, sessions
+from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.tables import figures_table
 
 UNDER_SEVERAL = ", under several settings; the effect of each is shown above."
@@ -32,6 +34,22 @@ LATENCY_LINES = {
     "p99": (palette.ORANGE, "solid", 1.5),
     "max": (palette.RED, "dotted", 1.2),
 }
+PARTS = {
+    "service": palette.BLUE,
+    CONNECT: palette.PURPLE,
+    POOL: palette.RED,
+    LAG: palette.BROWN,
+}
+COLOURS = dict(
+    zip(
+        STATES,
+        (palette.GREEN, palette.BLUE, palette.ORANGE, palette.RED, palette.PURPLE, palette.GREY),
+        strict=True,
+    )
+)
+GROUPS_MAX = 6
+TEXT_MAX = 60
+REST = "all others"
 
 
 def time_charts(axis: TimeAxis) -> list[Chart]:
@@ -143,14 +161,6 @@ def _positive(values: Floats) -> Floats:
     return np.where(values > 0, values, np.nan)
 
 
-PARTS = {
-    "service": palette.BLUE,
-    CONNECT: palette.PURPLE,
-    POOL: palette.RED,
-    LAG: palette.BROWN,
-}
-
-
 def response_time(axis: TimeAxis) -> Chart | None:
     """Return the chart of the parts of the mean response time; None if it is nearly all service."""
     at_ms, parts = response_parts(axis.run)
@@ -207,3 +217,63 @@ def clients(axis: TimeAxis) -> Chart | None:
         table=figures_table("Clients and connections", ["", "fewest", "most"], rows),
         key=[Key(name, colour, "line") for name, colour in colours.items()],
     )
+
+
+def session_states(axis: TimeAxis) -> Chart | None:
+    """Return the chart of client sessions by state; the key names all six, also unused ones."""
+    samples = axis.series("metric_activity")
+    if not len(samples["at_ms"]):
+        return None
+    at_ms, columns = pivot(floats(samples["at_ms"]), samples["state"], floats(samples["count"]))
+    columns = {state: columns.get(state, np.zeros(len(at_ms))) for state in STATES}
+    plot = stacked(axis, at_ms, columns, COLOURS, "0", height=200)
+    ids = axis.measured_ids
+    table = sessions.origins_table(axis.run, ids) or figures_table(
+        "Client sessions by state, on average",
+        ["State", "sessions"],
+        [[state, f"{values.mean():.3g}"] for state, values in columns.items()],
+    )
+    return Chart(
+        id="session-states",
+        title="Client sessions by state",
+        description=f"On average {sessions.sentence(axis.run, ids)}.",
+        plot=plot,
+        table=table,
+        key=[Key(state, COLOURS[state]) for state in reversed(STATES)],
+    )
+
+
+def server_statements(axis: TimeAxis) -> Chart | None:
+    """Return the chart of sessions at work by statement; None if their counts were not read."""
+    counts = axis.series("statement_count")
+    elapsed_ms = floats(counts["duration_ms"])
+    if axis.run.run.command == "check" or not np.nansum(elapsed_ms):
+        return None
+    ids = counts["statement_id"].astype(np.int64)
+    texts = axis.run.statement_texts(set(ids.tolist()))
+    groups = [beginning(texts[number]) for number in ids.tolist()]
+    busy = floats(counts["exec_ms"]) / np.maximum(elapsed_ms, 1.0)
+    at_ms, columns = pivot(floats(counts["at_ms"]) + elapsed_ms / 2, groups, busy)
+    shown = _first(columns)
+    colours = dict(zip(shown, palette.SERIES, strict=False))
+    rows = [[name, numbers.significant(float(part.mean()))] for name, part in shown.items()]
+    return Chart(
+        id="server-statements",
+        title="Sessions at work by statement, as the server counts them",
+        description="Time of executing statements per second: with the time that they waited.",
+        plot=stacked(axis, at_ms, dict(reversed(shown.items())), colours, "0.00"),
+        table=figures_table(
+            "Sessions at work by statement, on average", ["Statement", "sessions"], rows
+        ),
+        key=[Key(name, colours[name]) for name in shown],
+    )
+
+
+def _first(columns: dict[str, Floats]) -> dict[str, Floats]:
+    """Return the groups that take the most time, with short names, at last all others together."""
+    ordered = sorted(columns, key=lambda name: -float(columns[name].sum()))
+    shown: dict[str, Floats] = {}
+    for position, name in enumerate(ordered):
+        label = cut(name, TEXT_MAX) if position < GROUPS_MAX else REST
+        shown[label] = shown.get(label, 0.0) + columns[name]
+    return shown

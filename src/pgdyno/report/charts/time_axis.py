@@ -1,4 +1,9 @@
-"""The shared parts of all charts over time: axis, zoom, marks, and functions to draw."""
+"""The shared parts of all charts over time: axis, zoom, marks, functions to draw, and the periods
+under load.
+
+There is no load between slices, during restarts and during drills. Such periods are gaps in the
+charts and are left out of averages.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +17,16 @@ from bokeh.plotting import figure
 from msgspec import Struct
 
 from pgdyno.diagnose.course import Course
-from pgdyno.diagnose.facts.intervals import timed, whole
+from pgdyno.diagnose.facts.intervals import GAP_MS, timed, whole
 from pgdyno.record import Interval, RunFile
 from pgdyno.report.charts._series import Buckets, Floats, break_gaps, floats, pieces, rate, stack
-from pgdyno.report.charts._timeline import Timeline
 from pgdyno.report.charts.chart import add_time_tooltip, source_of, time_figure, time_range
 from pgdyno.report.charts.event_marks import Marks, marks_of
 
 Columns = dict[str, npt.NDArray[Any]]
 """Samples by column: numbers or text, one value for each sample."""
+EDGE_MS = 60
+"""Tolerance for samples that are taken at a slice boundary, just outside an interval."""
 
 
 class TimeAxis(Struct, frozen=True):
@@ -161,3 +167,32 @@ def _outlines(x: Floats, bottom: Floats, top: Floats, parts: Sequence[slice]) ->
         [np.concatenate((x[part], x[part][::-1])).astype("float32") for part in parts],
         [np.concatenate((top[part], bottom[part][::-1])).astype("float32") for part in parts],
     )
+
+
+class Timeline(Struct, frozen=True):
+    """The periods under load in order, as pairs of start and end in milliseconds."""
+
+    periods: Sequence[tuple[float, float]]
+
+    @classmethod
+    def of(cls, intervals: Sequence[Interval], end_ms: float) -> Timeline:
+        """Return the periods that ``intervals`` cover; without any, all time until ``end_ms``."""
+        found: list[tuple[float, float]] = []
+        for each in intervals:
+            ended_ms = each.at_ms + each.duration_ms
+            if found and each.at_ms - found[-1][1] <= GAP_MS:
+                found[-1] = (found[-1][0], max(found[-1][1], ended_ms))
+            else:
+                found.append((each.at_ms, ended_ms))
+        return cls(found or [(0.0, end_ms)])
+
+    def number_of(self, at_ms: Floats) -> npt.NDArray[np.intp]:
+        """Return for each time the number of its period, or of the last one before it."""
+        begins = np.array([begin for begin, _ in self.periods]) - EDGE_MS
+        return np.searchsorted(begins, at_ms, side="right") - 1
+
+    def under_load(self, at_ms: Floats) -> npt.NDArray[np.bool_]:
+        """Return for each time whether it is within a period."""
+        numbers = self.number_of(at_ms)
+        ends = np.array([end for _, end in self.periods])
+        return (numbers >= 0) & (at_ms <= ends[np.maximum(numbers, 0)] + EDGE_MS)

@@ -19,11 +19,10 @@ from pgdyno.record import RunFile
 from pgdyno.report.charts.budget import parts_chart
 from pgdyno.report.charts.chart import Chart
 from pgdyno.report.charts.clients import client_charts
-from pgdyno.report.charts.knee import capacity_charts
 from pgdyno.report.charts.latency import budget_chart
 from pgdyno.report.charts.over_time import time_charts
-from pgdyno.report.charts.pool import pool_charts
 from pgdyno.report.charts.price import price_chart
+from pgdyno.report.charts.searches import capacity_charts, pool_charts
 from pgdyno.report.charts.storm import storm_charts
 from pgdyno.report.charts.time_axis import TimeAxis, time_axis
 from pgdyno.report.charts.trials import chain_charts, pairs_chart, waits_chart

@@ -1,7 +1,9 @@
-"""Layout of the lines of terminal summaries. Rich colours them when they are printed.
+"""Layout of terminal summaries: their lines, which Rich colours when they are printed, and tables
+of figures, names on the left and figures right-aligned.
 
 A long line continues under its own text. Output that is not a terminal has plain lines of a fixed
-width.
+width. Columns without figures are left out; those that do not fit the width continue in a second
+table below, with the same names.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
-from pgdyno.report.terminal._columns import column_lines
 from pgdyno.visible import visible
 
 ENDING_MIN = 5
@@ -22,6 +23,8 @@ LABEL_WIDTH = 12
 PLAIN_WIDTH = 120
 """Width of output that is not a terminal."""
 GAP = "   "
+_COLUMN_GAP = 2
+_NOTHING = ("", "0", "—")
 
 
 class Line(Struct, frozen=True):
@@ -125,3 +128,47 @@ def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) 
         Line(text, bold_to=len(head[0]) if text.startswith(head[0]) else 0)
         for text in column_lines(head, rows, width, name_width=16)
     ]
+
+
+def column_lines(
+    head: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, name_width: int = 0
+) -> list[str]:
+    """Return the lines of a table whose first column holds names, at least ``name_width`` wide."""
+    shown = [
+        column for column in range(1, len(head)) if any(row[column] not in _NOTHING for row in rows)
+    ]
+    widths = {
+        column: max(len(head[column]), *(len(row[column]) for row in rows)) + _COLUMN_GAP
+        for column in shown
+    }
+    names = max(name_width, *(len(text) for text in (head[0], *(row[0] for row in rows))))
+    lines: list[str] = []
+    for block in _even_blocks(shown, widths, width - names):
+        for cells in (head, *rows):
+            figures = "".join(f"{cells[column]:>{widths[column]}}" for column in block)
+            lines.append(f"{cells[0]:<{names}}{figures}".rstrip())
+    return lines
+
+
+def _even_blocks(shown: Sequence[int], widths: dict[int, int], room: int) -> list[list[int]]:
+    """Return as few blocks as fit the width, with the columns distributed evenly."""
+    blocks = _blocks(shown, widths, room)
+    for narrower in range(room - 1, 0, -1):
+        even = _blocks(shown, widths, narrower)
+        if len(even) > len(blocks):
+            break
+        blocks = even
+    return blocks
+
+
+def _blocks(shown: Sequence[int], widths: dict[int, int], room: int) -> list[list[int]]:
+    """Return the columns in blocks that fit the width; a block has at least one column."""
+    blocks: list[list[int]] = [[]]
+    used = 0
+    for column in shown:
+        if blocks[-1] and used + widths[column] > room:
+            blocks.append([])
+            used = 0
+        blocks[-1].append(column)
+        used += widths[column]
+    return blocks

@@ -17,7 +17,6 @@ from pgdyno.record import ErrorTotal, RunFile, error_lines
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report.attempts import NOT_MEASURED, Attempt
 from pgdyno.report.summary import RunSummary, Step
-from pgdyno.report.terminal._budget import budget_lines
 from pgdyno.report.terminal._lines import (
     GAP,
     LABEL_WIDTH,
@@ -31,9 +30,14 @@ from pgdyno.report.terminal._lines import (
     without_double_blanks,
     wrapped,
 )
-from pgdyno.report.terminal._requests import between_lines, request_lines
-from pgdyno.report.terminal._sessions import session_lines
-from pgdyno.report.terminal._statements import server_statement_lines, statement_lines
+from pgdyno.report.terminal._load import (
+    between_lines,
+    budget_lines,
+    request_lines,
+    server_statement_lines,
+    session_lines,
+    statement_lines,
+)
 from pgdyno.report.terminal.story import chapter_lines
 from pgdyno.report.words import accounts, entities, numbers, sentences, vacuums
 from pgdyno.report.words.course import change_sentences, course_in, drop_sentences
@@ -251,7 +255,7 @@ def _apply_lines(summary: RunSummary, width: int) -> list[Line]:
 
 def _comparison(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     """Return the change, its effect and the verdict of a comparison."""
-    from pgdyno.report.terminal._versions import compared_lines
+    from pgdyno.report.terminal._compared import compared_lines
 
     attempt = summary.comparison
     lines = labelled("noise", sentences.noise_sentence(summary), width)
@@ -273,7 +277,7 @@ def _comparison(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
 
 def _knee(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     """Return how much the server takes."""
-    from pgdyno.report.terminal._knee import capacity_lines, measured_lines
+    from pgdyno.report.terminal._searches import capacity_lines, measured_lines
 
     if summary.capacity is None:
         lines = measured_lines(run, width)
@@ -283,7 +287,7 @@ def _knee(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
 
 def _pool(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     """Return the best size of a pool."""
-    from pgdyno.report.terminal._pool import measured_sizes, pool_lines
+    from pgdyno.report.terminal._searches import measured_sizes, pool_lines
 
     if summary.pool is None:
         lines = measured_sizes(run, width)
@@ -293,7 +297,7 @@ def _pool(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
 
 def _storm(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     """Return the largest storm that is survived."""
-    from pgdyno.report.terminal._storm import measured_storms, storm_lines
+    from pgdyno.report.terminal._searches import measured_storms, storm_lines
 
     if summary.storm is None:
         lines = measured_storms(run, width)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.report.words import numbers
-from pgdyno.results.entities import EntityResolution
+from pgdyno.results.run_parts import EntityResolution
 
 
 def sentences(found: EntityResolution) -> dict[str, str]:

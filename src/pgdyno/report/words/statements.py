@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pgdyno.report.words import numbers
 from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.results.statements import ServerStatements, StatementFigures, StatementGroup
+from pgdyno.results.run_parts import ServerStatements, StatementFigures, StatementGroup
 
 TEXT_MAX = 160
 ROWS_MAX = 30

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.results.vacuum import TableState, TableVacuum, VacuumEffect, Vacuums
+from pgdyno.results.run_parts import TableState, TableVacuum, VacuumEffect, Vacuums
 from pgdyno.stats.words import percent_words
 
 NAMED_MAX = 3

@@ -11,7 +11,7 @@ from pgdyno.errors import SetupError
 from pgdyno.record.facts import ServerFacts
 from pgdyno.server.connecting.connect import connect, names_of_catalog
 from pgdyno.server.connecting.conninfo import ConnInfo
-from pgdyno.server.queries import query
+from pgdyno.server.versioned_sql import query
 from pgdyno.server.versions import newer_note
 
 if TYPE_CHECKING:

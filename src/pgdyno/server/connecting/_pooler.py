@@ -23,7 +23,7 @@ from pgdyno.server.connecting._facts import postmaster_here
 from pgdyno.server.connecting.complaints import hint_for, primary
 from pgdyno.server.connecting.connect import connect, names_of_catalog, resolve_conninfo
 from pgdyno.server.connecting.conninfo import ConnInfo
-from pgdyno.server.queries import query
+from pgdyno.server.versioned_sql import query
 
 _TIMEOUT_S = 3
 _LOOPBACK = ("127.0.0.1", "::1")

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
-from pgdyno.server.queries import query
+from pgdyno.server.versioned_sql import query
 
 
 class SettingHere(Struct, frozen=True):

@@ -24,7 +24,7 @@ import psycopg
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 
-from pgdyno.server.queries import query
+from pgdyno.server.versioned_sql import query
 
 # psycopg logs failed rollbacks on broken connections; the error itself is reported.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import OWN_NAME, ConnInfo
-from pgdyno.server.queries import query
+from pgdyno.server.versioned_sql import query
 
 if TYPE_CHECKING:
     import psycopg

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from pgdyno.server.connecting.connect import names_of_catalog
-from pgdyno.server.queries import query
+from pgdyno.server.versioned_sql import query
 
 if TYPE_CHECKING:
     import psycopg

@@ -25,7 +25,7 @@ from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.local.account import run_as, server_account
 from pgdyno.server.local.cluster import Cluster
-from pgdyno.server.queries import query
+from pgdyno.server.versioned_sql import query
 from pgdyno.spec.age import ID_NOUNS, PIN, Ids
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from pgdyno.errors import SetupError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.local.cluster import Cluster
-from pgdyno.server.queries import query
+from pgdyno.server.versioned_sql import query
 
 WAIT_S_MAX = 120.0
 _POLL_S = 0.02

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from pgdyno.errors import PgdynoError, RunError, SetupError, UsageError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
-from pgdyno.server.queries import query
 from pgdyno.server.settings._persistent_session import (
     PINNED,
     PersistentSession,
@@ -43,6 +42,7 @@ from pgdyno.server.settings.setting_values import (
     same_value,
     unknown_setting,
 )
+from pgdyno.server.versioned_sql import query
 
 if TYPE_CHECKING:
     import psycopg

@@ -19,11 +19,11 @@ from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.connecting.identity import Identity, identity_of
-from pgdyno.server.queries import query
 from pgdyno.server.settings._change import in_use_error
 from pgdyno.server.settings._persistent_session import PersistentSession, without_time_limits
 from pgdyno.server.settings._restoring import RestoreResult, manual_statements, restore
 from pgdyno.server.settings._undo import MARK, UndoFile, UndoRecord, read_undo, undo_files
+from pgdyno.server.versioned_sql import query
 
 if TYPE_CHECKING:
     import psycopg

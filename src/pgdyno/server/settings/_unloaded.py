@@ -14,10 +14,10 @@ from typing import Any
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
-from pgdyno.server.queries import query
 from pgdyno.server.settings._undo import MARK
 from pgdyno.server.settings.reloading import configuration_error
 from pgdyno.server.settings.setting_values import Setting, same_value
+from pgdyno.server.versioned_sql import query
 
 _PENDING_RELOAD_S = 1.0
 _POLL_S = 0.1

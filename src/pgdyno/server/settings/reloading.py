@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
-from pgdyno.server.queries import query
+from pgdyno.server.versioned_sql import query
 
 if TYPE_CHECKING:
     import psycopg

@@ -1,4 +1,5 @@
-"""Charts of how much a server takes: throughput and p99 by clients or rate, with intervals."""
+"""Charts of searches, with intervals: throughput and p99 by clients or rate, and by the size of a
+pool."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ from pgdyno.report.charts._curve import (
     mark_answer,
 )
 from pgdyno.report.charts.chart import Chart, Key
-from pgdyno.report.words import knee as words
-from pgdyno.report.words import numbers
+from pgdyno.report.words import knee, numbers, pool
+from pgdyno.report.words.pool import Layer
 from pgdyno.results.knee import Capacity, CurvePoint, Law
+from pgdyno.results.pool import PoolResult
 
 LAW_POINTS = 80
 
@@ -27,11 +29,11 @@ def capacity_charts(capacity: Capacity | None) -> list[Chart]:
     if capacity is None or len(capacity.curve) < 2:
         return []
     with_p99 = [point for point in capacity.curve if point.p99_ms is not None]
-    charts = [_throughput(capacity)]
-    return [*charts, _latency(capacity, with_p99)] if len(with_p99) > 1 else charts
+    charts = [_capacity_throughput(capacity)]
+    return [*charts, _capacity_latency(capacity, with_p99)] if len(with_p99) > 1 else charts
 
 
-def _throughput(capacity: Capacity) -> Chart:
+def _capacity_throughput(capacity: Capacity) -> Chart:
     plot = curve_figure(capacity.curve)
     key = draw_points(plot, capacity.curve, lambda point: point.tps, lambda point: point.ci95,
                 palette.BLUE, "@value{0,0} tps")  # fmt: skip
@@ -46,7 +48,7 @@ def _throughput(capacity: Capacity) -> Chart:
         title=f"Throughput by {noun}, transactions per second",
         description=_at_most(capacity),
         plot=plot,
-        table=words.curve_table(capacity),
+        table=knee.curve_table(capacity),
         key=[Key("mean", palette.BLUE, "line"), *key, *_mark_knee(plot, capacity)],
     )
 
@@ -59,7 +61,7 @@ def _at_most(capacity: Capacity) -> str:
     return f"At most {numbers.tps(best.tps)} per second, {at}."
 
 
-def _latency(capacity: Capacity, points: Sequence[CurvePoint]) -> Chart:
+def _capacity_latency(capacity: Capacity, points: Sequence[CurvePoint]) -> Chart:
     plot = curve_figure(capacity.curve, y_axis_type="log", y_range=latencies(points))
     key = draw_points(plot, points, lambda point: point.p99_ms or 0.0,
                       lambda point: point.p99_ms_ci95, palette.ORANGE,
@@ -71,7 +73,7 @@ def _latency(capacity: Capacity, points: Sequence[CurvePoint]) -> Chart:
         description=f"p99 is {numbers.ms(points[0].p99_ms)} at the lowest point and"
         f" {numbers.ms(points[-1].p99_ms)} at the highest.",
         plot=plot,
-        table=words.curve_table(capacity),
+        table=knee.curve_table(capacity),
         key=[Key("p99", palette.ORANGE, "line"), *key, *_mark_knee(plot, capacity)],
     )
 
@@ -96,3 +98,61 @@ def _mark_knee(plot: figure, capacity: Capacity) -> list[Key]:
         return []
     name = "knee" if knee.clients is not None else "highest rate"
     return mark_answer(plot, name, knee.rate_tps or knee.clients or 0, knee.clients_ci95)
+
+
+def pool_charts(result: PoolResult | None) -> list[Chart]:
+    """Return throughput and p99 by pool size, and those of pools in front of a pooler; nothing for
+    a curve of one point."""
+    if result is None:
+        return []
+    charts = _layer_charts(result, result.slo, "pool", "pool size")
+    if (application := result.application) is not None:
+        of = pool.application_title(application)
+        charts += _layer_charts(application, result.slo, "pool-application", f"size of {of}")
+    return charts
+
+
+def _layer_charts(layer: Layer, slo: Sequence[str], name: str, size: str) -> list[Chart]:
+    if len(layer.curve) < 2:
+        return []
+    with_p99 = [point for point in layer.curve if point.p99_ms is not None]
+    charts = [_pool_throughput(layer, slo, name, size)]
+    return [*charts, _pool_latency(layer, slo, name, size)] if len(with_p99) > 1 else charts
+
+
+def _pool_throughput(result: Layer, slo: Sequence[str], name: str, size: str) -> Chart:
+    plot = curve_figure(result.curve)
+    key = draw_points(plot, result.curve, lambda point: point.tps, lambda point: point.ci95,
+                      palette.BLUE, "@value{0,0} tps")  # fmt: skip
+    best = max(result.curve, key=lambda point: point.tps)
+    return Chart(
+        id=f"{name}-tps",
+        title=f"Throughput by {size}, transactions per second",
+        description=f"At most {numbers.tps(best.tps)} per second, with {best.size:,} connections.",
+        plot=plot,
+        table=pool.curve_table(result, slo),
+        key=[Key("mean", palette.BLUE, "line"), *key, *_mark_best(plot, result)],
+    )
+
+
+def _pool_latency(result: Layer, slo: Sequence[str], name: str, size: str) -> Chart:
+    points = [point for point in result.curve if point.p99_ms is not None]
+    plot = curve_figure(points, y_axis_type="log", y_range=latencies(points))
+    key = draw_points(plot, points, lambda point: point.p99_ms or 0.0,
+                      lambda point: point.p99_ms_ci95, palette.ORANGE,
+                      "@value{0,0.[00]} ms")  # fmt: skip
+    key += draw_limits(plot, slo)
+    return Chart(
+        id=f"{name}-p99",
+        title=f"Response time p99 by {size}, milliseconds",
+        description=f"p99 is {numbers.ms(points[0].p99_ms)} with the smallest pool and"
+        f" {numbers.ms(points[-1].p99_ms)} with the largest.",
+        plot=plot,
+        table=pool.curve_table(result, slo),
+        key=[Key("p99", palette.ORANGE, "line"), *key, *_mark_best(plot, result)],
+    )
+
+
+def _mark_best(plot: figure, result: Layer) -> list[Key]:
+    best = result.best
+    return [] if best is None else mark_answer(plot, "best size", best.size, best.size_ci95)

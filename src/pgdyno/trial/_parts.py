@@ -1,0 +1,233 @@
+"""Parts of a result that only some runs have, from the run file: the figures of entity-resolution,
+the governor, the server's own counts of statements, and vacuum."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import asdict
+
+from pgdyno.diagnose.facts.vacuums import Course, Effect, State, vacuum_account
+from pgdyno.diagnose.words import duration, figure
+from pgdyno.record import RunFile, StatementCount, StatementTotal
+from pgdyno.record.failures import is_out_of_ids
+from pgdyno.record.governing import governed_in
+from pgdyno.record.statements import beginning, evictions_in, why_absent
+from pgdyno.results.run_parts import (
+    EntityResolution,
+    RunGovernor,
+    ServerStatements,
+    StatementFigures,
+    StatementGroup,
+    TableState,
+    TableVacuum,
+    VacuumEffect,
+    VacuumPhase,
+    Vacuums,
+)
+from pgdyno.spec.age import STOP_AGE
+from pgdyno.stats.words import rounded
+
+_FINISHES = re.compile(r"update\s+er_observed\s+set\s+features\b", re.IGNORECASE)
+"""The statement that finishes a record."""
+
+
+def entities_of(run: RunFile, slice_ids: Sequence[int]) -> EntityResolution | None:
+    """Return the figures over the slices; None if the tables were not checked."""
+    found = next(iter(run.events("consistency")), None)
+    if found is None:
+        return None
+    totals = run.statements(slice_ids)
+    records = sum(total.done for total in totals if _FINISHES.match(total.statement))
+    seconds = run.seconds(slice_ids)
+    broken = {rule: count for rule, count in found.detail["broken"].items() if count}
+    return EntityResolution(
+        records=records,
+        records_per_s=round(records / seconds, 2) if seconds else 0.0,
+        statements_per_record=round(_executed(totals) / records, 2) if records else None,
+        records_in_tables=found.detail["records"],
+        unfinished=found.detail["unfinished"],
+        entities=found.detail["entities"],
+        consistent=not broken,
+        broken=broken,
+    )
+
+
+def _executed(totals: Iterable[StatementTotal]) -> int:
+    return sum(total.done + total.failed for total in totals)
+
+
+def governor_of(run: RunFile) -> RunGovernor | None:
+    """Return what the governor did, and what came of it; None for a run without one."""
+    summary = governed_in(run)
+    if summary is None:
+        return None
+    errors = [each for each in run.errors() if is_out_of_ids(each) and not each.retried]
+    refused = sum(each.count for each in errors)
+    sentence = f"{_what_it_did(summary)}; {_how_old(summary)}; {_refusals(refused)}"
+    fields = {**summary, "refused": refused, "sentence": sentence}
+    return RunGovernor.model_validate(fields)
+
+
+def _what_it_did(summary: Mapping[str, Any]) -> str:
+    if not summary["on"]:
+        return "the governor was off: clients did not keep to it"
+    slow_s, paused_s, pauses = summary["slow_s"], summary["paused_s"], summary["pauses"]
+    if not (slow_s or paused_s):
+        return "the governor let the clients go on"
+    said = []
+    if slow_s:
+        said.append(f"slowed the clients down for {duration(slow_s)}")
+    if paused_s:
+        times = "once" if pauses == 1 else f"{pauses:,} times"
+        said.append(f"paused them {times}, for {duration(paused_s)} in all")
+    if summary["unknown_s"]:
+        said.append(f"of which the server could not be asked for {duration(summary['unknown_s'])}")
+    if summary["vacuumed"]:
+        said.append(f"vacuumed {summary['vacuumed']:,} tables meanwhile")
+    return f"the governor {', '.join(said)}"
+
+
+def _how_old(summary: Mapping[str, Any]) -> str:
+    age, high = summary["age_max"], summary["marks"]["high"]
+    noun = {"transaction IDs": "transaction ID", "multixacts": "multixact"}
+    oldest = f"the oldest {noun.get(summary['of'], 'multixact member')} was {age:,} old at most"
+    beyond = summary["beyond_high"]
+    if age >= STOP_AGE:
+        return f"{oldest}, where the server assigns no more"
+    if beyond:
+        return f"{oldest}, {beyond:,} beyond the high mark of {high:,}"
+    return f"{oldest}, below the high mark of {high:,}"
+
+
+def _refusals(refused: int) -> str:
+    if not refused:
+        return "the server refused no transaction an ID"
+    times = "1 transaction" if refused == 1 else f"{figure(refused)} transactions"
+    return f"the server refused {times} an ID"
+
+
+def statements_of(run: RunFile, slice_ids: list[int]) -> ServerStatements | None:
+    """Return what pg_stat_statements counted; None for a run that does not ask for it."""
+    if not (run.run.spec.get("server") or {}).get("statements"):
+        return None
+    counts = run.statement_counts(slice_ids)
+    total_ms = sum(each.exec_ms for each in counts)
+    groups = _by(counts, lambda each: beginning(each.statement))
+    return ServerStatements(
+        absent=why_absent(run) or (None if counts else "no statement was counted"),
+        exec_ms=rounded(total_ms),
+        evictions=evictions_in(run, slice_ids),
+        groups=tuple(
+            StatementGroup(**_figures(text, each, total_ms), shapes=len(each))
+            for text, each in groups.items()
+        ),
+        shapes=tuple(
+            StatementFigures(**_figures(text, each, total_ms))
+            for text, each in _by(counts, lambda each: each.statement).items()
+        ),
+    )
+
+
+def _by(
+    counts: Iterable[StatementCount], key: Callable[[StatementCount], str]
+) -> dict[str, list[StatementCount]]:
+    """Return the counts by group, those first that took the most time."""
+    groups: dict[str, list[StatementCount]] = {}
+    for each in counts:
+        groups.setdefault(key(each), []).append(each)
+    by_time = sorted(groups.items(), key=lambda item: -sum(each.exec_ms for each in item[1]))
+    return dict(by_time)
+
+
+def _figures(text: str, counts: list[StatementCount], total_ms: float) -> dict[str, object]:
+    rows = [asdict(each) for each in counts]
+    sums: dict[str, object] = {"text": text}
+    for name in rows[0]:
+        known = [row[name] for row in rows if row[name] is not None]
+        if name != "statement":
+            sums[name] = _rounded(sum(known)) if known else None
+    taken_ms = sum(each.exec_ms for each in counts)
+    return {**sums, "share": rounded(taken_ms / total_ms) if total_ms else 0.0}
+
+
+def _rounded(value: float) -> float:
+    return rounded(value) if isinstance(value, float) else value
+
+
+def vacuums_of(run: RunFile, slice_ids: Sequence[int]) -> Vacuums | None:
+    """Return what is known of vacuum; None if the server was not probed."""
+    account = vacuum_account(run, slice_ids)
+    if account is None:
+        return None
+    return Vacuums(
+        tables=tuple(_table(each) for each in account.states),
+        vacuums=tuple(_vacuum(each) for each in account.courses),
+        effect=_effect(account.effect),
+        xid_age=account.xid_age,
+        mxid_age=account.mxid_age,
+        members_share=_known(account.members_share),
+    )
+
+
+def _table(each: State) -> TableState:
+    return TableState(
+        relation=each.relation,
+        live=each.live,
+        dead=each.dead,
+        size_bytes=each.size_bytes,
+        dead_bytes=each.dead_bytes,
+        growth=_known(each.growth),
+        xid_age=each.xid_age,
+        mxid_age=each.mxid_age,
+        toast_xid_age=each.toast_xid_age,
+        toast_mxid_age=each.toast_mxid_age,
+        vacuums=each.vacuums,
+        autovacuums=each.autovacuums,
+    )
+
+
+def _vacuum(each: Course) -> TableVacuum:
+    return TableVacuum(
+        relation=each.relation,
+        automatic=each.automatic,
+        to_prevent_wraparound=each.to_prevent_wraparound,
+        failsafe=each.failsafe,
+        count=each.count,
+        phases=tuple(VacuumPhase(phase=name, seconds=seen) for name, seen in each.phases),
+        scanned_share=_known(each.scanned_share),
+        index_passes=each.index_passes,
+        memory_share=_known(each.memory_share),
+        asleep_share=_known(each.asleep_share),
+        pages_per_s=_known(each.pages_per_s),
+        left_s=_known(each.left_s),
+        effect=_effect(each.effect),
+    )
+
+
+def _effect(effect: Effect) -> VacuumEffect:
+    tps, tps_ci95 = _ratio(effect.throughput)
+    p99, p99_ci95 = _ratio(effect.p99)
+    return VacuumEffect(
+        seconds_during=effect.seconds_during,
+        seconds_without=effect.seconds_without,
+        throughput_ratio=tps,
+        throughput_ci95=tps_ci95,
+        latency_p99_ratio=p99,
+        latency_p99_ci95=p99_ci95,
+    )
+
+
+def _ratio(
+    found: tuple[float, float, float] | None,
+) -> tuple[float | None, tuple[float, float] | None]:
+    if found is None:
+        return None, None
+    ratio, lo, hi = map(rounded, found)
+    return ratio, (lo, hi)
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None else rounded(value)
