@@ -22,10 +22,11 @@ Messages name what is wrong and where, without a final period; hints name what t
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
+
+from pgdyno.shapes import Json
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """The signals by which a user stops a command."""
@@ -100,7 +101,7 @@ class Ending:
     message: str
     hint: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the fields that ``docs/reference/result-unfinished.schema.json`` describes."""
         return asdict(self)
 
@@ -121,7 +122,7 @@ class PartialResults:
 
     run_file: Path | None = None
     """The run file of the unfinished run."""
-    so_far: Mapping[str, Any] | None = None
+    so_far: Json | None = None
     """The partial result, where it is in no run file."""
 
 

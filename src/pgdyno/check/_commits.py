@@ -7,8 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pgdyno.check._look import Row
 from pgdyno.check._write_probe import COMMIT, FLUSHED, ROUND_TRIP, UNFLUSHED
+from pgdyno.shapes import Row
 
 CommitPartName = Literal["network", "server", "flush", "standby"]
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
 from pgdyno.listing import by_name, held_by
+from pgdyno.shapes import Row
 
-Row = dict[str, Any]
 """Column → value that JSON has."""
 Role = Literal["", "pg_read_all_stats", "pg_read_all_settings", "pg_monitor"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pgdyno.check._look import Row
 from pgdyno.check._sight import Sight
 from pgdyno.probe.waits import statement_shape
+from pgdyno.shapes import Row
 
 _TEXT_MAX = 120
 

@@ -7,10 +7,11 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from pgdyno.check._look import Row, looks
+from pgdyno.check._look import looks
 from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.record import LookRow, RunFile
 from pgdyno.record.facts import HostFacts
+from pgdyno.shapes import Row
 from pgdyno.spec.active_settings import switch_of
 from pgdyno.spec.change import Change
 

@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.check._look import Missing, Row
+from pgdyno.check._look import Missing
 from pgdyno.check._looking import ROOM, missing_by, record_look
 from pgdyno.check._reach import PATIENCE_S, Reached, limited, session
 from pgdyno.conduct import hold_stop_signals, stop_signals
@@ -31,6 +31,7 @@ from pgdyno.server import ConnInfo
 from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.connecting.marks import PLAIN, WRITE_PROBE, is_of_write_probe, is_ours, mark
 from pgdyno.server.versioned_sql import query_for
+from pgdyno.shapes import Row
 from pgdyno.spec.sql_text import quoted
 from pgdyno.workload.table_lock import TableLock
 

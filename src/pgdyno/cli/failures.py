@@ -136,7 +136,7 @@ def _print_ending(problem: BaseException, how: Ending, command: str | None) -> N
         print_json(plain(_json_of(problem, how, command)))
 
 
-def _json_of(problem: BaseException, how: Ending, command: str | None) -> dict[str, Any]:
+def _json_of(problem: BaseException, how: Ending, command: str | None) -> dict[str, object]:
     from pgdyno.investigate.unfinished import error_of, unfinished, without_run
     from pgdyno.record import RunFile
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from pgdyno.conduct.serving import Served
     from pgdyno.front import FrontSettings
+    from pgdyno.shapes import Fields
     from pgdyno.spec import Spec
-    from pgdyno.spec.read import Fields
 
 HELP_ORDER = 16
 _USUAL_ENDS = (130, 143)

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -44,7 +43,7 @@ def notes(*, quiet: bool) -> Callable[[str], None]:
     return (lambda text: None) if quiet else (lambda text: click.echo(printable(text), err=True))
 
 
-def print_result(output_format: str, path: Path, result: Mapping[str, Any]) -> None:
+def print_result(output_format: str, path: Path, result: Mapping[str, object]) -> None:
     """Print ``result`` as JSON, or of the run file its summary or its rows as CSV."""
     try:
         if output_format == "json":
@@ -98,7 +97,7 @@ def print_rows(path: Path) -> None:
         print_csv(result_rows(run))
 
 
-def print_csv(rows: Iterable[Mapping[str, Any]]) -> None:
+def print_csv(rows: Iterable[Mapping[str, object]]) -> None:
     """Print rows with the same columns as CSV; nothing if there are none."""
     from pgdyno.record.plain import plain
 

@@ -6,9 +6,8 @@ Options override a spec file. Errors of a spec that was made of options alone na
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
@@ -27,10 +26,11 @@ from pgdyno.cli.scripts import (
 )
 from pgdyno.cli.server_options import PoolerOptions, ServerOptions, StandbyOptions
 from pgdyno.errors import UsageError
+from pgdyno.shapes import Json
 
 if TYPE_CHECKING:
+    from pgdyno.shapes import Fields
     from pgdyno.spec import Spec
-    from pgdyno.spec.read import Fields
 
 _OPTIONS = {
     "load.threads": "-j",
@@ -415,7 +415,7 @@ def _hold(time_ms: int | None, run: RunOptions | None) -> str | None:
     return "1d"
 
 
-def _without_none(fields: Mapping[str, Any]) -> Fields:
+def _without_none(fields: Json) -> Fields:
     return {key: value for key, value in fields.items() if value is not None}
 
 

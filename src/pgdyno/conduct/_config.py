@@ -301,7 +301,7 @@ def _segments(pieces: list[tuple[int, float, float]], *, repeat: bool) -> Segmen
     }
 
 
-def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _given(fields: Mapping[str, Any]) -> dict[str, object]:
     """Return ``fields`` without keys that are None."""
     return {key: value for key, value in fields.items() if value is not None}
 

@@ -27,11 +27,12 @@ from pgdyno.record import ErrorTotal, Recorder, error_lines
 from pgdyno.record.facts import EngineFacts
 from pgdyno.record.failures import NO_PRIMARY, PASSING_CODES
 from pgdyno.server import ConnInfo
+from pgdyno.shapes import Row
 from pgdyno.spec import Spec
 from pgdyno.workload import load_workloads
 
 if TYPE_CHECKING:
-    from pgdyno._engine import GroupRow, ScriptRow
+    from pgdyno._engine import GroupRow, Interval, ScriptRow
 
 _Row = TypeVar("_Row", bound=Mapping[str, object])
 _POLL_SECONDS = 0.1
@@ -49,7 +50,6 @@ _WARM_LOOK_SECONDS = 0.5
 _NO_SERVER = ConnInfo("127.0.0.1", 1, "nobody", None, "nothing")
 _KINDS_NOTED_MAX = 20
 """Kinds of errors that are shown while the load runs; all are in the run file."""
-_ENDINGS = ("done", "failed", "skipped", "cancelled")
 """Columns of the transaction ledger in which a transaction ends."""
 
 
@@ -351,7 +351,7 @@ class RunningLoad:
                 self._seen_ns = max(self._seen_ns, interval["ended_ns"])
                 self._seen.notify_all()
 
-    def _note_errors(self, interval: Mapping[str, Any]) -> None:
+    def _note_errors(self, interval: Interval) -> None:
         """Note the first error of each kind, or every error with ``verbose_errors``."""
         rows = interval["reports"] if self._verbose else interval["errors"]
         for row in rows:
@@ -361,21 +361,22 @@ class RunningLoad:
             new = key not in self._noted and len(self._noted) < _KINDS_NOTED_MAX
             if self._verbose or (new and not row["expected"] and not row["retried"]):
                 self._noted.add(key)
-                named = {name: value for name, value in row.items() if name != "group"}
+                named: Row = {name: value for name, value in row.items() if name != "group"}
                 error = ErrorTotal(client_group=row["group"], **named)
                 self._watcher.note("\n".join(error_lines(error)))
         counted = sum(row["count"] for row in interval["errors"])
         if self._verbose and counted > len(rows):
             self._watcher.note(f"and {counted - len(rows):,} more errors in this second")
 
-    def _tick(self, interval: Mapping[str, Any]) -> Tick:
+    def _tick(self, interval: Interval) -> Tick:
         response = Histogram()
-        for row in interval["groups"]:
-            self._last_groups[row["group"]] = row
+        for group in interval["groups"]:
+            self._last_groups[group["group"]] = group
         for row in interval["scripts"]:
             self._last_rows[row["group"], row["script"]] = row
             if self._to_end is not None:
-                self._to_end -= sum(row[name] for name in _ENDINGS)
+                ended = row["done"] + row["failed"] + row["skipped"] + row["cancelled"]
+                self._to_end -= ended
             response.add_encoded(row["response"])
         seconds = max((interval["ended_ns"] - interval["started_ns"]) / 1e9, 1e-9)
         self._last_tps = sum(row["done"] for row in interval["scripts"]) / seconds

@@ -6,11 +6,14 @@ When connections cannot be made because the server is away, the engine itself en
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from pgdyno.errors import RunError
 from pgdyno.record.failures import NO_PRIMARY, PASSING_CODES, nothing_succeeds
+
+if TYPE_CHECKING:
+    from pgdyno._engine import Interval
 
 HOPELESS_S = 5.0
 """Time since the first failure, with no transaction done."""
@@ -45,7 +48,7 @@ class Standstill:
         self._failed_groups: set[str] = set()
         self._active_groups: set[str] = set()
 
-    def see(self, interval: Mapping[str, Any]) -> None:
+    def see(self, interval: Interval) -> None:
         """Count an interval's failures; a transaction done clears all earlier ones."""
         now_s = time.monotonic()
         self._connected = any(row["connections"] for row in interval["groups"])

@@ -6,13 +6,14 @@ server: the user gives the connection string again to repeat the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile, is_run_file, refusing_invalid
 from pgdyno.redact import blank
+from pgdyno.shapes import Fields
 from pgdyno.spec import Spec, read_spec
 from pgdyno.spec.read import spec_over
 
@@ -20,7 +21,7 @@ _PATHS = (("server", "bindir"), ("load", "acks"))
 """Keys that are paths: recorded as absolute, since a run may be repeated in another directory."""
 
 
-def recorded_fields(spec: Spec) -> dict[str, Any]:
+def recorded_fields(spec: Spec) -> dict[str, object]:
     """Return ``spec`` as JSON for the run file."""
     fields = spec.model_dump(
         mode="json", by_alias=True, exclude={"server": {"conninfo", "control"}}
@@ -37,8 +38,8 @@ def recorded_fields(spec: Spec) -> dict[str, Any]:
 
 def read_spec_or_run(
     path: Path,
-    overrides: Mapping[str, Any] | None = None,
-    group_overrides: Mapping[str, Any] | None = None,
+    overrides: Fields | None = None,
+    group_overrides: Fields | None = None,
     *,
     story: bool = False,
 ) -> tuple[Spec, str]:
@@ -78,7 +79,7 @@ def require_load(run: RunFile) -> None:
         )
 
 
-def fields_of_run(path: Path, *, story: bool = False) -> dict[str, Any]:
+def fields_of_run(path: Path, *, story: bool = False) -> dict[str, object]:
     """Return the fields of the spec recorded in the run file ``path``; with ``story`` those of the
     whole story.
 
@@ -96,7 +97,7 @@ def fields_of_run(path: Path, *, story: bool = False) -> dict[str, Any]:
                 code="text-not-recorded",
                 hint="the text of a file with a password in it is not recorded; restore the file",
             )
-    kept: dict[str, Any] = _without_none(fields)
+    kept: Fields = _without_none(fields)
     # Dropping tables must be requested each time, with -i.
     kept.get("workload", {}).pop("initialize", None)
     return kept
@@ -107,7 +108,7 @@ def is_spec_of_run(path: Path) -> bool:
     return path.suffix == ".db" or is_run_file(path)
 
 
-def _files(fields: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str, str]]:
+def _files(fields: Fields) -> Iterator[tuple[Fields, str, str]]:
     """Yield the tables that name files, each with the keys of the file and of its text."""
     workload = fields.get("workload") or {}
     for table in (workload, *(fields.get("clients") or [])):

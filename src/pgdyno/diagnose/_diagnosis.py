@@ -16,7 +16,7 @@ So is all that is merely slow in a load that has no limit (``_held``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,6 +32,7 @@ from pgdyno.diagnose._statements import StatementBudget, statement_budgets
 from pgdyno.diagnose._verdict import Verdict, verdict_of
 from pgdyno.diagnose.facts.observed import NOT_OF_CLIENTS, ObservedRun, is_observed
 from pgdyno.diagnose.finding import Finding, Proposal, Skip
+from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
@@ -114,7 +115,7 @@ def _ranked(findings: Sequence[Finding], held: Held | None) -> list[Finding]:
     limits = [finding for finding in found if _may_limit(finding, held)]
     minor = [finding for finding in found if finding not in limits]
     ids = {finding.id for finding in found}
-    seen: list[tuple[str, dict[str, Any]]] = []
+    seen: list[tuple[str, Row]] = []
     listed = [
         replace(
             finding,
@@ -218,9 +219,7 @@ def _in_order(found: Iterable[Finding]) -> list[Finding]:
     return sorted(found, key=order)
 
 
-def _unseen(
-    proposals: Iterable[Proposal], seen: list[tuple[str, dict[str, Any]]]
-) -> tuple[Proposal, ...]:
+def _unseen(proposals: Iterable[Proposal], seen: list[tuple[str, Row]]) -> tuple[Proposal, ...]:
     """Return proposals that no higher-ranked finding has made; add them to ``seen``."""
     kept = []
     for proposal in proposals:

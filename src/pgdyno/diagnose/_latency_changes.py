@@ -12,7 +12,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from operator import sub
 from statistics import median
-from typing import Any
 
 from msgspec import Struct
 
@@ -57,7 +56,7 @@ class LatencyChange(Change, frozen=True, kw_only=True):
         merged = f" (one value for each {self.within_ms / 1000:.0f} s)" if self.within_ms else ""
         return self._sentence(series, "ms" + merged)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the form in results."""
         return {
             "at_s": round(self.at_ms / 1000, 1),

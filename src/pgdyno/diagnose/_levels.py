@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import mean, median
-from typing import Any
 
 from msgspec import Struct
 
@@ -53,7 +52,7 @@ class LevelChange(Change, frozen=True):
         """Text of the change, without its time."""
         return self._sentence("throughput", "tps")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the form in results."""
         return {
             "at_s": round(self.at_ms / 1000, 1),

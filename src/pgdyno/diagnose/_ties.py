@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgdyno.diagnose._drops import AROUND_MS, Overlap
 from pgdyno.diagnose._situation import Situation
@@ -18,6 +18,7 @@ from pgdyno.diagnose.facts.quota import STOLEN_SHARE
 from pgdyno.diagnose.finding import Window
 from pgdyno.diagnose.words import percent
 from pgdyno.record.fileformat import LITTLE_EACH
+from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,7 +85,7 @@ class Ties:
         return cores * max(window[1] - window[0], 1000)
 
     @cached_property
-    def _host(self) -> dict[str, Any]:
+    def _host(self) -> Row:
         return self._s.run.series("metric_host", self._s.slice_ids)
 
     def _stolen_share(self, window: Window) -> float | None:

@@ -7,9 +7,8 @@ where the number of clients changes, at each step of a rate, and around each eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,6 +28,7 @@ from pgdyno.diagnose.facts.intervals import follows, timed
 from pgdyno.diagnose.finding import Skip, Window
 from pgdyno.diagnose.words import figure
 from pgdyno.record import Interval, RunFile
+from pgdyno.shapes import Fields
 from pgdyno.spec.units import parse_duration_ms
 from pgdyno.stats import POINTS_MIN
 
@@ -67,7 +67,7 @@ class Course(Struct, frozen=True):
             f" {figure(drop.done_tps)} tps where the median is {figure(self.median_tps)}; {overlap}"
         )
 
-    def latency_json(self) -> dict[str, Any]:
+    def latency_json(self) -> dict[str, object]:
         """Return the changes of response times in their form in results."""
         return {
             "changes": [change.to_json() for change in self.latency_changes],
@@ -75,7 +75,7 @@ class Course(Struct, frozen=True):
             "groups_not_examined": list(self.latency_unsearched),
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return what concerns throughput, in its form in results."""
         return {
             "changes": [change.to_json() for change in self.changes],
@@ -194,9 +194,9 @@ class _Plan:
         self._spec = run.run.spec
 
     @cached_property
-    def _arrivals(self) -> list[Mapping[str, Any]]:
+    def _arrivals(self) -> list[Fields]:
         arrivals = [group.get("arrival") for group in self._spec.get("clients") or []]
-        return [arrival for arrival in arrivals if isinstance(arrival, Mapping)]
+        return [arrival for arrival in arrivals if isinstance(arrival, dict)]
 
     @property
     def varying_rate(self) -> str:

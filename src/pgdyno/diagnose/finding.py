@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -39,7 +39,7 @@ class Evidence(Struct, frozen=True):
     window_ms: Window | None = None
     """Start and end, in milliseconds since the run's start."""
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self) -> dict[str, object]:
         """Return the row as JSON values."""
         return {
             "name": self.name,
@@ -79,7 +79,7 @@ class Proposal(Struct, frozen=True):
         """Return the proposal with the model's own error in its interval."""
         return replace(self, predicted_ratio=self.prediction.with_model_error())
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self) -> dict[str, object]:
         """Return the row as JSON values."""
         return {
             "remedy_id": self.remedy_id,
@@ -136,7 +136,7 @@ class Finding(Struct, frozen=True):
     """Of a rule that needs no load; None: it follows from ``about_to_fail`` and the rank."""
     step: int = 0
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self) -> dict[str, object]:
         """Columns of the run file's table ``finding``."""
         return {
             "step": self.step,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -67,7 +66,7 @@ class Scaling(Struct, frozen=True):
             " client adds less than half of what the first adds"
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the form in results."""
         within, fit = self.knee_clients, self.fit
         hi = fit.knee_ci95[1] if fit else math.inf

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from pgdyno.dimension._dimension import Dimension, Fields
+from pgdyno.dimension._dimension import Dimension
 from pgdyno.dimension._listing import dimensions
 from pgdyno.errors import UsageError
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change, Spec, spec_from_fields
 
 
@@ -30,7 +30,7 @@ def spec_with(
 
 
 def fields_with(
-    spec: Spec | Mapping[str, Any],
+    spec: Spec | Fields,
     change: Change,
     *,
     of: Iterable[Dimension] | None = None,
@@ -47,7 +47,7 @@ def fields_with(
     return changed
 
 
-def title_of(change: Change, before: Spec | Mapping[str, Any] | None = None) -> str:
+def title_of(change: Change, before: Spec | Fields | None = None) -> str:
     """Return the change in one line, as ``commit_delay = 100us`` or ``WAL on tmpfs:2GB``.
 
     ``before`` is the spec without the change, if known.
@@ -118,7 +118,7 @@ def _check_key(key: str) -> None:
         )
 
 
-def _fields(spec: Spec | Mapping[str, Any]) -> Fields:
+def _fields(spec: Spec | Fields) -> Fields:
     if not isinstance(spec, Spec):
         return dict(spec)
     return spec.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from pgdyno.errors import SetupError
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.keys import set_key
 
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from pgdyno.record.facts import ServerFacts
     from pgdyno.server import Cluster, ConnInfo, SessionSettings, Settings
     from pgdyno.server.replication.receivers import Receivers
-
-Fields = dict[str, Any]
-"""A spec in the shape of its TOML document."""
 
 
 class Need(IntEnum):
@@ -130,7 +128,7 @@ class Context:
     """Shows a message to the user."""
     by_events: dict[str, str] = field(default_factory=dict)
     """Settings that events of the run changed."""
-    remembered: dict[str, Any] = field(default_factory=dict)
+    remembered: Fields = field(default_factory=dict)
     """State of a dimension between transitions, by its id."""
 
     def connect(self) -> psycopg.Connection:
@@ -209,7 +207,7 @@ class Dimension:
     def enter(self, fields: Fields, change: Change) -> None:
         """Put its part of ``change`` into ``fields``. Raises UsageError."""
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles of its part of ``change``, a few words each; ``before`` has the fields of
         the spec without the change, if known."""
         return ()
@@ -259,7 +257,7 @@ class KeyDimension(Dimension):
         for key, value in self.mine(change).items():
             set_key(fields, key, value)
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return each key and value as the user writes them."""
         return [f"{key} = {value}" for key, value in self.mine(change).items()]
 

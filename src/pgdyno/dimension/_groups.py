@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+
+from pgdyno.shapes import Fields
 
 
-def groups_of(fields: Mapping[str, Any] | None) -> dict[str, Any]:
+def groups_of(fields: Fields | None) -> dict[str, Fields]:
     """Return the fields of each client group by its name; empty for unknown fields."""
     return {group["name"]: group for group in (fields or {}).get("clients", [])}
 
 
-def group_titles(words: Mapping[str, str], before: Mapping[str, Any] | None) -> Iterator[str]:
+def group_titles(words: Mapping[str, str], before: Fields | None) -> Iterator[str]:
     """Yield the title of each group with its name, or a single title that all groups share."""
     all_of_them = words.keys() >= groups_of(before).keys()
     if all_of_them and len({*words.values()}) == 1:

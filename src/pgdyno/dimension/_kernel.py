@@ -6,13 +6,14 @@ On the machine of a user's server they change only with ``--apply``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.errors import SetupError
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change, Spec
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class KernelDimension(KeyDimension):
         """True if it is the key of this dimension."""
         return key == self.key
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``read-ahead = 4MB``."""
         return [f"{self.words} = {value}" for value in self.mine(change).values()]
 

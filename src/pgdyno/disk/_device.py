@@ -35,6 +35,7 @@ from pgdyno.disk.mounting import (
 from pgdyno.errors import RunError, SetupError
 from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.account import change_owner, server_account
+from pgdyno.shapes import Json
 
 _BLOCK_BYTES = 4096
 _SIZE_BYTES_MIN = {"ext4": 16 << 20, "xfs": 300 << 20}
@@ -49,7 +50,7 @@ class Device:
     """A mounted disk. Make one with ``open_device``; not for use by several threads."""
 
     def __init__(
-        self, directory: Path, fs: FileSystem, size_bytes: int, pace: dict[str, Any], *, log: bool
+        self, directory: Path, fs: FileSystem, size_bytes: int, pace: Json, *, log: bool
     ) -> None:
         """Internal; use ``open_device``."""
         self.directory = directory
@@ -177,7 +178,7 @@ class Device:
 class _Daemon:
     """The process that serves a disk; see ``daemon.py``."""
 
-    def __init__(self, directory: Path, config: dict[str, Any]) -> None:
+    def __init__(self, directory: Path, config: Json) -> None:
         command = [
             sys.executable,
             "-m",
@@ -280,7 +281,7 @@ def _open(device: Device) -> None:
         for name in ("fuse", "mnt"):
             shared_directory(directory / name)
         config = {"image": str(device.image), "mount_point": str(directory / "fuse")}
-        device._daemon = _Daemon(directory, config | device._pace)
+        device._daemon = _Daemon(directory, {**config, **device._pace})
         mount_image(device._disk, device.path, device.fs)
         with contextlib.suppress(OSError):
             (device.path / "lost+found").rmdir()
@@ -292,7 +293,7 @@ def _open(device: Device) -> None:
         raise
 
 
-def _pace(flush_ms: float, write_bytes_per_s: int | None) -> dict[str, Any]:
+def _pace(flush_ms: float, write_bytes_per_s: int | None) -> dict[str, object]:
     return {"flush_ms": flush_ms, "write_bytes_per_s": write_bytes_per_s}
 
 

@@ -19,9 +19,9 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pgdyno._engine import DiskServer, EngineError
+from pgdyno.shapes import Json
 
 _PR_SET_TIMERSLACK = 29
 _PR_SET_IO_FLUSHER = 57
@@ -83,7 +83,7 @@ def _serve_requests(server: DiskServer, parent: int, ended: int, directory: str)
             _reply(_carry_out(server, json.loads(line)))
 
 
-def _carry_out(server: DiskServer, request: Mapping[str, str]) -> dict[str, Any]:
+def _carry_out(server: DiskServer, request: Mapping[str, str]) -> dict[str, object]:
     try:
         match request["do"]:
             case "start":
@@ -101,7 +101,7 @@ def _carry_out(server: DiskServer, request: Mapping[str, str]) -> dict[str, Any]
         return {"error": error.message, "hint": error.hint}
 
 
-def _reply(answer: Mapping[str, Any]) -> None:
+def _reply(answer: Json) -> None:
     # Without a reader pgdyno has ended, which is also seen on standard input.
     with contextlib.suppress(BrokenPipeError):
         os.write(1, json.dumps(answer).encode() + b"\n")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import asdict
 
 from pgdyno.drill.fault import find_fault
@@ -33,7 +31,7 @@ def store_cut(recorder: Recorder, drill_id: int, cut: Cut, *, ns: int) -> None:
     recorder.add_cut({"drill_id": drill_id, **_row(cut)}, ns=ns)
 
 
-def _row(cut: Cut) -> dict[str, Any]:
+def _row(cut: Cut) -> dict[str, object]:
     """Return the columns of table ``cut``, except the drill and the time."""
     return {
         "number": cut.number,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from pgdyno.errors import RunError
 from pgdyno.front._jar import application_jar
@@ -12,6 +11,7 @@ from pgdyno.front._java import find_java
 from pgdyno.front._process import FrontEnd
 from pgdyno.front._settings import FrontSettings
 from pgdyno.server import ConnInfo
+from pgdyno.shapes import Json, Row
 from pgdyno.spec.front import OWN_WAITS_MS, FrontSpec
 
 LIVE = {"max_total", "max_wait_ms", "threads", "keepalive_requests", "prepare_threshold"}
@@ -28,7 +28,7 @@ _IN_FORCE_S_MAX = 10.0
 _POLL_S = 0.02
 _LOGS_KEPT = 3
 
-Rows = Mapping[str, list[dict[str, Any]]]
+Rows = Mapping[str, list[Row]]
 """Rows by metric table."""
 
 
@@ -100,7 +100,7 @@ class Application:
         """Raise RunError if it has ended by itself."""
         self._front.check()
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return what runs, for the run file."""
         return {
             **self._spec.model_dump(mode="json", by_alias=True, exclude_none=True),
@@ -148,7 +148,7 @@ def _value(spec: FrontSpec, key: str, name: str) -> int:
     return int(value)
 
 
-def rows_of(answer: Mapping[str, Any]) -> tuple[int, Rows]:
+def rows_of(answer: Json) -> tuple[int, Rows]:
     """Return the time and the rows of an answer of the probe."""
     pool, connector, jvm = answer["pool"], answer["connector"], answer["jvm"]
     front = {

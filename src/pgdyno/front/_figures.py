@@ -13,7 +13,6 @@ import urllib.request
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from http.client import HTTPException
-from typing import Any
 
 from pgdyno.errors import RunError, SetupError
 from pgdyno.front._application import Rows
@@ -124,7 +123,7 @@ def _unread(url: str, why: str) -> RunError:
     return RunError(f"{url} cannot be read: {why}", code="front-metrics-gone")
 
 
-def row_of(text: str) -> dict[str, Any]:
+def row_of(text: str) -> dict[str, object]:
     """Return the columns of metric_front that a text has figures for. Raises RunError if it is not
     in Prometheus' format."""
     samples = _samples(text)

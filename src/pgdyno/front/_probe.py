@@ -6,9 +6,9 @@ import json
 import socket
 import threading
 from pathlib import Path
-from typing import Any
 
 from pgdyno.errors import RunError, SetupError
+from pgdyno.shapes import Json
 
 ANSWER_S_MAX = 30.0
 """An application that does not answer in this time hangs; a pause for garbage is far shorter."""
@@ -29,15 +29,15 @@ class Probe:
         self._answers = self._socket.makefile("rb")
         self._turn = threading.Lock()
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Json:
         """Return its address, its pages and its parts."""
         return self._ask("describe")
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> Json:
         """Return all gauges and counts, stamped ``at_ns`` on the monotonic clock."""
         return self._ask("read")
 
-    def set(self, name: str, value: int) -> dict[str, Any]:
+    def set(self, name: str, value: int) -> Json:
         """Change a limit, such as ``pool.max``; return what :meth:`read` does afterwards."""
         return self._ask(f"set {name} {value}")
 
@@ -46,7 +46,7 @@ class Probe:
         self._answers.close()
         self._socket.close()
 
-    def _ask(self, line: str) -> dict[str, Any]:
+    def _ask(self, line: str) -> Json:
         try:
             with self._turn:
                 self._socket.sendall(f"{line}\n".encode())
@@ -55,7 +55,7 @@ class Probe:
             raise _silent(str(problem)) from None
         if not answer.endswith(b"\n"):
             raise _silent("it closed the connection")
-        fields: dict[str, Any] = json.loads(answer)
+        fields: Json = json.loads(answer)
         if (message := fields.get("error")) is not None:
             raise SetupError(
                 f"the front end refused {line}: {message}",

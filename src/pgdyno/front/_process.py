@@ -14,7 +14,6 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from pgdyno.errors import Interrupted, RunError, SetupError
 from pgdyno.front._java import Java
@@ -27,6 +26,7 @@ from pgdyno.server.local.guarded import Guarded
 from pgdyno.server.local.layout import claim_directory, describe, make_socket_dir
 from pgdyno.server.local.logtext import log_text
 from pgdyno.server.local.safefiles import remove_own_directory, write_text
+from pgdyno.shapes import Json
 
 _READY_S_MAX = 120.0
 """It takes two seconds of CPU; a machine that is busy gives them slowly."""
@@ -87,7 +87,7 @@ class FrontEnd:
         path = self._directory / "front.log"
         return blank(log_text(path, bytes_max=_LOG_BYTES_MAX)) if path.exists() else ""
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> Json:
         """Return all gauges and counts. Raises RunError if it has ended, or hangs."""
         assert self._probe is not None
         self.check()
@@ -99,7 +99,7 @@ class FrontEnd:
                 self.check()
             raise
 
-    def set(self, name: str, value: int) -> dict[str, Any]:
+    def set(self, name: str, value: int) -> Json:
         """Change a limit while it runs; return what :meth:`read` does afterwards."""
         assert self._probe is not None
         self.check()

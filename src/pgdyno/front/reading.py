@@ -14,6 +14,7 @@ from pgdyno.results.front import (
     FrontReading,
     FrontTimes,
 )
+from pgdyno.shapes import Json
 
 Answer = Mapping[str, Any]
 """An answer of the probe to ``read``."""
@@ -49,7 +50,7 @@ def _risen(before: Answer, after: Answer) -> dict[str, int]:
     return {name: value - before[name] for name, value in after.items()}
 
 
-def _times(pages: list[dict[str, Any]], requests: int) -> FrontTimes | None:
+def _times(pages: list[Json], requests: int) -> FrontTimes | None:
     if not requests:
         return None
     took, pool, database = (

@@ -15,13 +15,14 @@ import os
 import threading
 import time
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
 from pgdyno.errors import UsageError
 from pgdyno.govern._clock import now_s
+from pgdyno.shapes import Json
 
 URL = "http://127.0.0.1:9188"
 _REST_S_MAX = 600.0
@@ -43,7 +44,7 @@ class Decision(Struct, frozen=True):
     known: bool
     """False: nobody knows, and the policy decides."""
     why: str
-    details: dict[str, Any] | None = None
+    details: Json | None = None
     """The daemon's JSON, as docs/reference/result-govern.schema.json describes it; None if there is
     none."""
 
@@ -194,7 +195,7 @@ class Governor:
         finally:
             connection.close()
 
-    def _take(self, said: dict[str, Any]) -> None:
+    def _take(self, said: Json) -> None:
         decision, share = said["decision"], float(said["share"])
         if decision not in ("go", "slow", "pause"):
             raise ValueError(f'"{decision}" is not a decision')

@@ -11,7 +11,7 @@ each time takes one transaction ID.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
 from pgdyno.govern._reading import PATIENCE_S, session_of, text_of_query
@@ -20,6 +20,7 @@ from pgdyno.server import connect
 from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.connecting.exclusive_use import GOVERNOR_KEY
 from pgdyno.server.connecting.marks import GOVERNOR_TABLE, GOVERNOR_VIEW, PLAIN, is_ours, mark
+from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     import psycopg
@@ -114,7 +115,7 @@ class SqlDecision:
                 )
             conn.execute(self._sql(conn, f"drop {kind} {{{kind}}}", {}))
 
-    def _sql(self, conn: psycopg.Connection, text: str, values: dict[str, Any]) -> bytes:
+    def _sql(self, conn: psycopg.Connection, text: str, values: Row) -> bytes:
         """Return SQL with names and values filled in. It takes no parameters beside them: psycopg
         would look for their marks in the names too, which may contain %."""
         from psycopg import sql
@@ -127,9 +128,7 @@ class SqlDecision:
         parts |= {name: sql.Literal(value) for name, value in values.items()}
         return sql.SQL(text).format(**parts).as_bytes(conn)
 
-    def _query(
-        self, conn: psycopg.Connection, name: str, values: dict[str, Any] | None = None
-    ) -> bytes:
+    def _query(self, conn: psycopg.Connection, name: str, values: Row | None = None) -> bytes:
         return self._sql(conn, text_of_query(conn, name), values or {})
 
 

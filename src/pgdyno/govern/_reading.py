@@ -18,6 +18,7 @@ from pgdyno.govern._clock import now_s
 from pgdyno.results.govern import DatabaseAge, MemberSpace, RelationAge
 from pgdyno.server import ConnInfo, connect
 from pgdyno.server.versioned_sql import query_for
+from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     import psycopg
@@ -199,7 +200,7 @@ class Reader:
             self._elsewhere.close()
             self._elsewhere = None
 
-    def _rows(self, name: str) -> list[dict[str, Any]]:
+    def _rows(self, name: str) -> list[Row]:
         return _rows(self._conn, name)
 
 
@@ -242,7 +243,7 @@ def age_of_table(conn: psycopg.Connection, oid: int) -> int:
     return int(rows[0]["age"]) if rows else 0
 
 
-def relation_rows(conn: psycopg.Connection, count: int) -> list[dict[str, Any]]:
+def relation_rows(conn: psycopg.Connection, count: int) -> list[Row]:
     """Return the oldest relations as rows, with their names as parts."""
     return _rows(conn, "relations", {"count": count})
 
@@ -273,9 +274,7 @@ def text_of_query(conn: psycopg.Connection, name: str) -> str:
     return text
 
 
-def _rows(
-    conn: psycopg.Connection, name: str, values: dict[str, Any] | None = None
-) -> list[dict[str, Any]]:
+def _rows(conn: psycopg.Connection, name: str, values: Row | None = None) -> list[Row]:
     from psycopg.rows import dict_row
 
     text = text_of_query(conn, name)

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from pgdyno.errors import SetupError
@@ -117,7 +116,7 @@ class _Handler(GuardedHandler, BaseHTTPRequestHandler):
             self.wfile.write(json.dumps(said).encode() + b"\n")
             number = self.server.board.wait_for_news(number, _HEARTBEAT_S)
 
-    def _reply(self, status: int, said: dict[str, Any]) -> None:
+    def _reply(self, status: int, said: dict[str, object]) -> None:
         body = json.dumps(said).encode() + b"\n"
         self.send_response(status)
         self.send_header("Content-Type", "application/json")

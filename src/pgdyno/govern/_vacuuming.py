@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from pgdyno.govern._reading import Holder, age_of_table, holders_of, relation_ro
 from pgdyno.results.govern import GovernDecision, Vacuuming
 from pgdyno.server import ConnInfo, connect
 from pgdyno.server.connecting.complaints import primary
+from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     import psycopg
@@ -132,9 +133,9 @@ class Vacuumer:
         finally:
             self._running, self._conn = None, None
 
-    def _candidates(self, conn: psycopg.Connection, low: int) -> list[dict[str, Any]]:
+    def _candidates(self, conn: psycopg.Connection, low: int) -> list[Row]:
         """Return tables that are too old, once each, also where only their TOAST table is."""
-        found: dict[int, dict[str, Any]] = {}
+        found: dict[int, Row] = {}
         held: set[int] = set()
         rows, holders = relation_rows(conn, _TABLES_MAX), holders_of(conn)
         for row in rows:
@@ -150,9 +151,7 @@ class Vacuumer:
         self._held = {**self._held, conn.info.dbname: len(held - set(found))}
         return list(found.values())
 
-    def _is_held(
-        self, database: str, row: dict[str, Any], low: int, holders: tuple[Holder, ...]
-    ) -> bool:
+    def _is_held(self, database: str, row: Row, low: int, holders: tuple[Holder, ...]) -> bool:
         """Return whether to leave a table out."""
         vain = self._in_vain.get((database, row["oid"]))
         if vain is not None and time.monotonic() < vain.until_s:
@@ -173,7 +172,7 @@ class Vacuumer:
         self._in_vain[table] = _InVain(rest_s, now_s + rest_s)
         self._held[table[0]] = self._held.get(table[0], 0) + 1
 
-    def _vacuum_one(self, conn: psycopg.Connection, row: dict[str, Any], low: int) -> None:
+    def _vacuum_one(self, conn: psycopg.Connection, row: Row, low: int) -> None:
         import psycopg
         from psycopg import sql
 

@@ -4,7 +4,6 @@ read, and the spec is made of fields for a run, or written as files to edit."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.files import write_whole
@@ -74,7 +73,7 @@ def _check_scripts(imported: Imported, path: Path) -> None:
             ) from None
 
 
-def fields_with_texts(imported: Imported) -> dict[str, Any]:
+def fields_with_texts(imported: Imported) -> dict[str, object]:
     """Return the fields of the spec, with the texts of its scripts in it."""
     from pgdyno.workload import with_csv
 

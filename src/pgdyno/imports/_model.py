@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct, field
 
 from pgdyno.errors import UsageError
+from pgdyno.shapes import Fields
 
 _SHOWN_MAX = 8
 
@@ -33,7 +33,7 @@ class Imported(Struct, frozen=True):
     """A spec with its scripts."""
 
     name: str
-    fields: dict[str, Any]
+    fields: Fields
     """TOML-shaped; scripts are named by their file names."""
     scripts: dict[str, str]
     """File name → text."""

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pgdyno.errors import UsageError
 from pgdyno.imports._lines import CannotTake, comment, slug
@@ -19,6 +18,7 @@ from pgdyno.imports._plan_start import names_at_start, start_lines
 from pgdyno.imports._plan_texts import Texts, literal_names, variables_set_by
 from pgdyno.imports._plan_timers import RATES, arrival_of
 from pgdyno.imports._plan_tree import Element, Record, read_plan
+from pgdyno.shapes import Fields
 
 _PLAN_NOTES = {"ResultCollector", "Summariser", "BackendListener", "DNSCacheManager"}
 _FOREVER = -1
@@ -214,7 +214,7 @@ class _Importer:
 
     def _script(
         self, group: _Group, origin: str | None, *, alone: bool
-    ) -> tuple[str, dict[str, Any] | None]:
+    ) -> tuple[str, Fields | None]:
         """Return the script of a group and its fields; None if it sends nothing."""
         cookies = [each for each in self._managers(group) if each.kind == "CookieManager"]
         writer = GroupWriter(
@@ -231,7 +231,10 @@ class _Importer:
             return "", None
         if not writer.requests:
             return "", None
-        fields: dict[str, Any] = {"name": self._group_name(group), "count": max(group.clients, 1)}
+        fields: Fields = {
+            "name": self._group_name(group),
+            "count": max(group.clients, 1),
+        }
         if not group.clients:
             self._account.missing(group.element.line, f"{group.element.described} has no threads")
         arrival = self._arrival(group, writer, alone=alone)
@@ -274,9 +277,7 @@ class _Importer:
                 lines.append(comment(f"not taken, {text}"))
         return lines
 
-    def _arrival(
-        self, group: _Group, writer: GroupWriter, *, alone: bool
-    ) -> dict[str, object] | None:
+    def _arrival(self, group: _Group, writer: GroupWriter, *, alone: bool) -> Fields | None:
         timers = [each for each in self._managers(group) if each.kind in RATES]
         if not timers:
             return None
@@ -315,15 +316,13 @@ class _Importer:
             name = f"{stem}-{number}.http"
         return name
 
-    def _fields(
-        self, groups: list[_Group], origin: str, clients: list[dict[str, Any]]
-    ) -> dict[str, Any]:
+    def _fields(self, groups: list[_Group], origin: str, clients: list[Fields]) -> Fields:
         managed = any(each.kind == "CookieManager" for each in self._plan.walk())
         url = self._choices.url or f"{origin}/"
-        http: dict[str, Any] = {"url": url} | ({} if managed else {"cookies": False})
+        http: Fields = {"url": url} | ({} if managed else {"cookies": False})
         if timeout_ms := self._timeout_ms(groups):
             http["timeout"] = f"{timeout_ms}ms"
-        fields: dict[str, Any] = {"name": slug(self._path.stem), "http": http}
+        fields: Fields = {"name": slug(self._path.stem), "http": http}
         if self._texts.first_values:
             fields["workload"] = {"variables": self._texts.first_values}
         return fields | {"clients": _distinct(clients), "load": self._load(groups)}
@@ -345,7 +344,7 @@ class _Importer:
             self._account.note(sampler.element.line, f"the timeout is not taken: {problem}")
             return 0
 
-    def _load(self, groups: list[_Group]) -> dict[str, Any]:
+    def _load(self, groups: list[_Group]) -> Fields:
         first = groups[0]
         for group in groups[1:]:
             for key, what in (("ramp_s", "ramp"), ("loops", "loops"), ("duration_s", "duration")):
@@ -356,7 +355,7 @@ class _Importer:
                         f" line {first.element.line}; a spec has one for all",
                     )
         ramp_ms = round(first.ramp_s * 1000)
-        load: dict[str, Any] = {"ramp": f"{ramp_ms}ms"} if ramp_ms else {}
+        load: Fields = {"ramp": f"{ramp_ms}ms"} if ramp_ms else {}
         if first.loops != _FOREVER:
             load |= {"transactions": max(first.loops, 1), "hold": "1d"}
         if first.duration_s:
@@ -370,7 +369,7 @@ class _Importer:
         return load
 
 
-def _distinct(clients: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _distinct(clients: list[Fields]) -> list[Fields]:
     seen: Counter[str] = Counter()
     for fields in clients:
         name = fields["name"]

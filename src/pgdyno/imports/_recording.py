@@ -5,7 +5,6 @@ from __future__ import annotations
 import string
 from collections import Counter
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from pgdyno.errors import UsageError
@@ -43,7 +42,7 @@ def import_recording(content: bytes, path: Path, choices: Choices) -> Imported:
     writer.account.check(partial=choices.partial)
     name = slug(path.stem)
     file = f"{name}.http"
-    http: dict[str, Any] = {"url": choices.url or f"{origin}/"}
+    http: dict[str, object] = {"url": choices.url or f"{origin}/"}
     group = {"name": "visitors", "count": 1, "script": [{"file": file}]}
     fields = {"name": name, "http": http, "clients": [group]}
     account = writer.account

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from pgdyno.investigate._decisions import improves
 from pgdyno.investigate._progress import Kept, Progress
@@ -69,7 +68,7 @@ def result_of(run: RunFile, progress: Progress, outcome: Outcome) -> Investigate
     )
 
 
-def _web(run: RunFile, progress: Progress, baseline: list[int]) -> dict[str, Any]:
+def _web(run: RunFile, progress: Progress, baseline: list[int]) -> dict[str, object]:
     """Return the load by HTTP at the start and at the end, as far as it was measured."""
     trial = progress.trial_of_everything() if progress.state else None
     before = web_side(run, baseline if trial is None else list(trial.answer.slices_a))
@@ -108,7 +107,7 @@ def _mean_ms(latencies_ns: tuple[float, ...]) -> float:
 
 def _levels(
     run: RunFile, baseline: list[int], total: Total | None, *, changed: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return throughput and p99 at the start and at the end: of the total's sides, else of the
     ``baseline`` slices, and at the end only if nothing changed."""
     if total is not None:

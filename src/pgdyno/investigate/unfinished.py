@@ -6,8 +6,6 @@ same. Its schema is ``docs/reference/result-unfinished.schema.json``.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pgdyno.diagnose.facts.failures import failures
 from pgdyno.errors import Ending
 from pgdyno.record import CutRow, DrillRow, RunFile, throughput_tps
@@ -16,6 +14,7 @@ from pgdyno.record import Trial as TrialRow
 from pgdyno.record.plain import plain
 from pgdyno.results.common import SCHEMA_VERSION
 from pgdyno.results.unfinished import Cut, Drill, Error, Slice, Trial, Unfinished
+from pgdyno.shapes import Json
 from pgdyno.trial.result import error_counts, failures_of, incidents_of, whole_ledger
 
 
@@ -40,11 +39,11 @@ def unfinished(run: RunFile) -> Unfinished:
     )
 
 
-def recorded_result(run: RunFile) -> dict[str, Any]:
+def recorded_result(run: RunFile) -> Json:
     """Return the JSON of a run's result, or of what an unfinished run has instead."""
     if run.run.status == "done":
         return run.run.result
-    result: dict[str, Any] = plain(unfinished(run).to_json())
+    result: Json = plain(unfinished(run).to_json())
     return result
 
 
@@ -55,7 +54,7 @@ def error_of(ending: Ending) -> Error:
 
 def _head(
     command: str | None, run_file: str | None, status: str, error: Error | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the members that are known without a run."""
     return {
         "schema_version": SCHEMA_VERSION,

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from pgdyno.errors import SetupError
 from pgdyno.server.local.programs import find_program, system_path
+from pgdyno.shapes import Json
 from pgdyno.spec.kernel import CRYPT_FLAGS, crypt_flags
 
 _DMSETUP_S_MAX = 30.0
@@ -175,13 +175,13 @@ def _write(path: Path, value: str) -> None:
 _KINDS = {"one": OneFile, "either": EitherFile, "crypt": CryptQueues}
 
 
-def to_json(parameter: Parameter) -> dict[str, Any]:
+def to_json(parameter: Parameter) -> dict[str, object]:
     """Return the parameter for the undo record."""
     kind = next(name for name, each in _KINDS.items() if isinstance(parameter, each))
     return {"kind": kind, **asdict(parameter)}  # type: ignore[arg-type]
 
 
-def from_json(fields: Mapping[str, Any]) -> Parameter:
+def from_json(fields: Json) -> Parameter:
     """Return the parameter of an undo record. Raises KeyError or TypeError."""
     rest = {name: value for name, value in fields.items() if name != "kind"}
     parameter: Parameter = _KINDS[fields["kind"]](**rest)

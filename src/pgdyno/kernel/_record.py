@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pgdyno.errors import SetupError
 from pgdyno.files import write_whole
 from pgdyno.kernel._parameters import Parameter, from_json, to_json
 from pgdyno.server.directories import kernel_dir
+from pgdyno.shapes import Json
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -121,7 +121,7 @@ def boot_id() -> str:
 def read() -> Record | None:
     """Return the record that there is; None if there is none. Raises SetupError."""
     try:
-        fields: dict[str, Any] = json.loads(path().read_text())
+        fields: Json = json.loads(path().read_text())
         changed = [
             Changed(from_json(each["parameter"]), str(each["before"]), set(each["ours"]))
             for each in fields["changed"]

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from pgdyno._engine import Histogram
 from pgdyno.redact import blank
+from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from pgdyno._engine import Interval
@@ -38,7 +39,6 @@ THREAD_SUMS = ("cpu_user_us", "cpu_system_us", "run_queue_delay_us")
 
 Script = tuple[str, str]
 """Client group and script."""
-Row = Mapping[str, Any]
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Figures:
         """Sessions seen at work, over all looks, by type and name of the wait event."""
         self.looks = 0
         self.last_interval_unix_s: float | None = None
-        self._latest: dict[str, tuple[float, Sequence[Row]]] = {}
+        self._latest: dict[str, tuple[float, Sequence[Mapping[str, Any]]]] = {}
         self._io: dict[tuple[Any, ...], Row] = {}
         self._recent: deque[Recent] = deque()
         self._pending: list[Interval] = []
@@ -100,7 +100,7 @@ class Figures:
             if len(self._pending) >= PENDING_MAX:
                 self.catch_up()
 
-    def rows(self, table: str, rows: Sequence[Row]) -> None:
+    def rows(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Take note of samples or events."""
         with self.lock:
             if table == "event":
@@ -114,7 +114,7 @@ class Figures:
             elif table.startswith("metric_"):
                 self._latest[table] = time.monotonic(), rows
 
-    def latest(self, table: str, seconds_max: float) -> Sequence[Row]:
+    def latest(self, table: str, seconds_max: float) -> Sequence[Mapping[str, Any]]:
         """Return the rows of the last sampling; none if it is longer ago than that."""
         at_s, rows = self._latest.get(table, (0.0, ()))
         return rows if time.monotonic() - at_s <= seconds_max else ()
@@ -185,7 +185,7 @@ class Figures:
         known = key in self.messages or len(self.messages) < MESSAGES_MAX
         self.messages[key if known else (group, REST)] += count
 
-    def _count_waits(self, rows: Sequence[Row]) -> None:
+    def _count_waits(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self.looks += max((row["ticks"] for row in rows), default=0)
         for row in rows:
             if row["backend_type"] == "client backend" and row["state"] == "active":

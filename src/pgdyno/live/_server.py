@@ -8,12 +8,12 @@ has not answered for some seconds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from pgdyno.live._figures import Figures, Row
+from pgdyno.live._figures import Figures
 from pgdyno.spec.age import FREEZE_AGES, FREEZE_SETTINGS, STOP_AGE, WARNING_AGE
 
 if TYPE_CHECKING:
@@ -335,7 +335,9 @@ def _derived(figures: Figures, run: RunInfo) -> Iterator[Metric]:
     yield from (each for each in (left, of_tables) if each.samples)
 
 
-def _ratio(name: str, text: str, rows: Sequence[Row], ratio: _Ratio) -> Iterator[Metric]:
+def _ratio(
+    name: str, text: str, rows: Sequence[Mapping[str, Any]], ratio: _Ratio
+) -> Iterator[Metric]:
     metric = GaugeMetricFamily(f"pgdyno_server_{name}", text, labels=(_AT,))
     for row in rows:
         value = ratio(row)
@@ -351,7 +353,7 @@ class _Ratio:
     def __init__(self, part: str, *whole: str) -> None:
         self._part, self._whole = part, whole
 
-    def __call__(self, row: Row) -> float | None:
+    def __call__(self, row: Mapping[str, Any]) -> float | None:
         """Return it, None without a whole."""
         whole = sum(row[name] or 0 for name in self._whole)
         return (row[self._part] or 0) / whole if whole else None

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from pgdyno.pooler._kind import Ineffective, Version, check_names, clients_of, kinds
 from pgdyno.pooler._process import PoolerProcess, installed, version_of
 from pgdyno.server import ConnInfo
+from pgdyno.shapes import Row
 from pgdyno.spec import Spec
 from pgdyno.spec.connections import clients_stay
 from pgdyno.spec.pooler import PoolerSpec
@@ -91,7 +91,7 @@ class Gateway:
         if self._process is not None:
             self._process.check()
 
-    def facts(self) -> dict[str, Any] | None:
+    def facts(self) -> Row | None:
         """Return the pooler that is there, for the run file; ``None`` without one."""
         if self._process is None:
             return None
@@ -101,7 +101,7 @@ class Gateway:
             "uri": self._process.conninfo.uri_without_password,
         }
 
-    def queues(self) -> list[dict[str, Any]]:
+    def queues(self) -> list[Row]:
         """Return the pooler's queues now, as rows of metric_pooler; empty without a pooler.
 
         May be called from another thread; an error means that they cannot be told now.

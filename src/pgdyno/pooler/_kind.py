@@ -7,7 +7,6 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -15,10 +14,10 @@ from pgdyno.errors import SetupError
 from pgdyno.listing import by_name, held_by
 from pgdyno.server import ConnInfo
 from pgdyno.server.local.safefiles import write_text
+from pgdyno.shapes import Row
 from pgdyno.spec import Spec
 
 Version = tuple[int, ...]
-Row = dict[str, Any]
 Complaint = tuple[str | None, str]
 """A setting, if it is known, and what is wrong with it."""
 

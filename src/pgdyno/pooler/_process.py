@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pgdyno.errors import Interrupted, RunError, SetupError
-from pgdyno.pooler._kind import Kind, Place, Row, Version, check_names, clients_of, version_in
+from pgdyno.pooler._kind import Kind, Place, Version, check_names, clients_of, version_in
 from pgdyno.redact import blank
 from pgdyno.server import ConnInfo, connect
 from pgdyno.server.local.account import run_as, server_account
@@ -26,6 +26,7 @@ from pgdyno.server.local.logtext import log_text
 from pgdyno.server.local.programs import find_program
 from pgdyno.server.local.safefiles import remove_own_directory
 from pgdyno.server.local.signals import send
+from pgdyno.shapes import Row
 from pgdyno.spec import Spec
 
 _READY_S_MAX = 20.0

@@ -6,14 +6,11 @@ Its console is open to some roles only (admin_users, stats_users); others are to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from msgspec import Struct
 
-from pgdyno.pooler._kind import Row
 from pgdyno.pooler.kinds.pgbouncer import KIND, ask_console, queue_row
 from pgdyno.server import ConnInfo
+from pgdyno.shapes import Row
 
 
 class Pairs(Struct, frozen=True):
@@ -57,11 +54,11 @@ def own_queue(entrance: ConnInfo) -> list[Row]:
     return [queue_row(entrance.database, own, {})] if own else []
 
 
-def _size(database: Mapping[str, Any], reserve: int) -> int:
+def _size(database: Row, reserve: int) -> int:
     own = database.get("reserve_pool")
     return int(database["pool_size"]) + (reserve if own is None else int(own))
 
 
-def _limited(database: Mapping[str, Any], size: int) -> int:
+def _limited(database: Row, size: int) -> int:
     most = int(database.get("max_connections") or 0)
     return min(size, most) if most else size

@@ -10,13 +10,12 @@ times come from the counters alone, exact to a second; each event records its so
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec import Struct
 
 from pgdyno.probe.waits import CHECKPOINT_PACE, CHECKPOINT_SYNC, canonical
+from pgdyno.shapes import Row
 
 MS = 1_000_000
 CAUSES = {"num_timed": "timed", "num_requested": "requested"}
@@ -72,8 +71,8 @@ class CheckpointWatch:
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _periods: list[ActivePeriod] = field(default_factory=list)
-    _last: Mapping[str, Any] | None = None
-    _reported: Mapping[str, Any] | None = None
+    _last: Row | None = None
+    _reported: Row | None = None
     _causes: list[tuple[int, str]] = field(default_factory=list)
     _waited: int | None = None
 
@@ -98,7 +97,7 @@ class CheckpointWatch:
                 open_period.sync_began_ns = open_period.sync_began_ns or ns
                 open_period.sync_ended_ns = ns
 
-    def see_counters(self, ns: int, row: Mapping[str, Any]) -> list[Checkpoint]:
+    def see_counters(self, ns: int, row: Row) -> list[Checkpoint]:
         """Add columns of metric_checkpointer and metric_wal; return completed checkpoints."""
         with self._lock:
             last, self._last = self._last, row
@@ -138,7 +137,7 @@ class CheckpointWatch:
             return self._periods[-1]
         return None
 
-    def _note_causes(self, ns: int, last: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+    def _note_causes(self, ns: int, last: Row, row: Row) -> None:
         """Note causes: their counters rise when a checkpoint begins or is skipped as idle."""
         grown = [cause for name, cause in CAUSES.items() if _grew(last, row, name)]
         if grown:
@@ -152,7 +151,7 @@ class CheckpointWatch:
                 return cause
         return self._causes[-1][1] if self._causes else "unknown"
 
-    def _report(self, ns: int, row: Mapping[str, Any]) -> Checkpoint:
+    def _report(self, ns: int, row: Row) -> Checkpoint:
         before = self._reported or row
         write_ms = _rise(before, row, "write_time_ms")
         sync_ms = _rise(before, row, "sync_time_ms")
@@ -212,20 +211,20 @@ def _widened(
     return max(began_ns, seen[0] - lacking_ns // 2), min(ended_ns, seen[1] + lacking_ns // 2)
 
 
-def _rise(before: Mapping[str, Any], row: Mapping[str, Any], name: str) -> float:
+def _rise(before: Row, row: Row, name: str) -> float:
     return max(0.0, (row.get(name) or 0) - (before.get(name) or 0))
 
 
-def _grew(before: Mapping[str, Any] | None, row: Mapping[str, Any], *names: str) -> bool:
+def _grew(before: Row | None, row: Row, *names: str) -> bool:
     return before is not None and any(_rise(before, row, name) > 0 for name in names)
 
 
-def _went_back(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+def _went_back(before: Row, row: Row) -> bool:
     """True if the counters fell: the server crashed or its statistics were reset."""
     return any(_grew(row, before, name) for name in ("num_timed", "num_requested", "write_time_ms"))
 
 
-def _completed(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+def _completed(before: Row, row: Row) -> bool:
     """True if a checkpoint was completed between two samples."""
     if row.get("redo_lsn_bytes") is not None:
         return _grew(before, row, "redo_lsn_bytes")

@@ -10,9 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from pgdyno.probe._control_groups import group_texts
 from pgdyno.probe._disks import SYS_BLOCK, device_of, mount_of, wal_directory
@@ -22,6 +21,7 @@ from pgdyno.probe._process_table import read_process
 from pgdyno.probe._processes import find_postmaster
 from pgdyno.probe._queries import queries_for
 from pgdyno.record.facts import HostFacts
+from pgdyno.shapes import Row
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h."""
@@ -50,7 +50,7 @@ def host_facts(data_dir: Path | None, *, pid: int | None = None) -> HostFacts:
     }
 
 
-def filesystems(data_dir: Path | None) -> dict[str, dict[str, Any]]:
+def filesystems(data_dir: Path | None) -> dict[str, Row]:
     """Return facts of the file systems of the data directory and its WAL, as 'data' and 'wal'."""
     if data_dir is None:
         return {}
@@ -132,17 +132,18 @@ def _can_see(path: Path) -> bool:
     return True
 
 
-def _queue_facts(device: str) -> Mapping[str, Any]:
+def _queue_facts(device: str) -> dict[str, str | bool]:
     """Return the kernel's facts of the device: 'rotational' (bool), 'scheduler', 'write_cache'."""
-    facts: dict[str, Any] = {}
+    found: dict[str, str] = {}
     for key in ("rotational", "scheduler", "write_cache"):
         with contextlib.suppress(OSError):
             if device:
-                facts[key] = (SYS_BLOCK / device / "queue" / key).read_text().strip()
-    if "rotational" in facts:
-        facts["rotational"] = facts["rotational"] == "1"
-    if "[" in facts.get("scheduler", ""):
-        facts["scheduler"] = facts["scheduler"].partition("[")[2].partition("]")[0]
+                found[key] = (SYS_BLOCK / device / "queue" / key).read_text().strip()
+    facts: dict[str, str | bool] = {**found}
+    if "rotational" in found:
+        facts["rotational"] = found["rotational"] == "1"
+    if "[" in found.get("scheduler", ""):
+        facts["scheduler"] = found["scheduler"].partition("[")[2].partition("]")[0]
     return facts
 
 

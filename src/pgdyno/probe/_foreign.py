@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pgdyno.probe._link import Row
+from pgdyno.shapes import Row
 
 
 @dataclass

@@ -12,16 +12,16 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pgdyno.probe._missing import Missing
 from pgdyno.probe._queries import Query, all_queries, first_version, queries_for
 from pgdyno.record.fileformat import columns
+from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     import psycopg
 
-Row = dict[str, Any]
 
 APPLICATION_NAME = "pgdyno probe"
 SESSION_SETTINGS = {
@@ -53,7 +53,7 @@ CANCELLED_MAX = 3
 class Connectable(Protocol):
     """Resolved connection values, as the probes need them."""
 
-    def kwargs(self) -> dict[str, Any]:
+    def kwargs(self) -> Row:
         """Return keyword arguments for psycopg.connect."""
 
 

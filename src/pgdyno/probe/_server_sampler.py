@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import cast
 
 from pgdyno.probe._checkpoints import Checkpoint, CheckpointWatch
 from pgdyno.probe._foreign import ForeignLoad
-from pgdyno.probe._link import Link, Row
+from pgdyno.probe._link import Link
 from pgdyno.probe._locks import Lock, summarise
 from pgdyno.probe._missing import Missing
 from pgdyno.probe._origins import by_origin, by_state
@@ -16,6 +16,7 @@ from pgdyno.probe._processes import find_postmaster
 from pgdyno.probe._vacuums import Vacuum, VacuumWatch
 from pgdyno.probe.gaps import Gaps
 from pgdyno.record import Recorder
+from pgdyno.shapes import Row
 
 PLAIN = (
     *("database", "checkpointer", "bgwriter", "wal", "io", "table", "replication", "vacuum"),
@@ -198,7 +199,7 @@ def _moved(row: Row) -> bool:
     return any(value for name, value in row.items() if name not in IO_KEYS)
 
 
-def _checkpoint_detail(checkpoint: Checkpoint, recorder: Recorder) -> dict[str, Any]:
+def _checkpoint_detail(checkpoint: Checkpoint, recorder: Recorder) -> Row:
     sync_ns = checkpoint.sync_ns
     return {
         "reason": checkpoint.reason,

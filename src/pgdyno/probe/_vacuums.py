@@ -7,18 +7,19 @@ tables' counts of vacuums; a count that belongs to a vacuum already seen is not 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec import Struct
+
+from pgdyno.shapes import Row
 
 MS = 1_000_000
 COUNTS = {"vacuum_count": False, "autovacuum_count": True}
 UNCOUNTED_SAMPLES_MAX = 3
 """Samples after which a vacuum that ended and is not counted was cancelled."""
 
-Rows = Iterable[Mapping[str, Any]]
+Rows = Iterable[Row]
 
 
 class Vacuum(Struct, frozen=True):

@@ -15,13 +15,14 @@ from collections import Counter
 from typing import cast
 
 from pgdyno.probe._checkpoints import CheckpointWatch
-from pgdyno.probe._link import Link, Row
+from pgdyno.probe._link import Link
 from pgdyno.probe._lock_queues import LockQueues
 from pgdyno.probe._locks import Lock
 from pgdyno.probe._rows import MetricRow
 from pgdyno.probe.gaps import Gaps
 from pgdyno.probe.waits import shape_with_page
 from pgdyno.record import Recorder
+from pgdyno.shapes import Row
 
 BATCH_NS = 1_000_000_000
 LOOK_EVERY_NS = 180_000_000

@@ -9,13 +9,13 @@ web server of the user's, with the middle of the time that reading them took.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from pgdyno.probe._own_thread import OwnThread
 from pgdyno.record import Recorder
+from pgdyno.shapes import Row
 
-Queues = Callable[[], Iterable[Mapping[str, Any]]]
-Read = Callable[[], tuple[int, Mapping[str, Sequence[Mapping[str, Any]]]]]
+Queues = Callable[[], Iterable[Row]]
+Read = Callable[[], tuple[int, Mapping[str, Sequence[Row]]]]
 """Returns the time of a reading, in monotonic ns, and its rows by metric table."""
 
 

@@ -23,6 +23,7 @@ from pgdyno.server.extensions import (
     within,
 )
 from pgdyno.server.versioned_sql import queries_of, query_for
+from pgdyno.shapes import Row
 from pgdyno.spec.sql_text import quoted
 
 if TYPE_CHECKING:
@@ -180,15 +181,13 @@ def _sum(total: Rise | None, rise: Rise) -> Rise:
     }
 
 
-def _cursor(connection: psycopg.Connection[Any]) -> psycopg.Cursor[dict[str, Any]]:
+def _cursor(connection: psycopg.Connection[Any]) -> psycopg.Cursor[Row]:
     from psycopg.rows import dict_row
 
     return connection.cursor(row_factory=dict_row)
 
 
-def _rows(
-    connection: psycopg.Connection[Any], source: Source, name: str, values: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+def _rows(connection: psycopg.Connection[Any], source: Source, name: str, values: Row) -> list[Row]:
     text = within(source.schema, _query(name, source.major).decode())
     return _cursor(connection).execute(text.encode(), values).fetchall()
 

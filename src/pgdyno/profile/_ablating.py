@@ -14,7 +14,6 @@ import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec import Struct
 
@@ -127,7 +126,7 @@ class Ablating:
     server: Circumstances
     taken: list[_Taken] = field(default_factory=list)
 
-    def measure(self) -> Mapping[str, Any]:
+    def measure(self) -> Mapping[str, object]:
         """Take lines back until all are decided or the time is used up, then measure the shortest
         profile; return the members of the result."""
         elimination = Elimination(self.plan.units)
@@ -236,7 +235,7 @@ class Ablating:
         undecided: Sequence[str],
         final: tuple[Effect, Effect] | None,
         more_s: float,
-    ) -> Mapping[str, Any]:
+    ) -> Mapping[str, object]:
         lines = [self._line(line, names, undecided) for line in self.plan.checked.profile.lines]
         lines += [_unchanged(line) for line in self.plan.checked.in_force]
         lines.sort(key=lambda each: each.line)
@@ -426,7 +425,7 @@ def _comment(each: LineResult) -> str:
     return "; ".join(parts)
 
 
-def not_ablated(checked: Checked, why: str) -> Mapping[str, Any]:
+def not_ablated(checked: Checked, why: str) -> Mapping[str, object]:
     """Return the members of the result for a profile whose pair shows no effect to divide."""
     lines = [
         LineResult(

@@ -6,7 +6,6 @@ import math
 import random
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct
 
@@ -116,7 +115,7 @@ class _OfProfile(Struct, frozen=True):
     plan: Plan | None = None
     deadline_s: float = 0.0
 
-    def members(self) -> Mapping[str, Any]:
+    def members(self) -> Mapping[str, object]:
         """Return what is known before anything is measured."""
         checked = self.checked
         return {
@@ -129,7 +128,7 @@ class _OfProfile(Struct, frozen=True):
 
     def after(
         self, session: Session, answer: Answer, noise: Noise, seconds: float, rng: random.Random
-    ) -> Mapping[str, Any]:
+    ) -> Mapping[str, object]:
         """Return what is measured under the same load after the trial."""
         if self.plan is None:
             return {}

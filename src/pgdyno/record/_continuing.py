@@ -53,7 +53,7 @@ class Continuation(Struct, frozen=True):
             raise _busy(path)
         return cls(path)
 
-    def spec_with(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def spec_with(self, fields: Mapping[str, Any]) -> dict[str, object]:
         """Return the recorded spec with duration and limits of the one that goes on."""
         with RunFile(self.path) as run:
             return {**run.run.spec, **{name: fields[name] for name in ("load", "metrics")}}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from msgspec.structs import fields
 
 from pgdyno.record import fileformat
 from pgdyno.record.opening import check_header, check_marks, connect, damaged
+from pgdyno.shapes import Row
 from pgdyno.visible import visible_within
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from pgdyno.errors import UsageError
 
-Row = TypeVar("Row")
+Kind = TypeVar("Kind")
 
 
 class Database:
@@ -65,18 +66,18 @@ class Database:
         """Return the error to raise for a damaged file; ``problem`` ends its message."""
         return damaged(self.path, problem)
 
-    def all(self, kind: type[Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
+    def all(self, kind: type[Kind], sql: str, values: Sequence[Any] = ()) -> list[Kind]:
         """Return all rows as values of a type."""
         return [self.decoded(kind, row) for row in self.rows(sql, values)]
 
-    def one(self, sql: str, values: Sequence[Any] = ()) -> dict[str, Any]:
+    def one(self, sql: str, values: Sequence[Any] = ()) -> Row:
         """Return the only row of a query. UsageError if there is none or more than one."""
         rows = self.rows(sql, values)
         if len(rows) != 1:
             raise self.damaged("a required row is missing")
         return rows[0]
 
-    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[dict[str, Any]]:
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """Return all rows as dicts."""
         with self.reading():
             cursor = self._db.execute(sql, values)
@@ -88,7 +89,7 @@ class Database:
         with self.reading():
             return self._db.execute(sql, values).fetchall()
 
-    def decoded(self, kind: type[Row], row: Mapping[str, Any]) -> Row:
+    def decoded(self, kind: type[Kind], row: Row) -> Kind:
         """Return a row as a value of a type; a column NAME_json becomes the field NAME, decoded."""
         values = {}
         for name, column, types in _places_in(kind, tuple(row)):  # type: ignore[arg-type]
@@ -183,9 +184,7 @@ def in_slices(slice_ids: Collection[int] | None) -> str:
     return f"where slice_id in ({', '.join(str(int(number)) for number in slice_ids)})"
 
 
-def clause(
-    table: str, only: Mapping[str, Any], *, skip_none: bool = False
-) -> tuple[str, list[Any]]:
+def clause(table: str, only: Row, *, skip_none: bool = False) -> tuple[str, list[Any]]:
     """Return a where clause and its values. ValueError for an unknown column."""
     conditions, values = [], []
     for name, value in only.items():

@@ -78,10 +78,10 @@ class Recorder:
         name: str,
         command: str,
         spec_text: str = "",
-        spec: Mapping[str, Any] | None = None,
-        server: Mapping[str, Any] | None = None,
-        host: Mapping[str, Any] | None = None,
-        engine: Mapping[str, Any] | None = None,
+        spec: Mapping[str, object] | None = None,
+        server: Mapping[str, object] | None = None,
+        host: Mapping[str, object] | None = None,
+        engine: Mapping[str, object] | None = None,
     ) -> Recorder:
         """Create a run file at ``path``, with missing parent directories.
 
@@ -148,7 +148,7 @@ class Recorder:
     def add_rows(
         self,
         table: str,
-        rows: Iterable[Mapping[str, Any]],
+        rows: Iterable[Mapping[str, object]],
         *,
         ns: int | None = None,
         slice_id: int | None = CURRENT,
@@ -178,7 +178,7 @@ class Recorder:
         self,
         kind: str,
         label: str,
-        detail: Mapping[str, Any] | None = None,
+        detail: Mapping[str, object] | None = None,
         *,
         ns: int | None = None,
         duration_ms: float | None = None,
@@ -194,7 +194,7 @@ class Recorder:
         trial_id: int | None = None,
         pair: int | None = None,
         side: str | None = None,
-        change: Mapping[str, Any] | None = None,
+        change: Mapping[str, object] | None = None,
         ns: int | None = None,
     ) -> int:
         """Begin a slice at monotonic ``ns`` (now if None), make it current, and return its id."""
@@ -214,7 +214,7 @@ class Recorder:
         """Mark a slice as void, with the reason."""
         self._update("slice", slice_id, {"void": why})
 
-    def add_finding(self, finding: Mapping[str, Any]) -> int:
+    def add_finding(self, finding: Mapping[str, object]) -> int:
         """Add a row of table finding; ``evidence``, ``causes`` and ``remedies`` may be objects."""
         return self._writer.insert("finding", [_row("finding", finding)])
 
@@ -240,7 +240,7 @@ class Recorder:
         self._drills += 1
         return DrillRecorder(self._writer, self._drills)
 
-    def add_cut(self, cut: Mapping[str, Any], *, ns: int) -> None:
+    def add_cut(self, cut: Mapping[str, object], *, ns: int) -> None:
         """Add a row of table cut, whose fault struck at monotonic ``ns``."""
         self._writer.insert("cut", [{**_row("cut", cut), "at_ms": self.at_ms(ns)}])
 
@@ -264,7 +264,7 @@ class Recorder:
         """Close the file; a run that was not finished is marked interrupted."""
         self.finish("interrupted", UNFINISHED)
 
-    def _update(self, table: str, row_id: int, changed: Mapping[str, Any]) -> None:
+    def _update(self, table: str, row_id: int, changed: Mapping[str, object]) -> None:
         self._writer.update(table, row_id, _row(table, changed))
 
 
@@ -287,7 +287,7 @@ class DrillRecorder(Recorder):
     def add_rows(
         self,
         table: str,
-        rows: Iterable[Mapping[str, Any]],
+        rows: Iterable[Mapping[str, object]],
         *,
         ns: int | None = None,
         slice_id: int | None = CURRENT,

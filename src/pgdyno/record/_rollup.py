@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from pgdyno.record import fileformat
+from pgdyno.shapes import Row
 
-StoredRow = dict[str, Any]
 """Column → value of one row, as SQLite returns it."""
 Key = tuple[Any, ...]
 """Values of the columns that rows to merge have in common."""
@@ -266,7 +266,7 @@ def _merge(db: sqlite3.Connection, table: str, since: int, until: int, bucket: i
     cursor = db.execute(
         f"select {', '.join(columns)} from {table} {window} order by at_ms, rowid", (since, until)
     )
-    same_key: dict[Key, list[StoredRow]] = {}
+    same_key: dict[Key, list[Row]] = {}
     began_ms: dict[Key, int] = {}
     for values in cursor:
         row = dict(zip(columns, values, strict=True))
@@ -301,7 +301,7 @@ def _merge_histograms(db: sqlite3.Connection, since: int, until: int, bucket: in
         db.executemany(f"update {COARSE_HISTOGRAMS} set {sets} where rowid = ?", changed)
 
 
-def _merged(merge: Merge, rows: list[StoredRow]) -> StoredRow:
+def _merged(merge: Merge, rows: list[Row]) -> Row:
     last = dict(rows[-1])
     if len(rows) > 1:
         for name in merge.sums:

@@ -6,7 +6,7 @@ Times are milliseconds since the run's start.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -20,6 +20,7 @@ from pgdyno.record.facts import (
     StoredProof,
     StoredProposal,
 )
+from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from pgdyno._engine import Histogram
@@ -33,14 +34,14 @@ class RunInfo(Struct, frozen=True):
     command: str
     started_unix_ms: int
     spec_text: str
-    spec: dict[str, Any]
+    spec: Row
     server: ServerFacts
     host: HostFacts
     engine: EngineFacts
     status: str
     """running, done, failed, interrupted or broken; also interrupted if its writer has ended."""
     status_detail: str
-    result: dict[str, Any]
+    result: Row
     ended_ms: int | None
     asked: Sequence[str] = ()
     """Words of the command line that, with the spec, repeat the run; empty in older files."""
@@ -54,7 +55,7 @@ class Slice(Struct, frozen=True):
     trial_id: int | None
     pair: int | None
     side: str | None
-    change: dict[str, Any]
+    change: Row
     started_ms: int
     ended_ms: int | None
     void: str | None = None
@@ -305,7 +306,7 @@ class Event(Struct, frozen=True):
     slice_id: int | None
     kind: str
     label: str
-    detail: dict[str, Any]
+    detail: Row
     drill_id: int | None = None
 
 
@@ -336,7 +337,7 @@ class LookRow(Struct, frozen=True):
     look: str
     at_ms: int
     duration_ms: float
-    rows: list[dict[str, Any]] | None
+    rows: list[Row] | None
     """None: it could not be looked at."""
     why: str
     allow: str
@@ -351,7 +352,7 @@ class Trial(Struct, frozen=True):
     finding: str | None
     remedy: str | None
     title: str
-    change: dict[str, Any]
+    change: Row
     durability_class: str | None
     predicted_ratio: float | None
     pairs: int | None
@@ -397,7 +398,7 @@ class DrillRow(Struct, frozen=True):
     seed: int
     sham: int
     """1: all steps except the fault were executed."""
-    options: dict[str, Any]
+    options: Row
     settings: dict[str, str]
     bound_ms: float | None
     bound: str
@@ -419,4 +420,4 @@ class CutRow(Struct, frozen=True):
     ledger: StoredLedger | None
     proof: StoredProof
     checks: list[StoredCheck]
-    facts: dict[str, Any]
+    facts: Row

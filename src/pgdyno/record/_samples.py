@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.record import fileformat
 from pgdyno.record._database import Database, array, clause, columns_of
+from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +23,7 @@ class Samples:
         self,
         table: str,
         slice_ids: Collection[int] | None = None,
-        where: Mapping[str, Any] | None = None,
+        where: Row | None = None,
     ) -> dict[str, NDArray[Any]]:
         """Return the columns of a ``metric_*`` table, or another with at_ms, in time order.
 
@@ -42,8 +43,8 @@ class Samples:
         self,
         table: str,
         slice_ids: Collection[int] | None = None,
-        where: Mapping[str, Any] | None = None,
-    ) -> list[dict[str, Any]]:
+        where: Row | None = None,
+    ) -> list[Row]:
         """Return what ``series`` returns, as rows and with None for NULL. Needs no numpy, whose
         import takes longer than a short run is read."""
         types, rows = self._selected(table, slice_ids, where)
@@ -66,7 +67,7 @@ class Samples:
         return bool(found)
 
     def _selected(
-        self, table: str, slice_ids: Collection[int] | None, where: Mapping[str, Any] | None
+        self, table: str, slice_ids: Collection[int] | None, where: Row | None
     ) -> tuple[dict[str, str], list[tuple[Any, ...]]]:
         """Return the columns of a time series with their types, and its rows in time order."""
         types = dict(columns_of(table))
@@ -90,7 +91,7 @@ class Samples:
         table: str,
         column: str,
         slice_ids: Collection[int] | None = None,
-        where: Mapping[str, Any] | None = None,
+        where: Row | None = None,
     ) -> float | None:
         """Return the increase of a column within each slice, summed over slices and keys.
 

@@ -75,7 +75,7 @@ class Writer:
                 self._fail(error)
                 self._raise_failure()
 
-    def close(self, last: Mapping[str, Any]) -> None:
+    def close(self, last: Mapping[str, object]) -> None:
         """Set the columns ``last`` of the run, and close the file. Raises RunError if writing had
         failed and this was not raised yet."""
         with self._lock:
@@ -85,7 +85,7 @@ class Writer:
         self._thread.join()
         self._raise_failure()
 
-    def insert(self, table: str, rows: Sequence[Mapping[str, Any]]) -> int:
+    def insert(self, table: str, rows: Sequence[Mapping[str, object]]) -> int:
         """Insert rows, with defaults for omitted columns; return the last id, or 0."""
         statements = [
             (_insertion(table, tuple(row)), [_value(value) for value in row.values()])
@@ -100,14 +100,14 @@ class Writer:
 
         return self._write(insert) if statements else 0
 
-    def update(self, table: str, row_id: int, row: Mapping[str, Any]) -> None:
+    def update(self, table: str, row_id: int, row: Mapping[str, object]) -> None:
         """Set columns of the row with the id ``row_id``."""
         if row:
             sql = f"update {table} set {', '.join(f'{name} = ?' for name in row)} where id = ?"
             values = [*map(_value, row.values()), row_id]
             self._write(lambda: self._db.execute(sql, values).rowcount)
 
-    def _end(self, row: Mapping[str, Any]) -> None:
+    def _end(self, row: Mapping[str, object]) -> None:
         """Update the run and remove the -wal file, if the disk has space for that."""
         sets = ", ".join(f"{name} = ?" for name in row)
         try:

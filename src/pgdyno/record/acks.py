@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from pgdyno.errors import UsageError
+from pgdyno.shapes import Json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -159,7 +160,7 @@ class _File:
         if version != VERSION:
             raise self._wrong(f"it has version {version}; this pgdyno reads version {VERSION}")
         try:
-            self.header: dict[str, Any] = json.loads(data[fixed.size : length])
+            self.header: Json = json.loads(data[fixed.size : length])
         except ValueError as error:
             raise self._wrong(f"its header cannot be read: {error}") from error
         whole = (len(data) - length) // self._record_bytes * self._record_bytes
@@ -230,7 +231,7 @@ def _read(path: Path) -> bytes:
         raise UsageError(f"cannot read {path}: {error.strerror}", code="acks-missing") from error
 
 
-def _load(header: Mapping[str, Any]) -> AckLoad:
+def _load(header: Json) -> AckLoad:
     return AckLoad(
         threads=header["threads"],
         seed=header["seed"],

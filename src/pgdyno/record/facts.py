@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import NotRequired, TypedDict
+
+from pgdyno.shapes import Json, Row
 
 
 class PoolerPairs(TypedDict):
@@ -48,11 +49,11 @@ class ServerFacts(TypedDict, total=False):
     """URI without the password."""
     tables: str | None
     """made, kept or theirs."""
-    standby: dict[str, Any]
+    standby: Json
     """Facts of the standbys."""
-    pooler: dict[str, Any] | None
+    pooler: Json | None
     """The pooler that pgdyno started: its title, kind, settings and URI."""
-    front: dict[str, Any] | None
+    front: Json | None
     """The front end that pgdyno started: its keys in the spec, URL, versions of its parts."""
     entrance_uri: str | None
     """URI of the pooler in front of the server, if any."""
@@ -60,7 +61,7 @@ class ServerFacts(TypedDict, total=False):
     """The pools of the user's own PgBouncer, if it tells."""
 
 
-def is_pooled(server: Mapping[str, Any] | ServerFacts) -> bool:
+def is_pooled(server: ServerFacts) -> bool:
     """True if clients connect to a pooler, one that pgdyno started or the user's own."""
     return bool(server.get("pooler") or server.get("entrance_uri"))
 
@@ -80,7 +81,7 @@ class HostFacts(TypedDict, total=False):
     container: bool
     sees_all_processes: bool
     """True if no process of the machine is hidden from pgdyno."""
-    filesystem: dict[str, dict[str, Any]]
+    filesystem: dict[str, Row]
     """``data`` and ``wal`` → facts of the file system."""
     same_host_as_server: bool
 
@@ -104,7 +105,7 @@ class StoredProof(TypedDict):
 
     happened: bool
     sentence: str
-    facts: dict[str, Any]
+    facts: Json
 
 
 class StoredCheck(TypedDict):
@@ -143,6 +144,8 @@ class StoredProposal(TypedDict):
     """A change that a finding suggests, with its predicted ratio of throughput."""
 
     remedy_id: str
-    change: dict[str, Any]
+    change: Json
     predicted_ratio: float
+    predicted_interval: NotRequired[list[float]]
+    predicted_response_ratio: NotRequired[float | None]
     why: str

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from pgdyno.record._reader import RunFile
+from pgdyno.shapes import Json
 
 GOVERN = "govern"
 """Kind of the event of a decision."""
@@ -13,7 +11,7 @@ GOVERNED = "governed"
 """Kind of the event with the summary."""
 
 
-def governed_in(run: RunFile) -> Mapping[str, Any] | None:
+def governed_in(run: RunFile) -> Json | None:
     """Return the summary; None for a run without a governor."""
     events = run.events(GOVERNED)
     return events[-1].detail if events else None

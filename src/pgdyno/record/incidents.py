@@ -7,7 +7,6 @@ drill are not incidents.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import Struct
 
@@ -44,7 +43,7 @@ class Incident(Struct, frozen=True):
             and at_ms - NEAR_MS <= self.at_ms + self.lasted_ms
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return its JSON for results."""
         return {"at_s": round(self.at_ms / 1000, 1), "sentence": self.sentence}
 

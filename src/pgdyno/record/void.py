@@ -12,7 +12,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from pgdyno.record._reader import RunFile
 from pgdyno.record._rows import GroupInterval, Interval, Losses, Sighting, Slice
 from pgdyno.record.failures import commonest, is_answer
+from pgdyno.shapes import Fields
 from pgdyno.spec.connections import KeptConnections, kept_connections
 
 AWAY_SHARE_MAX = 0.1
@@ -82,7 +83,7 @@ class Connected(Struct, frozen=True):
         return self.connections_max < self.expected
 
 
-def void_reason(run: RunFile, each: Slice, fields: Mapping[str, Any]) -> str | None:
+def void_reason(run: RunFile, each: Slice, fields: Fields) -> str | None:
     """Return the reason why a slice is void, or None. A ramp decides nothing and is never void; a
     storm is about clients that are not connected, an old server about writes that are refused.
 
@@ -349,7 +350,7 @@ def _may_take_so_long(run: RunFile, each: Slice, group: str) -> bool:
     return longest_ms >= (each.ended_ms or each.started_ms) - each.started_ms
 
 
-def _unconnected(run: RunFile, each: Slice, fields: Mapping[str, Any]) -> str | None:
+def _unconnected(run: RunFile, each: Slice, fields: Fields) -> str | None:
     several = len(fields.get("clients") or []) > 1
     for group in connected(run, each, kept_connections(fields)):
         of_group = f" of {group.group}" if several else ""

@@ -7,7 +7,7 @@ to those possible before the change count: a change that raises durability loses
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import get_args
 
 from msgspec import Struct
 
@@ -85,7 +85,7 @@ class Assessment(Struct, frozen=True):
         """True if it is not known for one of its settings whether a reload applies it."""
         return any(name in self.uncatalogued for name in self.change.settings)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return it as the results of ``compare`` have it."""
         return {
             "remedies": [remedy.id for remedy in self.remedies],

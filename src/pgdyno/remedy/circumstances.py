@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change, DiskSpec, Spec, spec_from_fields
 from pgdyno.spec.active_settings import ActiveSettings, choice_of
 from pgdyno.spec.keys import set_key
@@ -100,7 +101,7 @@ class Circumstances(Struct, frozen=True):
             )
         return replace(after, settings=after.settings.under(change.settings))
 
-    def _fields(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, object]:
         """Return the fields of a spec."""
         server = {} if self.checksums is None else {"checksums": self.checksums}
         return {
@@ -128,9 +129,7 @@ def circumstances(spec: Spec, in_force: Mapping[str, str] | None = None) -> Circ
     )
 
 
-def circumstances_recorded(
-    fields: Mapping[str, Any], in_force: Mapping[str, str] | None
-) -> Circumstances:
+def circumstances_recorded(fields: Fields, in_force: Mapping[str, str] | None) -> Circumstances:
     """Return the :func:`circumstances` of a spec recorded in a run file."""
     server = {
         key: value

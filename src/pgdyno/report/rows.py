@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgdyno.errors import UsageError
 from pgdyno.report.words import age, pool, storm
@@ -17,13 +17,13 @@ from pgdyno.results.knee import KneeResult
 from pgdyno.results.pool import PoolResult
 from pgdyno.results.price import Gain, PriceResult
 from pgdyno.results.storm import StormResult
+from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
     from pgdyno.results.price import Price
     from pgdyno.results.story import FinishedChapter
 
-Row = dict[str, Any]
 
 _LOSS_COLUMNS = (
     *("cuts", "happened", "acked", "lost_median", "lost_max", "lost_ms_median", "lost_ms_max"),

@@ -4,9 +4,10 @@ Each command's result is one frozen type in a file of its own; its published JSO
 ``docs/reference/result-COMMAND.schema.json``, is made from the type by ``docs/generate.py``.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgdyno.results._stored import load, store
+from pgdyno.shapes import Json
 
 if TYPE_CHECKING:
     from pgdyno.results._stored import Result
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Result", "load", "schemas", "store"]
 
 
-def schemas() -> dict[str, dict[str, Any]]:
+def schemas() -> dict[str, Json]:
     """Return the JSON schema of each command's result, and of ``unfinished``."""
     from pgdyno.results import _published
 

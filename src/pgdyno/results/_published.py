@@ -15,6 +15,7 @@ from pgdyno.results.govern import GovernDecision
 from pgdyno.results.story import StoryResult
 from pgdyno.results.unfinished import Unfinished
 from pgdyno.results.vacuumplan import VacuumPlanResult
+from pgdyno.shapes import Json
 
 
 class _Published(GenerateJsonSchema):
@@ -25,7 +26,7 @@ class _Published(GenerateJsonSchema):
 
 
 @cache
-def schemas() -> dict[str, dict[str, Any]]:
+def schemas() -> dict[str, Json]:
     """Return the JSON schema of each command's result, and of ``unfinished``."""
     types: dict[str, type[Part]] = {command: result_type(command) for command in COMMANDS}
     types |= {"story": StoryResult, "diff": DiffResult, "unfinished": Unfinished}
@@ -33,7 +34,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     return {name: _schema(result) for name, result in types.items()}
 
 
-def _schema(result: type[Part]) -> dict[str, Any]:
+def _schema(result: type[Part]) -> dict[str, object]:
     """Return the schema of a result with its command as title; definitions have no titles."""
     schema = result.model_json_schema(schema_generator=_Published)
     for definition in schema.get("$defs", {}).values():

@@ -7,7 +7,6 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from pgdyno.results.common import (
-    ChangeJson,
     Effect,
     GroupEffect,
     Head,
@@ -17,6 +16,7 @@ from pgdyno.results.common import (
     Outcome,
     Part,
 )
+from pgdyno.shapes import Json
 
 
 class BranchState(Part):
@@ -102,7 +102,7 @@ class BranchFigures(Part):
     remark: str
     title: str
     """The difference from the spec, in words"""
-    change: ChangeJson
+    change: Json
     match: BranchMatch | None = None
     """null: its clients are those that the spec gives it"""
     events: tuple[BranchEvent, ...]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from pgdyno.results.common import Part
+from pgdyno.shapes import Json
 
 Ending = Literal[
     "better",
@@ -51,5 +52,5 @@ class Chapter(Part):
 class RecordedChapter(Chapter):
     """A chapter as recorded in its own run file"""
 
-    of: dict[str, Any]
+    of: Json
     """The fields of the whole story's spec"""

@@ -18,6 +18,8 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
+from pgdyno.shapes import Json
+
 SCHEMA_VERSION = 2
 """Schema version of the results of run, compare and investigate, and of ``unfinished``."""
 
@@ -45,12 +47,9 @@ SetBy = Annotated[
         " ALTER SYSTEM"
     ),
 ]
-Fields = Mapping[str, Any]
-IfAbsent = Mapping[str, Callable[[Fields], Any]]
+IfAbsent = Mapping[str, Callable[[Json], Any]]
 FROM_FILE = "from file"
 """Validation context of a result that is read from a run file, maybe of an older version."""
-ChangeJson = dict[str, Any]
-"""A change, as ``Change.to_json`` has it."""
 
 
 class Part(BaseModel):
@@ -85,7 +84,7 @@ class Part(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _fill_absent(cls, fields: Any, info: ValidationInfo) -> Any:
-        if info.context != FROM_FILE or not isinstance(fields, Mapping):
+        if info.context != FROM_FILE or not isinstance(fields, dict):
             return fields
         filled = {name: make(fields) for name, make in cls.if_absent.items() if name not in fields}
         return {**fields, **filled}

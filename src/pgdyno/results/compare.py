@@ -9,10 +9,8 @@ from pydantic import ConfigDict
 from pgdyno.results.chapter import RecordedChapter
 from pgdyno.results.common import (
     BothSides,
-    ChangeJson,
     Effect,
     FailuresBySide,
-    Fields,
     GroupEffect,
     Head,
     IfAbsent,
@@ -26,6 +24,7 @@ from pgdyno.results.common import (
     SetBy,
 )
 from pgdyno.results.versions import ComparedVersions
+from pgdyno.shapes import Json
 from pgdyno.spec.durability import AssessedClass
 
 
@@ -55,7 +54,7 @@ class Catalogue(Part):
     """The parts of the change that no remedy covers"""
 
 
-def _not_assessed(_result: Fields) -> Fields:
+def _not_assessed(_result: Json) -> Json:
     lists = ("remedies", "drills", "needs", "not_in_catalogue")
     flags = {"checkpoint_bound": False, "acts_on_existing_rows": True}
     texts = {"durability_class": "unknown", "bound": "", "price": ""}
@@ -120,7 +119,7 @@ class Ablation(Part):
 class CompareResult(Head):
     model_config = ConfigDict(title="pgdyno compare --format json")
 
-    change: ChangeJson
+    change: Json
     catalogue: Catalogue
     set_by: SetBy
     effect: Effect | None

@@ -9,7 +9,6 @@ from pydantic import ConfigDict
 from pgdyno.results.budget import LatencyBudget
 from pgdyno.results.common import (
     BothSides,
-    ChangeJson,
     Effect,
     FailuresBySide,
     Head,
@@ -26,6 +25,7 @@ from pgdyno.results.common import (
 from pgdyno.results.knee import Capacity
 from pgdyno.results.loss import Loss
 from pgdyno.results.run_parts import Web
+from pgdyno.shapes import Json
 from pgdyno.spec.durability import AssessedClass, DurabilityClass
 
 Decision = Literal["kept", "rejected", "offered", "taken back", "still earns", "inconclusive"]
@@ -38,7 +38,7 @@ _PRODUCT = "older versions multiplied the ratios of the trials"
 class TriedRemedy(Part):
     id: str
     title: str
-    change: ChangeJson
+    change: Json
     durability_class: AssessedClass
 
 
@@ -127,7 +127,7 @@ class RemedyPrice(Part):
     title: str
     remedy: str | None
     durability_class: AssessedClass
-    change: ChangeJson
+    change: Json
     bound: str
     """The most that may be lost, as documented"""
     losses: tuple[Loss, ...]
@@ -141,7 +141,7 @@ class InvestigateResult(Head):
     steps: tuple[Step, ...]
     not_measured: tuple[NotMeasured, ...]
     allow: DurabilityClass
-    kept: ChangeJson
+    kept: Json
     total: Total | None
     """null: nothing was kept, or total_absent has the reason"""
     total_absent: str | None

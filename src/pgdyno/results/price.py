@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict
 
 from pgdyno.results.common import (
-    ChangeJson,
     FailuresBySide,
     IfAbsent,
     Incidents,
@@ -21,6 +20,7 @@ from pgdyno.results.common import (
     SetBy,
 )
 from pgdyno.results.loss import Loss
+from pgdyno.shapes import Json
 from pgdyno.spec.durability import AssessedClass
 
 
@@ -63,9 +63,9 @@ class Price(Part):
     title: str
     durability_class: AssessedClass
     remedy: str | None
-    change: ChangeJson
+    change: Json
     """The difference from the other side"""
-    base: ChangeJson
+    base: Json
     """The changes of both sides to the spec"""
     bound: str
     """The most that may be lost, as documented"""

@@ -9,10 +9,8 @@ from pydantic import ConfigDict, WithJsonSchema
 from pgdyno.results.budget import LatencyBudget
 from pgdyno.results.chapter import RecordedChapter
 from pgdyno.results.common import (
-    ChangeJson,
     ErrorCount,
     Failures,
-    Fields,
     Head,
     IfAbsent,
     Latency,
@@ -22,6 +20,7 @@ from pgdyno.results.common import (
     Verdict,
 )
 from pgdyno.results.run_parts import EntityResolution, RunGovernor, ServerStatements, Vacuums
+from pgdyno.shapes import Json
 
 OpenInterval = Annotated[
     tuple[float | None, float | None],
@@ -226,7 +225,7 @@ class Evidence(Part):
 
 class Proposal(Part):
     remedy_id: str
-    change: ChangeJson
+    change: Json
     predicted_ratio: float
     predicted_interval: tuple[float, float] | None
     """The ratios that the model leaves open; null: it does not say"""
@@ -271,7 +270,7 @@ class Finding(Part):
     }
 
 
-def _failures(result: Fields) -> Fields:
+def _failures(result: Json) -> Json:
     """Return the failures by the ledger, which does not have their most frequent error."""
     ledger = result["ledger"]
     ended = ledger["done"] + ledger["failed"]
@@ -282,7 +281,7 @@ def _failures(result: Fields) -> Fields:
 _OLDER = "an older version recorded the run"
 
 
-def _not_searched(_result: Fields) -> Fields:
+def _not_searched(_result: Json) -> Json:
     return {"changes": (), "changes_absent": _OLDER, "drops": (), "drops_absent": _OLDER}
 
 

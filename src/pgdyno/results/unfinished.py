@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ConfigDict
 
 from pgdyno.results.common import (
-    ChangeJson,
     ErrorCount,
     Failures,
     Incidents,
@@ -16,6 +15,7 @@ from pgdyno.results.common import (
     Part,
     SetBy,
 )
+from pgdyno.shapes import Json
 
 _OF_A_RUN = ("incidents", "failures", "errors", "ledger", "slices", "trials", "drills", "so_far")
 
@@ -53,7 +53,7 @@ class Trial(Part):
     kind: str
     """noise, compare, line, shortest, remedy, recheck or price"""
     title: str
-    change: ChangeJson
+    change: Json
     set_by: SetBy
     pairs: int
     """Pairs measured so far, except pairs with a void slice"""
@@ -118,6 +118,6 @@ class Unfinished(Part):
     trials: tuple[Trial, ...] = ()
     """In the order of their start"""
     drills: tuple[Drill, ...] = ()
-    so_far: dict[str, Any] | None = None
+    so_far: Json | None = None
     """The command's own partial result, without a verdict: the price list of price, the finished
     chapters of story, the figures of a run without a successful transaction. null: none"""

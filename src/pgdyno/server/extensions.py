@@ -7,9 +7,11 @@ be taken for the system's wherever they fit better.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     import psycopg
@@ -32,7 +34,7 @@ class Extension(Struct, frozen=True):
     version: str
 
 
-def extension_in(cursor: psycopg.Cursor[dict[str, Any]], name: str) -> Extension | None:
+def extension_in(cursor: psycopg.Cursor[Row], name: str) -> Extension | None:
     """Return an extension of the cursor's database; None if it is not created there."""
     row = cursor.execute(_EXTENSION, [name]).fetchone()
     return None if row is None else Extension(str(row["schema"]), str(row["version"]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from pgdyno.record import Continuation, RunFile, discard_beginning
 from pgdyno.record.opening import is_run_file
 from pgdyno.server.connecting.connect import parse_conninfo
 from pgdyno.server.local.layout import has_kept_data, keep_from_now_on
+from pgdyno.shapes import Fields
 from pgdyno.spec import Spec
 from pgdyno.spec.model import DiskSpec
 from pgdyno.workload import with_texts
@@ -99,7 +100,12 @@ def kept_server(path: Path, spec: Spec, *, goes_on: bool) -> Path | None:
 
 def going_on(spec: Spec) -> Spec:
     """Return the spec for going on: what makes tables has been done."""
-    done: dict[str, Any] = {"initialize": False, "setup": None, "setup_text": None, "indexes": {}}
+    done: dict[str, object] = {
+        "initialize": False,
+        "setup": None,
+        "setup_text": None,
+        "indexes": {},
+    }
     workload = spec.workload.model_copy(update=done)
     return spec.model_copy(update={"workload": workload})
 
@@ -137,16 +143,14 @@ def _other_database(run: RunFile, spec: Spec) -> Iterator[str]:
         yield f"database {began_in[1] or began_in[0]} → {named}"
 
 
-def _differences(
-    before: Mapping[str, Any], after: Mapping[str, Any], within: str = ""
-) -> Iterator[str]:
+def _differences(before: Fields, after: Fields, within: str = "") -> Iterator[str]:
     """Yield the keys that differ, with both values."""
     for key in dict.fromkeys((*before, *after)):
         name = f"{within}{key}"
         old, new = before.get(key), after.get(key)
         if name in _MAY_DIFFER or old == new:
             continue
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
+        if isinstance(old, dict) and isinstance(new, dict):
             yield from _differences(old, new, f"{name}.")
         elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
             yield from _differences(_numbered(old), _numbered(new), f"{name}.")
@@ -154,5 +158,5 @@ def _differences(
             yield f"{name} {old} → {new}"
 
 
-def _numbered(values: list[Any]) -> dict[str, Any]:
+def _numbered(values: list[Any]) -> dict[str, object]:
     return {str(number): each for number, each in enumerate(values)}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pydantic import Field, model_validator
 
+from pgdyno.shapes import Fields
 from pgdyno.spec._base import CLIENTS_MAX, Duration, Part, SettingValue
 from pgdyno.spec.story import KeyValue
 from pgdyno.spec.units import format_duration
@@ -81,7 +81,7 @@ def check_branches(
     *,
     hold_ms: int,
     embedded: bool,
-    others: dict[str, Any],
+    others: Fields,
 ) -> None:
     """Raise ValueError for branches that do not go together, or with the rest of a spec.
 

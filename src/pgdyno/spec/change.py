@@ -7,9 +7,10 @@ applies it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct, field
+
+from pgdyno.shapes import Fields
 
 
 class Change(Struct, frozen=True):
@@ -70,7 +71,7 @@ class Change(Struct, frozen=True):
             spec={n: v for n, v in self.spec.items() if n not in other.spec},
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return a JSON-ready form without empty fields; ``from_json`` reads it."""
         fields = {
             "settings": dict(self.settings),
@@ -84,6 +85,6 @@ class Change(Struct, frozen=True):
         return {name: value for name, value in fields.items() if value}
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Change:
+    def from_json(cls, fields: Fields) -> Change:
         """Return the change that ``to_json`` wrote."""
         return cls(**fields)

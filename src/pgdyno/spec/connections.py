@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from pgdyno.shapes import Fields
+
 
 def clients_of_instances(clients: int, instances: int) -> list[int]:
     """Return how many clients each instance of the application has: they take turns."""
@@ -37,7 +39,7 @@ class KeptConnections(NamedTuple):
         return pooled_connections(clients, self.pool_max, self.instances)
 
 
-def kept_connections(fields: Mapping[str, Any]) -> dict[str, KeptConnections]:
+def kept_connections(fields: Fields) -> dict[str, KeptConnections]:
     """Return client group → its connections, without groups whose clients reconnect regularly,
     as those do that send requests.
 
@@ -57,7 +59,7 @@ def kept_connections(fields: Mapping[str, Any]) -> dict[str, KeptConnections]:
     return kept
 
 
-def clients_stay(fields: Mapping[str, Any]) -> bool:
+def clients_stay(fields: Fields) -> bool:
     """Return whether all clients remain connected from beginning to end: neither they nor their
     pools make new connections. ``fields`` as above."""
     groups = fields.get("clients") or []
@@ -66,7 +68,7 @@ def clients_stay(fields: Mapping[str, Any]) -> bool:
     )
 
 
-def _replaces(pool: Mapping[str, Any] | None) -> bool:
+def _replaces(pool: Fields | None) -> bool:
     return bool(pool and (pool.get("max_lifetime") or pool.get("idle_timeout")))
 
 

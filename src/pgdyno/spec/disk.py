@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 from pydantic import AfterValidator, WithJsonSchema
 
+from pgdyno.shapes import Fields
 from pgdyno.spec.units import format_size, parse_duration_us, parse_size_bytes
 
 DiskKind = Literal["plain", "tmpfs", "xfs", "loop", "slow", "blackout"]
@@ -236,7 +237,7 @@ _READERS: dict[str, Callable[[str], DiskPlan]] = {
 }
 
 
-def in_words(spec: Mapping[str, Any]) -> list[str]:
+def in_words(spec: Fields) -> list[str]:
     """Describe the disks of a spec, such as ``WAL on tmpfs of 1GB``, except a default one.
 
     ``spec`` is that of a run file, which another version may have written.
@@ -244,7 +245,7 @@ def in_words(spec: Mapping[str, Any]) -> list[str]:
     return [f"{what} {_located(plan)}" for what, plan in _disks(spec) if plan != DiskPlan("plain")]
 
 
-def emulated_in_words(specs: Iterable[Mapping[str, Any]]) -> str | None:
+def emulated_in_words(specs: Iterable[Fields]) -> str | None:
     """Describe the emulated disks in ``specs``; ``None`` if there are none."""
     found = {
         f"{what} {_located(plan)}": None
@@ -255,7 +256,7 @@ def emulated_in_words(specs: Iterable[Mapping[str, Any]]) -> str | None:
     return " or ".join(found) or None
 
 
-def _disks(spec: Mapping[str, Any]) -> list[tuple[str, DiskPlan]]:
+def _disks(spec: Fields) -> list[tuple[str, DiskPlan]]:
     """Return the disks with their content; empty if another version wrote them differently."""
     disk = spec.get("disk")
     texts = {role: str(text) for role, text in disk.items()} if isinstance(disk, Mapping) else {}

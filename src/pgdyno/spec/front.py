@@ -4,10 +4,11 @@ before the server, and to which the clients send requests."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from pgdyno.shapes import Fields
 from pgdyno.spec._base import Part, PositiveDuration
 from pgdyno.spec.units import format_duration
 
@@ -99,7 +100,7 @@ def own_name(pool: str, key: str) -> str:
     return OWN_NAMES.get(pool, {}).get(key) or CONNECTOR_NAMES.get(key, key)
 
 
-def value_of(table: Mapping[str, Any], key: str) -> str | None:
+def value_of(table: Fields, key: str) -> str | None:
     """Return the value of a key of a table ``front``: what it has, or what the pool, Tomcat or the
     driver then take by default; None if that is not known."""
     given = table.get(key)
@@ -108,7 +109,7 @@ def value_of(table: Mapping[str, Any], key: str) -> str | None:
     return None if given is None else str(given)
 
 
-def values_in_force(table: Mapping[str, Any] | None) -> dict[str, str]:
+def values_in_force(table: Fields | None) -> dict[str, str]:
     """Return the values of all keys of a table ``front`` by their dotted names; none without a
     front end."""
     if table is None:
@@ -136,6 +137,6 @@ def in_words(spec: FrontSpec) -> str:
     return f"Tomcat with {TITLES[spec.pool]} ({size})"
 
 
-def shop_workload(scale: int) -> Mapping[str, Any]:
+def shop_workload(scale: int) -> Fields:
     """Return the table ``workload`` of a spec whose tables are those of the application."""
     return {"script": "business", "scale": scale}

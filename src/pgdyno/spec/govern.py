@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import Field, model_validator
 
+from pgdyno.shapes import Fields
 from pgdyno.spec._base import Part, PositiveDuration
 from pgdyno.spec.age import STOP_AGE, Age
 
@@ -46,7 +45,7 @@ class GovernSpec(Part):
         return self
 
 
-def check_governed(govern: GovernSpec | None, others: dict[str, Any]) -> None:
+def check_governed(govern: GovernSpec | None, others: Fields) -> None:
     """Raise ValueError for parts of a spec that exclude a governor, by key, with whether they are
     used."""
     for key, used in others.items():

@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
+from pgdyno.shapes import Fields
 from pgdyno.spec._base import Part, PositiveDuration
 
 PORTS = {"http": 80, "https": 443}
@@ -112,7 +113,7 @@ def request_part(target: str, weight: int = 1) -> dict[str, object]:
     return {"request": target, "weight": weight}
 
 
-def with_defaults(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_defaults(fields: Fields) -> Fields:
     """Return the fields of a spec; one with a web server needs no database server, and without a
     script its clients request the URL, or those pages of a front end that sell."""
     if fields.get("front") is not None:
@@ -134,7 +135,7 @@ def with_defaults(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     return filled
 
 
-def _with_shop(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_shop(fields: Fields) -> Fields:
     """Return the fields of a spec with a front end, to which the clients send requests."""
     filled = {**fields, "http": fields.get("http") or {}}
     workload = filled.get("workload") or {}

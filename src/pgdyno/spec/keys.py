@@ -9,9 +9,10 @@ import tomllib
 from typing import Any
 
 from pgdyno.errors import UsageError
+from pgdyno.shapes import Fields
 
 
-def set_key(fields: dict[str, Any], key: str, value: str) -> None:
+def set_key(fields: Fields, key: str, value: str) -> None:
     """Set a dotted key of a TOML-shaped spec in place. Raises :class:`UsageError`."""
     parts = key.split(".")
     table: Any = fields

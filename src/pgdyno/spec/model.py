@@ -6,7 +6,6 @@ name, the attribute has (``ramp`` in the file is ``ramp_ms`` here).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -372,7 +371,7 @@ class Spec(Part):
     @model_validator(mode="before")
     @classmethod
     def _without_database(cls, fields: Any) -> Any:
-        return with_defaults(fields) if isinstance(fields, Mapping) else fields
+        return with_defaults(fields) if isinstance(fields, dict) else fields
 
     @model_validator(mode="after")
     def _http_fits(self) -> Spec:

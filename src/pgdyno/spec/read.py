@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import UsageError
+from pgdyno.shapes import Fields
 from pgdyno.spec.model import Spec
 
 SPEC_BYTES_MAX = 1 << 20
@@ -27,14 +28,12 @@ _EXPECTED = {
     "float_type": "a number",
     "float_parsing": "a number",
 }
-Fields = dict[str, Any]
-"""A spec, or a table of it, as it is read from TOML, before it is validated."""
 
 
 def read_spec(
     path: Path,
-    overrides: Mapping[str, Any] | None = None,
-    group_overrides: Mapping[str, Any] | None = None,
+    overrides: Fields | None = None,
+    group_overrides: Fields | None = None,
 ) -> tuple[Spec, str]:
     """Read the spec file ``path``, apply ``overrides``, and return the spec and the file's text.
 
@@ -45,7 +44,7 @@ def read_spec(
     return spec_over(fields, overrides, group_overrides, path=path), text
 
 
-def read_fields(path: Path) -> tuple[dict[str, Any], str]:
+def read_fields(path: Path) -> tuple[Fields, str]:
     """Return the tables of the spec file ``path``, with file names resolved against its directory,
     and its text.
 
@@ -66,9 +65,9 @@ def read_fields(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def spec_over(
-    fields: Mapping[str, Any],
-    overrides: Mapping[str, Any] | None,
-    group_overrides: Mapping[str, Any] | None,
+    fields: Fields,
+    overrides: Fields | None,
+    group_overrides: Fields | None,
     *,
     path: Path,
 ) -> Spec:
@@ -79,7 +78,7 @@ def spec_over(
     return spec_from_fields(merged, where=str(path))
 
 
-def _resolve_files(fields: dict[str, Any], directory: Path) -> None:
+def _resolve_files(fields: Fields, directory: Path) -> None:
     """Make names of scripts and of the setup file relative to the directory of the spec."""
     workload, groups = fields.get("workload"), fields.get("clients")
     tables = [workload, *(groups if isinstance(groups, list) else [])]
@@ -95,7 +94,7 @@ def _resolve(table: Any, key: str, directory: Path) -> None:
         table[key] = str(directory / table[key])
 
 
-def _over_only_group(groups: Any, overrides: Mapping[str, Any], path: Path) -> Any:
+def _over_only_group(groups: Any, overrides: Fields, path: Path) -> Any:
     if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
         return groups  # the model reports the error
     if len(groups) != 1:
@@ -107,7 +106,7 @@ def _over_only_group(groups: Any, overrides: Mapping[str, Any], path: Path) -> A
     return [merge(groups[0], overrides)]
 
 
-def spec_from_fields(fields: Mapping[str, Any], *, where: str = "") -> Spec:
+def spec_from_fields(fields: Fields, *, where: str = "") -> Spec:
     """Return the validated spec of a TOML-shaped mapping; error messages begin with ``where``."""
     for key, text in _texts(fields):
         if problem := _text_error(text):
@@ -132,12 +131,12 @@ def _text_error(text: str) -> str:
     return ""
 
 
-def merge(fields: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+def merge(fields: Fields, overrides: Fields) -> Fields:
     """Return ``fields`` with ``overrides``, table by table; lists and scalars are replaced."""
     merged = dict(fields)
     for key, value in overrides.items():
         below = merged.get(key)
-        if isinstance(below, dict) and isinstance(value, Mapping):
+        if isinstance(below, dict) and isinstance(value, dict):
             merged[key] = merge(below, value)
         else:
             merged[key] = value
@@ -159,7 +158,7 @@ def spec_to_toml(spec: Spec, *, defaults: bool = True) -> str:
     return tomli_w.dumps(fields, multiline_strings=True)
 
 
-def spec_schema() -> dict[str, Any]:
+def spec_schema() -> Fields:
     """Return the JSON schema of a spec file."""
     schema = Spec.model_json_schema(by_alias=True)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -180,7 +179,7 @@ def _texts(fields: Any, loc: tuple[Any, ...] = ()) -> Iterator[tuple[str, str]]:
             yield from _texts(value, (*loc, number))
 
 
-def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+def _without_none(fields: Fields) -> Fields:
     return {key: value for key, value in fields.items() if value is not None}
 
 

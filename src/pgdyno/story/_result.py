@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pgdyno.errors import ThresholdError, TrustError
 from pgdyno.results.chapter import by_variant
 from pgdyno.results.story import FinishedChapter, StoryResult
+from pgdyno.shapes import Json
 from pgdyno.spec import Spec
 
 SCHEMA_VERSION = 1
@@ -18,7 +18,7 @@ def story_result(
     spec: Spec, chapters: Sequence[FinishedChapter], page: Path | None = None
 ) -> StoryResult:
     """Return the result of the chapters that were finished; without ``page``, it has no page."""
-    fields: dict[str, Any] = {
+    fields: Json = {
         "schema_version": SCHEMA_VERSION,
         "story": spec.name,
         "chapters": tuple(chapters),

@@ -4,8 +4,7 @@ the governor, the server's own counts of statements, and vacuum."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import asdict
 
@@ -66,35 +65,33 @@ def governor_of(run: RunFile) -> RunGovernor | None:
         return None
     errors = [each for each in run.errors() if is_out_of_ids(each) and not each.retried]
     refused = sum(each.count for each in errors)
-    sentence = f"{_what_it_did(summary)}; {_how_old(summary)}; {_refusals(refused)}"
-    fields = {**summary, "refused": refused, "sentence": sentence}
-    return RunGovernor.model_validate(fields)
+    governor = RunGovernor.model_validate({**summary, "refused": refused, "sentence": ""})
+    sentence = f"{_what_it_did(governor)}; {_how_old(governor)}; {_refusals(refused)}"
+    return governor.model_copy(update={"sentence": sentence})
 
 
-def _what_it_did(summary: Mapping[str, Any]) -> str:
-    if not summary["on"]:
+def _what_it_did(governor: RunGovernor) -> str:
+    if not governor.on:
         return "the governor was off: clients did not keep to it"
-    slow_s, paused_s, pauses = summary["slow_s"], summary["paused_s"], summary["pauses"]
-    if not (slow_s or paused_s):
+    if not (governor.slow_s or governor.paused_s):
         return "the governor let the clients go on"
     said = []
-    if slow_s:
-        said.append(f"slowed the clients down for {duration(slow_s)}")
-    if paused_s:
-        times = "once" if pauses == 1 else f"{pauses:,} times"
-        said.append(f"paused them {times}, for {duration(paused_s)} in all")
-    if summary["unknown_s"]:
-        said.append(f"of which the server could not be asked for {duration(summary['unknown_s'])}")
-    if summary["vacuumed"]:
-        said.append(f"vacuumed {summary['vacuumed']:,} tables meanwhile")
+    if governor.slow_s:
+        said.append(f"slowed the clients down for {duration(governor.slow_s)}")
+    if governor.paused_s:
+        times = "once" if governor.pauses == 1 else f"{governor.pauses:,} times"
+        said.append(f"paused them {times}, for {duration(governor.paused_s)} in all")
+    if governor.unknown_s:
+        said.append(f"of which the server could not be asked for {duration(governor.unknown_s)}")
+    if governor.vacuumed:
+        said.append(f"vacuumed {governor.vacuumed:,} tables meanwhile")
     return f"the governor {', '.join(said)}"
 
 
-def _how_old(summary: Mapping[str, Any]) -> str:
-    age, high = summary["age_max"], summary["marks"]["high"]
+def _how_old(governor: RunGovernor) -> str:
+    age, high, beyond = governor.age_max, governor.marks.high, governor.beyond_high
     noun = {"transaction IDs": "transaction ID", "multixacts": "multixact"}
-    oldest = f"the oldest {noun.get(summary['of'], 'multixact member')} was {age:,} old at most"
-    beyond = summary["beyond_high"]
+    oldest = f"the oldest {noun.get(governor.of, 'multixact member')} was {age:,} old at most"
     if age >= STOP_AGE:
         return f"{oldest}, where the server assigns no more"
     if beyond:

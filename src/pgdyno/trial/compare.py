@@ -6,7 +6,7 @@ import math
 import random
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -45,12 +45,12 @@ _STEPS: Mapping[Need, str] = {
 class Further(Protocol):
     """More of a comparison than one trial."""
 
-    def members(self) -> Mapping[str, Any]:
+    def members(self) -> Mapping[str, object]:
         """Return members of the result that are known before anything is measured."""
 
     def after(
         self, session: Session, answer: Answer, noise: Noise, seconds: float, rng: random.Random
-    ) -> Mapping[str, Any]:
+    ) -> Mapping[str, object]:
         """Measure more after the trial, under the same load in slices of ``seconds``; return
         members of the result."""
 
@@ -267,7 +267,7 @@ def group_effect_of(each: GroupEffect) -> common.GroupEffect:
     )
 
 
-def _record(session: Session, result: CompareResult, more: Mapping[str, Any]) -> CompareResult:
+def _record(session: Session, result: CompareResult, more: Mapping[str, object]) -> CompareResult:
     """Record and return the result with ``more`` members."""
     members = {name: getattr(result, name) for name in result.model_fields_set}
     result = CompareResult(**{**members, **more})

@@ -15,7 +15,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec import Struct
 
@@ -343,7 +342,7 @@ def _measure(session: Session, question: Question, trial_id: int, pair: int, sid
     return measured
 
 
-def _columns(answer: Answer) -> dict[str, Any]:
+def _columns(answer: Answer) -> dict[str, object]:
     throughput, latency = answer.throughput, answer.latency_p99
     return {
         "pairs": throughput.pairs,

@@ -7,7 +7,6 @@ measure a change in the same way.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -50,7 +49,7 @@ class Question(Struct, frozen=True):
     like_checkpoint_bound: bool = False
     assessment: Assessment | None = None
     """The catalogue's assessment of the difference; ``None`` if the sides are identical."""
-    labels: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, object] = field(default_factory=dict)
     """Further columns of the trial's row: step, finding, remedy, …"""
 
     @property
@@ -96,7 +95,7 @@ def question_of(
     state: Change | None = None,
     predicted_ratio: float | None = None,
     pairs_max: int = PAIRS_MAX,
-    labels: Mapping[str, Any] | None = None,
+    labels: Mapping[str, object] | None = None,
 ) -> Question:
     """Return the question of the effect of the assessed change on top of ``state``.
 

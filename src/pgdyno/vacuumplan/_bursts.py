@@ -5,11 +5,11 @@ A burst between two looks is the same number as a steady load, so there are look
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import Any
 
 from pgdyno.diagnose.words import counted, figure
+from pgdyno.shapes import Row
 
 _PARTS_MAX, _PARTS_MIN = 6, 3
 PART_S_MIN = 3.0
@@ -30,7 +30,7 @@ def seconds_to_tell() -> float:
     return _PARTS_MIN * PART_S_MIN
 
 
-def why_no_rate(seen: Sequence[Mapping[str, Any] | None]) -> str | None:
+def why_no_rate(seen: Sequence[Row | None]) -> str | None:
     """Return why the changes of a table are no rate, or None.
 
     ``seen`` has its counters at each look; None: it was not there.
@@ -62,5 +62,5 @@ def _doubled(before: int | None, after: int | None) -> bool:
     return before is None or after is None or after >= 2 * before
 
 
-def _changed(row: Mapping[str, Any]) -> int:
+def _changed(row: Row) -> int:
     return int(row["inserted"] or 0) + int(row["updated"] or 0) + int(row["deleted"] or 0)

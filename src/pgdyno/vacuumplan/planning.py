@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ from pgdyno.results.vacuumplan import (
 )
 from pgdyno.server import ConnInfo
 from pgdyno.server.versioned_sql import query_for
+from pgdyno.shapes import Row
 from pgdyno.vacuumplan._advising import CHANGES_MIN, Server, Table, all_in_force, plan_table
 from pgdyno.vacuumplan._bursts import parts_of, seconds_to_tell, why_no_rate
 
@@ -50,7 +51,7 @@ class Look(Struct, frozen=True):
     next_xid: int
     database_age: int
     reset_s: float | None
-    tables: Mapping[int, Mapping[str, Any]]
+    tables: Mapping[int, Row]
 
 
 class Plan(Struct, frozen=True):
@@ -138,9 +139,7 @@ def _sizes(conn: psycopg.Connection, oids: list[int]) -> dict[int, int]:
     return {row["oid"]: row["bytes"] for row in found if row["bytes"] is not None}
 
 
-def _rows(
-    conn: psycopg.Connection, name: str, values: Mapping[str, Any] | None = None
-) -> list[dict[str, Any]]:
+def _rows(conn: psycopg.Connection, name: str, values: Row | None = None) -> list[Row]:
     from psycopg.rows import dict_row
 
     found = query_for("vacuumplan", name, conn.info.server_version // 10_000)
@@ -201,18 +200,14 @@ def _result(
     return Plan(result, {each.relation: all_in_force(server, each) for each in enough})
 
 
-def _no_rate(
-    request: Request, table: Table, seen: Sequence[Mapping[str, Any] | None]
-) -> str | None:
+def _no_rate(request: Request, table: Table, seen: Sequence[Row | None]) -> str | None:
     """Return why the changes of a table are no rate, or None."""
     if table.changes < CHANGES_MIN:
         return f"{table.changes:,} rows changed, less than {CHANGES_MIN:,}: too few for a rate"
     return None if request.since_reset else why_no_rate(seen)
 
 
-def _table(
-    before: Look, row: Mapping[str, Any], hours: float, settings: Mapping[str, float]
-) -> Table:
+def _table(before: Look, row: Row, hours: float, settings: Mapping[str, float]) -> Table:
     was = before.tables.get(row["oid"], {})
     # None are known before the first vacuum or analyze.
     pages = int(row["pages"] or (row["bytes"] or 0) / settings.get("block_size", 8192))

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -29,6 +29,7 @@ from pgdyno.results.vacuumplan import (
 )
 from pgdyno.server import Cluster, connect, find_installation
 from pgdyno.server.versioned_sql import query_for
+from pgdyno.shapes import Row
 from pgdyno.stats import paired_effect
 from pgdyno.stats.words import rounded
 from pgdyno.vacuumplan._advising import shown
@@ -293,7 +294,7 @@ def _measured(conn: psycopg.Connection) -> dict[str, float]:
     with conn.cursor(row_factory=dict_row) as cursor:
         for name in ("model_tables", "model_io"):
             if text := _text(conn, name):
-                row: dict[str, Any] = cursor.execute(text.encode()).fetchone() or {}
+                row: Row = cursor.execute(text.encode()).fetchone() or {}
                 found |= {key: float(value) for key, value in row.items()}
     return found
 

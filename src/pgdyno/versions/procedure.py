@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -169,13 +168,13 @@ class _OfVersions(Struct, frozen=True):
     deadline_s: float
     """End of the time for pairs (monotonic)."""
 
-    def members(self) -> Mapping[str, Any]:
+    def members(self) -> Mapping[str, object]:
         """Return what is known before anything is measured."""
         return {"versions": self.compared}
 
     def after(
         self, session: Session, answer: Answer, noise: Noise, seconds: float, rng: random.Random
-    ) -> Mapping[str, Any]:
+    ) -> Mapping[str, object]:
         """Measure the levelled trial."""
         answers = [answer, *(self._again(session, answer, noise, rng, *s) for s in self.trials[1:])]
         trials = tuple(

@@ -12,10 +12,10 @@ autovacuum_naptime. Tables without autovacuum are the rule on that.
 
 from __future__ import annotations
 
-from pgdyno.check._look import Row
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
 from pgdyno.diagnose.words import duration, figure, listed
+from pgdyno.shapes import Row
 
 DEAD_ROWS_MIN = 10_000
 OVERDUE = 2.0

@@ -7,9 +7,9 @@ is listed as not looked at.
 
 from __future__ import annotations
 
-from pgdyno.check._look import Row
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, Unseen, measured
+from pgdyno.shapes import Row
 
 _LOOKS = ("file_error", "hba_error")
 

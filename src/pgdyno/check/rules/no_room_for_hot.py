@@ -13,11 +13,11 @@ rows may be one statement over the whole table, which leaves no room anywhere.
 
 from __future__ import annotations
 
-from pgdyno.check._look import Row
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import NOT_PREDICTED, Sight, measured
 from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.diagnose.words import figure, listed, percent
+from pgdyno.shapes import Row
 from pgdyno.spec.change import Change
 
 UPDATES_MIN = 50_000

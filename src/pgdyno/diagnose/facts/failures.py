@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -41,7 +40,7 @@ class Failures(Struct, frozen=True):
         error = f", most of them {self.error}" if self.top else ""
         return f"{self.count:,} of {self.ended:,} ({percent(self.share)}){error}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the form in results."""
         return {
             "count": self.count,

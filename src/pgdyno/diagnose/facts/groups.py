@@ -6,12 +6,13 @@ Read from the run file alone, for the result, the summary and the page alike.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from pgdyno.diagnose.words import figure
 from pgdyno.record import GroupInterval, Ledger, RunFile
+from pgdyno.shapes import Fields
 from pgdyno.stats.words import percent_words
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class GroupAccount(Struct, frozen=True):
     clients: int
     clients_connected: int
     """The most that had a connection at the same time; of a pool, those that it could serve."""
-    spec: Mapping[str, Any]
+    spec: Fields
     """The group in the resolved spec."""
     seconds: float
     ledger: Ledger
@@ -65,10 +66,10 @@ class GroupAccount(Struct, frozen=True):
         return bool(self.spec.get("idle"))
 
     @property
-    def arrival(self) -> Mapping[str, Any] | None:
+    def arrival(self) -> Fields | None:
         """Its arrivals, if it is an open loop."""
         arrival = self.spec.get("arrival")
-        return arrival if isinstance(arrival, Mapping) else None
+        return arrival if isinstance(arrival, dict) else None
 
     @property
     def done_tps(self) -> float:
@@ -162,7 +163,7 @@ def group_accounts(run: RunFile, slice_ids: Collection[int] | None = None) -> li
     return accounts
 
 
-def _is_open(spec: Mapping[str, Any]) -> bool:
+def _is_open(spec: Fields) -> bool:
     return isinstance(spec.get("arrival"), Mapping)
 
 
@@ -171,7 +172,7 @@ def _busy_ms(run: RunFile, slice_ids: Collection[int] | None, group: str) -> flo
     return sum(run.histogram(kind, slice_ids, group=group).mean for kind in kinds) / 1e6
 
 
-def _connected(rows: Sequence[GroupInterval], spec: Mapping[str, Any]) -> int:
+def _connected(rows: Sequence[GroupInterval], spec: Fields) -> int:
     """Clients with a connection; of a group whose clients share or renew them, all."""
     clients = max(row.clients for row in rows)
     if spec.get("pool") or spec.get("connection", "persistent") != "persistent":

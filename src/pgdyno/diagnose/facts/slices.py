@@ -8,9 +8,8 @@ for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgdyno.diagnose.facts.client_group import Group, gap_ms
 from pgdyno.diagnose.facts.front import (
@@ -30,6 +29,7 @@ from pgdyno.diagnose.facts.waits import IN_TRANSACTION, WaitClass, wait_class
 from pgdyno.diagnose.finding import Evidence, Skip, Window
 from pgdyno.dimension import fields_with
 from pgdyno.probe.gaps import NOT_SAMPLED
+from pgdyno.shapes import Fields
 from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.change import Change
 from pgdyno.spec.units import parse_duration_ms
@@ -200,7 +200,7 @@ class Facts:
         """Return the client group of that name, which did something."""
         return next(group for group in self.groups if group.name == name)
 
-    def _group(self, fields: Mapping[str, Any]) -> Group:
+    def _group(self, fields: Fields) -> Group:
         name = fields["name"]
         response = self.run.histogram("response", self.slice_ids, group=name)
         pool_wait = self.run.histogram("pool_wait", self.slice_ids, group=name)

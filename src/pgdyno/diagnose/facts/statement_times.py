@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from pgdyno.record import RunFile, StatementTotal
+from pgdyno.shapes import Fields
 
 _PIPELINE = re.compile(r"^\s*\\startpipeline\b", re.MULTILINE | re.IGNORECASE)
 
@@ -31,7 +31,7 @@ def _notes(run: RunFile, totals: Iterable[StatementTotal]) -> Iterator[str]:
         )
 
 
-def _script_texts(spec: Mapping[str, Any]) -> Iterator[str]:
+def _script_texts(spec: Fields) -> Iterator[str]:
     """Yield the texts of the load's scripts as far as the spec has them; built-in ones, which have
     no pipeline, are only named."""
     for part in (spec.get("workload") or {}, *(spec.get("clients") or [])):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from pgdyno.diagnose.facts.intervals import whole
 from pgdyno.record import RunFile
+from pgdyno.shapes import Row
 from pgdyno.spec.age import failsafe_age
 from pgdyno.stats import CONTRAST_MIN, contrast
 
@@ -27,7 +28,7 @@ ENDED_MS = 2_500
 """A vacuum whose last sample is older than this at the end of the run has ended."""
 Limits = tuple[float, float]
 """Ages of transaction IDs and of multixacts."""
-Rows = list[dict[str, Any]]
+Rows = list[Row]
 
 
 class Effect(Struct, frozen=True):
@@ -141,7 +142,7 @@ def _by_relation(rows: Rows) -> dict[str, Rows]:
 def _state(name: str, rows: Rows, upkeep: Rows) -> State:
     first, last = rows[0], rows[-1]
     sized = [row for row in rows if row["size_bytes"] is not None]
-    rest: Mapping[str, Any] = upkeep[-1] if upkeep else {}
+    rest: Row = upkeep[-1] if upkeep else {}
     return State(
         relation=name,
         live=int(last["n_live_tup"] or 0),

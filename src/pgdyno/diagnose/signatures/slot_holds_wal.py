@@ -16,8 +16,6 @@ a server that it starts is not examined. Versions: all since 14.
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
@@ -25,6 +23,7 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.kept_wal import outlook, outlook_evidence
 from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import counted, duration, megabytes
+from pgdyno.shapes import Row
 from pgdyno.spec.age import PIN
 
 WRITTEN_BYTES_MIN = 1 << 20
@@ -119,7 +118,7 @@ def _slots(s: Situation) -> list[_Slot]:
     return [_slot(rows, positions, name) for name in names]
 
 
-def _slot(rows: dict[str, Any], positions: dict[int, float], name: str) -> _Slot:
+def _slot(rows: Row, positions: dict[int, float], name: str) -> _Slot:
     mine = [i for i, each in enumerate(rows["slot_name"]) if each == name]
     seen = [
         (positions[at_ms], at)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.dimension._own_server import own_server
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change
 
 _KEY = "server.checksums"
@@ -23,7 +23,7 @@ class Checksums(KeyDimension):
         """True if it is the key of this dimension."""
         return key == _KEY
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``with checksums``."""
         for value in self.mine(change).values():
             yield "with checksums" if value == "true" else "no checksums"

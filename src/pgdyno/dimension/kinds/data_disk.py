@@ -6,13 +6,13 @@ system or size the data are copied there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from pgdyno.dimension._dimension import Context, Fields, KeyDimension, Need, Transition
+from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.errors import UsageError
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.disk import disk_plan
 
@@ -43,7 +43,7 @@ class DataDisk(KeyDimension):
         if _KEY in change.spec:
             fields.setdefault("disk", {})["data"] = change.spec[_KEY]
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``data on xfs of 2GB on a loop device``."""
         return [f"data on {disk_plan(disk)}" for disk in self.mine(change).values()]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from pgdyno.dimension._changing import spec_with
-from pgdyno.dimension._dimension import Context, Fields, KeyDimension, Need, Transition
+from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.errors import UsageError
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change
 from pgdyno.spec.front import TITLES, in_words, own_name, value_of
 
@@ -33,7 +34,7 @@ class Front(KeyDimension):
             keys = {key.removeprefix(_TABLE): _number(value) for key, value in mine.items()}
             fields["front"] = {**(fields.get("front") or {}), **keys}
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``web.maxTotal 8 → 50``, by the names of the part itself."""
         mine, table = self.mine(change), (before or {}).get("front") or {}
         pool = mine.get(_POOL, table.get("pool", "dbcp2"))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pgdyno.dimension._dimension import Context, Dimension, Fields, Need, Transition, run_sql
+from pgdyno.dimension._dimension import Context, Dimension, Need, Transition, run_sql
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.columns import columns_of
 
@@ -48,7 +49,7 @@ class IndexDimension(Dimension):
             known = fields.setdefault(_KEY[0], {}).setdefault(_KEY[1], {})
             known.update(indexes)
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``index on orders (customer)``."""
         return [f"index on {table} ({columns})" for table, columns in change.indexes.items()]
 

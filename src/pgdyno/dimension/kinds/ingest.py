@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from pgdyno.dimension._dimension import KeyDimension
 from pgdyno.errors import UsageError
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change, Spec
 
 _WAY, _BATCH = _KEYS = ("workload.ingest", "workload.batch")
@@ -41,7 +41,7 @@ class Ingest(KeyDimension):
             )
         return super().read(key, value, spec)
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``multi-row inserts, 10 rows per commit``."""
         mine = self.mine(change)
         if way := mine.get(_WAY):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.errors import SetupError, UsageError
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change, Spec
 
 _KEY = "workload.init.partitions"
@@ -34,7 +34,7 @@ class Partitions(KeyDimension):
             )
         return super().read(key, value, spec)
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``8 partitions``."""
         for value in self.mine(change).values():
             yield "no partitions" if value == "0" else f"{value} partitions"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from pgdyno.dimension._dimension import Context, Dimension, Fields, Load, Need, Transition
+from pgdyno.dimension._dimension import Context, Dimension, Load, Need, Transition
 from pgdyno.dimension._groups import group_titles, groups_of
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change
 
 
@@ -29,7 +29,7 @@ class PoolSize(Dimension):
             else:
                 groups[name]["pool"] = {**(groups[name].get("pool") or {}), "max": size}
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``pool 2 → 16``."""
         groups = groups_of(before)
         words = {}

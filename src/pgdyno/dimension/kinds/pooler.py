@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from pgdyno.dimension._changing import spec_with
-from pgdyno.dimension._dimension import Context, Fields, KeyDimension, Need, Transition
+from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.errors import UsageError
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change
 from pgdyno.spec.pooler import TITLES, in_words
 
@@ -39,7 +39,7 @@ class Pooler(KeyDimension):
         settings = {_name(key): value for key, value in mine.items()}
         fields["pooler"] = {**table, "settings": {**table.get("settings", {}), **settings}}
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``PgBouncer, default_pool_size = 5``."""
         mine = self.mine(change)
         kind = mine.pop(_KIND, None)

@@ -7,10 +7,10 @@ load.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from pgdyno.dimension._dimension import Context, Dimension, Fields, Load, Need, Transition
+from pgdyno.dimension._dimension import Context, Dimension, Load, Need, Transition
 from pgdyno.dimension._groups import group_titles, groups_of
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change, Spec
 
 
@@ -43,7 +43,7 @@ class Rate(Dimension):
             if isinstance(arrival, dict):
                 arrival["rate"] *= factor
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``rate 200/s → 400/s``."""
         words = {}
         for name, factor in change.rate.items():

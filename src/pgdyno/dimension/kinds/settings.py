@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from msgspec.structs import replace
 
-from pgdyno.dimension._dimension import Context, Dimension, Fields, Need, Transition
+from pgdyno.dimension._dimension import Context, Dimension, Need, Transition
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change
 
 # Settings for which the server accepts no unit: titles add it. For all others titles show the value
@@ -31,7 +31,7 @@ class Settings(Dimension):
             server = fields.setdefault("server", {})
             server["settings"] = {**server.get("settings", {}), **change.settings}
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``commit_delay = 100us``."""
         return [f"{name} = {_with_unit(name, value)}" for name, value in change.settings.items()]
 

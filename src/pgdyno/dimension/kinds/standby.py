@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Server, Transition
 from pgdyno.errors import UsageError
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change
 from pgdyno.spec.standby import StandbySpec, in_words
 
@@ -26,7 +26,7 @@ class Standby(KeyDimension):
         """True if it is a key of the table."""
         return key.startswith(_TABLE)
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``2 synchronous standbys (remote_apply)``."""
         mine = self.mine(change)
         was = (before or {}).get("standby", {})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, LiteralString
+from typing import TYPE_CHECKING, LiteralString
 
-from pgdyno.dimension._dimension import Context, Dimension, Fields, Need, Transition, run_sql
+from pgdyno.dimension._dimension import Context, Dimension, Need, Transition, run_sql
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change, Spec
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class TableOptions(Dimension):
         for table, values in options.items():
             tables[table] = {**tables.get(table, {}), **values}
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``pgbench_accounts: fillfactor = 90``."""
         for table, options in change.table_options.items():
             yield from (f"{table}: {name} = {value}" for name, value in options.items())

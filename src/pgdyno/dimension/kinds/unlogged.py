@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change
 
 _KEY = "workload.unlogged"
@@ -21,7 +21,7 @@ class Unlogged(KeyDimension):
         """True if it is the key of this dimension."""
         return key == _KEY
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``unlogged tables``."""
         for value in self.mine(change).values():
             yield "unlogged tables" if value == "true" else "logged tables"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from pgdyno.dimension._dimension import KeyDimension
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change
 
 _KEY = "workload.update_last"
@@ -21,7 +21,7 @@ class UpdateLast(KeyDimension):
         """True if it is the key of this dimension."""
         return key == _KEY
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``counters updated last``."""
         return [f"{table} updated last" for table in self.mine(change).values()]
 

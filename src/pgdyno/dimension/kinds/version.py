@@ -6,13 +6,13 @@ which it has loaded itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from pgdyno.dimension._changing import spec_with
-from pgdyno.dimension._dimension import Context, Fields, KeyDimension, Need, Transition
+from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.dimension._own_server import SETTINGS, names_server, own_server
 from pgdyno.errors import SetupError, UsageError
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change
 from pgdyno.spec.keys import set_key
 
@@ -49,7 +49,7 @@ class Version(KeyDimension):
             else:
                 set_key(fields, key, value)
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``PostgreSQL 18``."""
         mine = self.mine(change)
         if _VERSION in mine:

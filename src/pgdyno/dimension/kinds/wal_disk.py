@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from pgdyno.dimension._dimension import Context, Fields, KeyDimension, Need, Transition
+from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.errors import UsageError
+from pgdyno.shapes import Fields
 from pgdyno.spec import Change
 
 _KEY = "disk.wal"
@@ -29,7 +29,7 @@ class WalDisk(KeyDimension):
         if _KEY in change.spec:
             fields.setdefault("disk", {})["wal"] = change.spec[_KEY]
 
-    def titles(self, change: Change, before: Mapping[str, Any] | None) -> Iterable[str]:
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``WAL on tmpfs:2GB``."""
         for disk in self.mine(change).values():
             yield "WAL with the data" if disk == "data" else f"WAL on {disk}"

@@ -21,13 +21,13 @@ from pgdyno.pooler._kind import (
     Ineffective,
     Kind,
     Place,
-    Row,
     Version,
     clients_of,
     number_in,
     senders_of,
 )
 from pgdyno.server import ConnInfo, connect
+from pgdyno.shapes import Row
 from pgdyno.spec import Spec
 
 _POOL_SIZE = 20

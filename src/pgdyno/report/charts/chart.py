@@ -129,7 +129,7 @@ def time_figure(
     The y axis fits the data in the current window. It starts at zero, or is logarithmic for the
     values ``log``.
     """
-    ranges: dict[str, Any] = {"x_range": x_range}
+    ranges: dict[str, object] = {"x_range": x_range}
     if log is not None:
         ranges["y_axis_type"] = "log"
     else:

@@ -151,11 +151,14 @@ def stacked_areas(
     plot = time_figure(axis.x_range, height)
     parts = pieces(columns)
     for i, name in enumerate(columns):
-        style: dict[str, Any] = {"fill_color": colours[name], "fill_alpha": 0.85}
+        colour = colours[name]
         if len(parts) < 2:
-            plot.varea("x", f"bottom{i}", f"top{i}", source=source, **style)
+            plot.varea(
+                "x", f"bottom{i}", f"top{i}", source=source, fill_color=colour, fill_alpha=0.85
+            )
         else:
-            plot.patches(*_outlines(times_ms / 1000, *edges[name], parts), line_color=None, **style)
+            outlines = _outlines(times_ms / 1000, *edges[name], parts)
+            plot.patches(*outlines, line_color=None, fill_color=colour, fill_alpha=0.85)
     rows = {name: f"@part{i}{{{number_format}}}" for i, name in enumerate(columns)}
     add_time_tooltip(plot, source, dict(reversed(rows.items())), f"top{len(rows) - 1}")
     return finish(axis, plot)

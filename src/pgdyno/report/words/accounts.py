@@ -20,11 +20,13 @@ from pgdyno.record import (
     position_of,
     server_details,
 )
+from pgdyno.record.facts import EngineFacts, ServerFacts
 from pgdyno.record.latencies import ConnectKind, ScriptKind
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers, sentences
 from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.tables import Table, figures_table
+from pgdyno.shapes import Fields
 
 if TYPE_CHECKING:
     from pgdyno._engine import Histogram
@@ -376,7 +378,7 @@ def cpu_us_per_transaction(run: RunFile) -> float | None:
     return (total.cpu_user_us + total.cpu_system_us) / done if done else None
 
 
-def reactor_words(engine: Mapping[str, Any]) -> str:
+def reactor_words(engine: EngineFacts) -> str:
     """Return the event loop that the engine chose and the reason; '' if it is not recorded."""
     name, why = engine.get("reactor"), engine.get("reactor_why")
     return f"{name} ({why})" if name and why else str(name or "")
@@ -421,11 +423,11 @@ def _run_facts(info: RunInfo, file_name: str) -> list[list[str]]:
     return [row for row in rows if row[1]]
 
 
-def _settings(server: Mapping[str, Any]) -> list[list[str]]:
+def _settings(server: ServerFacts) -> list[list[str]]:
     return [[str(n), str(v)] for n, v in sorted((server.get("settings") or {}).items())]
 
 
-def _flat(facts: Mapping[str, Any], *, prefix: str = "") -> list[list[str]]:
+def _flat(facts: Mapping[str, object], *, prefix: str = "") -> list[list[str]]:
     """Return facts as rows, nested ones under their joined names; empty ones are left out."""
     rows = []
     for name, value in facts.items():
@@ -449,7 +451,7 @@ def _fact(name: str, value: Any) -> str:
     return str(value)
 
 
-def spec_lines(fields: Mapping[str, Any]) -> list[str]:
+def spec_lines(fields: Fields) -> list[str]:
     """Return the spec that repeats the run, with the texts of its scripts and without defaults."""
     from pgdyno.spec import spec_from_fields, spec_to_toml
 

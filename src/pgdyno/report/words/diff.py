@@ -18,6 +18,7 @@ from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import sentences
 from pgdyno.results import diff as results
 from pgdyno.results.diff import DiffResult, Pair
+from pgdyno.shapes import Fields
 from pgdyno.spec import spec_from_fields
 from pgdyno.stats.words import rounded
 
@@ -131,7 +132,7 @@ def _cautions(sides: tuple[_Measured, _Measured]) -> Iterator[str]:
         )
 
 
-def _has_open_loop(spec: Mapping[str, Any]) -> bool:
+def _has_open_loop(spec: Fields) -> bool:
     groups = spec.get("clients") or []
     return any(isinstance(group.get("arrival"), Mapping) for group in groups)
 
@@ -146,7 +147,7 @@ def _differs(a: RunInfo, b: RunInfo) -> results.Differs:
     )
 
 
-def _spec(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+def _spec(fields: Fields) -> Fields:
     """Return a spec with client groups by name, and with the defaults of keys that were added after
     the run."""
     try:
@@ -158,7 +159,7 @@ def _spec(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in whole.items() if key not in _NAMES}
 
 
-def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> tuple[results.Different, ...]:
+def _differing(a: Mapping[str, object], b: Mapping[str, object]) -> tuple[results.Different, ...]:
     """Return the keys whose values differ."""
     flat_a, flat_b = dict(_flat(a)), dict(_flat(b))
     return tuple(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from pgdyno.price.sentences import ms_words
 from pgdyno.report.summary import RunSummary
@@ -12,6 +11,7 @@ from pgdyno.report.words.sentences import how_set
 from pgdyno.report.words.tables import Table
 from pgdyno.results.loss import Drilled, Loss
 from pgdyno.results.price import Gain, NotMeasured, Price
+from pgdyno.shapes import Fields
 from pgdyno.stats.words import effect_words
 
 _VALUE_LETTERS = 6
@@ -52,9 +52,9 @@ def _held(summary: RunSummary) -> list[bool]:
     return [gain.compared == "latency_p99" for gain in measured_gains(summary)]
 
 
-def _active_groups(summary: RunSummary) -> list[Mapping[str, Any]]:
+def _active_groups(summary: RunSummary) -> list[Fields]:
     """Return the client groups of the spec that are not idle."""
-    groups: Sequence[Mapping[str, Any]] = summary.info.spec.get("clients") or []
+    groups: Sequence[Fields] = summary.info.spec.get("clients") or []
     return [group for group in groups if not group.get("idle")]
 
 

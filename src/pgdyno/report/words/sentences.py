@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgdyno.diagnose.facts.failures import failures
 from pgdyno.dimension import title_of
@@ -18,6 +18,7 @@ from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
 from pgdyno.results.chapter import Chapter, by_variant
 from pgdyno.results.common import Postponed, PostponedSide
+from pgdyno.shapes import Fields
 from pgdyno.spec.change import Change
 from pgdyno.spec.disk import in_words
 from pgdyno.spec.pooler import SIZE_SETTINGS
@@ -25,6 +26,7 @@ from pgdyno.stats import EFFECT_MATTERS, mean_with_interval
 from pgdyno.stats.words import interval_words, more_pairs_words
 
 if TYPE_CHECKING:
+    from pgdyno.record.facts import HostFacts, ServerFacts, StoredProposal
     from pgdyno.results.investigate import InvestigateResult
 
 GROUPS_NAMED_MAX = 3
@@ -100,13 +102,13 @@ def _web_words(info: RunInfo) -> str:
     return f"Tomcat {parts['tomcat']} with {parts['pool']}, started by pgdyno,"
 
 
-def _web_server(spec: Mapping[str, Any]) -> str:
+def _web_server(spec: Fields) -> str:
     """Return the web server that requests are sent to, without its path; '' if there is none."""
     url = str((spec.get("http") or {}).get("url", ""))
     return "/".join(url.split("/")[:3])
 
 
-def _database_words(server: Mapping[str, Any]) -> str:
+def _database_words(server: ServerFacts) -> str:
     """Return the database used on a server that pgdyno did not start, and the user's pooler in
     front of it."""
     if server.get("kind") == "embedded" or not server.get("database"):
@@ -120,7 +122,7 @@ def _database_words(server: Mapping[str, Any]) -> str:
     return f"database {database}"
 
 
-def _pooler_words(server: Mapping[str, Any], *, size: bool) -> str:
+def _pooler_words(server: ServerFacts, *, size: bool) -> str:
     """Return the pooler that pgdyno started, with the settings that it was given; ``size``: with
     that of its pool."""
     pooler = server.get("pooler")
@@ -132,7 +134,7 @@ def _pooler_words(server: Mapping[str, Any], *, size: bool) -> str:
     return f"through {pooler['title']}" + (f" ({settings})" if settings else "")
 
 
-def _host_words(host: Mapping[str, Any]) -> str:
+def _host_words(host: HostFacts) -> str:
     words = []
     if cores := host.get("cores"):
         words.append(f"{cores:g} core{'s' if cores != 1 else ''}")
@@ -145,7 +147,7 @@ def _host_words(host: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _workload_words(spec: Mapping[str, Any]) -> str:
+def _workload_words(spec: Fields) -> str:
     workload = spec.get("workload") or {}
     groups = [group for group in spec.get("clients") or [] if not group.get("idle")]
     if groups and all(group.get("script") for group in groups):
@@ -160,17 +162,15 @@ def _workload_words(spec: Mapping[str, Any]) -> str:
     return f"{script} at scale {scale}" if scaled else str(script)
 
 
-def _part_name(part: Mapping[str, Any]) -> str:
+def _part_name(part: Fields) -> str:
     if request := part.get("request"):
         return f"GET {request}"
     return PurePath(str(part.get("file") or part.get("builtin") or "?")).stem
 
 
-def _client_words(
-    spec: Mapping[str, Any], connected: Mapping[str, int], *, pools: bool
-) -> list[str]:
+def _client_words(spec: Fields, connected: Mapping[str, int], *, pools: bool) -> list[str]:
     """Return the clients of each group; ``pools``: with the sizes of their pools."""
-    groups: Sequence[Mapping[str, Any]] = spec.get("clients") or []
+    groups: Sequence[Fields] = spec.get("clients") or []
     if len(groups) > GROUPS_NAMED_MAX:
         counts = {group["name"]: int(group.get("count") or 0) for group in groups}
         clients, there = sum(counts.values()), sum({**counts, **connected}.values())
@@ -185,13 +185,13 @@ def _client_words(
     return words
 
 
-def _through(pool: Mapping[str, Any], instances: int) -> str:
+def _through(pool: Fields, instances: int) -> str:
     if instances == 1:
         return f" through a pool of {pool['max']}"
     return f" of {numbers.count(instances)} instances, each through a pool of {pool['max']}"
 
 
-def _instances_words(groups: Sequence[Mapping[str, Any]]) -> list[str]:
+def _instances_words(groups: Sequence[Fields]) -> list[str]:
     """Return the pools of groups with several instances, which a table of groups does not show."""
     return [
         f"{group['name']} has {numbers.count(group['instances'])} instances with a pool of"
@@ -206,7 +206,7 @@ def _clients(count: int | None, connected: int | None = None) -> str:
     return f"{of}{numbers.count(count)} client{'' if count == 1 else 's'}"
 
 
-def _arrival_words(group: Mapping[str, Any]) -> str:
+def _arrival_words(group: Fields) -> str:
     """Return `` at 500/s (poisson)``; '' for a closed loop."""
     arrival = group.get("arrival")
     if not isinstance(arrival, Mapping):
@@ -324,7 +324,7 @@ def _response_words(ratio: float | None) -> str:
 def full_load(info: RunInfo) -> str:
     """Return what to add to a predicted throughput: `` at full load`` if some clients send at a
     rate, which may be less than the server's capacity."""
-    groups: Sequence[Mapping[str, Any]] = info.spec.get("clients") or []
+    groups: Sequence[Fields] = info.spec.get("clients") or []
     open_loops = [group for group in groups if isinstance(group.get("arrival"), Mapping)]
     return " at full load" if open_loops else ""
 
@@ -457,7 +457,7 @@ def proposals(finding: FindingRow, summary: RunSummary) -> list[str]:
     return [_proposal(row, load, before) for row in finding.remedies]
 
 
-def _proposal(row: Mapping[str, Any], load: str, before: Circumstances) -> str:
+def _proposal(row: StoredProposal, load: str, before: Circumstances) -> str:
     remedy = catalogue().get(str(row.get("remedy_id")))
     predicted = prediction(remedy, row, load)
     if remedy is None:
@@ -469,7 +469,7 @@ def _proposal(row: Mapping[str, Any], load: str, before: Circumstances) -> str:
     return f"{title} ({price}{predicted})"
 
 
-def prediction(remedy: Remedy | None, row: Mapping[str, Any], load: str = "") -> str:
+def prediction(remedy: Remedy | None, row: StoredProposal, load: str = "") -> str:
     """Return the prediction for a remedy that was not measured, of which ``row`` is the proposal:
     its gain, or what it prevents."""
     if remedy is not None and remedy.guards:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from pgdyno.errors import SetupError
 from pgdyno.record.facts import ServerFacts
@@ -13,6 +13,7 @@ from pgdyno.server.connecting.connect import connect, names_of_catalog
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.versioned_sql import query
 from pgdyno.server.versions import newer_note
+from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     import psycopg
@@ -92,7 +93,7 @@ def _check_settings(settings: Mapping[str, str]) -> None:
         )
 
 
-def _row(conn: psycopg.Connection) -> dict[str, Any]:
+def _row(conn: psycopg.Connection) -> Row:
     cursor = conn.execute(query("server_facts"))
     row = cursor.fetchone()
     assert row is not None

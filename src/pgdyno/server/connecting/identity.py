@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
 from pgdyno.server.connecting.connect import names_of_catalog
 from pgdyno.server.versioned_sql import query
+from pgdyno.shapes import Json
 
 if TYPE_CHECKING:
     import psycopg
@@ -26,12 +26,12 @@ class Identity(Struct, frozen=True):
     started: str
     """Start time of the postmaster, in seconds since 1970."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the fields for an undo record."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Identity:
+    def from_json(cls, fields: Json) -> Identity:
         """Return the identity in an undo record."""
         return cls(
             system_identifier=str(fields["system_identifier"]),

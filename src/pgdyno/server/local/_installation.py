@@ -18,7 +18,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -83,7 +83,7 @@ class Installation(Struct, frozen=True):
         """A warning if the version is newer than pgdyno supports."""
         return newer_note(self.version, self.version_num)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the installation as ``pgdyno server list --format json`` prints it."""
         return {
             "version": self.version,

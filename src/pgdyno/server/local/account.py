@@ -83,12 +83,13 @@ def under(account: Account | None, argv: Sequence[str | Path]) -> dict[str, Any]
     ``chroot`` of coreutils changes to the account. Without it the child that Python starts has to,
     for which Python copies its own page tables; that takes longer than most of these commands.
     """
-    command: dict[str, Any] = {"args": list(map(str, argv))}
-    if account is not None and _chroot_changes_to(account):
-        command["args"] = _by_chroot(account) + command["args"]
-    elif account is not None:
-        command |= {"user": account.uid, "group": account.gid, "extra_groups": ()}
-    return command | {"cwd": "/", "env": plain_environment()}
+    words = list(map(str, argv))
+    where = {"cwd": "/", "env": plain_environment()}
+    if account is None:
+        return {"args": words, **where}
+    if _chroot_changes_to(account):
+        return {"args": _by_chroot(account) + words, **where}
+    return {"args": words, "user": account.uid, "group": account.gid, "extra_groups": (), **where}
 
 
 def _by_chroot(account: Account) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
@@ -63,7 +63,7 @@ class Snapshot:
         """The major version of PostgreSQL."""
         return self.version_num // 10_000
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return it as its file has it, and ``pgdyno snapshot list --format json`` prints it."""
         return asdict(self)
 

@@ -45,9 +45,9 @@ class Common(Struct, frozen=True):
     """The part of the configuration that all nodes of a cluster have in common."""
 
     program: str
-    store: Mapping[str, Any]
+    store: Mapping[str, object]
     """The section of the configuration that names the store."""
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
     """Patroni's dynamic settings when it starts."""
     user: str
     password: str
@@ -236,7 +236,7 @@ class Node:
         with suppress(SetupError):
             remove_directory(self.directory)
 
-    def _configuration(self, common: Common) -> dict[str, Any]:
+    def _configuration(self, common: Common) -> dict[str, object]:
         """Return Patroni's configuration; YAML includes JSON."""
         server, rest = self._ports
         cluster = self.cluster

@@ -15,7 +15,6 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from pgdyno.errors import SetupError
 from pgdyno.server.local.account import server_account
@@ -81,7 +80,7 @@ class Store(ABC):
         remove_directory(self._directory)
 
     @abstractmethod
-    def section(self, port: int) -> dict[str, Any]:
+    def section(self, port: int) -> dict[str, object]:
         """Return the section of a node's configuration that names the store, at this port."""
 
     @abstractmethod
@@ -107,7 +106,7 @@ class Etcd(Store):
     program = "etcd"
     relayed = True
 
-    def section(self, port: int) -> dict[str, Any]:
+    def section(self, port: int) -> dict[str, object]:
         """As proxies, so that Patroni does not ask etcd for its addresses and go around a relay."""
         return {"etcd3": {"hosts": [f"127.0.0.1:{port}"], "use_proxies": True}}
 
@@ -136,7 +135,7 @@ class Raft(Store):
     relayed = False
     hint = "Patroni's raft needs python3-pysyncobj; or use etcd: apt-get install etcd-server"
 
-    def section(self, port: int) -> dict[str, Any]:
+    def section(self, port: int) -> dict[str, object]:
         """Without an address of its own, a node does not vote."""
         return {"raft": {"partner_addrs": [f"127.0.0.1:{port}"]}}
 

@@ -24,6 +24,7 @@ from pgdyno.server.replication._patroni_node import Common, Node
 from pgdyno.server.replication._relay import Relay
 from pgdyno.server.replication._store import Store, installed_store
 from pgdyno.server.replication.standby import Standby
+from pgdyno.shapes import Json
 from pgdyno.spec.manager import seconds_of, typed_settings
 from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
 
@@ -114,7 +115,7 @@ class Patroni:
         self,
         primary: Cluster,
         standbys: Sequence[Standby],
-        settings: dict[str, Any],
+        settings: Json,
         password: str,
     ) -> None:
         named = [(PRIMARY_NAME, primary), *((each.name, each.cluster) for each in standbys)]
@@ -252,7 +253,7 @@ class Patroni:
             relay.close()
         self._store_relays = {}
 
-    def _store_of(self, node: Node) -> dict[str, Any]:
+    def _store_of(self, node: Node) -> dict[str, object]:
         assert self._store is not None
         port = self._store.port
         if self._relayed:
@@ -260,7 +261,7 @@ class Patroni:
             port = relay.port
         return self._store.section(port)
 
-    def _settings(self, primary: Cluster) -> dict[str, Any]:
+    def _settings(self, primary: Cluster) -> dict[str, object]:
         """Return Patroni's dynamic settings."""
         spec = self.spec
         with connect(primary.conninfo) as conn:
@@ -283,7 +284,7 @@ class Patroni:
         """True if Patroni has noted as many synchronous standbys as it should: before that it
         promotes none, although commits wait for them already."""
         answer = self.nodes[0].ask("/cluster")
-        members: list[dict[str, Any]] = answer.value["members"] if answer.ok else []
+        members: list[Json] = answer.value["members"] if answer.ok else []
         return [each["role"] for each in members].count("sync_standby") >= self.spec.quorum
 
     def _wait(self, who: Node, reached: Callable[[], bool], what: str) -> None:

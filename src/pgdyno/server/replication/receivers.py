@@ -12,7 +12,6 @@ when the primary is stopped, and :meth:`Receivers.wait_caught_up` starts it agai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec.structs import asdict
 
@@ -119,7 +118,7 @@ class Receivers:
         """
         self.primary.configure(dict.fromkeys(MODE_SETTINGS))
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return the receivers and their lag, for the run file."""
         lags = {receiver.name: receiver.lag() for receiver in self.all()}
         return {

@@ -33,6 +33,7 @@ from pgdyno.server.connecting.identity import Identity
 from pgdyno.server.directories import undo_dir
 from pgdyno.server.locks import try_lock
 from pgdyno.server.settings.setting_values import unquoted_list
+from pgdyno.shapes import Json
 
 _FORMAT = 2
 MARK = "pgdyno.undo"
@@ -85,7 +86,7 @@ class UndoRecord:
             changed.ours.add(value)
         return new
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the record for the file and the guardian, without a password."""
         return {
             "format": _FORMAT,
@@ -108,7 +109,7 @@ class UndoRecord:
         }
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> UndoRecord:
+    def from_json(cls, fields: Json) -> UndoRecord:
         """Return the record in a file's fields; KeyError, TypeError or ValueError if invalid."""
         if fields["format"] != _FORMAT:
             raise ValueError
@@ -150,7 +151,7 @@ class UndoRecord:
             ) from None
 
 
-def _marked_text(changed: ChangedSetting) -> dict[str, Any]:
+def _marked_text(changed: ChangedSetting) -> dict[str, object]:
     digests = [_digest(value) for value in changed.ours]
     return {"nothing_before": changed.before is None, "ours": digests}
 

@@ -7,7 +7,6 @@ import os
 import stat
 import subprocess
 from contextlib import suppress
-from typing import Any
 
 from pgdyno.errors import SetupError
 from pgdyno.outliving import READY, Guardian
@@ -66,7 +65,7 @@ class UndoGuard:
         _detached.append(self._process)
         self._process.detach()
 
-    def _send(self, order: dict[str, Any]) -> None:
+    def _send(self, order: dict[str, object]) -> None:
         answer = ""
         with suppress(OSError):
             self._write(order)
@@ -79,7 +78,7 @@ class UndoGuard:
                 hint="no setting is changed without it",
             )
 
-    def _write(self, order: dict[str, Any]) -> None:
+    def _write(self, order: dict[str, object]) -> None:
         self._process.write(json.dumps(order).encode())
 
 

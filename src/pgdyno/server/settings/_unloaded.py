@@ -18,6 +18,7 @@ from pgdyno.server.settings._undo import MARK
 from pgdyno.server.settings.reloading import configuration_error
 from pgdyno.server.settings.setting_values import Setting, same_value
 from pgdyno.server.versioned_sql import query
+from pgdyno.shapes import Row
 
 _PENDING_RELOAD_S = 1.0
 _POLL_S = 0.1
@@ -46,7 +47,7 @@ def _check(conninfo: ConnInfo, ours: Collection[str]) -> bool:
 
     with connect(conninfo) as conn:
 
-        def rows(statement: bytes, params: dict[str, Any] | None = None) -> list[Any]:
+        def rows(statement: bytes, params: Row | None = None) -> list[Any]:
             return conn.execute(statement, params).fetchall()
 
         try:
