@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from report_runs import plain_run
+from report_runs import empty_run
 
 Pgdyno = Callable[..., "object"]
 
@@ -15,7 +15,7 @@ Pgdyno = Callable[..., "object"]
 @pytest.fixture(autouse=True)
 def _recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    plain_run(tmp_path / "run.db")
+    empty_run(tmp_path / "run.db")
 
 
 def test_a_run_file_is_never_overwritten(pgdyno: Pgdyno) -> None:

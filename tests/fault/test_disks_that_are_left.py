@@ -223,11 +223,15 @@ def has_come(moment: Callable[[Path], bool], home: Path, process: subprocess.Pop
 @pytest.mark.parametrize(
     ("words", "moment"),
     [
-        ((*RUN, "tmpfs:128MB"), _is_mounted),
+        pytest.param((*RUN, "tmpfs:128MB"), _is_mounted, marks=pytest.mark.long),
         ((*RUN, "tmpfs:128MB"), _is_served),
         ((*RUN, SLOW), _is_mounted),
         ((*RUN, SLOW), _is_served),
-        (("drill", "--fault", "power", "-s", "1", "-c", "2", "--cuts", "200", "-q"), _is_cut),
+        pytest.param(
+            ("drill", "--fault", "power", "-s", "1", "-c", "2", "--cuts", "200", "-q"),
+            _is_cut,
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_a_command_that_is_killed_leaves_nothing_mounted(

@@ -64,7 +64,7 @@ def drilled(
             "name": "outside",
             "server": {"version": 18, "settings": {"synchronous_commit": "off"}},
             "workload": {"scale": 1},
-            "clients": [{"count": 4, "think": "5ms"}],
+            "clients": [{"count": 4, "think": "20ms"}],
         }
         if fault == "power":
             fields["disk"] = {"data": "blackout:size=600MB"}

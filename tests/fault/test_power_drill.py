@@ -80,9 +80,8 @@ def test_defaults_lose_nothing_with_wal_and_data_apart(
 
 
 @pytest.mark.timeout(1800)  # Minimising verifies many images.
-@pytest.mark.parametrize(
-    ("major", "checksums"), [pytest.param(18, True, marks=pytest.mark.long), (15, False)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("major", "checksums"), [(18, True), (15, False)])
 def test_torn_pages_are_found_and_with_checksums_minimised(
     drilled: Callable[..., DrillResult], major: int, checksums: bool, tmp_path: Path
 ) -> None:

@@ -291,29 +291,24 @@ def test_locked_out_and_killed(new_cluster: Callable[..., Cluster], begin: Begin
     assert is_as(server, before)()
 
 
-@pytest.mark.parametrize(
-    "limit",
-    [
-        {"statement_timeout": "1ms"},
-        {"lock_timeout": "1ms"},
-        {"idle_session_timeout": "10ms"},
-        {"idle_in_transaction_session_timeout": "1ms"},
-        {"default_transaction_read_only": "on"},
-        {"search_path": "nowhere"},
-    ],
-)
-def test_time_limits_do_not_cut_the_way_back_short(
-    pg18: Cluster, begin: Begin, limit: dict[str, str]
-) -> None:
+def test_no_limit_of_sessions_cuts_the_way_back_short(pg18: Cluster, begin: Begin) -> None:
+    limits = {
+        "statement_timeout": "1ms",
+        "lock_timeout": "1ms",
+        "idle_session_timeout": "10ms",
+        "idle_in_transaction_session_timeout": "1ms",
+        "default_transaction_read_only": "on",
+        "search_path": "nowhere",
+    }
     before = state(pg18)
     settings = Settings.of_user(pg18.conninfo, may_apply=True)
     for _ in range(3):
-        settings.apply(limit)
-        settings.reset(limit)
-    settings.apply(limit)
+        settings.apply(limits)
+        settings.reset(limits)
+    settings.apply(limits)
     settings.restore_all()
     assert is_as(pg18, before)()
-    begin(pg18.conninfo, **limit).kill()
+    begin(pg18.conninfo, **limits).kill()
     wait_until(is_as(pg18, before), "the guardian puts it back")
 
 

@@ -212,6 +212,7 @@ def test_nothing_is_left_after_kill_9(
     bindir = installation_of(18).bindir
     path.write_text(
         f'[server]\nbindir = "{bindir}"\n[disk]\ndata = "xfs:2GB"\n[load]\nhold = "300ms"\n'
+        '[[clients]]\ncount = 2\nthink = "20ms"\n'
         '[branching]\nrounds = 900\n[[branches]]\nname = "a"\n[[branches]]\nname = "b"\n'
     )
     run = tmp_path / "run.db"

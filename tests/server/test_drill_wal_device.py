@@ -70,7 +70,7 @@ def drilled(
                 "server": {"version": major, "settings": SETTINGS | (settings or {})},
                 "disk": {"wal": wal},
                 "workload": {"scale": 1},
-                "clients": [{"count": 4, "think": "5ms"}],
+                "clients": [{"count": 4, "think": "15ms"}],
                 "standby": standby,
             }
         )

@@ -41,7 +41,7 @@ def spec_of(major: int = 18, **settings: str) -> Spec:
             "name": "drill",
             "server": {"version": major, "settings": settings},
             "workload": {"scale": 1},
-            "clients": [{"count": 8, "think": "5ms"}],
+            "clients": [{"count": 8, "think": "15ms"}],
         }
     )
 
@@ -72,6 +72,7 @@ def drilled(
     return run
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("major", [15, 18])
 def test_kill_takes_what_was_acknowledged_before_it_was_on_disk(
     drilled: Callable[..., DrillResult], tmp_path: Path, major: int

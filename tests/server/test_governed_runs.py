@@ -39,7 +39,7 @@ def fields_of(installation: Installation, **govern: Any) -> dict[str, Any]:
             "settings": {"autovacuum_naptime": "1s"},
         },
         "workload": {"script": "mixed"},
-        "clients": [{"name": "web", "count": 4, "think": "1ms"}],
+        "clients": [{"name": "web", "count": 4, "think": "5ms"}],
         "load": {"hold": "2s", "max_other_programs": 1},
         "govern": {"interval": "100ms", **govern},
     }

@@ -66,7 +66,7 @@ def found_on(
 def test_a_search_for_clients_and_what_is_made_of_its_run_file(
     pg18: Cluster, tmp_path: Path
 ) -> None:
-    result = found_on(pg18, tmp_path / "clients.db")
+    result = found_on(pg18, tmp_path / "clients.db", workload=sleeping(tmp_path))
     assert result.varied == "clients"
     assert result.curve[0].clients == 1
     assert max(point.clients for point in result.curve) <= 4

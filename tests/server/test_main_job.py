@@ -59,6 +59,7 @@ def run(spec: Spec, path: Path, command: str = "run", **options: Any) -> Any:
 COUNTED = {"load": {"transactions": 250, "hold": "5min", "seed": 1}}
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize(
     ("script", "load"),
     [("tpcb-like", {}), ("simple-update", {}), ("select-only", {}), ("mixed", COUNTED)],
@@ -325,6 +326,7 @@ def test_settings_that_need_a_restart_are_refused_on_the_users_server(
     assert RunFile(tmp_path / "run.db").run.status == "failed"
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("major", [18, 15])
 def test_the_named_database_is_used_where_it_has_the_tables(
     new_cluster: Callable[..., Cluster], tmp_path: Path, major: int

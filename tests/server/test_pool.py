@@ -64,7 +64,7 @@ def found_on(
 
 
 def test_a_search_and_what_is_made_of_its_run_file(pg18: Cluster, tmp_path: Path) -> None:
-    result = found_on(existing(pg18), tmp_path / "run.db", size_max=4, workload=TPCB)
+    result = found_on(existing(pg18), tmp_path / "run.db", size_max=4)
     assert result.best is not None
     assert result.clients == 12
     assert result.tried_max <= 4

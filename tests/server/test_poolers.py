@@ -32,10 +32,15 @@ pytestmark = [pytest.mark.server, pytest.mark.alike]
 
 MakePgBouncer = Callable[..., PgBouncer]
 MakePgpool = Callable[..., Pgpool]
-_EIGHT_CLIENTS = ("-c", "8", "-s", "1", "-M", "extended", "-T", "2")
-
 LIGHT = ("--think", "20ms")
 """For what does not depend on how much is done: it leaves the cores to the other tests."""
+
+
+def eight_clients(folder: Path) -> list[str]:
+    """Options of a load that needs more connections than a pool has, and hardly a core."""
+    script = folder / "sleeping.sql"
+    script.write_text("select pg_sleep(0.02);\n")
+    return ["-c", "8", "-s", "1", "-M", "extended", "-f", str(script)]
 
 
 def pgdyno(
@@ -148,19 +153,8 @@ def test_pools_of_all_pairs_are_added_up(
     for name in names:
         psycopg.connect(**replace(pooler.conninfo_tcp, database=name).kwargs()).close()
     conninfo = pooler.conninfo_tcp
-    words = [
-        "run",
-        conninfo.uri_without_password,
-        "--think",
-        "5ms",
-        "-T",
-        "1",
-        "-M",
-        "simple",
-        "-o",
-        "run.db",
-        "-i",
-    ]
+    words = ["run", conninfo.uri_without_password, *LIGHT, "-T", "1", "-M", "simple"]
+    words += ["-o", "run.db", "-i"]
     done = pgdyno(tmp_path, *words, "--format", "json", password=conninfo.password)
     assert done.returncode in (0, 4), done.stderr
     told = f"4 pairs may make {4 * size} connections together, and the server has 97 for them"
@@ -179,7 +173,7 @@ def test_the_queue_of_the_users_own_pgbouncer_is_recorded(
     pooler = pgbouncer(pg18, pool_mode="transaction", default_pool_size=2)
     with psycopg.connect(**replace(pooler.conninfo_tcp, database="postgres").kwargs()) as other:
         other.execute("select 1")
-        run_through(tmp_path, pooler.conninfo_tcp, *_EIGHT_CLIENTS)
+        run_through(tmp_path, pooler.conninfo_tcp, *eight_clients(tmp_path))
     with RunFile(tmp_path / "run.db") as run:
         rows = run.series("metric_pooler")
         words = queue_words(run, None)
@@ -196,7 +190,7 @@ def test_poolers_in_a_row_lead_to_the_server(
     inner = pgbouncer(pg18, pool_mode="transaction", default_pool_size=2)
     behind = SimpleNamespace(conninfo=inner.conninfo)
     outer = pgbouncer(behind, pool_mode="transaction", default_pool_size=6)
-    result = run_through(tmp_path, outer.conninfo_tcp, *_EIGHT_CLIENTS)
+    result = run_through(tmp_path, outer.conninfo_tcp, *eight_clients(tmp_path))
     assert not result["errors"]
     with RunFile(tmp_path / "run.db") as run:
         facts, rows = run.run.server, run.series("metric_pooler")
@@ -316,7 +310,7 @@ def test_two_thousand_clients_on_few_connections(
         max_client_conn=2100,
         auth_type="trust",
     )
-    words = ["select-only", "-c", "2000", "-M", "extended", "-s", "1"]
+    words = ["select-only", "-c", "2000", "-M", "extended", "-s", "1", "--think", "500ms"]
     result = run_through(tmp_path, pooler.conninfo, *words)
     assert result["errors"] == []
     columns = "sum(connects), sum(reconnects), sum(connect_failures), max(connections)"
@@ -386,19 +380,8 @@ def test_startup_parameters_that_the_pooler_refuses(
     assert "ignore_startup_parameters" in said.stderr
     taking = pgbouncer(pg18, pool_mode="transaction", ignore_startup_parameters="options")
     uri = f"{taking.conninfo.uri_without_password}&options=-c%20geqo%3Doff"
-    said = pgdyno(
-        tmp_path,
-        "run",
-        uri,
-        "-M",
-        "simple",
-        "--think",
-        "5ms",
-        "-T",
-        "1",
-        "-q",
-        password=pg18.conninfo.password,
-    )
+    words = ["run", uri, "-M", "simple", *LIGHT, "-T", "1", "-q"]
+    said = pgdyno(tmp_path, *words, password=pg18.conninfo.password)
     assert said.returncode in (0, 4), said.stderr
 
 
@@ -424,18 +407,8 @@ def test_a_control_connection_that_leads_elsewhere(
         ("host=/nowhere", "no PostgreSQL server answers"),
         ("host", "--control: "),
     ):
-        said = pgdyno(
-            tmp_path,
-            "run",
-            uri,
-            "--control",
-            control,
-            "--think",
-            "5ms",
-            "-T",
-            "1",
-            password=password,
-        )
+        words = ["run", uri, "--control", control, *LIGHT, "-T", "1"]
+        said = pgdyno(tmp_path, *words, password=password)
         assert said.returncode == 1
         assert complaint in said.stderr
         assert "Traceback" not in said.stderr

@@ -14,6 +14,7 @@ from pgdyno.spec import Change, spec_from_fields
 from pgdyno.trial.postponed import postponed
 
 
+@pytest.mark.alike
 @pytest.mark.parametrize("major", [18, 15])
 def test_each_kind_of_work_is_done_and_measured(
     installation_of: Callable[[int], object], tmp_path: Path, major: int
@@ -23,7 +24,7 @@ def test_each_kind_of_work_is_done_and_measured(
         {
             "server": {"version": major},
             "workload": {"scale": 1},
-            "clients": [{"count": 4, "think": "5ms"}],
+            "clients": [{"count": 4, "think": "20ms"}],
             "load": {"hold": "2s"},
         }
     )

@@ -27,7 +27,7 @@ def test_data_that_fit_are_read_into_the_buffers_after_a_restart(
         {
             "server": {"version": major, "settings": {"shared_buffers": "1MB"}},
             "workload": {"script": "select-only"},
-            "clients": [{"count": 2, "think": "5ms"}],
+            "clients": [{"count": 2, "think": "20ms"}],
             "load": {"hold": "2s"},
         }
     )

@@ -211,7 +211,14 @@ def test_what_business_cannot_do_through_a_pooler_is_told(pg18: Cluster) -> None
 
 
 @pytest.mark.usefixtures("nothing_left")
-@pytest.mark.parametrize("kind", [name for name in TOPOLOGIES if name != "direct"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(name, marks=pytest.mark.long if name == "pgpool" else ())
+        for name in TOPOLOGIES
+        if name != "direct"
+    ],
+)
 def test_it_starts_and_stops_ten_times(kind: str, pg18: Cluster) -> None:
     name, settings = TOPOLOGIES[kind]
     gateway = Gateway(pg18.conninfo)
@@ -417,7 +424,8 @@ def test_one_that_hangs_ends_the_run_and_is_ended(
 
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize(
-    "kind", ["pgbouncer", "pgpool", pytest.param("haproxy", marks=pytest.mark.long)]
+    "kind",
+    ["pgbouncer", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("pgpool", "haproxy"))],
 )
 def test_it_ends_with_a_pgdyno_that_is_killed(kind: str, pg18: Cluster, tmp_path: Path) -> None:
     spec_with(kind)

@@ -142,6 +142,7 @@ def test_a_role_that_may_only_connect_gets_a_plan(pg18: Cluster) -> None:
         conn.execute("drop schema planned cascade")
 
 
+@pytest.mark.alike
 def test_what_came_at_once_is_no_rate(usual: Cluster) -> None:
     plan = planned(usual).result
     why = {each.relation: each.why for each in plan.not_planned}
@@ -153,6 +154,7 @@ def test_what_came_at_once_is_no_rate(usual: Cluster) -> None:
     assert "planned.made: not planned; it was not there" in as_sql(plan)
 
 
+@pytest.mark.alike
 def test_sizes_are_those_of_the_files_and_not_of_the_last_vacuum(usual: Cluster) -> None:
     """The table was never vacuumed or analyzed, so pg_class has no pages of it."""
     plan = planned(usual).result
@@ -173,6 +175,7 @@ def test_a_locked_table_has_no_size_and_delays_nobody(usual: Cluster) -> None:
     assert row["bytes"] is None
 
 
+@pytest.mark.alike
 def test_statistics_that_are_too_young_are_refused(pg: Cluster) -> None:
     conninfo = psycopg.conninfo.make_conninfo(
         "", **{**pg.conninfo.kwargs(), "application_name": None}

@@ -93,8 +93,15 @@ def test_values_that_cannot_be(
     assert message.count("error: ") == 1
 
 
-@pytest.mark.parametrize("make", [plain_run, comparison_run, investigation_run, price_run])
-@pytest.mark.parametrize("result", ['{"distrust": 5}', '{"prices": [{}], "chapter": 1}'])
+@pytest.mark.parametrize(
+    ("make", "result"),
+    [
+        (plain_run, '{"prices": [{}], "chapter": 1}'),
+        (comparison_run, '{"distrust": 5}'),
+        (investigation_run, '{"prices": [{}], "chapter": 1}'),
+        (price_run, '{"distrust": 5}'),
+    ],
+)
 def test_a_result_that_cannot_be_read_is_missing_and_said_to_be(
     make: Callable[[Path], Path], result: str, tmp_path: Path
 ) -> None:

@@ -105,16 +105,22 @@ def complaints(tab: chromium.Browser, *, dark: bool) -> list[str]:
 
 
 ENDS = ("desktop-light", "phone-dark")
+
+
+def _views_here(run: str, number: int) -> tuple[str, ...]:
+    return ENDS if run == "investigate" else (ENDS[number % 2],)
+
+
 DRAWN = [
     pytest.param(
         run,
         view,
-        marks=() if run == "investigate" or view == ENDS[number % 2] else pytest.mark.long,
+        marks=() if view in _views_here(run, number) else pytest.mark.long,
     )
     for number, run in enumerate(RUNS)
     for view in VIEWS
 ]
-"""All pages in all views; always that with most of all in each, and each other one in one."""
+"""All pages in all views; always that with most of all in two, and each other one in one."""
 
 
 @pytest.mark.parametrize(("run", "view"), DRAWN)

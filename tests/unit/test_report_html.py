@@ -236,6 +236,7 @@ def test_an_emulated_disk_is_named_on_top(tmp_path: Path) -> None:
     assert "WAL on tmpfs of 1GB" in page.subtitle
 
 
+@pytest.mark.long
 def test_a_long_run_is_drawn_with_few_points(tmp_path: Path) -> None:
     path = report_runs.long_run(tmp_path / "run.db", seconds=3100)  # just below 2 x 1600 points
     page = make_page(RunFile(path))

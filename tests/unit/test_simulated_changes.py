@@ -24,9 +24,19 @@ def most(share: float) -> float:
     return share + 3.1 * math.sqrt(share * (1 - share) / RUNS)
 
 
-@pytest.mark.parametrize("groups", [1, 2, 4])
-@pytest.mark.parametrize("phi", [0.0, 0.5, 0.8])
-def test_a_steady_run_rarely_shows_a_change_in_any_of_its_series(groups: int, phi: float) -> None:
+IN_SHORT = [(0.0, 1), (0.5, 2)]
+"""All others are simulated by `make test-long`."""
+
+
+@pytest.mark.parametrize(
+    ("phi", "groups"),
+    [
+        pytest.param(phi, groups, marks=[] if (phi, groups) in IN_SHORT else pytest.mark.long)
+        for phi in (0.0, 0.5, 0.8)
+        for groups in (1, 2, 4)
+    ],
+)
+def test_a_steady_run_rarely_shows_a_change_in_any_of_its_series(phi: float, groups: int) -> None:
     for seconds in (24, 60):
         assert false_changes(Steady(groups, seconds, 0.25, phi), RUNS) <= most(0.02)
 

@@ -33,8 +33,15 @@ def least(share: float, trials: int) -> float:
     return share - 3.1 * math.sqrt(share * (1 - share) / trials)
 
 
+IN_SHORT = ("normal", "drift to half speed")
+"""Machines of which intervals are simulated here; all others by `make test-long`."""
+
+
 @pytest.mark.parametrize("procedure", PROCEDURES, ids=lambda each: each.name)
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    "machine",
+    [each if each in IN_SHORT else pytest.param(each, marks=pytest.mark.long) for each in MACHINES],
+)
 @pytest.mark.parametrize("sd", [pytest.param(0.01, marks=pytest.mark.long), 0.05])
 def test_intervals_cover_under_the_stopping_rule_in_use(
     procedure: Procedure, machine: str, sd: float
