@@ -26,7 +26,7 @@ _FAIL_ON = ("will-fail", "limit", "costs", "minor", "never")
 
 
 class CheckOptions(Struct, frozen=True, kw_only=True):
-    """What is looked at, and for how long."""
+    """Extent and length of the looks, and their output."""
 
     time: Annotated[
         int,
@@ -143,8 +143,8 @@ def _request(what: tuple[str, ...], connect: ConnectOptions, options: CheckOptio
 def _watch(watch_ms: int, request: Request, *, as_json: bool) -> None:
     """Repeat the check until the user stops it, which is its usual end."""
     from pgdyno.check.watching import Watch, watch
+    from pgdyno.cli.process import is_read
     from pgdyno.cli.screen import watcher_for
-    from pgdyno.cli.streams import is_read
     from pgdyno.conduct import stop_signals
     from pgdyno.errors import Interrupted
     from pgdyno.report import show_watch, stdout_console

@@ -73,7 +73,7 @@ class ProfileOptions(Struct, frozen=True, kw_only=True):
 
 
 class CompareOptions(Struct, frozen=True, kw_only=True):
-    """What is compared, and for how long."""
+    """The changed side, and the time for the comparison."""
 
     settings: Annotated[
         tuple[str, ...], settings_option("--set", text="Server setting of the changed side.")

@@ -1,4 +1,4 @@
-"""How a command that failed ends: one message on stderr with a hint, for ``--format json`` an
+"""The end of a command that failed: one message on stderr with a hint, for ``--format json`` an
 object on stdout with the error and the data recorded so far, and the status of the error tree.
 
 Arguments that may be mistyped connection strings are not quoted.

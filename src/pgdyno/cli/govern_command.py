@@ -26,7 +26,7 @@ _USUAL_ENDS = (130, 143)
 
 
 class GovernOptions(Struct, frozen=True, kw_only=True):
-    """When loaders slow down and pause, and how they are told."""
+    """Marks at which loaders slow down and pause, and the ways in which they are told."""
 
     low: Annotated[
         int,

@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from msgspec import Struct
 
 Declared = Callable[[Any], Any]
-"""What ``click.option`` and ``click.argument`` return: a decorator of a command's function."""
+"""A decorator of a command's function, as ``click.option`` and ``click.argument`` return it."""
 
 
 class _Option(Struct, frozen=True):

@@ -19,7 +19,7 @@ HELP_ORDER = 25
 
 
 class ImportOptions(Struct, frozen=True, kw_only=True):
-    """What is taken of the file, and where it is written."""
+    """Choice of what is taken of the file, and the place to write to."""
 
     output: Annotated[
         str | None,

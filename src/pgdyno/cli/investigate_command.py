@@ -26,7 +26,7 @@ HELP_ORDER = 40
 
 
 class InvestigateOptions(Struct, frozen=True, kw_only=True):
-    """How long is investigated, and what may be changed and broken."""
+    """Time of the investigation, and limits of what it may change and break."""
 
     budget: Annotated[
         int | None,

@@ -27,7 +27,7 @@ from pgdyno.cli.types import (
 
 
 class ArrivalOptions(Struct, frozen=True, kw_only=True):
-    """When transactions begin."""
+    """Arrivals: the moments at which transactions begin."""
 
     rate: Annotated[
         float | None,
@@ -79,7 +79,7 @@ class ArrivalOptions(Struct, frozen=True, kw_only=True):
 
 
 class ConnectionOptions(Struct, frozen=True, kw_only=True):
-    """How clients get connections."""
+    """Connections of the clients."""
 
     connect: Annotated[
         bool,
@@ -114,7 +114,7 @@ class ConnectionOptions(Struct, frozen=True, kw_only=True):
 
 
 class ScriptOptions(Struct, frozen=True, kw_only=True):
-    """What clients send, and how."""
+    """Scripts of the clients, and the way in which they are sent."""
 
     scale: Annotated[
         int | None,
@@ -237,7 +237,7 @@ class ScriptOptions(Struct, frozen=True, kw_only=True):
 
 
 class InitOptions(Struct, frozen=True, kw_only=True):
-    """How pgbench's tables are made."""
+    """Creation of pgbench's tables."""
 
     initialize: Annotated[
         bool,

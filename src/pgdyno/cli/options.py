@@ -19,7 +19,7 @@ _PATHS = ("recording", "pg_bindir")
 
 
 class OutputOptions(Struct, frozen=True, kw_only=True):
-    """Where the run file is, and how the result is printed."""
+    """Run file, and format of the result."""
 
     output: Annotated[
         str | None,
@@ -44,7 +44,7 @@ class OutputOptions(Struct, frozen=True, kw_only=True):
 
 
 class ProgressOptions(Struct, frozen=True, kw_only=True):
-    """What is printed on stderr meanwhile."""
+    """Progress on stderr."""
 
     progress: Annotated[
         int,

@@ -34,7 +34,7 @@ _POOL_MAX = click.option(
 
 
 class PoolOptions(Struct, frozen=True, kw_only=True):
-    """What is looked for, and for how long."""
+    """Limits of the search, and its time."""
 
     slo: Annotated[
         str | None,

@@ -27,7 +27,7 @@ _OWN = ("own", "ladder", "cuts", "budget")
 
 
 class PriceOptions(Struct, frozen=True, kw_only=True):
-    """What is priced, and for how long."""
+    """Candidates, and the time for them."""
 
     own: Annotated[
         tuple[str, ...],

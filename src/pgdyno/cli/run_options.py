@@ -70,7 +70,7 @@ class LogOptions(Struct, frozen=True, kw_only=True):
 
 
 class RunOptions(Struct, frozen=True, kw_only=True):
-    """What only a single run has."""
+    """Options that only a single run has."""
 
     transactions: Annotated[
         int | None,

@@ -1,5 +1,5 @@
-"""What clients send, by the options -f, -b, -D, --url and --url-list: scripts with their variables,
-and requests to a web server."""
+"""Scripts with their variables, and requests to a web server: the options -f, -b, -D, --url and
+--url-list."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class StandbyOptions(Struct, frozen=True, kw_only=True):
 
 
 class PoolerOptions(Struct, frozen=True, kw_only=True):
-    """What pgdyno starts in front of the server."""
+    """Pooler that pgdyno starts in front of the server."""
 
     pooler: Annotated[
         str | None,

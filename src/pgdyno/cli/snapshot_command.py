@@ -43,7 +43,7 @@ def command() -> None:
 
 
 class SaveOptions(Struct, frozen=True, kw_only=True):
-    """What is done with the server before its state is saved."""
+    """Load and age of the server before its state is saved."""
 
     time: Annotated[
         int | None,

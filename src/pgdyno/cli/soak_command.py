@@ -26,7 +26,7 @@ HELP_ORDER = 25
 
 
 class SoakOptions(Struct, frozen=True, kw_only=True):
-    """How long the soak lasts, and the room that it leaves on disks."""
+    """Time of the soak, and the room that it leaves on disks."""
 
     time: Annotated[
         int | None,

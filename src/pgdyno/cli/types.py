@@ -174,7 +174,7 @@ class Cpus(click.ParamType[list[int]]):
 
 
 class StandbyMode(Struct, frozen=True):
-    """What commits wait for, and the number of standbys."""
+    """Replication mode, which is what commits wait for, and the number of standbys."""
 
     mode: str
     count: int

@@ -21,7 +21,7 @@ _HOUR_MS = 3_600_000
 
 
 class PlanOptions(Struct, frozen=True, kw_only=True):
-    """What rates are taken from, and whether the plan is proved."""
+    """Sources of the rates, and the proof of the plan."""
 
     time: Annotated[
         int,

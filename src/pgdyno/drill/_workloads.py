@@ -1,5 +1,5 @@
-"""What must agree after a crash in the tables of ``business``, whose sums are compared, and of
-``entity-resolution``, which are checked record by record; and whether a load permits to say so."""
+"""Tables of ``business``, whose sums must agree after a crash, and of ``entity-resolution``, which
+are checked record by record; and whether a load permits to say so."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and
 in which one transaction after the other wants the same row. Queues behind a transaction that holds
 many rows, behind idle clients and for rows that foreign keys share have signatures of their own.
 
-Thresholds and how the queues are distinguished: see ``_queues``. ``held_parts`` says for how long a
-row would be held if it were updated last in its transaction.
+Thresholds and how the queues are distinguished: see ``_queues``.
 """
 
 from __future__ import annotations
