@@ -210,6 +210,7 @@ def cluster_folders(home: Path) -> set[Path]:
 DRILL = ("drill", "-s", "1", "-c", "4", "--load", "400ms", "--cuts", "50", "-o", "run.db", "-q")
 
 
+@pytest.mark.long
 def test_kill_9_in_a_drill_is_cleared_up_by_the_next_start(
     start: Start, tmp_path: Path, home: Path
 ) -> None:

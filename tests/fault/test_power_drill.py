@@ -150,6 +150,7 @@ def test_a_sham_is_no_power_cut(drilled: Callable[..., DrillResult]) -> None:
     assert result.fault_missing
 
 
+@pytest.mark.long
 def test_killed_in_a_cut_it_leaves_nothing_that_a_sweep_does_not_find(
     open_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,6 +118,7 @@ def test_a_standby_in_sync_has_everything(drilled: Callable[..., DrillResult]) -
     assert cuts["start"] not in result.worse_than_bound()
 
 
+@pytest.mark.long
 def test_a_standby_behind_loses_or_corrupts(drilled: Callable[..., DrillResult]) -> None:
     cuts = by_variant(drilled(15, {"count": 1}, variant="behind"))
     assert list(cuts) == ["behind/promote", "behind/copy-back"]

@@ -84,7 +84,7 @@ def test_a_run_of_each_workload(
 def test_the_ramp_is_apart_from_the_measurement(pg18: Cluster, tmp_path: Path) -> None:
     spec = on(
         pg18,
-        clients=[{"count": 6, "pool": {"max": 2}}],
+        clients=[{"count": 6, "pool": {"max": 2}, "think": "20ms"}],
         load={"ramp": "2s", "hold": "2s"},
     )
     with run(spec, tmp_path / "run.db") as session:

@@ -73,8 +73,9 @@ def test_lines_have_pgbenchs_columns(
 def test_sums_have_pgbenchs_columns(pg18: Cluster, folders: tuple[Path, Path]) -> None:
     here, there = folders
     options = ("-l", "--aggregate-interval", "1", "-T", "2", "-c", "2", "--max-tries", "1")
-    run(here, pg18, "select 1;\n", *options, "--log-prefix", "my_log")
-    by_pgbench(there, pg18, "select 1;\n", *options)
+    script = "\\sleep 5 ms\nselect 1;\n"
+    run(here, pg18, script, *options, "--log-prefix", "my_log")
+    by_pgbench(there, pg18, script, *options)
     ours, theirs = lines(here), lines(there)
     assert {len(line) for line in ours} == {len(line) for line in theirs} == {15}
     for line in ours:

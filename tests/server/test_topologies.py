@@ -49,7 +49,7 @@ def spec_with(kind: str, settings: dict[str, str] | None = None, **fields: Any) 
         if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin") is None:
             pytest.skip(f"no {program} on this machine")
     load = {"hold": "1s", "protocol": "extended", **fields.pop("load", {})}
-    groups = fields.pop("clients", [{"name": "web", "count": 3}])
+    groups = fields.pop("clients", [{"name": "web", "count": 3, "think": "10ms"}])
     return spec_from_fields(
         {
             "pooler": {"kind": kind, "settings": settings or {}},
@@ -278,8 +278,10 @@ def test_the_load_goes_through_it_and_the_rest_past_it(tmp_path: Path) -> None:
 def test_its_own_queues_are_sampled(
     kind: str, settings: dict[str, str], words: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "run.db"
-    spec = spec_with(kind, settings, clients=[{"name": "web", "count": 8}])
+    path, script = tmp_path / "run.db", tmp_path / "sleeping.sql"
+    script.write_text("select pg_sleep(0.02);\n")
+    workload = {"script": [{"file": str(script)}]}
+    spec = spec_with(kind, settings, clients=[{"name": "web", "count": 8}], workload=workload)
     with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
         session.start_load()
         with session.measured("run"):
@@ -303,7 +305,7 @@ def _queue_is(path: Path, words: str) -> bool:
 @pytest.mark.usefixtures("nothing_left")
 def test_two_slices_differ_in_it(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
-    spec = spec_with("none", clients=[{"name": "web", "count": 4}])
+    spec = spec_with("none", clients=[{"name": "web", "count": 4, "think": "20ms"}])
     changes = [
         Change(spec={"pooler.kind": "pgbouncer", "pooler.pool_mode": "transaction"}),
         Change(),
