@@ -286,8 +286,10 @@ def test_locked_out_and_killed(new_cluster: Callable[..., Cluster], begin: Begin
     execute(server.conninfo, "select pg_reload_conf()")
     with pytest.raises(psycopg.OperationalError):
         wait_until(lambda: bool(execute(server.conninfo, "select false")), "nobody can connect")
-    (done,) = restore_all_leftovers(quick=True)
-    assert not done.failed, done
+    # On a busy machine two seconds may not be enough, and it says so.
+    wait_until(
+        lambda: not any(each.failed for each in restore_all_leftovers(quick=True)), "it is restored"
+    )
     assert is_as(server, before)()
 
 
