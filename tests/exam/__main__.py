@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from exam.cells import cells
 from exam.grading import outcome, summary
@@ -125,9 +126,9 @@ def _home() -> Iterator[None]:
     """A state directory of the exam's own, which the server's account can enter."""
     home = tempfile.mkdtemp(prefix="pgdyno-exam-home-")
     Path(home).chmod(0o755)
-    os.environ["PGDYNO_HOME"] = home
     try:
-        yield
+        with mock.patch.dict(os.environ, PGDYNO_HOME=home):
+            yield
     finally:
         shutil.rmtree(home, ignore_errors=True)
 

@@ -141,11 +141,13 @@ def test_an_exam_that_was_broken_off_continues(
 
     monkeypatch.setattr(program, "carry_out", carried_out)
     words = ["--cells", "commit-wait", "--versions", "18", "--output", str(tmp_path / "exam.json")]
+    home = os.environ["PGDYNO_HOME"]
     with pytest.raises(KeyboardInterrupt):
         program.main(words)
     first, asked[:] = list(asked), []
     monkeypatch.setattr(program, "carry_out", lambda case, given: carried_out(case, given))
     assert program.main(words) == 0
+    assert os.environ["PGDYNO_HOME"] == home, "that of other tests of this process"
     assert len(first) == 2
     assert asked == ["commit-wait/standby/1/18"]
     result = json.loads((tmp_path / "exam.json").read_text())
