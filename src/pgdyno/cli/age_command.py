@@ -7,7 +7,7 @@ from typing import Annotated
 import click
 from msgspec import Struct
 
-from pgdyno.cli.files import page_path, run_path
+from pgdyno.cli.files import run_path, wanted_page
 from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.load_options import DatabaseLoad
 from pgdyno.cli.options import (
@@ -104,7 +104,7 @@ def command(
     spec = prepared_spec(spec, ids)
     request = request_of(spec, (ids, age), before_ms=own.before, recovery_ms=own.recovery)
     path = run_path(output.output, spec.name)
-    page = page_path(report, path) if report else None
+    page = wanted_page(report, path)
     named = ["--to", str(age), *(["--multixact"] if ids == "mxid" else [])]
     words = [*named, *given_options("before", "recovery")]
     with session_for("age", load, progress, spec, spec_text, path, words) as session:

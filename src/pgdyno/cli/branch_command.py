@@ -6,7 +6,7 @@ from typing import Annotated
 
 import click
 
-from pgdyno.cli.files import page_path, run_path
+from pgdyno.cli.files import run_path, wanted_page
 from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.load_options import DatabaseLoad
 from pgdyno.cli.options import OutputOptions, ProgressOptions, Report, StartSettings
@@ -77,7 +77,7 @@ def command(
     spec = repeated(spec, before_ms=before, rounds=rounds)
     variants = variants_of(spec)
     path = run_path(output.output, spec.name)
-    page = page_path(report, path) if report else None
+    page = wanted_page(report, path)
     spec, note = with_cloning_disk(spec)
     with session_for("branch", load, progress, spec, spec_text, path) as session:
         if note:

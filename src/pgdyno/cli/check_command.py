@@ -10,7 +10,7 @@ import click
 from msgspec import Struct
 
 from pgdyno.cli.grouping import taking_options
-from pgdyno.cli.options import Database, TextOrJson
+from pgdyno.cli.options import Database, Quiet, TextOrJson
 from pgdyno.cli.server_options import ConnectOptions
 from pgdyno.cli.types import Duration, complete_files
 from pgdyno.errors import ThresholdError, UsageError
@@ -86,12 +86,7 @@ class CheckOptions(Struct, frozen=True, kw_only=True):
             help="Repeat it for this long each time (default 5 s) until Ctrl-C, in one view.",
         ),
     ]
-    quiet: Annotated[
-        bool,
-        click.option(
-            "-q", "--quiet", is_flag=True, help="Print no progress, only warnings and errors."
-        ),
-    ]
+    quiet: Quiet
 
 
 @click.command("check")

@@ -66,6 +66,11 @@ def page_path(output: str | None, run_file: Path) -> Path:
     return path
 
 
+def wanted_page(report: str | None, run_file: Path) -> Path | None:
+    """Return the path of the page that --report asks for. Raises now if it cannot be written."""
+    return page_path(report, run_file) if report else None
+
+
 def _try_to_write(path: Path) -> None:
     """Check that ``path`` can be written, before a server is started and filled."""
     try:

@@ -12,9 +12,9 @@ import click
 from msgspec import Struct
 
 from pgdyno.cli.grouping import taking_options
-from pgdyno.cli.options import Database, StartSettings, parse_assignments
-from pgdyno.cli.server_options import ConnectOptions
-from pgdyno.cli.types import Duration, complete_directories, complete_files
+from pgdyno.cli.options import Database, Quiet, StartSettings, parse_assignments
+from pgdyno.cli.server_options import Bindir, ConnectOptions
+from pgdyno.cli.types import Duration, complete_files
 from pgdyno.errors import Interrupted, SetupError, UsageError
 from pgdyno.files import check_writable, write_whole
 
@@ -121,15 +121,7 @@ class FrontOptions(Struct, frozen=True, kw_only=True):
         ),
     ]
     settings: StartSettings
-    pg_bindir: Annotated[
-        str | None,
-        click.option(
-            "--pg-bindir",
-            metavar="DIR",
-            shell_complete=complete_directories,
-            help="Directory with the binaries of the server to start.",
-        ),
-    ]
+    pg_bindir: Bindir
     time: Annotated[
         int | None,
         click.option(
@@ -158,12 +150,7 @@ class FrontOptions(Struct, frozen=True, kw_only=True):
             help="Format of the figures on stdout, one line a second (default text).",
         ),
     ]
-    quiet: Annotated[
-        bool,
-        click.option(
-            "-q", "--quiet", is_flag=True, help="Print no progress, only warnings and errors."
-        ),
-    ]
+    quiet: Quiet
 
 
 @click.command("front")

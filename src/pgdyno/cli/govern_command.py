@@ -10,7 +10,7 @@ import click
 from msgspec import Struct
 
 from pgdyno.cli.grouping import taking_options
-from pgdyno.cli.options import Database
+from pgdyno.cli.options import Database, NoMessages
 from pgdyno.cli.server_options import ConnectOptions
 from pgdyno.cli.types import Count, Duration, ListenAddress
 from pgdyno.errors import Interrupted, ThresholdError, UsageError
@@ -108,12 +108,7 @@ class GovernOptions(Struct, frozen=True, kw_only=True):
             help="Format of the decisions on stdout, one line each (default text).",
         ),
     ]
-    quiet: Annotated[
-        bool,
-        click.option(
-            "-q", "--quiet", is_flag=True, help="Print no messages, only warnings and errors."
-        ),
-    ]
+    quiet: NoMessages
 
 
 @click.command("govern")

@@ -7,10 +7,11 @@ from typing import Annotated
 import click
 from msgspec.structs import replace
 
-from pgdyno.cli.files import page_path, run_path
+from pgdyno.cli.files import run_path, wanted_page
 from pgdyno.cli.grouping import instead, taking_options
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import (
+    Group,
     OutputOptions,
     ProgressOptions,
     Report,
@@ -49,12 +50,7 @@ def command(
             " 'p99<20ms' or 'p50<=2ms,p99.9<100ms' (default: for the number of clients).",
         ),
     ],
-    group: Annotated[
-        str | None,
-        click.option(
-            "--group", metavar="NAME", help="Client group to vary, if the spec has several."
-        ),
-    ],
+    group: Group,
     budget: Annotated[
         int,
         click.option(
@@ -94,7 +90,7 @@ def command(
     spec, spec_text = build_spec(positional, load, settings=settings, quiet=progress.quiet)
     spec, varied = prepared_spec(spec, group=group, clients=clients_max, limits=limits)
     path = run_path(output.output, spec.name)
-    page = page_path(report, path) if report else None
+    page = wanted_page(report, path)
     words = given_options("clients", "slo", "group", "budget")
     with session_for("knee", load, progress, spec, spec_text, path, words) as session:
         request = Request(varied, limits, clients_max, budget / 1000)

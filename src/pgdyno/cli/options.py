@@ -43,6 +43,20 @@ class OutputOptions(Struct, frozen=True, kw_only=True):
     ]
 
 
+Quiet = Annotated[
+    bool,
+    click.option(
+        "-q", "--quiet", is_flag=True, help="Print no progress, only warnings and errors."
+    ),
+]
+NoMessages = Annotated[
+    bool,
+    click.option(
+        "-q", "--quiet", is_flag=True, help="Print no messages, only warnings and errors."
+    ),
+]
+
+
 class ProgressOptions(Struct, frozen=True, kw_only=True):
     """Progress on stderr."""
 
@@ -57,12 +71,7 @@ class ProgressOptions(Struct, frozen=True, kw_only=True):
         ),
     ]
     """In milliseconds."""
-    quiet: Annotated[
-        bool,
-        click.option(
-            "-q", "--quiet", is_flag=True, help="Print no progress, only warnings and errors."
-        ),
-    ]
+    quiet: Quiet
 
 
 TextOrJson = Annotated[
@@ -77,6 +86,10 @@ TextOrJson = Annotated[
 ]
 Report = Annotated[
     str | None, click.option("--report", metavar="FILE", help="HTML report to write.")
+]
+Group = Annotated[
+    str | None,
+    click.option("--group", metavar="NAME", help="Client group to vary, if the spec has several."),
 ]
 Matters = Annotated[
     float | None,

@@ -8,10 +8,11 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pgdyno.cli.files import page_path, run_path
+from pgdyno.cli.files import run_path, wanted_page
 from pgdyno.cli.grouping import instead, taking_options
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import (
+    Group,
     OutputOptions,
     ProgressOptions,
     Report,
@@ -46,12 +47,7 @@ class PoolOptions(Struct, frozen=True, kw_only=True):
             " connection included, such as 'p99<20ms'.",
         ),
     ]
-    group: Annotated[
-        str | None,
-        click.option(
-            "--group", metavar="NAME", help="Client group to vary, if the spec has several."
-        ),
-    ]
+    group: Group
     instances: Annotated[
         int | None,
         click.option(
@@ -113,7 +109,7 @@ def command(
     )
     check_budget(own.budget, searches=layers_of(spec, varied))
     path = run_path(output.output, spec.name)
-    page = page_path(report, path) if report else None
+    page = wanted_page(report, path)
     words = given_options("clients", "pool_max", "slo", "group", "instances", "budget")
     with session_for("pool", load, progress, spec, spec_text, path, words) as session:
         request = Request(

@@ -167,6 +167,17 @@ class PoolerOptions(Struct, frozen=True, kw_only=True):
     ]
 
 
+Bindir = Annotated[
+    str | None,
+    click.option(
+        "--pg-bindir",
+        metavar="DIR",
+        shell_complete=complete_directories,
+        help="Directory with the binaries of the server to start.",
+    ),
+]
+
+
 class ServerOptions(Struct, frozen=True, kw_only=True):
     """The server of a load, and all that stands around it."""
 
@@ -189,15 +200,7 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     disks: DiskOptions
     standbys: StandbyOptions
     pooling: PoolerOptions
-    pg_bindir: Annotated[
-        str | None,
-        click.option(
-            "--pg-bindir",
-            metavar="DIR",
-            shell_complete=complete_directories,
-            help="Directory with the binaries of the server to start.",
-        ),
-    ] = None
+    pg_bindir: Bindir = None
 
 
 Bindirs = Annotated[

@@ -6,6 +6,7 @@ Options override a spec file. Errors of a spec that was made of options alone na
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,6 @@ from pgdyno.cli.scripts import (
 )
 from pgdyno.cli.server_options import PoolerOptions, ServerOptions, StandbyOptions
 from pgdyno.errors import UsageError
-from pgdyno.shapes import Json
 
 if TYPE_CHECKING:
     from pgdyno.shapes import Fields
@@ -415,7 +415,7 @@ def _hold(time_ms: int | None, run: RunOptions | None) -> str | None:
     return "1d"
 
 
-def _without_none(fields: Json) -> Fields:
+def _without_none(fields: Mapping[str, object]) -> Fields:
     return {key: value for key, value in fields.items() if value is not None}
 
 

@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pgdyno.cli.files import page_path, run_path
+from pgdyno.cli.files import run_path, wanted_page
 from pgdyno.cli.grouping import instead, taking_options
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import (
@@ -114,7 +114,7 @@ def command(
         connecting_max=load.connections.connecting_max,
     )
     path = run_path(output.output, spec.name)
-    page = page_path(report, path) if report else None
+    page = wanted_page(report, path)
     words = given_options("clients", "shape", "within", "group", "budget")
     with session_for("storm", load, progress, spec, spec_text, path, words) as session:
         request = Request(own.shape, arriving, most, own.within / 1000, own.budget / 1000)

@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 
 from pgdyno.cli.grouping import taking_options
-from pgdyno.cli.options import Database
+from pgdyno.cli.options import Database, NoMessages
 from pgdyno.cli.server_options import ConnectOptions
 from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
@@ -81,12 +81,7 @@ class PlanOptions(Struct, frozen=True, kw_only=True):
             help="Format of the plan on stdout (default sql).",
         ),
     ]
-    quiet: Annotated[
-        bool,
-        click.option(
-            "-q", "--quiet", is_flag=True, help="Print no messages, only warnings and errors."
-        ),
-    ]
+    quiet: NoMessages
 
 
 @click.command("vacuum-plan")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from msgspec import Struct
 
@@ -301,7 +301,7 @@ def _segments(pieces: list[tuple[int, float, float]], *, repeat: bool) -> Segmen
     }
 
 
-def _given(fields: Mapping[str, Any]) -> dict[str, object]:
+def _given(fields: Mapping[str, object]) -> dict[str, object]:
     """Return ``fields`` without keys that are None."""
     return {key: value for key, value in fields.items() if value is not None}
 

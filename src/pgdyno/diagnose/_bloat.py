@@ -21,7 +21,7 @@ from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.finding import Evidence, Skip, Window
 from pgdyno.diagnose.words import percent
-from pgdyno.shapes import Row
+from pgdyno.record import Series
 
 SECONDS_MIN = 6.0
 """Shortest period that is divided into thirds: two samples a third."""
@@ -155,7 +155,7 @@ def _pages_per_transaction(s: Facts, window: Window) -> float:
     return rise / commits
 
 
-def _rise_within(rows: Row, values: Any, window: Window) -> float:
+def _rise_within(rows: Series, values: Any, window: Window) -> float:
     """Return the rise of a counter from sample to sample, of one slice, within ``window``."""
     total = 0.0
     for i in range(1, len(values)):

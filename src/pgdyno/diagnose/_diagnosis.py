@@ -32,7 +32,6 @@ from pgdyno.diagnose._statements import StatementBudget, statement_budgets
 from pgdyno.diagnose._verdict import Verdict, verdict_of
 from pgdyno.diagnose.facts.observed import NOT_OF_CLIENTS, ObservedRun, is_observed
 from pgdyno.diagnose.finding import Finding, Proposal, Skip
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
@@ -115,7 +114,7 @@ def _ranked(findings: Sequence[Finding], held: Held | None) -> list[Finding]:
     limits = [finding for finding in found if _may_limit(finding, held)]
     minor = [finding for finding in found if finding not in limits]
     ids = {finding.id for finding in found}
-    seen: list[tuple[str, Row]] = []
+    seen: list[tuple[str, dict[str, object]]] = []
     listed = [
         replace(
             finding,
@@ -219,7 +218,9 @@ def _in_order(found: Iterable[Finding]) -> list[Finding]:
     return sorted(found, key=order)
 
 
-def _unseen(proposals: Iterable[Proposal], seen: list[tuple[str, Row]]) -> tuple[Proposal, ...]:
+def _unseen(
+    proposals: Iterable[Proposal], seen: list[tuple[str, dict[str, object]]]
+) -> tuple[Proposal, ...]:
     """Return proposals that no higher-ranked finding has made; add them to ``seen``."""
     kept = []
     for proposal in proposals:

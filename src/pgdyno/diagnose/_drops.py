@@ -20,9 +20,8 @@ from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
 from pgdyno.diagnose.facts.waits import HEAVYWEIGHT, WaitClass, wait_class
 from pgdyno.diagnose.finding import Skip, Window
 from pgdyno.probe.waits import CHECKPOINT_SYNC, canonical
-from pgdyno.record import Interval
+from pgdyno.record import Interval, Series
 from pgdyno.record.own import overlaps_own, own_events
-from pgdyno.shapes import Row
 
 Reason = Literal[
     "lock", "checkpoint sync", "kernel writeback", "vacuum", "WAL device", "unexplained"
@@ -154,11 +153,11 @@ class Overlap:
         self._s = s
 
     @cached_property
-    def _waits(self) -> Row:
+    def _waits(self) -> Series:
         return self._s.run.wait_series(self._s.slice_ids)
 
     @cached_property
-    def _host(self) -> Row:
+    def _host(self) -> Series:
         return self._s.run.series("metric_host", self._s.slice_ids)
 
     def reason(self, window: Window) -> tuple[Reason, str]:

@@ -17,8 +17,8 @@ from pgdyno.diagnose.facts.other_programs import FOUND_SHARE
 from pgdyno.diagnose.facts.quota import STOLEN_SHARE
 from pgdyno.diagnose.finding import Window
 from pgdyno.diagnose.words import percent
+from pgdyno.record import Series
 from pgdyno.record.fileformat import LITTLE_EACH
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,7 +85,7 @@ class Ties:
         return cores * max(window[1] - window[0], 1000)
 
     @cached_property
-    def _host(self) -> Row:
+    def _host(self) -> Series:
         return self._s.run.series("metric_host", self._s.slice_ids)
 
     def _stolen_share(self, window: Window) -> float | None:

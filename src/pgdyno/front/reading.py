@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from pgdyno.front._process import FrontEnd
 from pgdyno.results.front import (
     FrontConnector,
@@ -16,12 +13,10 @@ from pgdyno.results.front import (
 )
 from pgdyno.shapes import Json
 
-Answer = Mapping[str, Any]
-"""An answer of the probe to ``read``."""
 
-
-def reading(front: FrontEnd, first: Answer, before: Answer, after: Answer) -> FrontReading:
-    """Return the interval from ``before`` to ``after``; ``first`` is when the front end began."""
+def reading(front: FrontEnd, first: Json, before: Json, after: Json) -> FrontReading:
+    """Return the interval from ``before`` to ``after``; ``first`` is from when the front end began.
+    All three are answers of its probe to ``read``."""
     seconds = (after["at_ns"] - before["at_ns"]) / 1e9
     pages = [
         {"path": path, **_risen(before["pages"][path], counts)}
@@ -46,7 +41,7 @@ def reading(front: FrontEnd, first: Answer, before: Answer, after: Answer) -> Fr
     )
 
 
-def _risen(before: Answer, after: Answer) -> dict[str, int]:
+def _risen(before: Json, after: Json) -> dict[str, int]:
     return {name: value - before[name] for name, value in after.items()}
 
 
@@ -64,7 +59,7 @@ def _times(pages: list[Json], requests: int) -> FrontTimes | None:
     )
 
 
-def _pool(front: FrontEnd, before: Answer, after: Answer) -> FrontPool:
+def _pool(front: FrontEnd, before: Json, after: Json) -> FrontPool:
     gauges = ("max", "idle_max", "wait_ms_max", "active", "idle", "waiting")
     return FrontPool(
         name=front.parts["pool"],
@@ -73,7 +68,7 @@ def _pool(front: FrontEnd, before: Answer, after: Answer) -> FrontPool:
     )
 
 
-def _connector(now: Answer) -> FrontConnector:
+def _connector(now: Json) -> FrontConnector:
     return FrontConnector(
         threads_max=now["threads_max"],
         threads_busy=now["busy"],
@@ -82,7 +77,7 @@ def _connector(now: Answer) -> FrontConnector:
     )
 
 
-def _jvm(risen: Answer, now: Answer, seconds: float) -> FrontJvm:
+def _jvm(risen: Json, now: Json, seconds: float) -> FrontJvm:
     return FrontJvm(
         cores=round(risen["cpu_ns"] / 1e9 / seconds, 2),
         heap_bytes=now["heap_bytes"],

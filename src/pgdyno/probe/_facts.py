@@ -21,7 +21,7 @@ from pgdyno.probe._process_table import read_process
 from pgdyno.probe._processes import find_postmaster
 from pgdyno.probe._queries import queries_for
 from pgdyno.record.facts import HostFacts
-from pgdyno.shapes import Row
+from pgdyno.shapes import Json
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h."""
@@ -50,7 +50,7 @@ def host_facts(data_dir: Path | None, *, pid: int | None = None) -> HostFacts:
     }
 
 
-def filesystems(data_dir: Path | None) -> dict[str, Row]:
+def filesystems(data_dir: Path | None) -> dict[str, Json]:
     """Return facts of the file systems of the data directory and its WAL, as 'data' and 'wal'."""
     if data_dir is None:
         return {}

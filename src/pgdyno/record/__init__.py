@@ -28,6 +28,7 @@ from pgdyno.record._rows import (
     Trial,
     WaitTotal,
 )
+from pgdyno.record._samples import Series
 from pgdyno.record.acks import AckLedger, AckLoad, AckScript, Outcome, read_acks
 from pgdyno.record.failures import error_lines, position_of, server_details
 from pgdyno.record.opening import is_run_file, refusing_invalid
@@ -58,6 +59,7 @@ __all__ = [
     "Recorder",
     "RunFile",
     "RunInfo",
+    "Series",
     "Sighting",
     "Slice",
     "StatementCount",

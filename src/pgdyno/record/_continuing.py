@@ -15,7 +15,6 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -53,7 +52,7 @@ class Continuation(Struct, frozen=True):
             raise _busy(path)
         return cls(path)
 
-    def spec_with(self, fields: Mapping[str, Any]) -> dict[str, object]:
+    def spec_with(self, fields: Mapping[str, object]) -> dict[str, object]:
         """Return the recorded spec with duration and limits of the one that goes on."""
         with RunFile(self.path) as run:
             return {**run.run.spec, **{name: fields[name] for name in ("load", "metrics")}}

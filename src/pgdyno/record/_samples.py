@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pgdyno.record import fileformat
 from pgdyno.record._database import Database, array, clause, columns_of
@@ -11,6 +11,9 @@ from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+Series: TypeAlias = "dict[str, NDArray[Any]]"
+"""Columns of a time series by name, in time order."""
 
 
 class Samples:
@@ -23,8 +26,8 @@ class Samples:
         self,
         table: str,
         slice_ids: Collection[int] | None = None,
-        where: Row | None = None,
-    ) -> dict[str, NDArray[Any]]:
+        where: Mapping[str, object] | None = None,
+    ) -> Series:
         """Return the columns of a ``metric_*`` table, or another with at_ms, in time order.
 
         at_ms is int64; other numbers are float64 with NaN for NULL, text is an object array.
@@ -43,7 +46,7 @@ class Samples:
         self,
         table: str,
         slice_ids: Collection[int] | None = None,
-        where: Row | None = None,
+        where: Mapping[str, object] | None = None,
     ) -> list[Row]:
         """Return what ``series`` returns, as rows and with None for NULL. Needs no numpy, whose
         import takes longer than a short run is read."""
@@ -67,7 +70,7 @@ class Samples:
         return bool(found)
 
     def _selected(
-        self, table: str, slice_ids: Collection[int] | None, where: Row | None
+        self, table: str, slice_ids: Collection[int] | None, where: Mapping[str, object] | None
     ) -> tuple[dict[str, str], list[tuple[Any, ...]]]:
         """Return the columns of a time series with their types, and its rows in time order."""
         types = dict(columns_of(table))
@@ -91,7 +94,7 @@ class Samples:
         table: str,
         column: str,
         slice_ids: Collection[int] | None = None,
-        where: Row | None = None,
+        where: Mapping[str, object] | None = None,
     ) -> float | None:
         """Return the increase of a column within each slice, summed over slices and keys.
 

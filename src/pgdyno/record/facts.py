@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from pgdyno.shapes import Json, Row
+from pgdyno.shapes import Json
 
 
 class PoolerPairs(TypedDict):
@@ -81,7 +81,7 @@ class HostFacts(TypedDict, total=False):
     container: bool
     sees_all_processes: bool
     """True if no process of the machine is hidden from pgdyno."""
-    filesystem: dict[str, Row]
+    filesystem: dict[str, Json]
     """``data`` and ``wal`` → facts of the file system."""
     same_host_as_server: bool
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict
 
 from pgdyno.results.chapter import RecordedChapter
 from pgdyno.results.common import Number, Part
+from pgdyno.shapes import Json
 
-Facts = dict[str, Any]
+Facts = Json
 """JSON values by name; each fault has its own names."""
 _Rounded3 = Annotated[float, AfterValidator(partial(round, ndigits=3))]
 """A number rounded to three decimals."""

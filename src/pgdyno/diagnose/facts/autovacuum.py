@@ -22,8 +22,7 @@ from msgspec import Struct
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.finding import Skip
 from pgdyno.probe.waits import VACUUM_DELAY, canonical
-from pgdyno.record import WaitTotal
-from pgdyno.shapes import Row
+from pgdyno.record import Series, WaitTotal
 from pgdyno.spec.active_settings import switch_of
 from pgdyno.spec.setting_defaults import AUTOVACUUM, naptime_s
 
@@ -100,7 +99,7 @@ class Autovacuum:
             raise Skip("what autovacuum compares with its thresholds was not recorded")
         return [self._upkeep(counters, facts, i) for i in known.values()]
 
-    def _upkeep(self, counters: Row, facts: Row, i: int) -> Upkeep:
+    def _upkeep(self, counters: Series, facts: Series, i: int) -> Upkeep:
         relation = str(facts["relation"][i])
         mine = counters["relation"] == relation
         at_ms, dead = counters["at_ms"][mine], counters["n_dead_tup"][mine]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from pgdyno.shapes import Row
+from pgdyno.record import Series
 from pgdyno.spec.active_settings import choice_of
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def synchronous(connected: list[Standby], confirmation: Confirmation) -> list[St
     return sorted(chosen, key=lambda each: _or_zero(each.confirmed_ms(confirmation)))
 
 
-def _standby(series: Row, name: str) -> Standby:
+def _standby(series: Series, name: str) -> Standby:
     mine = series["application_name"] == name
     written = [float(value) for value in series["write_lag_ms"][mine] if value == value]
     states = [str(state) for state in series["sync_state"][mine]]

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.finding import Skip
-from pgdyno.shapes import Row
+from pgdyno.record import Series
 from pgdyno.spec.sql_text import NAME, RELATION, folded
 
 _COUNTED = (
@@ -148,7 +148,7 @@ def _without_parentheses(text: str) -> str:
     return text
 
 
-def _risen(series: Row, key: str, columns: Iterable[str]) -> dict[str, dict[str, float]]:
+def _risen(series: Series, key: str, columns: Iterable[str]) -> dict[str, dict[str, float]]:
     """Return the rise of each column for each value of ``key``, within each slice; a column of
     which no value was recorded is left out. A counter that falls was reset, which counts as 0."""
     risen: dict[str, dict[str, float]] = {}

@@ -22,7 +22,7 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.kept_wal import outlook, outlook_evidence
 from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import figure, megabytes
-from pgdyno.shapes import Row
+from pgdyno.record import Series
 
 SEGMENTS_BEHIND = 4
 _SEGMENT_BYTES = 16 << 20
@@ -86,7 +86,7 @@ def _found(s: Situation, archiver: _Archiver, evidence: list[Evidence]) -> Found
     )
 
 
-def _archiver(s: Situation, rows: Row) -> _Archiver:
+def _archiver(s: Situation, rows: Series) -> _Archiver:
     inserted = s.run.series("metric_wal", s.slice_ids)["insert_lsn_bytes"]
     if not len(inserted):
         raise Skip("the server's WAL counters were not recorded")
@@ -100,7 +100,7 @@ def _archiver(s: Situation, rows: Row) -> _Archiver:
     )
 
 
-def _fails_at(rows: Row, i: int) -> str | None:
+def _fails_at(rows: Series, i: int) -> str | None:
     """Return the segment at which the archiver failed later than it last succeeded."""
     failed, archived = rows["last_failed_unix_ms"][i], rows["last_archived_unix_ms"][i]
     if failed != failed or archived >= failed:  # NaN: never
@@ -108,7 +108,7 @@ def _fails_at(rows: Row, i: int) -> str | None:
     return str(rows["last_failed_wal"][i])
 
 
-def _waiting(rows: Row, i: int, inserted_bytes: float) -> float:
+def _waiting(rows: Series, i: int, inserted_bytes: float) -> float:
     """Return the WAL that the archiver has not archived; 0 if it never had anything to do."""
     failing, done = _fails_at(rows, i), rows["last_archived_wal"][i]
     if failing is not None:

@@ -19,7 +19,7 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.kept_wal import HORIZON_S
 from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import duration, figure, percent
-from pgdyno.shapes import Row
+from pgdyno.record import Series
 
 USED_SHARE = 0.85
 CRITICAL_SHARE = 0.95
@@ -90,7 +90,7 @@ def examine(s: Situation) -> Found | Cleared:
     )
 
 
-def _sequence(s: Situation, rows: Row, name: str) -> _Sequence:
+def _sequence(s: Situation, rows: Series, name: str) -> _Sequence:
     mine = rows["sequence"] == name
     values = rows["last_value"][mine]
     per_s = max(0.0, float(values[-1] - values[0])) / s.seconds

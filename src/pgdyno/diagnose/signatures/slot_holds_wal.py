@@ -23,7 +23,7 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.kept_wal import outlook, outlook_evidence
 from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import counted, duration, megabytes
-from pgdyno.shapes import Row
+from pgdyno.record import Series
 from pgdyno.spec.age import PIN
 
 WRITTEN_BYTES_MIN = 1 << 20
@@ -118,7 +118,7 @@ def _slots(s: Situation) -> list[_Slot]:
     return [_slot(rows, positions, name) for name in names]
 
 
-def _slot(rows: Row, positions: dict[int, float], name: str) -> _Slot:
+def _slot(rows: Series, positions: dict[int, float], name: str) -> _Slot:
     mine = [i for i, each in enumerate(rows["slot_name"]) if each == name]
     seen = [
         (positions[at_ms], at)

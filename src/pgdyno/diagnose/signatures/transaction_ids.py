@@ -24,8 +24,8 @@ from pgdyno.diagnose.facts.holders import ids_assigned, last_holder
 from pgdyno.diagnose.facts.kept_wal import HORIZON_S
 from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import counted, duration, figure, percent
+from pgdyno.record import Series
 from pgdyno.record.failures import is_out_of_ids
-from pgdyno.shapes import Row
 from pgdyno.spec.age import (
     FREEZE_AGES,
     FREEZE_SETTINGS,
@@ -128,7 +128,7 @@ def headrooms(s: Situation) -> list[Headroom]:
     return [_headroom(s, rows, ids) for ids in _COLUMNS]
 
 
-def _headroom(s: Situation, rows: Row, ids: Ids) -> Headroom:
+def _headroom(s: Situation, rows: Series, ids: Ids) -> Headroom:
     ages = rows[_COLUMNS[ids]]
     last = [i for i, at_ms in enumerate(rows["at_ms"]) if at_ms == rows["at_ms"][-1]]
     oldest = max(last, key=lambda i: ages[i])

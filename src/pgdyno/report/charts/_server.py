@@ -12,13 +12,13 @@ import numpy as np
 from bokeh.models.annotations import Span
 
 from pgdyno.probe.waits import ROW_LOCK, WAL_FLUSH
+from pgdyno.record import Series
 from pgdyno.report import palette, wait_events
 from pgdyno.report.charts._series import POINTS_MAX, Buckets, Floats, floats, growth, pivot
 from pgdyno.report.charts.chart import Chart, Key
 from pgdyno.report.charts.time_axis import TimeAxis, stacked, stacked_areas
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import figures_table
-from pgdyno.shapes import Fields
 
 LATE_FACTOR = 1.8
 """Multiple of its usual length up to which a batch begins at the end of the one before it."""
@@ -162,7 +162,7 @@ def _largest_words(means: Mapping[str, float]) -> str:
     return f"{words}; waits for {name} were {numbers.percent(families[name] / total)} in sum"
 
 
-def _ticks_at(samples: Fields, at_ms: Floats) -> Floats:
+def _ticks_at(samples: Series, at_ms: Floats) -> Floats:
     """Return the number of samplings in the batch at each time."""
     by_time = dict(zip(floats(samples["at_ms"]).tolist(), samples["ticks"].tolist(), strict=True))
     return np.array([by_time[moment] for moment in at_ms.tolist()], dtype=np.float64)

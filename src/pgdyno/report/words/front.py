@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from pgdyno.record import RunFile
 from pgdyno.report.words import numbers
 from pgdyno.results.front import FrontReading
-from pgdyno.shapes import Fields
+from pgdyno.shapes import Json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 def introduction(
-    url: str, parts: Mapping[str, str], pages: Mapping[str, str], pool: Fields
+    url: str, parts: Mapping[str, str], pages: Mapping[str, str], pool: Json
 ) -> Iterator[str]:
     """Yield the lines that introduce a front end; ``pool`` are the gauges of its pool."""
     yield url

@@ -25,7 +25,6 @@ from pgdyno.server.settings._auto_conf import parse_auto_conf
 from pgdyno.server.settings._statements import alter_system
 from pgdyno.server.settings.reloading import configuration_error, reload
 from pgdyno.server.versioned_sql import query
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     import psycopg
@@ -119,7 +118,7 @@ class PersistentSession:
             return self._conn.closed
         return False
 
-    def rows(self, statement: bytes, params: Row | None = None) -> list[Any]:
+    def rows(self, statement: bytes, params: Mapping[str, object] | None = None) -> list[Any]:
         """Execute a statement and return its rows; it is repeated if the session is lost."""
         import psycopg
 

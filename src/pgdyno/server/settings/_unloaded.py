@@ -7,7 +7,7 @@ SYSTEM, and not reloaded yet, pgdyno must not do so.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -18,7 +18,6 @@ from pgdyno.server.settings._undo import MARK
 from pgdyno.server.settings.reloading import configuration_error
 from pgdyno.server.settings.setting_values import Setting, same_value
 from pgdyno.server.versioned_sql import query
-from pgdyno.shapes import Row
 
 _PENDING_RELOAD_S = 1.0
 _POLL_S = 0.1
@@ -47,7 +46,7 @@ def _check(conninfo: ConnInfo, ours: Collection[str]) -> bool:
 
     with connect(conninfo) as conn:
 
-        def rows(statement: bytes, params: Row | None = None) -> list[Any]:
+        def rows(statement: bytes, params: Mapping[str, object] | None = None) -> list[Any]:
             return conn.execute(statement, params).fetchall()
 
         try:
