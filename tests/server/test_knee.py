@@ -11,9 +11,8 @@ import jsonschema
 import pytest
 
 from pgdyno.conduct import Silent, open_session
-from pgdyno.knee.capacity import Request
+from pgdyno.knee.capacity import Request, find_knee
 from pgdyno.knee.preparing import prepared_spec
-from pgdyno.knee.procedure import find_knee
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import render
 from pgdyno.report.rows import result_rows

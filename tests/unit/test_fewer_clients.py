@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from pgdyno.diagnose._one_queue import ratio_of_fewer
 from pgdyno.diagnose.finding import Finding, Proposal
-from pgdyno.investigate._decisions import decision_of, recheck_decision_of
-from pgdyno.investigate._proof import proof_of
+from pgdyno.investigate._decisions import decision_of, proof_of, recheck_decision_of
 from pgdyno.investigate._proposals import AssessedProposal, assessed_proposals
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.stats import Effect

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from pgdyno.diagnose.finding import Finding, Proposal
-from pgdyno.investigate._decisions import decision_of, recheck_decision_of
+from pgdyno.investigate._decisions import decision_of, proof_of, recheck_decision_of
 from pgdyno.investigate._progress import Kept, Progress, Trial, Undecided, with_kept
-from pgdyno.investigate._proof import proof_of
 from pgdyno.investigate._proposals import AssessedProposal, assessed_proposals
 from pgdyno.investigate._questions import recheck_question, remedy_question, total_question
 from pgdyno.investigate._times import TimeBudget

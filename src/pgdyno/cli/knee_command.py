@@ -77,9 +77,8 @@ def command(
       pgdyno knee my-spec.toml postgresql://host/db -c 200
     """
     from pgdyno.cli.session import session_for
-    from pgdyno.knee.capacity import Request
+    from pgdyno.knee.capacity import Request, find_knee
     from pgdyno.knee.preparing import check_budget, prepared_spec
-    from pgdyno.knee.procedure import find_knee
     from pgdyno.results.trust import check_trust
     from pgdyno.search.slo import parse_limits
 

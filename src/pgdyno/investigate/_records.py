@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pgdyno.conduct import Session
+from pgdyno.investigate._decisions import proof_of
 from pgdyno.investigate._outcome import Outcome
 from pgdyno.investigate._progress import Progress, Undecided
-from pgdyno.investigate._proof import proof_of
 from pgdyno.investigate._proposals import AssessedProposal
 from pgdyno.investigate._questions import interval_columns
 from pgdyno.results.common import Postponed

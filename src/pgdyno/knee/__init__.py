@@ -1,6 +1,5 @@
 """The capacity of a server: the knee of throughput by clients, or the rate that meets a limit.
 
-``_clients`` and ``_rates`` decide what is measured next and what the answer is; they know figures
-and no server, and are tested with simulated ones. ``_points`` measures, ``capacity`` puts both
-together.
+``_rates`` decides which rate is measured next and what the answer is, as ``search.sizes`` does for
+clients; they know figures and no server, and are tested with simulated ones. ``capacity`` measures.
 """

@@ -1,4 +1,5 @@
-"""Finding how much a server can take: the search carried out, and the long slice at the end."""
+"""Finding how much a server can take: the search carried out, the long slice at the end, and the
+result of ``pgdyno knee``."""
 
 from __future__ import annotations
 
@@ -10,14 +11,16 @@ from pgdyno.conduct import Session
 from pgdyno.diagnose import Diagnosis
 from pgdyno.knee._outcome import capacity_of_clients, capacity_of_rates
 from pgdyno.knee._rates import CONFIRMED, RateSearch, three_digits
-from pgdyno.results.knee import Capacity
+from pgdyno.results import store
+from pgdyno.results.knee import Capacity, KneeResult
 from pgdyno.search.connections import clients_limit
 from pgdyno.search.curve import Hold
-from pgdyno.search.measuring import Measuring
+from pgdyno.search.measuring import Measuring, record_findings
 from pgdyno.search.points import Aim, VoidPoint
 from pgdyno.search.sizes import SizeSearch
 from pgdyno.search.slo import Limit
 from pgdyno.spec import Change
+from pgdyno.trial.result import head
 
 RATE_MAX = 1_000_000.0
 PROBE_RATE, PROBE_SECONDS = 20.0, 1.5
@@ -51,6 +54,19 @@ class Answer(Struct, frozen=True):
     diagnosis: Diagnosis | None
     no_answer: str | None
     """The reason why no answer can be trusted; None if one can."""
+
+
+def find_knee(session: Session, request: Request) -> KneeResult:
+    """Find how much the server takes; record and return the result."""
+    answer = find_capacity(session, request)
+    session.stop_load()
+    findings = record_findings(session, answer.diagnosis)
+    result = KneeResult(
+        **dict(head(session.reader(), findings, no_verdict=answer.no_answer)),
+        **dict(answer.capacity),
+    )
+    store(session.recorder, result)
+    return result
 
 
 def find_capacity(session: Session, request: Request) -> Answer:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.conduct import Session
-from pgdyno.diagnose import Diagnosis, Finding
 from pgdyno.pool._limits import clients_within, pools_limit, sizes_limit
 from pgdyno.pool._outcome import Searched, pool_figures
 from pgdyno.pool.preparing import FIRST_SIZE, layers_of
 from pgdyno.results import store
 from pgdyno.results.pool import PoolResult
 from pgdyno.search.curve import Curve
-from pgdyno.search.measuring import Measuring
+from pgdyno.search.measuring import Measuring, record_findings
 from pgdyno.search.points import Aim
 from pgdyno.search.sizes import SizeSearch
 from pgdyno.search.slo import Limit
@@ -180,7 +178,7 @@ class _Finding:
 
     def _recorded(self, searched: Searched, no_answer: str | None) -> PoolResult:
         self._session.stop_load()
-        findings = self._findings(searched.best)
+        findings = record_findings(self._session, searched.best)
         result = PoolResult.model_validate(
             {
                 **dict(head(self._session.reader(), findings, no_verdict=no_answer)),
@@ -189,13 +187,6 @@ class _Finding:
         )
         store(self._session.recorder, result)
         return result
-
-    def _findings(self, diagnosis: Diagnosis | None) -> Sequence[Finding]:
-        """Record the findings at the best size, without proposals: nothing is tried here."""
-        found = diagnosis.findings if diagnosis else []
-        for finding in found:
-            self._session.recorder.add_finding(replace(finding, proposals=()).to_row())
-        return found
 
 
 def _summed(searched: Searched) -> Searched:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from pgdyno.conduct import Session
-from pgdyno.diagnose import Diagnosis, diagnose, too_short
+from pgdyno.diagnose import Diagnosis, Finding, diagnose, too_short
 from pgdyno.search.curve import Curve, Hold, merged_response
 from pgdyno.search.points import Aim, PointSlice, VoidPoint, measure_point
 from pgdyno.search.sizes import SizeSearch
@@ -103,3 +105,11 @@ class Measuring:
         if len(self._voids) >= VOIDS_MAX:
             return f"{len(self._voids)} slices are void: {'; '.join(dict.fromkeys(self._voids))}"
         return None
+
+
+def record_findings(session: Session, diagnosis: Diagnosis | None) -> list[Finding]:
+    """Record the findings of a search, without proposals: nothing is tried here. Return them."""
+    found = diagnosis.findings if diagnosis else []
+    for finding in found:
+        session.recorder.add_finding(replace(finding, proposals=()).to_row())
+    return found

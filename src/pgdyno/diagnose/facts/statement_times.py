@@ -1,4 +1,8 @@
-r"""Limits of the times of statements: executions that failed, and those of a pipeline.
+r"""Limits of what counts and times of statements say: executions that changed no row, those that
+failed, and those of a pipeline.
+
+A statement that was to change or delete rows and never found one makes the load do less than its
+script says.
 
 The load engine times a statement from its sending to its answer, if it succeeds. Those between
 ``\startpipeline`` and ``\endpipeline`` are sent together, so that each one's time begins with that
@@ -13,6 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pgdyno.record import RunFile, StatementTotal
 from pgdyno.shapes import Fields
 
+EXECUTIONS_MIN = 10
+"""Fewer may have found nothing by chance."""
 _PIPELINE = re.compile(r"^\s*\\startpipeline\b", re.MULTILINE | re.IGNORECASE)
 
 
@@ -40,3 +46,8 @@ def _script_texts(spec: Fields) -> Iterator[str]:
             yield from (
                 str(each.get("text") or "") for each in scripts if isinstance(each, Mapping)
             )
+
+
+def never_touched(totals: Iterable[StatementTotal]) -> list[StatementTotal]:
+    """Return the statements of which every execution changed no row."""
+    return [each for each in totals if each.done >= EXECUTIONS_MIN and each.untouched == each.done]

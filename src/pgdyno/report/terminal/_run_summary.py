@@ -255,7 +255,7 @@ def _apply_lines(summary: RunSummary, width: int) -> list[Line]:
 
 def _comparison(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     """Return the change, its effect and the verdict of a comparison."""
-    from pgdyno.report.terminal._compared import compared_lines
+    from pgdyno.report.terminal._one_command import compared_lines
 
     attempt = summary.comparison
     lines = labelled("noise", sentences.noise_sentence(summary), width)
@@ -307,7 +307,7 @@ def _storm(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
 
 def _age(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     """Return the old server under load."""
-    from pgdyno.report.terminal._age import age_lines
+    from pgdyno.report.terminal._one_command import age_lines
 
     if summary.age is None:
         return labelled("verdict", summary.verdict, width)
@@ -316,7 +316,7 @@ def _age(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
 
 def _branch(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     """Return the branches from one state."""
-    from pgdyno.report.terminal._branch import branch_lines
+    from pgdyno.report.terminal._one_command import branch_lines
 
     if summary.branch is None:
         return labelled("verdict", summary.verdict, width)
@@ -325,14 +325,14 @@ def _branch(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
 
 def _soak(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     """Return what a soak alone has, and the figures of a run."""
-    from pgdyno.report.terminal._soak import soak_lines
+    from pgdyno.report.terminal._one_command import soak_lines
 
     own = soak_lines(summary.soak, width) if summary.soak else []
     return [*own, *_single_run(run, summary, width)]
 
 
 def _price_list(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    from pgdyno.report.terminal._prices import price_lines
+    from pgdyno.report.terminal._one_command import price_lines
 
     return [*price_lines(run, summary, width), *_void_lines(run, width)]
 

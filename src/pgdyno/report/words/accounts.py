@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.diagnose.facts.groups import GroupAccount, group_accounts, open_loop_sentence
-from pgdyno.diagnose.facts.statement_times import time_notes
-from pgdyno.diagnose.facts.untouched import never_touched
+from pgdyno.diagnose.facts.statement_times import never_touched, time_notes
 from pgdyno.errors import UsageError
 from pgdyno.record import (
     Distribution,

@@ -1,0 +1,105 @@
+"""The lines of a terminal summary that belong to one command alone: to age, branch, soak and price,
+and to a comparison of two versions or of a profile."""
+
+from __future__ import annotations
+
+from pgdyno.record import RunFile
+from pgdyno.report.summary import RunSummary
+from pgdyno.report.terminal._lines import Line, labelled, table_lines, wrapped
+from pgdyno.report.words import age, branch, numbers, price_list, profile, sentences, soak, versions
+from pgdyno.results.age import AgeResult
+from pgdyno.results.branch import BranchResult
+from pgdyno.results.compare import CompareResult
+from pgdyno.results.soak import SoakResult
+
+NAME_MAX = 22
+"""Maximum length of a candidate's name in a price list; the full title follows below."""
+
+
+def age_lines(result: AgeResult, width: int) -> list[Line]:
+    """Return the periods, the answer, and what is said of them."""
+    lines = table_lines(age.HEAD, age.rows(result), width)
+    lines += _answer(result, width)
+    for label, text in age.sentences(result).items():
+        lines += labelled(label, text, width)
+    return lines
+
+
+def branch_lines(result: BranchResult, width: int) -> list[Line]:
+    """Return the branches, the answer, and what is said of them."""
+    lines = table_lines(branch.HEAD, branch.rows(result), width)
+    lines += _answer(result, width)
+    said = branch.sentences(result)
+    label_width = max(len(label) for label in said) + 2
+    for label, text in said.items():
+        lines += labelled(label, text, width, label_width=label_width)
+    return lines
+
+
+def _answer(result: AgeResult | BranchResult, width: int) -> list[Line]:
+    answer = numbers.sentence(result.sentence).rstrip(".")
+    return [Line(""), *wrapped(answer, width, style="bold"), Line("")]
+
+
+def soak_lines(result: SoakResult, width: int) -> list[Line]:
+    """Return duration, gaps, changes, and the checks of validity."""
+    lines = []
+    for label, text in soak.sentences(result).items():
+        lines += labelled(label, text, width)
+    for check in result.validity:
+        label, style = ("valid", "") if check.passed else ("not valid", "bold red")
+        label = "unknown" if check.passed is None else label
+        lines += labelled(label, f"{check.name}: {check.sentence}", width, style=style)
+    return [*lines, Line("")]
+
+
+def price_lines(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
+    """Return the tables of gains and losses, then a sentence for each candidate."""
+    lines = labelled("noise", sentences.noise_sentence(summary), width)
+    gains = price_list.gain_rows(summary, name_max=NAME_MAX)
+    lines += [Line(""), *table_lines(price_list.gain_head(summary), gains, width), Line("")]
+    lines += [*_drill_table(summary, width), Line("")]
+    for price in price_list.prices(summary):
+        style = "" if price.durability_class == "D0" else "yellow"
+        sentence = f"{price.title}: {'; '.join(price_list.sentence_parts(price))}"
+        lines += labelled(price.durability_class, sentence, width, style=style, label_width=4)
+    lines += [Line(""), *labelled("verdict", summary.verdict, width)]
+    lines += labelled("p99", price_list.p99_words(summary), width)
+    for number, sentence in enumerate(price_list.differences(summary)):
+        lines += labelled("" if number else "compared", sentence, width)
+    lines += labelled("time", sentences.time_taken(summary.info), width)
+    return [*lines, *labelled("run file", str(run.path), width)]
+
+
+def _drill_table(summary: RunSummary, width: int) -> list[Line]:
+    """Return a row for each drill, named by its candidate and its fault."""
+    rows = price_list.loss_rows(summary, name_max=NAME_MAX)
+    if not rows:
+        return []
+    names = max(len(row[0]) for row in rows)
+    joined = [[f"{name:<{names}}  {drill}", *cells] for name, drill, *cells in rows]
+    return table_lines(price_list.LOSS_HEAD, joined, width)
+
+
+def compared_lines(summary: RunSummary, width: int) -> list[Line]:
+    """Return the lines about a profile, or about two versions; none for any other change."""
+    found = versions.versions_of(summary.result)
+    if found is None:
+        return _profile_lines(summary.profile, width)
+    lines = [Line(""), *table_lines(versions.head(found), versions.rows(found), width)]
+    for label, text in versions.sentences(summary.result, tabled=False).items():
+        lines += labelled(label, text, width)
+    return lines
+
+
+def _profile_lines(result: CompareResult | None, width: int) -> list[Line]:
+    """Return the lines of a profile with their effects, the shortest one, and what is said; none
+    without a profile."""
+    if result is None:
+        return []
+    lines = table_lines(profile.HEAD, profile.rows(result), width)
+    for label, text in profile.sentences(result).items():
+        lines += labelled(label, text, width)
+    if result.shortest:
+        lines += [Line(""), *(Line(text) for text in result.shortest.splitlines())]
+    return [Line(""), *lines] if lines else []
