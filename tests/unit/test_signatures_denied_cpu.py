@@ -11,6 +11,7 @@ from diagnose_runs import CPU, IDLE, ROW, Load, diagnosed, ranked, written
 from msgspec.structs import replace
 
 from pgdyno.diagnose import diagnose
+from pgdyno.diagnose._situation import Situation
 from pgdyno.probe._control_groups import Throttling, parse_cpu_stat
 
 # Eight clients that want all they can get of half a core of two.
@@ -129,3 +130,16 @@ def test_queue_for_a_core_is_that_of_other_programs_if_they_use_more(tmp_path: P
     assert diagnosed(tmp_path, woken)["other-programs"].parts == ("ready", "between")
     alone = diagnosed(tmp_path, SATURATED)
     assert "ready" not in alone["other-programs"].parts
+
+
+def test_what_waits_for_other_cores_of_the_machine_does_not_wait_for_the_servers(
+    tmp_path: Path,
+) -> None:
+    """One of eight cores is the server's, and idle; twenty programs share the others."""
+    sending = {("Client", "ClientWrite"): 1.9, CPU: 0.1}
+    confined = Load(
+        clients=2, cores=1, tps=1.0, service_ms=2000.0, sessions=sending, busy=0.99, server=0.05,
+        queued=20.0, host_facts={"cores_host": 8},
+    )  # fmt: skip
+    with written(tmp_path, confined) as run:
+        assert Situation(run, run.valid_slices("run")).runnable < 0.3

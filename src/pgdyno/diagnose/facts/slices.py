@@ -330,7 +330,13 @@ class Facts:
 
     @cached_property
     def cpu(self) -> HostCpu:
-        """The host's CPU, by the kernel's own count."""
+        """The CPU that the server may use, by the kernel's own count."""
+        machine = self._machine_cpu
+        return machine if machine.cores <= self.cores else self._within_quota(machine)
+
+    @cached_property
+    def _machine_cpu(self) -> HostCpu:
+        """The CPU of the whole machine, of which a container may use a part."""
         parts = {
             name: self.run.delta("metric_host", f"cpu_{name}_ms", self.slice_ids)
             for name in ("user", "system", "iowait", "steal", "idle")
@@ -338,9 +344,8 @@ class Facts:
         total = sum(value or 0.0 for value in parts.values())
         if total <= 0:
             raise Skip(self._why_missing("host", "the host's CPU was not recorded"))
-        machine = float(self.run.run.host.get("cores_host") or self.cores)
-        cpu = HostCpu(machine, **{n: (v or 0.0) / total * machine for n, v in parts.items()})
-        return cpu if machine <= self.cores else self._within_quota(cpu)
+        cores = float(self.run.run.host.get("cores_host") or self.cores)
+        return HostCpu(cores, **{n: (v or 0.0) / total * cores for n, v in parts.items()})
 
     def _within_quota(self, machine: HostCpu) -> HostCpu:
         """Return the CPU usage of a container limited to fewer cores than the machine has.
@@ -441,12 +446,14 @@ class Facts:
     def _runnable_by_count(self) -> float:
         """The same by the kernel's count of runnable processes; as sampled without one."""
         sampled, cpu = self.sessions("cpu"), self.cpu_if_recorded
+        # What is counted is the whole machine's.
+        busy = 0.0 if cpu is None else self._machine_cpu.busy
         counts = self.run.series("metric_host", self.slice_ids)["procs_running"]
         counts = counts[counts == counts]  # without NaN, which stands for NULL
-        if cpu is None or self.own_cores is None or not counts.size or cpu.busy <= 0:
+        if self.own_cores is None or not counts.size or busy <= 0:
             return sampled
         own_cores = self.own_cores - self._front_cores
-        ours = max(0.0, float(counts.mean()) - 1.0) * min(1.0, own_cores / cpu.busy)
+        ours = max(0.0, float(counts.mean()) - 1.0) * min(1.0, own_cores / busy)
         queued = max(ours - self._generator_runnable, self.process_cores(CLIENT_BACKEND) or 0.0)
         return min(queued, self.not_waiting)
 
