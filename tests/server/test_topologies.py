@@ -276,8 +276,13 @@ def test_the_load_goes_through_it_and_the_rest_past_it(tmp_path: Path) -> None:
     ids=["pgbouncer", "pgpool", "haproxy"],
 )
 def test_its_own_queues_are_sampled(
-    kind: str, settings: dict[str, str], words: str, tmp_path: Path
+    kind: str,
+    settings: dict[str, str],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # As users have it, without /usr/sbin.
     path, script = tmp_path / "run.db", tmp_path / "sleeping.sql"
     script.write_text("select pg_sleep(0.02);\n")
     workload = {"script": [{"file": str(script)}]}
