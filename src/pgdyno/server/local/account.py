@@ -21,6 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 from pgdyno.errors import STOP_SIGNALS, SetupError
+from pgdyno.server.local.programs import find_program
 from pgdyno.server.locks import locked
 
 _OWN_NAME = "pgdyno"
@@ -93,7 +94,8 @@ def under(account: Account | None, argv: Sequence[str | Path]) -> dict[str, Any]
 
 
 def _by_chroot(account: Account) -> list[str]:
-    return ["chroot", f"--userspec=+{account.uid}:+{account.gid}", "--groups=", "/"]
+    program = find_program("chroot") or "chroot"
+    return [program, f"--userspec=+{account.uid}:+{account.gid}", "--groups=", "/"]
 
 
 @functools.cache
