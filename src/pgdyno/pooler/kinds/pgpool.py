@@ -22,7 +22,6 @@ from pgdyno.pooler._kind import Complaint, Ineffective, Kind, Place, Version, cl
 from pgdyno.server import ConnInfo, connect
 from pgdyno.server.local.account import run_as, server_account
 from pgdyno.server.local.cluster import quoted
-from pgdyno.server.local.programs import find_program
 from pgdyno.server.local.sharedmem import remove_segments_of
 from pgdyno.shapes import Row
 from pgdyno.spec import Spec
@@ -143,8 +142,7 @@ class Pgpool(Kind):
     def queues(self, place: Place, entrance: ConnInfo) -> list[Row]:
         """Return what pcp_proc_info tells of its processes, which needs none of them."""
         asked = ["-a", "-v", "-w", "-h", str(place.directory), "-p", str(_PCP_PORT)]
-        program = find_program("pcp_proc_info") or "pcp_proc_info"
-        command = ["env", f"PCPPASSFILE={place.directory / _PCP_PASSWORD}", program]
+        command = ["env", f"PCPPASSFILE={place.directory / _PCP_PASSWORD}", "pcp_proc_info"]
         answer = run_as(
             server_account(), [*command, *asked, "-U", _PCP_USER], seconds_max=_PCP_S_MAX
         )

