@@ -9,12 +9,13 @@ table below, with the same names.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
+from pgdyno.report.words import numbers
 from pgdyno.visible import visible
 
 ENDING_MIN = 5
@@ -100,6 +101,22 @@ def labelled(label: str, text: str, width: int, *, style: str = "", spare: bool 
         f"{label:<{label_width}}{text}", width, indent=label_width, style=style, spare=spare
     )
     return [Line(lines[0].text, style, bold_to=len(label), spare=spare), *lines[1:]]
+
+
+def labelled_sentences(
+    said: Mapping[str, str], width: int, *, label_width: int = LABEL_WIDTH
+) -> list[Line]:
+    """Return texts by their labels."""
+    lines = []
+    for label, text in said.items():
+        lines += labelled(label, text, width, label_width=label_width)
+    return lines
+
+
+def answer_lines(sentence: str, width: int) -> list[Line]:
+    """Return the sentence that answers what a command was asked, between empty lines."""
+    answer = numbers.sentence(sentence).rstrip(".")
+    return [Line(""), *wrapped(answer, width, style="bold"), Line("")]
 
 
 def fields_beside(first: str, rest: Sequence[str], width: int, *, indent: int, style: str,

@@ -5,8 +5,14 @@ from __future__ import annotations
 
 from pgdyno.record import RunFile
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.terminal._lines import Line, labelled, table_lines, wrapped
-from pgdyno.report.words import age, branch, numbers, price_list, profile, sentences, soak, versions
+from pgdyno.report.terminal._lines import (
+    Line,
+    answer_lines,
+    labelled,
+    labelled_sentences,
+    table_lines,
+)
+from pgdyno.report.words import age, branch, price_list, profile, sentences, soak, versions
 from pgdyno.results.age import AgeResult
 from pgdyno.results.branch import BranchResult
 from pgdyno.results.compare import CompareResult
@@ -18,34 +24,27 @@ NAME_MAX = 22
 
 def age_lines(result: AgeResult, width: int) -> list[Line]:
     """Return the periods, the answer, and what is said of them."""
-    lines = table_lines(age.HEAD, age.rows(result), width)
-    lines += _answer(result, width)
-    for label, text in age.sentences(result).items():
-        lines += labelled(label, text, width)
-    return lines
+    return [
+        *table_lines(age.HEAD, age.rows(result), width),
+        *answer_lines(result.sentence, width),
+        *labelled_sentences(age.sentences(result), width),
+    ]
 
 
 def branch_lines(result: BranchResult, width: int) -> list[Line]:
     """Return the branches, the answer, and what is said of them."""
-    lines = table_lines(branch.HEAD, branch.rows(result), width)
-    lines += _answer(result, width)
     said = branch.sentences(result)
     label_width = max(len(label) for label in said) + 2
-    for label, text in said.items():
-        lines += labelled(label, text, width, label_width=label_width)
-    return lines
-
-
-def _answer(result: AgeResult | BranchResult, width: int) -> list[Line]:
-    answer = numbers.sentence(result.sentence).rstrip(".")
-    return [Line(""), *wrapped(answer, width, style="bold"), Line("")]
+    return [
+        *table_lines(branch.HEAD, branch.rows(result), width),
+        *answer_lines(result.sentence, width),
+        *labelled_sentences(said, width, label_width=label_width),
+    ]
 
 
 def soak_lines(result: SoakResult, width: int) -> list[Line]:
     """Return duration, gaps, changes, and the checks of validity."""
-    lines = []
-    for label, text in soak.sentences(result).items():
-        lines += labelled(label, text, width)
+    lines = labelled_sentences(soak.sentences(result), width)
     for check in result.validity:
         label, style = ("valid", "") if check.passed else ("not valid", "bold red")
         label = "unknown" if check.passed is None else label
@@ -86,10 +85,11 @@ def compared_lines(summary: RunSummary, width: int) -> list[Line]:
     found = versions.versions_of(summary.result)
     if found is None:
         return _profile_lines(summary.profile, width)
-    lines = [Line(""), *table_lines(versions.head(found), versions.rows(found), width)]
-    for label, text in versions.sentences(summary.result, tabled=False).items():
-        lines += labelled(label, text, width)
-    return lines
+    return [
+        Line(""),
+        *table_lines(versions.head(found), versions.rows(found), width),
+        *labelled_sentences(versions.sentences(summary.result, tabled=False), width),
+    ]
 
 
 def _profile_lines(result: CompareResult | None, width: int) -> list[Line]:
@@ -98,8 +98,7 @@ def _profile_lines(result: CompareResult | None, width: int) -> list[Line]:
     if result is None:
         return []
     lines = table_lines(profile.HEAD, profile.rows(result), width)
-    for label, text in profile.sentences(result).items():
-        lines += labelled(label, text, width)
+    lines += labelled_sentences(profile.sentences(result), width)
     if result.shortest:
         lines += [Line(""), *(Line(text) for text in result.shortest.splitlines())]
     return [Line(""), *lines] if lines else []

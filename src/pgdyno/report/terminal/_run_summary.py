@@ -23,6 +23,7 @@ from pgdyno.report.terminal._lines import (
     Line,
     fields_beside,
     labelled,
+    labelled_sentences,
     limited,
     print_lines,
     table_lines,
@@ -366,8 +367,7 @@ def _single_run(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     lines += between_lines(run, ids, width)
     lines += labelled("governor", summary.governor, width)
     if summary.single_run and summary.single_run.vacuum:
-        for label, text in vacuums.sentences(summary.single_run.vacuum).items():
-            lines += labelled(label, text, width)
+        lines += labelled_sentences(vacuums.sentences(summary.single_run.vacuum), width)
     lines.append(Line(""))
     lines += _finding_lines(summary, width)
     lines += labelled("run file", str(run.path), width)

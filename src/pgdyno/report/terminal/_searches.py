@@ -4,7 +4,14 @@ a connection pool, the largest storm of connections."""
 from __future__ import annotations
 
 from pgdyno.record import RunFile
-from pgdyno.report.terminal._lines import Line, labelled, table_lines, wrapped
+from pgdyno.report.terminal._lines import (
+    Line,
+    answer_lines,
+    labelled,
+    labelled_sentences,
+    table_lines,
+    wrapped,
+)
 from pgdyno.report.words import knee, numbers, pool, storm
 from pgdyno.results.knee import Capacity
 from pgdyno.results.pool import PoolResult
@@ -17,9 +24,9 @@ def capacity_lines(capacity: Capacity, width: int) -> list[Line]:
     for label, text in knee.sentences(capacity).items():
         style = "yellow" if label == "limit" and capacity.limit.finding else ""
         lines += labelled(label, text, width, style=style)
-    answer = wrapped(numbers.sentence(capacity.sentence).rstrip("."), width, style="bold")
-    return [*lines[: len(capacity.curve) + 1], Line(""), *answer, Line(""),
-            *lines[len(capacity.curve) + 1 :]]  # fmt: skip
+    table_end = len(capacity.curve) + 1
+    answer = answer_lines(capacity.sentence, width)
+    return [*lines[:table_end], *answer, *lines[table_end:]]
 
 
 def measured_lines(run: RunFile, width: int) -> list[Line]:
@@ -45,8 +52,7 @@ def pool_lines(result: PoolResult, width: int) -> list[Line]:
         lines += [*table_lines(pool.HEAD, rows, width), Line("")]
     answer = numbers.sentence(result.sentence).rstrip(".")
     lines += [*wrapped(answer, width, style="bold"), Line("")]
-    for label, text in pool.sentences(result).items():
-        lines += labelled(label, text, width)
+    lines += labelled_sentences(pool.sentences(result), width)
     return [*lines, Line(""), *_settings_lines(result, width)]
 
 
@@ -71,14 +77,11 @@ def measured_sizes(run: RunFile, width: int) -> list[Line]:
 def storm_lines(result: StormResult, width: int) -> list[Line]:
     """Return the storms, the answer, errors by cause, and what would change it."""
     lines = table_lines(storm.HEAD, storm.rows(result), width)
-    answer = numbers.sentence(result.sentence).rstrip(".")
-    lines += [Line(""), *wrapped(answer, width, style="bold"), Line("")]
+    lines += answer_lines(result.sentence, width)
     if result.variants:
         lines += table_lines(storm.VARIANTS_HEAD, storm.variant_rows(result), width)
         lines.append(Line(""))
-    for label, text in storm.sentences(result).items():
-        lines += labelled(label, text, width)
-    return lines
+    return lines + labelled_sentences(storm.sentences(result), width)
 
 
 def measured_storms(run: RunFile, width: int) -> list[Line]:
