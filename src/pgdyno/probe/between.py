@@ -14,14 +14,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pgdyno.errors import PgdynoError
+from pgdyno.probe._probes import SAMPLE_EVERY_S
 from pgdyno.record import Recorder
 from pgdyno.shapes import Row
 
-SAMPLE_EVERY_S = 1.0
 TIME_SHARE_MAX = 0.05
 """Part of the time that samples may take; what takes long to answer is asked less often."""
 PATIENCE_S = 6.0
 """Time to wait for a sample at the end."""
+
 Queues = Callable[[], Iterable[Row]]
 Read = Callable[[], tuple[int, Mapping[str, Sequence[Row]]]]
 """Returns the time of a reading, in monotonic ns, and its rows by metric table."""

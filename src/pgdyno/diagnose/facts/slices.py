@@ -445,13 +445,12 @@ class Facts:
     @property
     def _runnable_by_count(self) -> float:
         """The same by the kernel's count of runnable processes; as sampled without one."""
-        sampled, cpu = self.sessions("cpu"), self.cpu_if_recorded
-        # What is counted is the whole machine's.
-        busy = 0.0 if cpu is None else self._machine_cpu.busy
+        # The count is the whole machine's, whatever part of it the server may use.
+        busy = 0.0 if self.cpu_if_recorded is None else self._machine_cpu.busy
         counts = self.run.series("metric_host", self.slice_ids)["procs_running"]
         counts = counts[counts == counts]  # without NaN, which stands for NULL
         if self.own_cores is None or not counts.size or busy <= 0:
-            return sampled
+            return self.sessions("cpu")
         own_cores = self.own_cores - self._front_cores
         ours = max(0.0, float(counts.mean()) - 1.0) * min(1.0, own_cores / busy)
         queued = max(ours - self._generator_runnable, self.process_cores(CLIENT_BACKEND) or 0.0)
