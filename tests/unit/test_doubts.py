@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from diagnose_runs import CPU, WAL_SYNC, Load, diagnosed, ranked, written
+from diagnose_runs import CPU, IDLE, WAL_SYNC, Load, diagnosed, ranked, written
 from msgspec.structs import replace
 from record_samples import at, new_recorder
 
@@ -120,6 +120,23 @@ def test_cores_that_the_server_may_not_use_are_everybodys(tmp_path: Path) -> Non
         programs={("ours", "pgdyno"): 0.1, ("other", "stress"): 3.0},
     )
     assert diagnosed(tmp_path, elsewhere)["other-programs"].status == "cleared"
+
+
+def test_cores_that_others_share_with_a_confined_server_are_busy(tmp_path: Path) -> None:
+    """One of two cores is the server's; what it does not get of that has somebody else."""
+    beside = Load(
+        clients=8, cores=1, host_facts={"cores_host": 2}, tps=9000, service_ms=0.88, busy=1.0,
+        sessions={CPU: 7.5, IDLE: 0.2}, queued=9.0, server=0.6,
+        programs={("ours", "pgdyno"): 0.1, ("other", "stress"): 1.3},
+    )  # fmt: skip
+    findings = diagnosed(tmp_path, beside)
+    assert findings["other-programs"].sentence.startswith(
+        "30 % of the server's 1 core is busy with other programs; on the machine's 2 cores run"
+        " stress (4 processes, 1.3 cores); stop"
+    )
+    assert findings["server-cpu"].sentence == (
+        "1 core is 100 % busy, 0.6 of it with PostgreSQL and 0.1 with the load generator"
+    )
 
 
 def test_others_use_no_more_than_what_is_busy_without_the_server_and_pgdyno(

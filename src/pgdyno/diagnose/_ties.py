@@ -78,11 +78,10 @@ class Ties:
 
     def _cpu_ms(self, window: Window) -> float:
         """CPU time that the machine had within the measured part of a window."""
-        cores = float(self._s.run.run.host.get("cores_host") or self._s.cores)
         at_ms = self._host["at_ms"]
         if len(at_ms):
             window = max(window[0], int(at_ms[0])), min(window[1], int(at_ms[-1]))
-        return cores * max(window[1] - window[0], 1000)
+        return self._s.cores_of_machine * max(window[1] - window[0], 1000)
 
     @cached_property
     def _host(self) -> Series:

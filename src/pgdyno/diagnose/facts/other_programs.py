@@ -58,13 +58,17 @@ class OtherPrograms(Struct, frozen=True):
     cores: float
     """Cores available to the server."""
     used: float
-    """Cores used by other programs."""
+    """Cores of these used by other programs."""
     limit_share: float
     """Share of the cores above which the measurement is not trusted."""
     kernel: float
     """Cores used by kernel threads and interrupts, which are attributed to no program."""
     programs: tuple[Program, ...]
-    """Visible programs, the busiest first."""
+    """Visible programs, the busiest first, with what each uses of all the machine's cores."""
+    machine: float
+    """Cores of the machine."""
+    machine_used: float
+    """Cores of the machine used by other programs."""
     nobodys: float | None = None
     """Cores that were busy with nothing that was seen; None where processes can be hidden."""
 
@@ -79,21 +83,26 @@ class OtherPrograms(Struct, frozen=True):
         return self.share > self.limit_share
 
     @property
+    def is_confined(self) -> bool:
+        """True if the server may use a part of the machine only."""
+        return self.cores < self.machine
+
+    @property
     def unseen(self) -> float:
         """Cores used by what came and went, cannot be seen from here, or uses little each."""
-        return max(0.0, self.used - sum(program.cores for program in self.programs))
+        return max(0.0, self.machine_used - sum(program.cores for program in self.programs))
 
     @property
     def names(self) -> str:
         """The busiest of them: ``stress (4 processes, 1.9 cores)``."""
-        named = [each for each in self.programs if each.cores >= _NAMED_SHARE * self.cores]
+        named = [each for each in self.programs if each.cores >= _NAMED_SHARE * self.machine]
         texts = [
             f"{each.name} ({counted(each.processes, 'process', 'processes')},"
             f" {counted(each.cores, 'core', 'cores')})"
             for each in named[:_NAMED_MAX]
         ]
         unseen = counted(self.unseen, "core", "cores")
-        if self.unseen >= _NAMED_SHARE * self.cores and len(texts) < _NAMED_MAX:
+        if self.unseen >= _NAMED_SHARE * self.machine and len(texts) < _NAMED_MAX:
             hidden = (
                 "that are not visible from here" if self.nobodys is None else "with little each"
             )
@@ -103,10 +112,11 @@ class OtherPrograms(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Sentence for the finding and for the distrust."""
+        where = f"; on the machine's {self.machine:g} cores run " if self.is_confined else ": "
         return (
             f"{percent(self.share)} of the server's {counted(self.cores, 'core', 'cores')}"
             f" {'is' if self.cores == 1 else 'are'} busy with other programs"
-            f"{': ' + self.names if self.names else ''}"
+            f"{where + self.names if self.names else ''}"
         )
 
 
@@ -137,13 +147,23 @@ def other_programs(run: RunFile, slice_ids: Collection[int]) -> OtherPrograms | 
         others, nobodys = seen, max(0.0, beyond - kernel - seen)
     else:
         others = max(beyond - kernel, seen)
-    others = min(others, beyond)
+    others = max(0.0, min(others, beyond))
+    programs = _within(programs, others)
     allowed = min(time.machine, float(run.run.host.get("cores") or time.machine))
+    used = min(others, allowed)
     if allowed < time.machine:
-        others = min(others, allowed - time.idle - (ours - of_poolers))
-    others = min(max(0.0, others), allowed)
+        used = max(0.0, min(used, allowed - time.idle - (ours - of_poolers)))
     limit = float(run.run.spec.get("load", {}).get("max_other_programs", MAX_OTHER_PROGRAMS))
-    return OtherPrograms(allowed, others, limit, kernel, _within(programs, others), nobodys)
+    return OtherPrograms(
+        cores=allowed,
+        used=used,
+        limit_share=limit,
+        kernel=kernel,
+        programs=programs,
+        machine=time.machine,
+        machine_used=others,
+        nobodys=nobodys,
+    )
 
 
 def _within(programs: tuple[Program, ...], cores: float) -> tuple[Program, ...]:

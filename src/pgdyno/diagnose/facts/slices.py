@@ -180,6 +180,11 @@ class Facts:
         return float(known)
 
     @cached_property
+    def cores_of_machine(self) -> float:
+        """Cores of the machine, of which the server may use a part; ``cores`` if not recorded."""
+        return float(self.run.run.host.get("cores_host") or self.cores)
+
+    @cached_property
     def cores_to_use(self) -> float:
         """``cores``; without a limit where only the server saw the load and cannot tell them."""
         try:
@@ -344,17 +349,19 @@ class Facts:
         total = sum(value or 0.0 for value in parts.values())
         if total <= 0:
             raise Skip(self._why_missing("host", "the host's CPU was not recorded"))
-        cores = float(self.run.run.host.get("cores_host") or self.cores)
+        cores = self.cores_of_machine
         return HostCpu(cores, **{n: (v or 0.0) / total * cores for n, v in parts.items()})
 
     def _within_quota(self, machine: HostCpu) -> HostCpu:
-        """Return the CPU usage of a container limited to fewer cores than the machine has.
+        """Return the usage of the cores of a server that may use fewer than the machine has.
 
-        It is the usage of the load's own processes, split like the machine's.
+        The load's own processes are at work, and others on what is neither theirs nor idle; both
+        are split into user and system like the machine's.
         """
-        used = min(self.own_cores or machine.busy, self.cores)
-        system = used * machine.system_share
-        return HostCpu(self.cores, used - system, system, 0.0, 0.0, self.cores - used)
+        own = min(self.own_cores or machine.busy, self.cores)
+        idle = min(self.cores - own, machine.idle + machine.iowait)
+        system = (self.cores - idle) * machine.system_share
+        return HostCpu(self.cores, self.cores - idle - system, system, 0.0, 0.0, idle)
 
     @cached_property
     def own_cores(self) -> float | None:

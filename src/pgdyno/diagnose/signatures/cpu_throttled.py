@@ -59,8 +59,7 @@ def examine(s: Situation) -> Found | Cleared:
 
 def _without_quota(s: Situation) -> float:
     """Return the model's ratio of throughput with all of the machine's cores to that now."""
-    machine = float(s.run.run.host.get("cores_host") or s.cores)
-    wider = replace(s.loop, cores=max(machine, s.loop.cores))
+    wider = replace(s.loop, cores=max(s.cores_of_machine, s.loop.cores))
     return max(1.0, wider.predict() / s.loop.predict())
 
 

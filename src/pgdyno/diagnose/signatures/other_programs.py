@@ -52,7 +52,7 @@ def examine(s: Situation) -> Found | Cleared:
         parts=parts,
         sentence=f"{others.sentence}; stop them, or move them to another machine",
         liftable=1.0 if parts else 0.0,
-        confidence=0.9 if others.unseen < others.used / 2 else 0.7,
+        confidence=0.9 if others.unseen < others.machine_used / 2 else 0.7,
         evidence=evidence,
         crowds_others=True,
         causes_distrust=others.causes_distrust,

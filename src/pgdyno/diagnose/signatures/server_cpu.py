@@ -33,9 +33,10 @@ def examine(s: Situation) -> Found | Cleared:
         sentence = f"{figure(running)} sessions are running on {cores}"
     else:
         saturated = cpu.busy_share >= BUSY_SHARE and used >= SERVER_SHARE * cpu.busy
+        are, them = ("is", "it") if s.cores == 1 else ("are", "them")
         sentence = (
-            f"{cores} are {percent(cpu.busy_share)} busy, {figure(used)} of them with PostgreSQL"
-            f" and {figure(s.generator_cores)} with the load generator"
+            f"{cores} {are} {percent(cpu.busy_share)} busy, {figure(used)} of {them} with"
+            f" PostgreSQL and {figure(s.generator_cores)} with the load generator"
         )
     if not saturated:
         return Cleared(sentence, evidence, parts=("ready",))
