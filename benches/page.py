@@ -53,7 +53,7 @@ def page(results_path: Path) -> str:
         _required_table([*required_of_matrix(matrix), *required_of_parts(measured)]),
         _floor(matrix),
         *_matrix_tables(matrix),
-        _whole(matrix_from(_rows(measured, "whole"))),
+        _whole(measured.get("whole", {})),
         _open_loops(_rows(measured, "openloop")),
         _acks(_rows(measured, "acks")),
         _recording(_rows(measured, "recording")),
@@ -151,8 +151,9 @@ def _matrix_tables(matrix: Matrix) -> Iterator[str]:
         yield _figures(matrix, cases, "throughput", lambda value: f"{value:,.0f}")
 
 
-def _whole(matrix: Matrix) -> str:
+def _whole(part: Mapping[str, Any]) -> str:
     """Return the table of whole processes."""
+    matrix = matrix_from(part.get("rows", []))
     cases = cases_of(matrix)
     if not cases:
         return ""
@@ -175,8 +176,18 @@ def _whole(matrix: Matrix) -> str:
     return (
         "## Whole processes, select-only, Unix socket\n\n"
         "From the start of a process to its end: pgdyno's start-up, probes, run file and diagnosis"
-        " count, as pgbench's start-up does.\n\n" + _table(head, rows)
+        " count, as pgbench's start-up does.\n\n"
+        + _table(head, rows)
+        + _shortest(part.get("shortest", []))
     )
+
+
+def _shortest(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Say what start and end alone cost, which weighs less the longer a run is."""
+    costs = ", ".join(
+        f"{row['contender']} {row['cpu_s']:.2f} s of CPU in {row['seconds']:.2f} s" for row in rows
+    )
+    return f"\nA run of one transaction, which is start and end alone: {costs}.\n" if rows else ""
 
 
 def _figures(

@@ -23,7 +23,7 @@ from benches.results import matrix_json
 from benches.sample import SCRIPTS, BenchError, Case
 from benches.server import BenchServer
 from benches.whole import CLIENTS as WHOLE_CLIENTS
-from benches.whole import whole_processes
+from benches.whole import shortest_runs, whole_processes
 
 PARTS = ("matrix", "whole", "openloop", "acks", "probes", "memory", "storm", "recording")
 
@@ -85,7 +85,8 @@ class Parts(Struct, frozen=True):
         matrix = whole_processes(
             self.server, clients, rounds=options.rounds, seconds=seconds, say=say
         )
-        return {"rows": matrix_json(matrix)}
+        shortest = shortest_runs(self.server, runs=2 * options.rounds)
+        return {"rows": matrix_json(matrix), "shortest": [asdict(each) for each in shortest]}
 
     def openloop(self) -> dict[str, Any]:
         """Measure the lateness of open loops at half of the capacity."""

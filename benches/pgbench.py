@@ -61,19 +61,22 @@ class Pgbench:
         conninfo: ConnInfo | None = None,
     ) -> PgbenchRun:
         """Run pgbench with further options."""
+        ended = run_to_end(self.command(case, *options, conninfo=conninfo), timeout_s=timeout_s)
+        transactions = int(_figure(_PROCESSED, ended.stdout))
+        seconds = transactions / max(_figure(_TPS, ended.stdout), 1e-9)
+        sample = Sample(transactions, seconds, ended.cpu_user_s, ended.cpu_system_s)
+        return PgbenchRun(sample, _figure(_CONNECTING, ended.stdout) / 1000)
+
+    def command(self, case: Case, *options: str, conninfo: ConnInfo | None = None) -> list[str]:
+        """Return the command of a run."""
         conninfo = conninfo or self.server.conninfo(case.transport)
-        argv = [
+        return [
             *(str(self.server.cluster.installation.binary("pgbench")), "-n"),
             *("-M", "prepared", "-b", case.script, "-s", str(self.server.scale)),
             *("-c", str(case.clients), "-j", str(min(self.threads, case.clients))),
             *("-h", conninfo.host, "-p", str(conninfo.port), "-U", conninfo.user),
             *(*options, _database(conninfo)),
         ]
-        ended = run_to_end(argv, timeout_s=timeout_s)
-        transactions = int(_figure(_PROCESSED, ended.stdout))
-        seconds = transactions / max(_figure(_TPS, ended.stdout), 1e-9)
-        sample = Sample(transactions, seconds, ended.cpu_user_s, ended.cpu_system_s)
-        return PgbenchRun(sample, _figure(_CONNECTING, ended.stdout) / 1000)
 
     def _start_up(self, case: Case) -> PgbenchRun:
         runs = [self.run(case, "-t", "1") for _ in range(startup_runs(case))]

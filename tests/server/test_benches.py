@@ -65,6 +65,7 @@ def test_whole_processes(bench: Bench) -> None:
         assert 0 < sum(engine) < sum(whole), "the engine is a part of the process"
     assert "## Whole processes" in page
     assert "whole process, CPU per transaction / pgbench -j " in page
+    assert "start and end alone: pgdyno " in page
 
 
 @pytest.mark.long
