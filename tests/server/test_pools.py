@@ -57,7 +57,7 @@ def test_a_pool_keeps_as_many_idle_as_it_must(pg: Cluster) -> None:
     backends = Backends(pg)
     load = backends.config(SELECT, clients=0, threads=2, pool={"max": 5, "min_idle": 3})
     with Run(load) as run:
-        backends.wait_for(3)
+        run.wait_for(lambda run: run.total["connects"] == 3)
         (killed, *_) = backends.query("pid")
         assert backends.query("pg_terminate_backend(pid)", f"pid = {killed}") == [True]
         backends.wait_for(3, f"pid <> {killed}")
@@ -221,6 +221,7 @@ def test_after_a_failure_connections_come_back_a_few_at_a_time(
 def test_idle_clients_connect_and_stay(pg18: Cluster, scripts: tuple[str, ...]) -> None:
     backends = Backends(pg18)
     with Run(backends.config(*scripts, clients=5, threads=2, idle=True)) as run:
+        run.wait_for(lambda run: run.total["connects"] == 5)
         backends.wait_for(5, "state = 'idle' and query = ''")
         assert all(backends.query("pg_terminate_backend(pid)"))
         run.wait_for(lambda run: run.total["reconnects"] == 5)
