@@ -6,6 +6,7 @@ The figures are ratios within one run; absolute speeds depend on the machine.
 from __future__ import annotations
 
 import argparse
+import gc
 import resource
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from benches.profiling import profile
 from benches.results import RESULTS, write_part
 from benches.sample import SCRIPTS, TRANSPORTS, BenchError
 from benches.server import bench_server
+from pgdyno.__main__ import GC_THRESHOLD
 from pgdyno.errors import PgdynoError
 
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -34,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure, write and print the results; return the exit status."""
     given = sys.argv[1:] if argv is None else list(argv)
     _raise_open_files()
+    gc.set_threshold(GC_THRESHOLD)  # as in a process of pgdyno
     try:
         if given[:1] == ["profile"]:
             print(profile(given[1:]))

@@ -108,8 +108,12 @@ class Parts(Struct, frozen=True):
         options = self.arguments
         scripts = [case.script for case in self._cases()]
         pairs = self._pairs()
-        effects = probe_cost(scripts, pairs=pairs, slice_s=options.seconds, scale=options.scale)
-        return {"effects": {script: asdict(effect) for script, effect in effects.items()}}
+        costs = probe_cost(scripts, pairs=pairs, slice_s=options.seconds, scale=options.scale)
+        return {
+            "pairs": pairs,
+            "effects": {script: asdict(cost.throughput) for script, cost in costs.items()},
+            "cpu_shares": {script: cost.cpu_share for script, cost in costs.items()},
+        }
 
     def memory(self) -> dict[str, Any]:
         """Measure memory per connection, and the rate of connecting."""

@@ -1,30 +1,54 @@
-"""Cost of the probes: throughput with all of them and with none, in interleaved pairs."""
+"""Cost of the probes: throughput with all of them and with none, in interleaved pairs, and the part
+of the machine's CPU time that their threads and their sessions use under the same load.
+
+The first is what matters, and differs from one slice to the next by far more than a hundredth. The
+second has no such noise: where the cores are the limit, throughput cannot fall by more.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import random
+import statistics
 import tempfile
+import threading
+import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
+from msgspec import Struct
+
+from benches.matrix import CORES
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.record import throughput_tps
 from pgdyno.spec import spec_from_fields
-from pgdyno.stats import Effect, paired_effect
+from pgdyno.stats import Effect, mean_bounds, paired_effect
 
 # Probes that were off connect again, and their first reading fills caches: this is not counted.
 _WARM_UP_SECONDS_MAX = 2.0
+_CPU_SECONDS = 2.0
+"""Two periods of the probes that read once a second."""
+_THREADS = ("pgdyno-probe", "pgdyno-waits", "pgdyno-guard", "pgdyno-record")
+
+
+class ProbeCost(Struct, frozen=True):
+    """What all probes cost."""
+
+    throughput: Effect
+    """Throughput with probes over that without."""
+    cpu_share: tuple[float, float, float]
+    """Part of the CPU time of all cores: lower bound, mean and upper bound (95 %)."""
 
 
 def probe_cost(
     scripts: Iterable[str], *, pairs: int, slice_s: float, scale: int
-) -> dict[str, Effect]:
-    """Return script → ratio of throughput, probes on over probes off."""
+) -> dict[str, ProbeCost]:
+    """Return the cost by script."""
     return {script: _measure(script, pairs, slice_s, scale) for script in scripts}
 
 
-def _measure(script: str, pairs: int, slice_s: float, scale: int) -> Effect:
+def _measure(script: str, pairs: int, slice_s: float, scale: int) -> ProbeCost:
     spec = spec_from_fields(
         {
             "name": "probe-cost",
@@ -34,6 +58,7 @@ def _measure(script: str, pairs: int, slice_s: float, scale: int) -> Effect:
     )
     rng = random.Random(1)
     tps: dict[str, list[float]] = {"off": [], "on": []}
+    shares = []
     with (
         tempfile.TemporaryDirectory() as directory,
         open_session(
@@ -49,8 +74,11 @@ def _measure(script: str, pairs: int, slice_s: float, scale: int) -> Effect:
         for _ in range(pairs):
             for side in rng.sample(["off", "on"], 2):
                 tps[side].append(_slice(session, slice_s, probes=side == "on"))
+            session.wait(_WARM_UP_SECONDS_MAX)
+            shares.append(_cpu_share(session))
         session.stop_load()
-    return paired_effect(tps["off"], tps["on"])
+    lo, hi = mean_bounds(shares)
+    return ProbeCost(paired_effect(tps["off"], tps["on"]), (lo, statistics.mean(shares), hi))
 
 
 def _slice(session: Session, slice_s: float, *, probes: bool) -> float:
@@ -60,3 +88,21 @@ def _slice(session: Session, slice_s: float, *, probes: bool) -> float:
         session.wait(min(_WARM_UP_SECONDS_MAX, 2 * slice_s))
         slice_id = session.slice(slice_s, kind="run")
     return throughput_tps(session.reader(), [slice_id])
+
+
+def _cpu_share(session: Session) -> float:
+    """Return the part of all cores' time that the probes' threads and sessions use."""
+    with contextlib.closing(session.connect()) as connection:
+        sessions = connection.execute(
+            "select pid from pg_stat_activity where application_name = 'pgdyno probe'"
+        ).fetchall()
+    threads = [each.native_id for each in threading.enumerate() if each.name in _THREADS]
+    tasks = [Path(f"/proc/self/task/{each}") for each in threads]
+    tasks += [Path(f"/proc/{pid}") for (pid,) in sessions]
+    began_s, used_s = time.monotonic(), sum(map(_cpu_s, tasks))
+    session.wait(_CPU_SECONDS)
+    return (sum(map(_cpu_s, tasks)) - used_s) / (time.monotonic() - began_s) / CORES
+
+
+def _cpu_s(task: Path) -> float:
+    return int((task / "schedstat").read_text().split()[0]) / 1e9

@@ -62,6 +62,9 @@ def required_of_parts(parts: Mapping[str, Any]) -> Iterator[Figure]:
     for script, effect in parts.get("probes", {}).get("effects", {}).items():
         what = f"throughput with all probes / without, {script}"
         yield from _figure(what, 0.99, False, Effect(**effect))
+    for script, (lo, mean, hi) in parts.get("probes", {}).get("cpu_shares", {}).items():
+        what = f"CPU of all probes / of all cores, {script}"
+        yield Figure(what, 0.01, True, lo, mean, hi, parts["probes"]["pairs"])
     for row in parts.get("recording", {}).get("rows", []):
         if row["over"] == PLAIN:
             what = f"throughput recorded / {PLAIN}, {row['script']}, c={row['clients']}"

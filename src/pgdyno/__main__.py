@@ -9,7 +9,9 @@ import gc
 import os
 import sys
 
-_GC_THRESHOLD = 50_000
+GC_THRESHOLD = 50_000
+"""Of the garbage collector. What modules and models consist of stays: looking through it is a
+tenth of the start."""
 
 
 def _leave(number: int, name: str) -> None:
@@ -37,8 +39,7 @@ def main() -> None:
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(each, _stop)
-    # What modules and their models consist of stays: looking through it is a tenth of the start.
-    gc.set_threshold(_GC_THRESHOLD)
+    gc.set_threshold(GC_THRESHOLD)
     from pgdyno.cli import main as begin
 
     begin()

@@ -101,6 +101,8 @@ def test_probe_cost(bench: Bench) -> None:
     results, page = bench("--only", "probes", "--clients", "1", "--scripts", "select-only")
     assert all(effect["ratio"] > 0 for effect in results["probes"]["effects"].values())
     assert "throughput with all probes / without, select-only" in page
+    least, mean, most = results["probes"]["cpu_shares"]["select-only"]
+    assert 0 < least <= mean <= most < 1
 
 
 def test_a_part_that_is_not_possible_says_why(

@@ -11,7 +11,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from pgdyno.probe._missing import Missing
@@ -236,10 +236,10 @@ def connect(conninfo: Connectable) -> psycopg.Connection[Row]:
 
 
 def _pipelined(
-    connection: psycopg.Connection[Row], wanted: Iterable[Query]
+    connection: psycopg.Connection[Row], wanted: Sequence[Query]
 ) -> dict[str, list[Row]]:
     """Return the queries' rows; they are sent together, and prepared after the first time."""
-    with connection.pipeline():
+    with connection.pipeline() if len(wanted) > 1 else contextlib.nullcontext():
         cursors = [
             (query.name, connection.execute(query.text.encode(), prepare=True)) for query in wanted
         ]
