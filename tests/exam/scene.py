@@ -6,6 +6,7 @@ CPU time from /proc. Nothing here comes from pgdyno's run file.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import threading
 import time
@@ -79,7 +80,8 @@ class Scene:
     @classmethod
     def at(cls, conninfo: ConnInfo, other: Scene) -> Scene:
         """Return the same scene, reached in another way."""
-        return replace(other, conninfo=replace(conninfo, database=other.conninfo.database))
+        conninfo = replace(conninfo, database=other.conninfo.database)
+        return dataclasses.replace(other, conninfo=conninfo)
 
     def sessions(self, which: Callable[[Seen], bool]) -> float:
         """Mean number of sessions."""

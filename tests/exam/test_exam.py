@@ -16,9 +16,11 @@ from exam.cells import cells
 from exam.grading import figures, outcome, wilson
 from exam.machine import cpu_s_of
 from exam.model import SCENARIOS, Case, Cause, Cell, Proof, cases_of
+from exam.scene import Scene, Seen
 from exam.specs import fields_of, multiplied
 from pgdyno.diagnose import NOTHING
 from pgdyno.diagnose._signature import signatures
+from pgdyno.server import ConnInfo
 from pgdyno.spec import spec_from_fields
 
 
@@ -34,6 +36,17 @@ def answer(**more: Any) -> dict[str, Any]:
         "owned": 0.8,
     }
     return {**right, "other_programs_cores": 0.0, **more}
+
+
+def test_a_scene_is_the_same_if_reached_in_another_way(tmp_path: Path) -> None:
+    direct = ConnInfo(host=str(tmp_path), port=5432, user="u", password=None, database="cell")
+    seen = [[Seen(1, "active", "", "", "")]]
+    scene = Scene(direct, {}, tmp_path, tmp_path, tmp_path, 1, {}, 1, tmp_path, seen)
+    relayed = Scene.at(
+        ConnInfo(host="127.0.0.1", port=6432, user="u", password=None, database="x"), scene
+    )
+    assert (relayed.conninfo.port, relayed.conninfo.database) == (6432, "cell")
+    assert relayed.samples == seen
 
 
 @pytest.mark.parametrize(
