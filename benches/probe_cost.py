@@ -33,7 +33,7 @@ _THREADS = ("pgdyno-probe", "pgdyno-waits", "pgdyno-guard", "pgdyno-record")
 
 
 class ProbeCost(Struct, frozen=True):
-    """What all probes cost."""
+    """Cost of all probes."""
 
     throughput: Effect
     """Throughput with probes over that without."""

@@ -189,9 +189,9 @@ FAULTS: list[tuple[str, str, Given, str]] = [
     ("paused-recovery", "costs", {"recovery": [{"pause_state": "paused", "replayed_s": 60.0,
      "waiting_bytes": 1e7}], "server": {"in_recovery": True}}, "paused"),
     ("forgotten-transactions", "minor", {"old_transaction": [transaction(
-        state="idle in transaction", state_s=400.0)]}, "process 7"),
+        state="idle in transaction", state_s=20.0)]}, "process 7"),
     ("forgotten-transactions", "costs", {"old_transaction": [transaction(
-        state="idle in transaction", state_s=4000.0)]}, "psql of app"),
+        state="idle in transaction", state_s=400.0)]}, "psql of app"),
     ("old-transactions", "minor", {"old_transaction": [transaction(transaction_s=9000.0)]},
      "2.5 h"),
     ("sessions-per-core", "minor", {"changed": {"connection_state": {"sessions": 500}}}, "8 cores"),

@@ -62,6 +62,8 @@ class Look(Struct, frozen=True):
     """True for a query that shows the session's own settings: it runs without limits of its own."""
     option: str = ""
     """The option of pgdyno check with which it is taken; '': always."""
+    lasting: bool = False
+    """True if it is taken again at the end: what has begun only just now does not count yet."""
     read: Callable[[Machine], list[Row]] | None = None
     """Reads the machine; None: the look is a query, unless an option asks for it."""
     hidden: Callable[[Sequence[Row]], Missing | None] = nothing_hidden

@@ -54,16 +54,20 @@ class _Taken(Struct, frozen=True):
 
 
 def take_looks(
-    connection: psycopg.Connection[Any], recorder: Recorder, machine: Machine | None
+    connection: psycopg.Connection[Any],
+    recorder: Recorder,
+    machine: Machine | None,
+    *,
+    again: bool = False,
 ) -> None:
     """Carry out every look that no option asks for, and record its rows, or the reason why there
     are none.
 
-    ``machine`` is None if the server is on another one. Raises psycopg.Error if the connection is
-    lost.
+    ``machine`` is None if the server is on another one. ``again`` leaves out those that need not
+    last. Raises psycopg.Error if the connection is lost.
     """
     for look in looks():
-        if not look.option:
+        if not look.option and (look.lasting or not again):
             started_ns = time.monotonic_ns()
             taken = _from_machine(look, machine) if look.read else _from_server(look, connection)
             record_look(recorder, look.name, started_ns, taken.rows, taken.missing)

@@ -27,10 +27,11 @@ def new_recorder(path: Path, reached: Reached) -> Recorder:
     )
 
 
-def take_all_looks(reached: Reached, recorder: Recorder) -> None:
-    """Take all looks and record them. Raises SetupError if the server stops answering."""
+def take_all_looks(reached: Reached, recorder: Recorder, *, again: bool = False) -> None:
+    """Take all looks and record them; ``again`` only those whose rows must last. Raises SetupError
+    if the server stops answering."""
     local = bool(reached.facts.get("is_local"))
     machine = Machine(data_dir_of(reached), reached.facts.get("postmaster_pid"))
     with answering(reached.conninfo), session(reached.conninfo) as connection:
-        take_looks(connection, recorder, machine if local else None)
+        take_looks(connection, recorder, machine if local else None, again=again)
     recorder.flush()

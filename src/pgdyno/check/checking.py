@@ -52,7 +52,7 @@ def check(request: Request, watcher: Watcher) -> CheckResult:
             watcher.phase(f"watching the load for {request.seconds:g} s", request.seconds)
             with Window(reached, recorder, watcher.note) as window:
                 slice_id = window.watch(request.seconds)
-            recorder.flush()
+            take_all_looks(reached, recorder, again=True)
             with RunFile(path) as run:
                 diagnosis = diagnose(run, [slice_id])
                 named = [each.id for each in diagnosis.findings if each.status == "found"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -101,7 +101,7 @@ def assessed_proposals(
                     predicted_response_ratio=proposal.predicted_response_ratio,
                 )
             )
-    return _safer_first(sorted(_best_of_each(found), key=_worth, reverse=True))
+    return _ranked(_best_of_each(found))
 
 
 def _promises(proposal: Proposal, matters: float) -> bool:
@@ -117,20 +117,22 @@ def may_be_proposed(proposal: Proposal, allow: DurabilityClass) -> bool:
     return catalogue()[proposal.remedy_id].durability_class != "D3" or allow == "D3"
 
 
-def _safer_first(ranked: list[AssessedProposal]) -> list[AssessedProposal]:
-    """Return the proposals with those of each finding ordered by durability class, among the
-    positions that they have."""
-    queues: dict[tuple[str, bool], Iterator[AssessedProposal]] = {}
-    for finding, guards in {(each.finding, each.remedy.guards) for each in ranked}:
-        own = [each for each in ranked if (each.finding, each.remedy.guards) == (finding, guards)]
-        queues[finding, guards] = iter(
-            sorted(own, key=lambda each: severity(each.durability_class))
-        )
-    return [next(queues[each.finding, each.remedy.guards]) for each in ranked]
+def _ranked(found: Sequence[AssessedProposal]) -> list[AssessedProposal]:
+    """Return the proposals by predicted gain, those that guard the server first. One that may lose
+    more stands behind the safer ones of its finding, which do not move up for it."""
 
+    def worth(proposal: AssessedProposal) -> tuple[bool, float, int, float]:
+        lost = severity(proposal.durability_class)
+        safer = [
+            each.predicted_ratio
+            for each in found
+            if (each.finding, each.remedy.guards) == (proposal.finding, proposal.remedy.guards)
+            and severity(each.durability_class) < lost
+        ]
+        gain = proposal.predicted_ratio
+        return proposal.remedy.guards, min([gain, *safer]), -lost, gain
 
-def _worth(proposal: AssessedProposal) -> tuple[bool, float]:
-    return proposal.remedy.guards, proposal.predicted_ratio
+    return sorted(found, key=worth, reverse=True)
 
 
 def obstacle(proposal: AssessedProposal, session: Session, limits: Limits) -> str | None:

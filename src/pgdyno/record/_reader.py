@@ -443,11 +443,11 @@ class RunFile(Latencies, Samples):
         return self._db.all(FindingRow, f"select * from finding {condition} {order}", values)
 
     def looks(self) -> list[LookRow]:
-        """Return what a check looked at, by name; empty for other runs."""
+        """Return what a check looked at, by name and time; empty for other runs."""
         if not self._db.has("look"):
             return []
         names = ", ".join(("look", "at_ms", "duration_ms", "rows_json", "why", "allow"))
-        return self._db.all(LookRow, f"select {names} from look order by look")
+        return self._db.all(LookRow, f"select {names} from look order by look, at_ms")
 
     def trials(self) -> list[Trial]:
         """Return trials in the order of their starts."""

@@ -1,8 +1,9 @@
 """Sessions that are idle in a transaction: they keep locks, and rows that vacuum could remove.
 
-Trigger: a session has been idle in its transaction for ``IDLE_S_MIN``. Threshold: pg_gather and
-db-triage both warn from five minutes on. It costs something from ``LONG_S`` on, where db-triage
-alarms; before, it is minor.
+Trigger: a session has been idle in its transaction for ``IDLE_S_MIN``, at the end of the check: for
+most of the time for which a check watches. Clients whose round trips are slow pause for less than a
+second. It costs something from ``LONG_S`` on, where pg_gather and db-triage warn; before, it is
+minor.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
 from pgdyno.diagnose.words import counted, duration
 
-IDLE_S_MIN = 300.0
-LONG_S = 3600.0
+IDLE_S_MIN = 15.0
+LONG_S = 300.0
 SHOWN = 5
 
 

@@ -20,7 +20,7 @@ from pgdyno.diagnose.words import figure, listed, percent
 from pgdyno.shapes import Row
 from pgdyno.spec.change import Change
 
-UPDATES_MIN = 50_000
+UPDATES_MIN = 10_000
 FULL_SHARE = 0.5
 HOT_SHARE = 0.3
 FILLFACTOR_MIN = 70
