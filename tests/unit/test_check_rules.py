@@ -268,6 +268,8 @@ LOOK_ALIKES: list[tuple[str, Given]] = [
     ("standby-behind", {"standby": [standby(behind_bytes=5e9, state="backup")]}),
     ("paused-recovery", {"recovery": [{"pause_state": "not paused", "replayed_s": 60.0,
      "waiting_bytes": 1e7}]}),
+    ("restart-pending", {"settings": with_setting("shared_buffers", pending_restart=True,
+     source="command line")}),
     ("forgotten-transactions", {"old_transaction": [transaction(state="idle in transaction")]}),
     ("old-transactions", {"old_transaction": [transaction(transaction_s=9000.0, xmin_age=None)]}),
     ("sessions-per-core", {"changed": {"connection_state": {"sessions": 150}}}),

@@ -2,6 +2,9 @@
 
 Trigger: pg_settings.pending_restart. Threshold: none. It is minor, and easily forgotten: the next
 restart, which may be a crash at night, starts another server than the one that was tested.
+
+A setting from the server's command line stays as it is, whatever the files say: pg_settings calls
+it pending nevertheless, once they were read again.
 """
 
 from __future__ import annotations
@@ -13,7 +16,11 @@ from pgdyno.diagnose.words import listed
 
 def examine(sight: Sight) -> Fault | Fine:
     """Examine which settings wait."""
-    pending = [setting for setting in sight.settings if setting.pending]
+    pending = [
+        setting
+        for setting in sight.settings
+        if setting.pending and setting.source != "command line"
+    ]
     evidence = [measured(f"{each.name} until then", each.value, each.unit) for each in pending]
     if not pending:
         return Fine("no setting waits for a restart")
