@@ -9,7 +9,9 @@ from statistics import median
 import pytest
 
 from pgdyno._engine import Histogram
+from pgdyno.knee._outcome import _met_words
 from pgdyno.knee._rates import CONFIRMED, FAILURES_MIN, RateSearch
+from pgdyno.search.points import PointSlice
 from pgdyno.search.slo import parse_limits
 
 SLICES = 45
@@ -153,3 +155,16 @@ def test_several_limits_and_their_words() -> None:
 def test_what_is_no_limit_is_named(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parse_limits(text)
+
+
+def test_slices_that_failed_at_the_answer_are_told_with_p99_over_all() -> None:
+    """p99 over all of them may be beyond the limit that most of them met."""
+
+    def measured(why: str) -> PointSlice:
+        return PointSlice(1, 2.0, 100.0, (100.0, 100.0), Histogram(), 1.0, False, "", why)
+
+    stalled = [measured(""), measured("p99 120 ms"), measured("")]
+    assert _met_words(stalled, 90.7) == " in 2 of 3 slices (p99 90.7 ms over all of these)"
+    assert _met_words(stalled, None) == " in 2 of 3 slices"
+    assert _met_words(stalled[::2], 3.5) == ", with p99 3.50 ms"
+    assert _met_words(stalled[::2], None) == ""

@@ -87,7 +87,7 @@ def capacity_of_rates(
         group=group,
         slo=tuple(str(each) for each in aim.limits),
         knee=knee,
-        sentence=bounded(_rate_sentence(aim, search, knee, curve), limit),
+        sentence=bounded(_rate_sentence(aim, search, knee, curve, hold), limit),
         lower_bound=is_lower_bound(limit),
         highest=None,
         tried_max=max(curve.points, default=0),
@@ -196,7 +196,9 @@ def _top_words(found: Found) -> str:
     return counted(low, "client", "clients") if low == high else f"{low:,} to {high:,} clients"
 
 
-def _rate_sentence(aim: Aim, search: RateSearch, knee: Knee | None, curve: Curve) -> str:
+def _rate_sentence(
+    aim: Aim, search: RateSearch, knee: Knee | None, curve: Curve, hold: Hold | None
+) -> str:
     limits = " and ".join(str(each) for each in aim.limits)
     if not curve.points:
         return "nothing was measured"
@@ -207,14 +209,23 @@ def _rate_sentence(aim: Aim, search: RateSearch, knee: Knee | None, curve: Curve
             f"no rate meets {limits}: at {_rate(lowest)}, the lowest rate that this budget can"
             f" judge: {why}"
         )
-    latency = "" if knee.p99_ms is None else f", with p99 {significant(knee.p99_ms)} ms"
-    head = f"up to {_rate(knee.rate_tps)} meet {limits}{latency}"
+    met = _met_words(with_hold(curve.points[knee.rate_tps], hold), knee.p99_ms)
+    head = f"up to {_rate(knee.rate_tps)} meet {limits}{met}"
     high = search.too_high
     if high is None:
         return f"{head}; that is the highest rate tried, so the limit lies above it"
     sure = "" if search.confirmed else "; not confirmed, because the time budget ended"
     why = _why(curve.points.get(high, [])) or "its slices are void"
     return f"{head}; at {_rate(high)}: {why}{_failed_below(curve, knee.rate_tps)}{sure}"
+
+
+def _met_words(slices: Sequence[PointSlice], p99_ms: float | None) -> str:
+    """Say in how many slices a rate was met, if not in all, and p99 over all of them."""
+    met = sum(not each.why for each in slices)
+    p99 = "" if p99_ms is None else f"p99 {significant(p99_ms)} ms"
+    if met == len(slices):
+        return f", with {p99}" if p99 else ""
+    return f" in {met} of {len(slices)} slices" + (f" ({p99} over all of these)" if p99 else "")
 
 
 def _failed_below(curve: Curve, rate: float) -> str:
