@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from benches.matrix import CORES
 from pgdyno.conduct import Session, Silent, open_session
+from pgdyno.probe._link import APPLICATION_NAME
 from pgdyno.record import throughput_tps
 from pgdyno.spec import spec_from_fields
 from pgdyno.stats import Effect, mean_bounds, paired_effect
@@ -29,7 +30,8 @@ from pgdyno.stats import Effect, mean_bounds, paired_effect
 _WARM_UP_SECONDS_MAX = 2.0
 _CPU_SECONDS = 2.0
 """Two periods of the probes that read once a second."""
-_THREADS = ("pgdyno-probe", "pgdyno-waits", "pgdyno-guard", "pgdyno-record")
+_THREADS = "pgdyno-"
+"""Prefix of the names of threads that read and record."""
 
 
 class ProbeCost(Struct, frozen=True):
@@ -94,9 +96,9 @@ def _cpu_share(session: Session) -> float:
     """Return the part of all cores' time that the probes' threads and sessions use."""
     with contextlib.closing(session.connect()) as connection:
         sessions = connection.execute(
-            "select pid from pg_stat_activity where application_name = 'pgdyno probe'"
+            "select pid from pg_stat_activity where application_name = %s", [APPLICATION_NAME]
         ).fetchall()
-    threads = [each.native_id for each in threading.enumerate() if each.name in _THREADS]
+    threads = [each.native_id for each in threading.enumerate() if each.name.startswith(_THREADS)]
     tasks = [Path(f"/proc/self/task/{each}") for each in threads]
     tasks += [Path(f"/proc/{pid}") for (pid,) in sessions]
     began_s, used_s = time.monotonic(), sum(map(_cpu_s, tasks))

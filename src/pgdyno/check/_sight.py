@@ -76,7 +76,7 @@ class Sight:
 
     def __init__(self, run: RunFile) -> None:
         self.run = run
-        self._looks = {row.look: row for row in run.looks()}  # the last ones
+        self._looks = {row.look: row for row in run.looks()}  # the last of each name
         self._known = {look.name: look for look in looks()}
 
     def look(self, name: str) -> LookRow:
