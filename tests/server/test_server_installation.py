@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 from msgspec.structs import replace
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, discover_installations, find_installation
+from pgdyno.server.local._installation import refusal
 from pgdyno.server.local._template import runnable
 
 Find = Callable[[int], Installation]
@@ -35,6 +38,20 @@ def test_a_packaged_server_has_what_its_packager_built_in(installation_of: Find)
     assert capabilities["ssl"]
     assert capabilities["icu"]
     assert not capabilities["io_uring"]
+
+
+def test_the_first_checks_on_a_machine_may_be_made_at_once(
+    installation_of: Find, open_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGDYNO_HOME", str(open_dir))
+    found, ready = installation_of(18), Barrier(8)
+
+    def check(number: int) -> str | None:
+        ready.wait()
+        return refusal(found, {"max_connections": str(10 + number)})
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(check, range(8))) == [None] * 8
 
 
 def test_a_given_directory_is_used_once_and_first(installation_of: Find) -> None:

@@ -26,6 +26,7 @@ from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.directories import builds_dir, cache_home, shared_directory
 from pgdyno.server.local.account import plain_environment
 from pgdyno.server.local.safefiles import write_own
+from pgdyno.server.locks import locked
 from pgdyno.server.versions import SUPPORTED_MAJORS, newer_note
 
 _BINARIES = ("postgres", "initdb")
@@ -267,8 +268,9 @@ def refusal(installation: Installation, settings: Mapping[str, str]) -> str | No
         return None
     # One directory for all checks, so that none is left behind.
     empty = shared_directory(cache_home() / "no-settings")
-    if not (empty / "postgresql.conf").exists():
-        write_own(empty / "postgresql.conf", "")
+    with locked(cache_home() / "no-settings.lock"):
+        if not (empty / "postgresql.conf").exists():
+            write_own(empty / "postgresql.conf", "")
     pairs = [part for pair in settings.items() for part in ("-c", "=".join(pair))]
     # -C as the first argument reads the configuration and prints a value, as root too.
     done = _run(installation.binary("postgres"), "-C", "port", "-D", str(empty), *pairs)
