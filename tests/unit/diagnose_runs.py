@@ -29,6 +29,7 @@ SETTINGS = {
     "checkpoint_completion_target": "0.9",
     "backend_flush_after": "0",
 }
+UNCOUNTED = {"rows": 0, "wal_bytes": 0, "blocks_read": 0, "temp_blocks": 0}
 WEB = "http://127.0.0.1:8080"
 CPU = ("", "")
 WAL_SYNC = ("IO", "WalSync")
@@ -105,6 +106,8 @@ class Load(Struct):
     """Rows of metric_replication, the same every second."""
     statements: Mapping[str, float] = field(default_factory=dict)
     """Text of a script's statement → executions per second."""
+    counted: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Shape of a statement → what pg_stat_statements counts of it per second."""
     errors: Sequence[Mapping[str, Any]] = ()
     """Errors of each second, as the engine reports them."""
     protocol: str = "prepared"
@@ -273,6 +276,11 @@ def _add_waits(recorder: Recorder, load: Load, second: int) -> None:
         wait = {"wait_event_type": kind, "wait_event": event, "count": 90}
         rows.append({"ticks": 100, "backend_type": "checkpointer", "state": ""} | wait)
     recorder.add_rows("wait_sample", rows, ns=at(recorder, second + 0.5))
+    counted = [
+        {**UNCOUNTED, **row, "statement_id": recorder.statement_id(text), "duration_ms": 1000.0}
+        for text, row in load.counted.items()
+    ]
+    recorder.add_rows("statement_count", counted, ns=at(recorder, second))
     queues = [_queue_row(recorder, load, queue) for queue in load.queues]
     recorder.add_rows("lock_queue", queues, ns=at(recorder, second + 0.5))
     if "vacuum" in other:

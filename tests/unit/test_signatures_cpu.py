@@ -223,12 +223,40 @@ def test_compilation_without_a_sign_of_it_is_not_checked(tmp_path: Path) -> None
     [
         {"settings": {"jit": "off", "jit_above_cost": "0"}},
         {"server_facts": {"capabilities": {"jit": False}}},
-        {"tps": 8000, "service_ms": 0.5, "statements": {UPDATE: 8000}},  # 0.2 ms each
+        {"tps": 16000, "service_ms": 0.25, "statements": {UPDATE: 16000}},  # 0.1 ms each
     ],
 )
 def test_no_compilation(tmp_path: Path, changed: dict[str, Any]) -> None:
     load = replace(COMPILED, settings={"jit_above_cost": "0"})
     assert diagnosed(tmp_path, replace(load, **changed))["jit"].status == "cleared"
+
+
+SHORT = {"calls": 8000, "exec_ms": 400.0, "jit_ms": 0.0}
+LONG = {"calls": 20, "exec_ms": 2000.0, "jit_ms": 1600.0}
+IN_A_MIX = replace(COMPILED, tps=8000, service_ms=0.5, statements={UPDATE: 8000})
+
+
+def test_compilation_in_a_mix_is_told_by_the_counts(tmp_path: Path) -> None:
+    counted = {"select a from wide where id = $1": SHORT, "select sum(a) from wide": LONG}
+    finding = diagnosed(tmp_path, replace(IN_A_MIX, counted=counted))["jit"]
+    assert finding.status == "found"
+    assert "select sum(a) from wide" in [item.value for item in finding.evidence]
+    assert [p.change for p in finding.proposals] == [Change(settings={"jit": "off"})]
+
+
+@pytest.mark.parametrize("long", [LONG | {"jit_ms": 300.0}, LONG | {"calls": 1, "exec_ms": 100.0}])
+def test_counted_compilation_that_is_worth_it_or_rare_is_cleared(
+    tmp_path: Path, long: dict[str, float]
+) -> None:
+    rare = long | {"jit_ms": min(long["jit_ms"], 0.8 * long["exec_ms"])}
+    counted = {"select a from wide where id = $1": SHORT, "select sum(a) from wide": rare}
+    load = replace(IN_A_MIX, counted=counted, counters=LOADED)
+    assert diagnosed(tmp_path, load)["jit"].status == "cleared"
+
+
+def test_uncounted_compilation_in_a_mix_is_not_cleared(tmp_path: Path) -> None:
+    load = replace(IN_A_MIX, tps=3000, statements={UPDATE: 3000}, counters=LOADED)
+    assert diagnosed(tmp_path, load)["jit"].status == "skipped"
 
 
 def test_planning_with_the_simple_protocol(tmp_path: Path) -> None:

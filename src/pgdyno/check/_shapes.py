@@ -22,12 +22,12 @@ class Shape(Struct, frozen=True):
     blocks: float
     """Blocks read, and written by their own sessions."""
     jit_ms: float | None
-    """Time of compiling, part of ``exec_ms``; None if it is not counted."""
+    """Time of compiling, for the most part within ``exec_ms``; None if it is not counted."""
 
     @property
     def compiled_ms(self) -> float:
-        """The time of compiling, as far as it is counted."""
-        return self.jit_ms or 0.0
+        """The time of compiling within that of executing, as far as it is counted."""
+        return min(self.jit_ms or 0.0, self.exec_ms)
 
 
 def shapes(sight: Sight) -> list[Shape]:

@@ -21,6 +21,7 @@ from pgdyno.diagnose.facts.compiling import (
     STATEMENT_CPU_S_MIN,
     compile_cores,
     own_work_cores,
+    unexplained_cores,
 )
 from pgdyno.diagnose.facts.costly import costly_settings
 from pgdyno.diagnose.facts.missed_hot import missed_updates
@@ -58,6 +59,14 @@ def own_part(s: Situation, use: str) -> float:
     without what keeps the uses together below ``ALL_MAX``."""
     cores = backend_cores(s)
     return min(1.0, _cores(s)[use] / cores) if cores > 0 else 0.0
+
+
+def unexplained_part(s: Situation) -> float:
+    """Return the part of the sessions' CPU time that no use of it explains, where there is a sign
+    that statements are compiled."""
+    cores = backend_cores(s)
+    named = sum(used for name, used in _cores(s).items() if name != "jit")
+    return unexplained_cores(s, cores, named) / cores if cores > 0 else 0.0
 
 
 def cpu_parts(s: Situation) -> tuple[Part, ...]:

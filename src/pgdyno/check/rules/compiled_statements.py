@@ -11,9 +11,9 @@ from __future__ import annotations
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._shapes import shapes
 from pgdyno.check._sight import Sight, Unseen, measured, proposed
+from pgdyno.diagnose.facts.compiling import JIT_SHARE
 from pgdyno.diagnose.words import figure, percent
 
-JIT_SHARE = 0.2
 JIT_MS_MIN = 1000.0
 SHOWN = 5
 
