@@ -73,6 +73,24 @@ def test_an_unwritable_report_is_refused_before_anything_starts(pgdyno: Pgdyno) 
         assert not Path("new.db").exists()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run"],
+        ["compare", "--set", "work_mem=8MB"],
+        ["drill", "--fault", "kill"],
+        ["price"],
+        ["soak", "mixed", "-T", "10"],
+        ["knee"],
+        ["check", "-h", "nowhere.invalid"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_every_command_refuses_an_unwritable_report(pgdyno: Pgdyno, command: list[str]) -> None:
+    said = pgdyno(*command, "--report", "run.db", "-q")
+    assert (said.status, "not a report of pgdyno" in said.err) == (1, True), said
+
+
 def test_a_dash_is_stdout_for_a_page_and_refused_for_a_run_file(pgdyno: Pgdyno) -> None:
     said = pgdyno("report", "run.db", "-o", "-")
     assert (said.status, said.err) == (0, "")

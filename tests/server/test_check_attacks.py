@@ -138,6 +138,16 @@ def probing(cluster: Cluster) -> subprocess.Popen[str]:
     return process
 
 
+def test_a_page_is_written_of_a_run_file_that_is_not_kept(
+    pg: Cluster, own_temporary: Path, tmp_path: Path
+) -> None:
+    process = started(pg, "-T", "2", "--report", str(tmp_path / "check.html"))
+    out, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, said + out
+    assert "pgdyno check" in (tmp_path / "check.html").read_text()
+    assert [each.name for each in own_temporary.iterdir()] == ["check.html"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_write_probe_that_is_stopped_leaves_no_table(
     pg: Cluster, own_temporary: Path, number: signal.Signals

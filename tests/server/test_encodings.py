@@ -55,7 +55,8 @@ def test_a_run_in_it_ends_well(odd: ConnInfo, open_dir: Path) -> None:
     script.write_text("select pg_sleep(0.05);\nselect count(*) from pg_class;\n")
     command = [sys.executable, "-m", "pgdyno", "run", "-f", "one.sql", "-c", "2", "-T", "1"]
     done = subprocess.run(
-        [*command, "--think", "20ms", "-q", "-o", "run.db", "-d", odd.uri_without_password],
+        [*command, "--think", "20ms", "-q", "-o", "run.db", "--report", "run.html"]
+        + ["-d", odd.uri_without_password],
         cwd=open_dir,
         env={**os.environ, "PGDYNO_TRACEBACK": "1"},
         capture_output=True,
@@ -65,6 +66,7 @@ def test_a_run_in_it_ends_well(odd: ConnInfo, open_dir: Path) -> None:
     )
     assert done.returncode in ENDED_WELL, done.stderr + done.stdout
     assert "throughput" in done.stdout
+    assert "<html" in (open_dir / "run.html").read_text()
 
 
 def run_bytes(odd: ConnInfo, open_dir: Path, **env: str) -> subprocess.CompletedProcess[str]:

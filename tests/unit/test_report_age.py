@@ -52,7 +52,7 @@ def test_a_run_that_did_not_end_has_a_summary(tmp_path: Path) -> None:
 
 def test_the_answer_names_refusals_recovery_and_rows() -> None:
     said = sentence_of(age_result())
-    assert "all writes were refused, and 800 reads were done, and 326 vacuums of tables" in said
+    assert "all writes were refused, and 800 reads were done; 326 vacuums of tables" in said
     assert "writes were accepted again after 1.9 s, and autovacuum lowered the age to 760" in said
     assert said.endswith(
         "all 10 rows are there (1 table is not known), and pg_amcheck found nothing"

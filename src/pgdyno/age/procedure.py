@@ -251,21 +251,21 @@ def _clauses(result: AgeResult) -> Iterator[str]:
 
 def _load(period: AgePeriod, before: AgePeriod) -> str:
     """Return what the load met at that age."""
+    reads = f", and {period.reads_done:,} reads were done" if period.reads_done else ""
     if not period.refused:
         tps, tps_before = figure(period.throughput_tps), figure(before.throughput_tps)
         head = f"{tps} tps at that age, {tps_before} before"
     elif period.writes_done:
-        head = f"of the writes, {counted(period.refused, 'was', 'were')} refused"
+        head = f"of the writes, {counted(period.refused, 'was', 'were')} refused{reads}"
     else:
-        reads = f", and {period.reads_done:,} reads were done" if period.reads_done else ""
         head = f"all writes were refused{reads}"
     if not period.vacuums:
-        return f"{head}, and no vacuum to prevent wraparound ended"
+        return f"{head}; no vacuum to prevent wraparound ended"
     # The failsafe is logged before the end of its vacuum.
     of_them = "all" if period.failsafe >= period.vacuums else f"{period.failsafe:,}"
     failsafe = f", {of_them} of them under the failsafe" if period.failsafe else ""
     vacuums = counted(period.vacuums, "vacuum of a table", "vacuums of tables")
-    return f"{head}, and {vacuums} to prevent wraparound{failsafe}"
+    return f"{head}; {vacuums} to prevent wraparound ended{failsafe}"
 
 
 def _recovery(recovery: AgeRecovery | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,9 +36,12 @@ class Request(Struct, frozen=True):
     """Commit into a table of its own, and measure how long that takes."""
 
 
-def check(request: Request, watcher: Watcher) -> CheckResult:
+def check(
+    request: Request, watcher: Watcher, finished: Callable[[Path], None] | None = None
+) -> CheckResult:
     """Look at a server without loading it, and return what was found. Nothing is written on it
-    unless the write probe was asked for."""
+    unless the write probe was asked for. ``finished`` is called with the run file before one that
+    is not to be kept is removed."""
     began_s = time.monotonic()
     watcher.phase("connecting")
     reached = reach(request.where, watcher.note)
@@ -66,6 +69,8 @@ def check(request: Request, watcher: Watcher) -> CheckResult:
             recorder.finish("done")
         finally:
             recorder.close()
+        if finished is not None:
+            finished(path)
     return result
 
 

@@ -13,7 +13,6 @@ from pgdyno.cli.load_options import DatabaseLoad
 from pgdyno.cli.options import (
     OutputOptions,
     ProgressOptions,
-    Report,
     StartSettings,
     given_options,
 )
@@ -76,7 +75,6 @@ def command(
     load: DatabaseLoad,
     own: AgeOptions,
     settings: StartSettings,
-    report: Report,
     output: OutputOptions,
     progress: ProgressOptions,
 ) -> None:
@@ -104,7 +102,7 @@ def command(
     spec = prepared_spec(spec, ids)
     request = request_of(spec, (ids, age), before_ms=own.before, recovery_ms=own.recovery)
     path = run_path(output.output, spec.name)
-    page = wanted_page(report, path)
+    page = wanted_page(output.report)
     named = ["--to", str(age), *(["--multixact"] if ids == "mxid" else [])]
     words = [*named, *given_options("before", "recovery")]
     with session_for("age", load, progress, spec, spec_text, path, words) as session:

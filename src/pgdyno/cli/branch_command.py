@@ -9,7 +9,7 @@ import click
 from pgdyno.cli.files import run_path, wanted_page
 from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.load_options import DatabaseLoad
-from pgdyno.cli.options import OutputOptions, ProgressOptions, Report, StartSettings
+from pgdyno.cli.options import OutputOptions, ProgressOptions, StartSettings
 from pgdyno.cli.output import print_result, write_page
 from pgdyno.cli.positional import parse_positional
 from pgdyno.cli.spec_options import build_spec
@@ -50,7 +50,6 @@ def command(
         ),
     ],
     settings: StartSettings,
-    report: Report,
     output: OutputOptions,
     progress: ProgressOptions,
 ) -> None:
@@ -77,7 +76,7 @@ def command(
     spec = repeated(spec, before_ms=before, rounds=rounds)
     variants = variants_of(spec)
     path = run_path(output.output, spec.name)
-    page = wanted_page(report, path)
+    page = wanted_page(output.report)
     spec, note = with_cloning_disk(spec)
     with session_for("branch", load, progress, spec, spec_text, path) as session:
         if note:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import click
 from msgspec import Struct
 
 from pgdyno.cli.grouping import taking_options
-from pgdyno.cli.options import Database, Quiet, TextOrJson
+from pgdyno.cli.options import Database, Quiet, Report, TextOrJson
 from pgdyno.cli.server_options import ConnectOptions
 from pgdyno.cli.types import Duration, complete_files
 from pgdyno.errors import ThresholdError, UsageError
@@ -67,6 +68,7 @@ class CheckOptions(Struct, frozen=True, kw_only=True):
         ),
     ]
     output_format: TextOrJson
+    report: Report
     write_probe: Annotated[
         bool,
         click.option(
@@ -104,14 +106,17 @@ def command(what: Database, connect: ConnectOptions, options: CheckOptions) -> N
       pgdyno check -h db.example.com shop --format json --fail-on limit
     """
     from pgdyno.check.checking import check
+    from pgdyno.cli.files import wanted_page
+    from pgdyno.cli.output import write_page
     from pgdyno.cli.screen import watcher_for
 
     request = _request(what, connect, options)
     if options.watch is not None:
-        _watch(options.watch, request, as_json=options.output_format == "json")
+        _watch(options, request)
         return
+    page = wanted_page(options.report)
     with watcher_for(quiet=options.quiet, every_s=1.0) as watcher:
-        result = check(request, watcher)
+        result = check(request, watcher, partial(write_page, page=page))
     _print(options.output_format, result)
     _fail_on(options.fail_on, result)
 
@@ -135,7 +140,7 @@ def _request(what: tuple[str, ...], connect: ConnectOptions, options: CheckOptio
     return Request(where, seconds, path, options.write_probe)
 
 
-def _watch(watch_ms: int, request: Request, *, as_json: bool) -> None:
+def _watch(options: CheckOptions, request: Request) -> None:
     """Repeat the check until the user stops it, which is its usual end."""
     from pgdyno.check.watching import Watch, watch
     from pgdyno.cli.process import is_read
@@ -145,8 +150,9 @@ def _watch(watch_ms: int, request: Request, *, as_json: bool) -> None:
     from pgdyno.report import show_watch, stdout_console
 
     for option, contradicts in (
-        ("--format json", as_json),
-        ("-o", request.path is not None),
+        ("--format json", options.output_format == "json"),
+        ("-o", options.output is not None),
+        ("--report", options.report is not None),
         ("--write-probe", request.write_probe),
     ):
         if contradicts:
@@ -155,7 +161,7 @@ def _watch(watch_ms: int, request: Request, *, as_json: bool) -> None:
                 code="contradiction",
                 hint="leave out --watch",
             )
-    seconds = watch_ms / 1000
+    seconds = (options.watch or 0) / 1000
     if seconds < _SECONDS_MIN:
         raise UsageError(
             f"--watch {seconds:g}: at least {_SECONDS_MIN} s are needed to see something",

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.cli.compare_options import CompareOptions, profile_of, versions_of
-from pgdyno.cli.files import run_path
+from pgdyno.cli.files import run_path, wanted_page
 from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import (
@@ -20,7 +20,7 @@ from pgdyno.cli.options import (
     given_options,
     parse_assignments,
 )
-from pgdyno.cli.output import print_result
+from pgdyno.cli.output import print_result, write_page
 from pgdyno.cli.positional import parse_positional
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
@@ -73,6 +73,7 @@ def command(
         quiet=progress.quiet,
     )
     asked = _Asked(load, own, progress, spec, spec_text, run_path(output.output, spec.name))
+    page = wanted_page(output.report)
     against = versions_of(own.against, spec)
     if against is not None:
         result = _of_versions(asked, against)
@@ -81,6 +82,7 @@ def command(
     else:
         result = _of_change(asked)
     print_result(output.output_format, asked.path, result.to_json())
+    write_page(asked.path, page)
     check_trust(result)
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import click
 from msgspec import Struct
 
+from pgdyno.cli.files import wanted_page
 from pgdyno.cli.grouping import instead, taking_options
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import OutputOptions, ProgressOptions, StartSettings
-from pgdyno.cli.output import print_result
+from pgdyno.cli.output import print_result, write_page
 from pgdyno.cli.positional import parse_without_database
 from pgdyno.cli.server_options import Bindirs
 from pgdyno.cli.servers import ServerRun, run_on_each, servers_of
@@ -162,6 +163,7 @@ def command(
     for spec, _ in servers.specs:
         check_drill(spec, options, fault)
     name = f"drill-{options.fault}"
+    page = wanted_page(output.report)
     runs = servers.runs(output.output, name, _OWN_OPTIONS)
     with watching(progress, metrics=servers.specs[0][0].metrics) as watcher:
 
@@ -180,6 +182,7 @@ def command(
         result = run_on_each(runs, drill)
     with RunFile(result.run_file) as run:
         print_result(output.output_format, run.path, run.run.result)
+        write_page(run.path, page)
         check_drilled(result, run)
 
 

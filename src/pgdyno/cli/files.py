@@ -66,9 +66,9 @@ def page_path(output: str | None, run_file: Path) -> Path:
     return path
 
 
-def wanted_page(report: str | None, run_file: Path) -> Path | None:
+def wanted_page(report: str | None) -> Path | None:
     """Return the path of the page that --report asks for. Raises now if it cannot be written."""
-    return page_path(report, run_file) if report else None
+    return page_path(report, Path(report)) if report else None
 
 
 def _try_to_write(path: Path) -> None:

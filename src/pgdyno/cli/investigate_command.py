@@ -12,7 +12,7 @@ from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import (
     Matters,
-    OutputOptions,
+    OutputWithPage,
     ProgressOptions,
     StartSettings,
     given_options,
@@ -80,14 +80,8 @@ def command(
     load: LoadOptions,
     own: InvestigateOptions,
     settings: StartSettings,
-    report: Annotated[
-        str | None,
-        click.option(
-            "--report", metavar="FILE", help="HTML report to write (default: beside the run file)."
-        ),
-    ],
     matters: Matters,
-    output: OutputOptions,
+    output: OutputWithPage,
     progress: ProgressOptions,
 ) -> None:
     """Find the bottleneck, prove it, and price the remedies.
@@ -108,7 +102,7 @@ def command(
     budget_ms = own.budget or spec.investigate.budget_ms
     group = closed_group(spec) if own.knee else None
     path = run_path(output.output, spec.name)
-    page = page_path(report, path)
+    page = page_path(output.report, path)
     words = given_options("budget", "allow", "may_apply", "drill", "knee")
     with session_for(
         "investigate", load, progress, spec, spec_text, path, words, may_apply=own.may_apply

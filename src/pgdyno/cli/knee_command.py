@@ -14,7 +14,6 @@ from pgdyno.cli.options import (
     Group,
     OutputOptions,
     ProgressOptions,
-    Report,
     StartSettings,
     given_options,
 )
@@ -61,7 +60,6 @@ def command(
         ),
     ],
     settings: StartSettings,
-    report: Report,
     output: OutputOptions,
     progress: ProgressOptions,
 ) -> None:
@@ -89,7 +87,7 @@ def command(
     spec, spec_text = build_spec(positional, load, settings=settings, quiet=progress.quiet)
     spec, varied = prepared_spec(spec, group=group, clients=clients_max, limits=limits)
     path = run_path(output.output, spec.name)
-    page = wanted_page(report, path)
+    page = wanted_page(output.report)
     words = given_options("clients", "slo", "group", "budget")
     with session_for("knee", load, progress, spec, spec_text, path, words) as session:
         request = Request(varied, limits, clients_max, budget / 1000)

@@ -9,13 +9,18 @@ import click
 from click.core import ParameterSource
 from msgspec import Struct
 
-from pgdyno.cli.grouping import Declared
+from pgdyno.cli.grouping import Declared, instead
 from pgdyno.cli.types import Duration, Share, complete_files
 from pgdyno.errors import UsageError
 from pgdyno.visible import is_utf8
 
 _PATHS = ("recording", "pg_bindir")
 """Parameters that name a file or directory."""
+
+
+Report = Annotated[
+    str | None, click.option("--report", metavar="FILE", help="HTML report to write.")
+]
 
 
 class OutputOptions(Struct, frozen=True, kw_only=True):
@@ -41,8 +46,17 @@ class OutputOptions(Struct, frozen=True, kw_only=True):
             help="Format of the result on stdout (default text).",
         ),
     ]
+    report: Report
 
 
+OutputWithPage = Annotated[
+    OutputOptions,
+    instead(
+        report=click.option(
+            "--report", metavar="FILE", help="HTML report to write (default: beside the run file)."
+        )
+    ),
+]
 Quiet = Annotated[
     bool,
     click.option(
@@ -83,9 +97,6 @@ TextOrJson = Annotated[
         default="text",
         help="Format of the result on stdout (default text).",
     ),
-]
-Report = Annotated[
-    str | None, click.option("--report", metavar="FILE", help="HTML report to write.")
 ]
 Group = Annotated[
     str | None,

@@ -15,7 +15,6 @@ from pgdyno.cli.options import (
     Group,
     OutputOptions,
     ProgressOptions,
-    Report,
     StartSettings,
     given_options,
 )
@@ -75,7 +74,6 @@ def command(
     load: Annotated[LoadOptions, instead(pool_max=_POOL_MAX, ramp=None, urls=None)],
     own: PoolOptions,
     settings: StartSettings,
-    report: Report,
     output: OutputOptions,
     progress: ProgressOptions,
 ) -> None:
@@ -109,7 +107,7 @@ def command(
     )
     check_budget(own.budget, searches=layers_of(spec, varied))
     path = run_path(output.output, spec.name)
-    page = wanted_page(report, path)
+    page = wanted_page(output.report)
     words = given_options("clients", "pool_max", "slo", "group", "instances", "budget")
     with session_for("pool", load, progress, spec, spec_text, path, words) as session:
         request = Request(

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import click
 from msgspec import Struct
 
+from pgdyno.cli.files import wanted_page
 from pgdyno.cli.grouping import instead, taking_options
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import Matters, OutputOptions, ProgressOptions, settings_option
-from pgdyno.cli.output import print_result
+from pgdyno.cli.output import print_result, write_page
 from pgdyno.cli.positional import parse_without_database
 from pgdyno.cli.server_options import Bindirs
 from pgdyno.cli.servers import ServerRun, run_on_each, servers_of
@@ -122,10 +123,12 @@ def command(
         ) as session:
             return price(session, options, against=against)
 
+    page = wanted_page(output.report)
     runs = servers.runs(output.output, f"{first.name}-price", _OWN)
     priced = run_on_each(runs, price_server)
     result = priced.result
     path = runs[0].run_path
     print_result(output.output_format, path, result.to_json())
+    write_page(path, page)
     check_trust(result)
     check_promises(result)

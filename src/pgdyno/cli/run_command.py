@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgdyno.cli.files import run_path
+from pgdyno.cli.files import run_path, wanted_page
 from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import OutputOptions, ProgressOptions, StartSettings
-from pgdyno.cli.output import print_result, print_statements
+from pgdyno.cli.output import print_result, print_statements, write_page
 from pgdyno.cli.positional import parse_positional
 from pgdyno.cli.run_options import RunOptions
 from pgdyno.cli.spec_options import build_spec
@@ -59,15 +59,17 @@ def command(
         quiet=progress.quiet,
     )
     if load.init.initialize and run.transactions is None and run.time is None:
-        if output.output_format != "text":
+        if output.output_format != "text" or output.report:
+            asked = "--report" if output.report else "--format"
             raise UsageError(
-                "--format requires a load: -i alone only creates tables",
+                f"{asked} requires a load: -i alone only creates tables",
                 code="contradiction",
                 hint="add -t or -T to run a load after the initialization",
             )
         initialise_only(spec, load, progress)
         return
     path = run_path(output.output, spec.name)
+    page = wanted_page(output.report)
     with session_for(
         "run", load, progress, spec, spec_text, path, timestamps=run.progress_timestamp
     ) as session:
@@ -75,6 +77,7 @@ def command(
     print_result(output.output_format, path, result.to_json())
     if run.report_per_command and output.output_format == "text":
         print_statements(path)
+    write_page(path, page)
     check_trust(result)
 
 

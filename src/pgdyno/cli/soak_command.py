@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import click
 from msgspec import Struct
 
-from pgdyno.cli.files import run_path
+from pgdyno.cli.files import run_path, wanted_page
 from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.load_options import DatabaseLoad
 from pgdyno.cli.options import OutputOptions, ProgressOptions, StartSettings, given_options
-from pgdyno.cli.output import print_result
+from pgdyno.cli.output import print_result, write_page
 from pgdyno.cli.positional import parse_positional
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration, Size
@@ -88,8 +88,9 @@ def command(
     named = Path(output.output) if output.output else None
     continuation = continuation_of(named, spec, scale=load.scripts.scale) if named else None
     path = continuation.path if continuation else run_path(output.output, spec.name)
+    page = wanted_page(output.report)
     if continuation and is_complete(path, spec):
-        _print_complete(path, output.output_format, own.keep_free)
+        _print_complete(path, page, output.output_format, own.keep_free)
         return
     server = kept_server(path, spec, goes_on=continuation is not None)
     try:
@@ -110,10 +111,13 @@ def command(
         problem.hint = f"the same command with -o {path} goes on; {problem.hint}"
         raise
     print_result(output.output_format, path, result.to_json())
+    write_page(path, page)
     _check(result, own.keep_free)
 
 
-def _print_complete(path: Path, output_format: str, keep_free_bytes: int) -> None:
+def _print_complete(
+    path: Path, page: Path | None, output_format: str, keep_free_bytes: int
+) -> None:
     """Print the result of a complete soak, and raise what was raised when it was new."""
     from pgdyno.record import RunFile
     from pgdyno.results import load
@@ -124,6 +128,7 @@ def _print_complete(path: Path, output_format: str, keep_free_bytes: int) -> Non
         check_something_succeeded(run)
         recorded, result = run.run.result, load(run)
     print_result(output_format, path, recorded)
+    write_page(path, page)
     if isinstance(result, SoakResult):
         _check(result, keep_free_bytes)
 

@@ -14,7 +14,6 @@ from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import (
     OutputOptions,
     ProgressOptions,
-    Report,
     StartSettings,
     given_options,
 )
@@ -81,7 +80,6 @@ def command(
     load: Annotated[LoadOptions, instead(clients=_CLIENTS_MAX, ramp=None, arrival=None, urls=None)],
     own: StormOptions,
     settings: StartSettings,
-    report: Report,
     output: OutputOptions,
     progress: ProgressOptions,
 ) -> None:
@@ -114,7 +112,7 @@ def command(
         connecting_max=load.connections.connecting_max,
     )
     path = run_path(output.output, spec.name)
-    page = wanted_page(report, path)
+    page = wanted_page(output.report)
     words = given_options("clients", "shape", "within", "group", "budget")
     with session_for("storm", load, progress, spec, spec_text, path, words) as session:
         request = Request(own.shape, arriving, most, own.within / 1000, own.budget / 1000)

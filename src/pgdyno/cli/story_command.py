@@ -12,7 +12,7 @@ import click
 
 from pgdyno.cli.files import chapter_path, page_path, run_path
 from pgdyno.cli.grouping import taking_options
-from pgdyno.cli.options import OutputOptions, ProgressOptions
+from pgdyno.cli.options import OutputWithPage, ProgressOptions
 from pgdyno.cli.output import print_csv, print_result
 from pgdyno.errors import PgdynoError, partial_results
 
@@ -34,7 +34,7 @@ def command(
         int | None,
         click.option("--only", type=click.IntRange(1), metavar="N", help="Run only chapter N."),
     ],
-    output: OutputOptions,
+    output: OutputWithPage,
     progress: ProgressOptions,
 ) -> None:
     """Run the chapters of a spec: comparisons, drills and runs.
@@ -55,7 +55,7 @@ def command(
 
     spec, text = read_spec_or_run(spec_path, story=True)
     base = run_path(output.output, spec.name)
-    printed = _Output(spec, output.output_format, base, page_path(None, base))
+    printed = _Output(spec, output.output_format, base, page_path(output.report, base))
     try:
         with watching(progress, metrics=spec.metrics) as watcher:
             for chapter in run_story(
