@@ -2,18 +2,19 @@
 
 use std::cell::RefCell;
 use std::fmt;
-use std::io::{self, Read};
+use std::io;
 use std::sync::OnceLock;
 
-use flate2::read::ZlibDecoder;
-use flate2::{Compress, Compression, FlushCompress, Status};
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 
 /// Longest distinguishable duration in nanoseconds: an hour. Longer ones count as this.
 pub const DURATION_NS_MAX: u64 = 3_600_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 2;
-/// Longest uncompressed form that is read; one of ours has under 50 kB.
-const PLAIN_BYTES_MAX: u64 = 1 << 20;
+/// Longest uncompressed form that is read.
+const PLAIN_BYTES_MAX: usize = 1 << 20;
+/// More than one of ours has.
+const PLAIN_BYTES_USUAL: usize = 50_000;
 
 /// A count of durations in nanoseconds. It takes no memory before the first is recorded, and as much
 /// as the longest needs: 14 kB for a millisecond, 24 kB for a second.
@@ -156,16 +157,30 @@ impl Histogram {
     /// # Errors
     /// The reason why the bytes are invalid.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
-        let invalid = |why: &dyn fmt::Display| format!("not an encoded histogram: {why}");
-        let plain = inflate(bytes).map_err(|error| invalid(&error))?;
-        let read: hdrhistogram::Histogram<u64> = Deserializer::new()
-            .deserialize(&mut plain.as_slice())
-            .map_err(|error| invalid(&error))?;
         let mut histogram = Self::new();
-        for step in read.iter_recorded() {
-            histogram.record_n(step.value_iterated_to(), step.count_since_last_iteration());
-        }
+        histogram.add_encoded(bytes)?;
         Ok(histogram)
+    }
+
+    /// Adds the counts of [`Histogram::encode`]'s bytes, or of those of any HDR library.
+    ///
+    /// # Errors
+    /// The reason why the bytes are invalid; nothing is added.
+    pub fn add_encoded(&mut self, bytes: &[u8]) -> Result<(), String> {
+        thread_local! {
+            static DECODER: RefCell<Decoder> = RefCell::new(Decoder::new());
+        }
+        DECODER.with_borrow_mut(|decoder| {
+            let read = decoder.decode(bytes)?;
+            if read.max() <= DURATION_NS_MAX && !read.is_empty() {
+                let _ = self.filled().add(read);
+            } else {
+                for step in read.iter_recorded() {
+                    self.record_n(step.value_iterated_to(), step.count_since_last_iteration());
+                }
+            }
+            Ok(())
+        })
     }
 }
 
@@ -222,24 +237,63 @@ fn encoded(counts: &hdrhistogram::Histogram<u64>) -> Vec<u8> {
     ENCODER.with_borrow_mut(|encoder| encoder.encode(counts))
 }
 
-/// The uncompressed form inside the compressed one: cookie and length, then a zlib stream that fills
-/// the rest. Unlike the histogram library this reads to the end, where the checksum is.
-fn inflate(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let (header, stream) = bytes
-        .split_first_chunk::<8>()
-        .ok_or(io::ErrorKind::UnexpectedEof)?;
-    let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
-    if length as usize != stream.len() {
-        return Err(io::Error::other("its length is not what its header says"));
+/// Decodes, with memory that it keeps: a long run's page merges tens of thousands of histograms.
+struct Decoder {
+    deserializer: Deserializer,
+    plain: Vec<u8>,
+    decompress: Decompress,
+}
+
+impl Decoder {
+    fn new() -> Self {
+        Self {
+            deserializer: Deserializer::new(),
+            plain: Vec::with_capacity(PLAIN_BYTES_USUAL),
+            decompress: Decompress::new(true),
+        }
     }
-    let mut plain = Vec::new();
-    let read = ZlibDecoder::new(stream)
-        .take(PLAIN_BYTES_MAX + 1)
-        .read_to_end(&mut plain)?;
-    if read as u64 > PLAIN_BYTES_MAX {
-        return Err(io::Error::other("it is too long"));
+
+    fn decode(&mut self, bytes: &[u8]) -> Result<hdrhistogram::Histogram<u64>, String> {
+        let invalid = |why: &dyn fmt::Display| format!("not an encoded histogram: {why}");
+        self.inflate(bytes).map_err(|error| invalid(&error))?;
+        self.deserializer
+            .deserialize(&mut self.plain.as_slice())
+            .map_err(|error| invalid(&error))
     }
-    Ok(plain)
+
+    /// Reads the uncompressed form inside the compressed one: cookie and length, then a zlib stream
+    /// that fills the rest. Unlike the histogram library this reads to the end, where the checksum
+    /// is.
+    fn inflate(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let (header, stream) = bytes
+            .split_first_chunk::<8>()
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+        if length as usize != stream.len() {
+            return Err(io::Error::other("its length is not what its header says"));
+        }
+        self.plain.clear();
+        self.decompress.reset(true);
+        let mut done = (0, 0);
+        while self.plain.len() <= PLAIN_BYTES_MAX {
+            self.plain.reserve(1);
+            let left = usize::try_from(done.0).ok().and_then(|at| stream.get(at..));
+            let status = self.decompress.decompress_vec(
+                left.unwrap_or_default(),
+                &mut self.plain,
+                FlushDecompress::None,
+            )?;
+            if status == Status::StreamEnd && self.plain.len() <= PLAIN_BYTES_MAX {
+                return Ok(());
+            }
+            let before = done;
+            done = (self.decompress.total_in(), self.decompress.total_out());
+            if done == before {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Err(io::Error::other("it is too long"))
+    }
 }
 
 #[cfg(test)]
@@ -299,6 +353,46 @@ mod tests {
             merged.clear();
             prop_assert_eq!(merged.encode(), Histogram::new().encode());
         }
+    }
+
+    fn compressed(plain: &[u8]) -> Vec<u8> {
+        let mut stream = Vec::with_capacity(plain.len() + 1000);
+        Compress::new(Compression::fast(), true)
+            .compress_vec(plain, &mut stream, FlushCompress::Finish)
+            .expect("a vector");
+        let length = u32::try_from(stream.len()).expect("short");
+        [
+            &COMPRESSED_COOKIE.to_be_bytes(),
+            &length.to_be_bytes(),
+            &stream[..],
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn bytes_that_are_none_are_refused_and_leave_no_trace() {
+        let whole = of(&[(1, 3), (2_000_000, 5), (DURATION_NS_MAX, 1)]).encode();
+        let mut histogram = Histogram::new();
+        for length in 0..whole.len() {
+            let mut cut = whole[..length].to_vec();
+            assert!(histogram.add_encoded(&cut).is_err(), "{length} bytes");
+            if let Some(header) = cut.get_mut(4..8) {
+                header.copy_from_slice(&u32::try_from(length - 8).expect("short").to_be_bytes());
+                assert!(
+                    histogram.add_encoded(&cut).is_err(),
+                    "{length} bytes that say so"
+                );
+            }
+        }
+        let too_long = compressed(&vec![0; PLAIN_BYTES_MAX + 60_000]);
+        let said = histogram.add_encoded(&too_long).expect_err("no histogram");
+        assert!(said.ends_with("it is too long"), "{said}");
+        assert!(histogram.add_encoded(&compressed(b"nothing")).is_err());
+        assert_eq!(histogram.count(), 0);
+        histogram
+            .add_encoded(&whole)
+            .expect("what was damaged before is forgotten");
+        assert_eq!(histogram.encode(), whole);
     }
 
     #[test]

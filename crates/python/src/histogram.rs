@@ -9,9 +9,8 @@ use crate::error::engine_error;
 #[pyclass(module = "pgdyno._engine")]
 pub struct Histogram(Inner);
 
-fn decoded(py: Python<'_>, bytes: &[u8]) -> PyResult<Inner> {
-    Inner::decode(bytes)
-        .map_err(|message| engine_error(py, &LoadError::new("histogram-invalid", message)))
+fn invalid(py: Python<'_>, why: String) -> PyErr {
+    engine_error(py, &LoadError::new("histogram-invalid", why))
 }
 
 #[pymethods]
@@ -23,7 +22,9 @@ impl Histogram {
 
     #[staticmethod]
     fn decode(py: Python<'_>, encoded: &[u8]) -> PyResult<Self> {
-        decoded(py, encoded).map(Self)
+        Inner::decode(encoded)
+            .map(Self)
+            .map_err(|why| invalid(py, why))
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -35,8 +36,7 @@ impl Histogram {
     }
 
     fn add_encoded(&mut self, py: Python<'_>, encoded: &[u8]) -> PyResult<()> {
-        self.0.add(&decoded(py, encoded)?);
-        Ok(())
+        self.0.add_encoded(encoded).map_err(|why| invalid(py, why))
     }
 
     #[pyo3(signature = (ns, count = 1))]

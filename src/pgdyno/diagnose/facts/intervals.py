@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from pgdyno.record import Interval
 
@@ -13,7 +13,10 @@ GAP_MS = 400
 """Intervals follow each other; further apart than this, the load was down in between."""
 SHORT_SHARE = 0.5
 """A rate over less than this part of the usual interval jumps."""
-_SUMMED = ("intended", "sent", "done", "failed", "skipped", "cancelled", "retried")
+_SUMMED = (
+    *("intended", "sent", "done", "failed", "skipped", "cancelled", "retried"),
+    *("expected_errors", "late"),
+)
 _TAKEN_LAST = ("clients", "connections", "backlog")
 
 
@@ -57,9 +60,6 @@ def _merged(intervals: Sequence[Interval], least_ms: float) -> Iterator[Interval
 
 
 def _together(before: Interval, after: Interval) -> Interval:
-    names = {each.name for each in fields(Interval)}
-    summed = {
-        name: getattr(before, name) + getattr(after, name) for name in _SUMMED if name in names
-    }
+    summed = {name: getattr(before, name) + getattr(after, name) for name in _SUMMED}
     last = {name: getattr(after, name) for name in _TAKEN_LAST}
     return replace(before, duration_ms=before.duration_ms + after.duration_ms, **summed, **last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -71,6 +72,7 @@ def is_stolen(s: Facts) -> bool:
     return stolen_share(s) >= STOLEN_SHARE
 
 
+@lru_cache(maxsize=1)
 def is_crowded_out(s: Facts) -> bool:
     """True if other programs use more of the cores than the load's own processes.
 
