@@ -54,9 +54,9 @@ def test_a_run_in_it_ends_well(odd: ConnInfo, open_dir: Path) -> None:
     # With pauses, so that the load generator is not the limit on a busy machine.
     script.write_text("select pg_sleep(0.05);\nselect count(*) from pg_class;\n")
     command = [sys.executable, "-m", "pgdyno", "run", "-f", "one.sql", "-c", "2", "-T", "1"]
+    command += ["-o", "run.db", "--report", "run.html", "--think", "20ms"]
     done = subprocess.run(
-        [*command, "--think", "20ms", "-q", "-o", "run.db", "--report", "run.html"]
-        + ["-d", odd.uri_without_password],
+        [*command, "-q", "-d", odd.uri_without_password],
         cwd=open_dir,
         env={**os.environ, "PGDYNO_TRACEBACK": "1"},
         capture_output=True,
