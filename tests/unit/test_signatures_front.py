@@ -101,6 +101,24 @@ def test_a_pool_is_none_where_the_load_has_all_cores_itself(tmp_path: Path) -> N
     assert "the database would not do more for more of them" in cleared.sentence
 
 
+CROWDED = Front(pool=64, requests=300.0, pool_ms=0.1, database_ms=200.0, cores=0.05)
+
+
+def test_a_pool_that_lets_in_too_many_sessions_is_found_and_a_smaller_one_proposed(
+    tmp_path: Path,
+) -> None:
+    crowd = {"clients": 64, "busy": 1.0, "server": 0.95, "queued": 60.0, "on_server": 64.0}
+    large = load(CROWDED, **crowd, sessions={CPU: 58.0, IDLE: 2.0})
+    found = diagnosed(tmp_path, large)["connections"]
+    assert found.status == "found", found.sentence
+    assert "which the application's pool lets in (Commons DBCP2, maxTotal = 64)" in found.sentence
+    sizes = [int(each.change.spec["front.max_total"]) for each in found.proposals]
+    assert sizes
+    assert max(sizes) <= 8
+    calm = load(LARGE, sessions={CPU: 0.8, SLEEP: 14.0, IDLE: 0.4})
+    assert diagnosed(tmp_path, calm)["connections"].status == "cleared"
+
+
 CHATTY = Front(pool=16, requests=80.0, pool_ms=0.1, database_ms=190.0, statements=30.0)
 MESSAGES = {CPU: 2.0, IDLE: 12.0}
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from pgdyno.diagnose._model import ClosedLoop
-from pgdyno.diagnose._pools import AS_GOOD, PROPOSALS_MAX, WORTHWHILE_RATIO
+from pgdyno.diagnose._pooler_pools import SESSIONS_PER_CORE_MIN
+from pgdyno.diagnose._pools import AS_GOOD, PROPOSALS_MAX, WORTHWHILE_RATIO, few_sessions
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.front import ForeignFront
 from pgdyno.diagnose.facts.other_programs import FOUND_SHARE
@@ -58,6 +59,21 @@ def larger_front_pools(s: Situation, loop: ClosedLoop) -> list[Proposal]:
         _doubled(now, most),
         "{} connections of the application overlap their waits; the CPU bounds what they gain",
     )
+
+
+def smaller_front_pools(s: Situation) -> list[Proposal]:
+    """Smaller pools of the application that are predicted to pay, the best first: of about two to
+    four connections for each core, as a session rests while the application works."""
+    assert s.front is not None
+    sizes = [size for size in few_sessions(s) if size >= SESSIONS_PER_CORE_MIN * s.cores]
+    ratios = {size: s.loop.ratio(sessions=float(size)) for size in sizes if size < s.loop.sessions}
+    why = "{} connections of the application keep the cores busy without queueing for them"
+    found = [
+        Proposal("front-pool", Change(spec={"front.max_total": str(size)}), ratio, why.format(size))
+        for size, ratio in ratios.items()
+        if ratio >= WORTHWHILE_RATIO
+    ]
+    return sorted(found, key=lambda each: -each.predicted_ratio)[:PROPOSALS_MAX]
 
 
 def more_threads(s: Situation, loop: ClosedLoop) -> list[Proposal]:

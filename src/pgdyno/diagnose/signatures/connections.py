@@ -7,7 +7,8 @@ of it in less time each. Locks in shared memory that have a signature
 of their own count only while that finds nothing.
 
 The pool that is too large is the pooler's, if pgdyno started one that lends its connections for
-transactions: its clients then wait in front of the server. Else it is the application's.
+transactions: its clients then wait in front of the server. Else it is the application's, which is
+the web application where pgdyno started one.
 
 Thresholds: RDS Performance Insights draws its line at one runnable session per core; above it the
 queue costs latency, and only some way above it throughput. Calibrated by injection: 2 and 16
@@ -21,6 +22,7 @@ from collections.abc import Sequence
 from pgdyno.diagnose._contention import unsigned
 from pgdyno.diagnose._crowding import BUSY_SHARE, QUEUE_PER_CORE, SHARED_SHARE, crowded
 from pgdyno.diagnose._fewer_clients import fewer_clients
+from pgdyno.diagnose._front_pools import smaller_front_pools
 from pgdyno.diagnose._pooler_pools import pool_size, smaller_pooler_pools
 from pgdyno.diagnose._pools import smaller_pools
 from pgdyno.diagnose._signature import Cleared, Found, Signature
@@ -56,9 +58,11 @@ def examine(s: Situation) -> Found | Cleared:
 
 
 def _proposals(s: Situation) -> list[Proposal]:
-    """Return smaller pools: of the pooler, where that lends its connections for transactions, and
-    else of the application; and fewer clients, where the sessions queue for locks and not only for
-    cores."""
+    """Return smaller pools: of the web application, of the pooler, where that lends its connections
+    for transactions, and else of the clients; and fewer clients, where the sessions queue for locks
+    and not only for cores."""
+    if s.front is not None:
+        return smaller_front_pools(s)
     if s.pooler is not None and s.pooler.shares:
         return smaller_pooler_pools(s)
     proposals, waiting = smaller_pools(s), s.sessions(*unsigned(s))
@@ -68,7 +72,10 @@ def _proposals(s: Situation) -> list[Proposal]:
 
 
 def _let_in_words(s: Situation) -> str:
-    """Return the layer whose pool lets so many sessions in, if it is the pooler's."""
+    """Return the layer whose pool lets so many sessions in, if it is not the clients'."""
+    if s.front is not None:
+        pool = f"({s.front.pool_title}, {s.front.size_name} = {figure(s.front.pool_max)})"
+        return f", which the application's pool lets in {pool}"
     size = pool_size(s)
     if s.pooler is None or size is None or not s.pooler.shares:
         return ""
