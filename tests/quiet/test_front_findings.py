@@ -130,6 +130,19 @@ def _jar(front_jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGDYNO_FRONT_JAR", str(front_jar))
 
 
+def test_connections_that_are_not_accepted_are_found_and_let_in(tmp_path: Path) -> None:
+    few = {"max_total": CLIENTS, "connections": 4}
+    with loaded(tmp_path, few, "/order", before=SLOW_ORDERS) as session:
+        _, left_out = measured(session)
+        _, roomy = slice_of(session, front(connections=8192))
+    found = finding(left_out, "front-accept-queue")
+    assert is_found(left_out, "front-accept-queue")
+    assert found.sentence.startswith(f"{CLIENTS - 4} connections wait to be accepted")
+    assert all([*each.change.spec] == ["front.connections"] for each in found.proposals)
+    assert is_cleared(left_out, "front-pool")
+    assert is_cleared(roomy, "front-accept-queue")
+
+
 def test_limits_of_the_pool_and_the_connector_are_found_and_lifted_under_load(
     tmp_path: Path,
 ) -> None:

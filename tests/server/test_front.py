@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from patience import wait_until
 from pgdyno.conduct import Silent, open_session
 from pgdyno.errors import RunError, SetupError
 from pgdyno.front import POOLS, FrontEnd, FrontSettings, find_java
+from pgdyno.front._listening import accept_queue
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.spec import spec_from_fields
 from pgdyno.workload import load_workloads, prepare
@@ -247,6 +248,28 @@ def test_limits_of_the_connector_change_at_run_time(front: FrontEnd) -> None:
     finally:
         front.set("connector.threads", 200)
         front.set("connector.keepalive_requests", 100)
+
+
+def test_connections_beyond_the_most_wait_in_the_kernels_queue(front: FrontEnd) -> None:
+    address = ("127.0.0.1", front.port)
+    assert accept_queue(front.port) == 0
+    try:
+        front.set("connector.connections", 2)
+        with ExitStack() as stack:
+            for _ in range(6):
+                stack.enter_context(socket.create_connection(address))
+            # The acceptor may have waited for one before.
+            wait_until(lambda: accept_queue(front.port) in {3, 4}, "2 or 3 are accepted")
+            front.set("connector.connections", 8192)
+            wait_until(lambda: accept_queue(front.port) == 0, "all are accepted")
+    finally:
+        front.set("connector.connections", 8192)
+
+
+def test_a_port_without_a_listener_has_no_queue() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        assert accept_queue(unused.getsockname()[1]) is None
 
 
 def test_a_limit_that_there_is_not_is_named(front: FrontEnd) -> None:

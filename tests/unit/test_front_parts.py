@@ -138,7 +138,7 @@ def test_properties_name_what_was_chosen_alone() -> None:
         "pool.kind": "dbcp2",
         "port": "0",
     }
-    chosen = FrontSettings("hikari", max_total=3, max_wait_ms=-1, threads=5, keepalive_requests=-1)
+    chosen = FrontSettings("hikari", max_total=3, max_wait_ms=-1, threads=5, connections=7)
     named = replace(SERVER, password=None, options={"sslmode": "require", "sslcrl": ""})
     assert chosen.properties(named).items() >= {
         ("sslmode", "require"),
@@ -146,7 +146,7 @@ def test_properties_name_what_was_chosen_alone() -> None:
         ("pool.max", "3"),
         ("pool.wait_ms", "-1"),
         ("threads", "5"),
-        ("keepalive_requests", "-1"),
+        ("connections", "7"),
     }
     assert "password" not in chosen.properties(named)
 

@@ -104,6 +104,45 @@ def test_few_threads_of_the_web_server(
     assert all(int(spec["front.threads"]) > threads for spec in larger)
 
 
+def accepting(most: int, accepted: int, waiting: int) -> Load:
+    """So many connections of clients wait to be accepted by the connector."""
+    columns = {
+        "connections_max": most,
+        "connections_open": accepted,
+        "accept_queue": waiting,
+        "threads_busy": min(accepted, 4),
+    }
+    rows = changed(
+        QUICK,
+        "metric_front",
+        {name: lambda _, value=value: value for name, value in columns.items()},
+    )
+    return load(QUICK, sessions={CPU: 0.4, IDLE: 1.2}, rows=rows, front={"max_total": 16})
+
+
+@pytest.mark.parametrize(
+    ("most", "accepted", "waiting", "status"),
+    [(4, 4, 12, "found"), (4, 4, 0, "cleared"), (8192, 16, 3, "cleared")],
+    ids=["others wait", "nobody waits", "there is room"],
+)
+def test_a_web_server_that_accepts_no_more_connections(
+    tmp_path: Path, most: int, accepted: int, waiting: int, status: str
+) -> None:
+    said = diagnosed(tmp_path, accepting(most, accepted, waiting))["front-accept-queue"]
+    assert said.status == status, said.sentence
+    assert said.about_to_fail == (status == "found")
+    assert said.sentence.startswith("12 connections wait to be accepted") == (status == "found")
+    larger = [int(each.change.spec["front.connections"]) for each in said.proposals]
+    assert all(connections >= 16 for connections in larger)
+    assert bool(larger) == (status == "found")
+
+
+def test_a_file_without_the_accept_queue_is_not_judged(tmp_path: Path) -> None:
+    rows = changed(QUICK, "metric_front", {"accept_queue": lambda _: float("nan")})
+    said = diagnosed(tmp_path, load(QUICK, rows=rows))["front-accept-queue"]
+    assert said.status == "skipped"
+
+
 def test_threads_that_wait_for_a_connection_are_no_limit(tmp_path: Path) -> None:
     behind_pool = replace(QUICK, pool=1, pool_ms=6.0, database_ms=4.0)
     said = diagnosed(tmp_path, queued(2, 14, behind_pool))["front-threads"]

@@ -35,7 +35,8 @@ class Front(Struct, frozen=True):
         return [{"pool_max": self.pool, "pool_active": self.pool, "pool_idle": 0,
                  "pool_waiting": waiting, "pool_created": self.pool, "pool_refused": 0,
                  "pool_borrowed": self.requests * edge, "threads_max": 200, "threads_busy": 16,
-                 "connector_queue": 0, "connections_open": 16,
+                 "connector_queue": 0, "connections_open": 16, "connections_max": 8192,
+                 "accept_queue": 0,
                  "pool_wait_ms": self.requests * self.pool_ms * edge}]  # fmt: skip
 
     def _machine(self, edge: int) -> Sequence[Mapping[str, Any]]:

@@ -16,6 +16,8 @@ from pgdyno.diagnose.finding import Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.stats.prediction import Prediction
 
+SPARE_CONNECTIONS = 10
+"""Beyond those of the load's clients: one that ends is counted until the server notices."""
 Propose = Callable[[Situation, ClosedLoop], list[Proposal]]
 """Returns the proposals that are predicted to pay, by a model of the load."""
 TAKEN = ", and other work takes the cores that more of them would need"
@@ -92,6 +94,24 @@ def more_threads(s: Situation, loop: ClosedLoop) -> list[Proposal]:
         "{} requests at work at once overlap their waits; the CPU and the pool bound what they"
         " gain",
         times_max=max(1.0, pooled),
+    )
+
+
+def room_for_all(s: Situation, loop: ClosedLoop) -> list[Proposal]:
+    """Room for the connections of all clients, if that is predicted to pay: the pool and the
+    threads bound how many more requests are at work."""
+    assert s.front is not None
+    load = s.front_load
+    now, most = round(load.clients_max), round(load.clients + load.unaccepted)
+    bound = min(s.front.pool_max, s.front.threads_max) / max(1.0, load.threads_busy)
+    return _larger(
+        loop,
+        "front-connector",
+        "front.connections",
+        now,
+        [most + SPARE_CONNECTIONS],
+        "{} connections are accepted, and the requests on them overlap their waits",
+        times_max=max(1.0, bound),
     )
 
 

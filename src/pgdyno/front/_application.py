@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pgdyno.errors import RunError
 from pgdyno.front._jar import application_jar
 from pgdyno.front._java import find_java
+from pgdyno.front._listening import accept_queue
 from pgdyno.front._process import FrontEnd
 from pgdyno.front._settings import FrontSettings
 from pgdyno.server import ConnInfo
@@ -15,7 +16,8 @@ from pgdyno.shapes import Json, Row
 from pgdyno.spec.front import OWN_WAITS_MS, FrontSpec
 
 LIVE = {"max_total", "max_wait_ms", "threads", "keepalive_requests", "prepare_threshold"}
-"""Keys that a running front end takes."""
+"""Keys that a running front end takes. With fewer connections of clients than it has, it would go
+on with those."""
 _LIMITS = {
     "max_total": ("pool.max", "connections_max"),
     "max_wait_ms": ("pool.wait_ms", "max_wait_ms"),
@@ -114,7 +116,9 @@ class Application:
 
         May be called from another thread.
         """
-        return rows_of(self._front.read())
+        at_ns, rows = rows_of(self._front.read())
+        rows["metric_front"][0]["accept_queue"] = accept_queue(self._front.port)
+        return at_ns, rows
 
     def log(self) -> str:
         """Return the end of what it has logged, those before it included."""
@@ -164,6 +168,7 @@ def rows_of(answer: Json) -> tuple[int, Rows]:
         "threads_busy": connector.get("busy"),
         "connector_queue": connector.get("queue"),
         "connections_open": connector["connections"],
+        "connections_max": connector["connections_max"],
     }
     machine = {
         "heap_bytes": jvm["heap_bytes"],

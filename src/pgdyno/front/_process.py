@@ -14,6 +14,7 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pgdyno.errors import Interrupted, RunError, SetupError
 from pgdyno.front._java import Java
@@ -64,6 +65,11 @@ class FrontEnd:
     def url(self) -> str:
         """Its address, with a slash at the end."""
         return str(self._description["url"])
+
+    @property
+    def port(self) -> int:
+        """The port on which it listens."""
+        return urlsplit(self.url).port or 0
 
     @property
     def pages(self) -> dict[str, str]:

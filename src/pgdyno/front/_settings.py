@@ -44,6 +44,8 @@ class FrontSettings(Struct, frozen=True):
     """Longest wait of a request for a connection; -1: without limit."""
     threads: int | None = None
     """The most threads of the connector."""
+    connections: int | None = None
+    """The most connections of clients that are accepted."""
     keepalive_requests: int | None = None
     """Requests after which a connection of a client is closed; -1: never."""
     port: int = 0
@@ -61,6 +63,7 @@ class FrontSettings(Struct, frozen=True):
             max_total=spec.max_total,
             max_wait_ms=spec.max_wait_ms,
             threads=spec.threads,
+            connections=spec.connections,
             keepalive_requests=spec.keepalive_requests,
             prepare_threshold=spec.prepare_threshold,
             heap=spec.heap,
@@ -78,6 +81,7 @@ class FrontSettings(Struct, frozen=True):
                     ("pool.max", self.max_total),
                     ("pool.wait_ms", self.max_wait_ms),
                     ("threads", self.threads),
+                    ("connections", self.connections),
                     ("keepalive_requests", self.keepalive_requests),
                     ("prepare_threshold", self.prepare_threshold),
                 )

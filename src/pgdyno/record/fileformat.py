@@ -64,7 +64,8 @@ GAUGES = frozenset(
         *("clients", "clients_waiting", "servers_active", "servers_idle", "listen_queue"),
         *("fillfactor", "enforces", "has_expression", "jit_share"),
         *("pool_max", "pool_active", "pool_idle", "pool_waiting", "threads_max", "threads_busy"),
-        *("connector_queue", "connections_open", "heap_bytes", "heap_bytes_max", "threads_live"),
+        *("connector_queue", "connections_open", "connections_max", "accept_queue"),
+        *("heap_bytes", "heap_bytes_max", "threads_live"),
     }
 )
 """Columns of metric tables that go up and down; all other numeric columns only grow."""

@@ -443,7 +443,9 @@ create table metric_front (               -- a front end that pgdyno started, by
     pool_wait_ms real,                    -- cumulative, of all that borrowed
     threads_max integer, threads_busy integer,  -- of the connector
     connector_queue integer,              -- requests that wait for a thread
-    connections_open integer              -- of clients
+    connections_open integer,             -- of clients
+    connections_max integer,              -- that it accepts
+    accept_queue integer                  -- further ones, which wait for that
 );
 create table metric_front_page (          -- cumulative, by page
     at_ms integer not null, slice_id integer,

@@ -19,7 +19,7 @@ REMEDIES = (
     ),
     Remedy(
         id="front-connector",
-        summary="change the connector of the web server: its threads, its kept connections",
+        summary="change the connector of the web server: its threads, the connections of clients",
         kind="client",
         durability_class="D0",
         bound="nothing is lost",
@@ -27,7 +27,7 @@ REMEDIES = (
             "each thread of the connector has a stack of its own (1 MB of address space) and is"
             " one more request at work in the application at the same time"
         ),
-        keys=("front.threads", "front.keepalive_requests"),
+        keys=("front.threads", "front.connections", "front.keepalive_requests"),
     ),
     Remedy(
         id="front-machine",

@@ -27,12 +27,14 @@ OWN_NAMES = {
 """Names that each pool has for a key."""
 CONNECTOR_NAMES = {
     "threads": "maxThreads",
+    "connections": "maxConnections",
     "keepalive_requests": "maxKeepAliveRequests",
     "prepare_threshold": "prepareThreshold",
     "heap": "heap",
 }
 """Names that Tomcat and the driver have for a key, whatever the pool."""
 THREADS_DEFAULT = 200
+CONNECTIONS_DEFAULT = 8192
 PREPARE_THRESHOLD_DEFAULT = 5
 
 
@@ -55,6 +57,13 @@ class FrontSpec(Part):
     )
     threads: int | None = Field(
         None, ge=1, le=10_000, description="Most threads of the connector (default: 200)"
+    )
+    connections: int | None = Field(
+        None,
+        ge=1,
+        le=100_000,
+        description="Most connections of clients that the connector accepts; further ones wait in"
+        " its listen queue (default: 8192)",
     )
     keepalive_requests: int = Field(
         -1,
@@ -125,6 +134,7 @@ def _defaults(pool: str) -> Mapping[str, str | int]:
         "max_total": OWN_MAX[pool],
         "max_wait": wait_ms if wait_ms < 0 else format_duration(wait_ms),
         "threads": THREADS_DEFAULT,
+        "connections": CONNECTIONS_DEFAULT,
         "prepare_threshold": PREPARE_THRESHOLD_DEFAULT,
         "keepalive_requests": FrontSpec.model_fields["keepalive_requests"].default,
         "heap": FrontSpec.model_fields["heap"].default,

@@ -80,6 +80,13 @@ class FrontLoad(Struct, frozen=True):
     threads_busy: float
     queue: float
     """Requests that wait for a thread."""
+    clients: float
+    """Connections of clients that it has accepted."""
+    clients_max: float
+    """The most that it accepts; NaN if that was not recorded."""
+    unaccepted: float
+    """Connections that wait to be accepted: the median of the looks in the second half, as those
+    that it is about to accept are there for moments; NaN in the same way."""
     jvm_cores: float
     """Cores that the virtual machine kept busy."""
     collecting: float
@@ -180,6 +187,9 @@ def front_load(run: RunFile, slice_ids: list[int]) -> FrontLoad:
         threads_max=float(front["threads_max"].mean()),
         threads_busy=float(np.nan_to_num(front["threads_busy"]).mean()),
         queue=float(np.nan_to_num(front["connector_queue"]).mean()),
+        clients=float(front["connections_open"].mean()),
+        clients_max=float(front["connections_max"].mean()),
+        unaccepted=float(np.median(front["accept_queue"][len(front["accept_queue"]) // 2 :])),
         jvm_cores=_risen(jvm, "cpu_ms") / 1000 / seconds,
         collecting=_risen(jvm, "collection_ms") / 1000 / seconds,
         heap_share=float((jvm["heap_bytes"] / jvm["heap_bytes_max"]).mean()),

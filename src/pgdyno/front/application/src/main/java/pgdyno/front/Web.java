@@ -29,6 +29,9 @@ final class Web {
         if (config.has("threads")) {
             setThreads(config.number("threads", 0));
         }
+        if (config.has("connections")) {
+            setConnectionsMax(config.number("connections", 0));
+        }
         if (config.has("keepalive_requests")) {
             protocol.setMaxKeepAliveRequests(config.number("keepalive_requests", 0));
         }
