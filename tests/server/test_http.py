@@ -90,7 +90,9 @@ def test_the_servers_notes_are_the_loads(web: Shop, page: str, way: str) -> None
     http = requests_of(run)
     assert run.total["failed"] == 0
     assert http["requests"] == web.requests[f"GET {page}"]
-    assert http["requests"] - run.total["cancelled"] == http["status_2xx"] == run.total["done"]
+    # Those that wait for a connection of the pool at the end are cancelled, and were never sent.
+    assert http["requests"] == run.total["sent"] <= run.total["done"] + run.total["cancelled"]
+    assert http["status_2xx"] == run.total["done"]
     if page == "/close":
         assert http["reused"] == 0
         assert http["closed_by_server"] == run.total["done"]
