@@ -52,7 +52,17 @@ def story_path(chapter: Path) -> Path:
 
 
 def page_path(output: str | None, run_file: Path) -> Path:
-    """Return the path of the page of ``run_file``. Raises now if it cannot be written."""
+    """Return the path of the page of ``run_file``, by default beside it. Raises now if it cannot be
+    written."""
+    return _checked_page(output or str(run_file.with_suffix(".html")))
+
+
+def wanted_page(report: str | None) -> Path | None:
+    """Return the path of the page that --report asks for. Raises now if it cannot be written."""
+    return _checked_page(report) if report else None
+
+
+def _checked_page(output: str) -> Path:
     from pgdyno.report import check_page_path
 
     if output == STDOUT:
@@ -61,14 +71,9 @@ def page_path(output: str | None, run_file: Path) -> Path:
             code="output-stdout",
             hint="pgdyno report RUN -o - writes the page to stdout",
         )
-    path = Path(output) if output else run_file.with_suffix(".html")
+    path = Path(output)
     check_page_path(path)
     return path
-
-
-def wanted_page(report: str | None) -> Path | None:
-    """Return the path of the page that --report asks for. Raises now if it cannot be written."""
-    return page_path(report, Path(report)) if report else None
 
 
 def _try_to_write(path: Path) -> None:

@@ -123,7 +123,8 @@ def backend_cores(s: Facts) -> float:
     return used + (s.process_cores("parallel worker") or 0.0)
 
 
-def _cores(s: Situation) -> dict[str, float]:
+@lru_cache(maxsize=1)
+def _cores(s: Situation) -> Mapping[str, float]:
     """Return the cores that each use takes, by its estimate."""
     costly = sum(each.cores for each in costly_settings(s))
     found = {

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from pgdyno.diagnose._model import ClosedLoop
 from pgdyno.diagnose._pooler_pools import SESSIONS_PER_CORE_MIN
-from pgdyno.diagnose._pools import AS_GOOD, PROPOSALS_MAX, WORTHWHILE_RATIO, few_sessions
+from pgdyno.diagnose._pools import AS_GOOD, few_sessions, worthwhile
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.facts.front import ForeignFront
+from pgdyno.diagnose.facts.front import NO_FRONT, ForeignFront
 from pgdyno.diagnose.facts.other_programs import FOUND_SHARE
 from pgdyno.diagnose.finding import Proposal, Skip
 from pgdyno.spec.change import Change
@@ -34,7 +34,7 @@ def figures_of_users_front(s: Situation) -> ForeignFront:
         return s.foreign_front
     if s.is_http:
         raise Skip("the web server's own figures are not known (http.metrics, --front-metrics)")
-    raise Skip("pgdyno started no web application")
+    raise Skip(NO_FRONT)
 
 
 def others_take_cores(s: Situation, propose: Propose) -> bool:
@@ -70,12 +70,10 @@ def smaller_front_pools(s: Situation) -> list[Proposal]:
     sizes = [size for size in few_sessions(s) if size >= SESSIONS_PER_CORE_MIN * s.cores]
     ratios = {size: s.loop.ratio(sessions=float(size)) for size in sizes if size < s.loop.sessions}
     why = "{} connections of the application keep the cores busy without queueing for them"
-    found = [
+    return worthwhile(
         Proposal("front-pool", Change(spec={"front.max_total": str(size)}), ratio, why.format(size))
         for size, ratio in ratios.items()
-        if ratio >= WORTHWHILE_RATIO
-    ]
-    return sorted(found, key=lambda each: -each.predicted_ratio)[:PROPOSALS_MAX]
+    )
 
 
 def more_threads(s: Situation, loop: ClosedLoop) -> list[Proposal]:
@@ -134,12 +132,11 @@ def _larger(
     ratios = {
         size: loop.ratio_of_more(loop.sessions * min(size / now, times_max)) for size in sizes
     }
-    found = [
+    return worthwhile(
         Proposal(remedy, Change(spec={key: str(size)}), ratio, why.format(size), specific=True)
         for size, ratio in ratios.items()
-        if ratio >= WORTHWHILE_RATIO and not _as_good(size, ratio, ratios)
-    ]
-    return sorted(found, key=lambda each: -each.predicted_ratio)[:PROPOSALS_MAX]
+        if not _as_good(size, ratio, ratios)
+    )
 
 
 def _as_good(size: int, ratio: Prediction, ratios: Mapping[int, Prediction]) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from pgdyno.diagnose._model import ClosedLoop
-from pgdyno.diagnose._pools import AS_GOOD, PROPOSALS_MAX, WORTHWHILE_RATIO, few_sessions
+from pgdyno.diagnose._pools import AS_GOOD, few_sessions, worthwhile
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Proposal
 from pgdyno.spec.change import Change
@@ -44,7 +44,7 @@ def larger_pooler_pools(s: Situation, loop: ClosedLoop, *, most: float) -> list[
     if most > now:
         sizes.append(round(most))
     ratios = {size: loop.ratio_of_more(loop.sessions * size / now) for size in sizes}
-    return _worthwhile(
+    return _proposals(
         s,
         {
             size: ratio
@@ -78,16 +78,16 @@ def smaller_pooler_pools(s: Situation) -> list[Proposal]:
         for size in few_sessions(s)
         if SESSIONS_PER_CORE_MIN * s.cores <= size < loop.sessions
     }
-    return _worthwhile(
+    return _proposals(
         s, ratios, "{} connections of the pooler keep the cores busy without queueing for them"
     )
 
 
-def _worthwhile(
+def _proposals(
     s: Situation, ratios: Mapping[int, float], why: str, *, specific: bool = False
 ) -> list[Proposal]:
     assert s.pooler is not None
-    found = [
+    return worthwhile(
         Proposal(
             "pooler",
             Change(spec={f"pooler.{s.pooler.size_setting}": str(size)}),
@@ -96,9 +96,7 @@ def _worthwhile(
             specific=specific,
         )
         for size, ratio in ratios.items()
-        if ratio >= WORTHWHILE_RATIO
-    ]
-    return sorted(found, key=lambda each: -each.predicted_ratio)[:PROPOSALS_MAX]
+    )
 
 
 def _slots(s: Situation) -> float:

@@ -44,7 +44,7 @@ def larger_pools(s: Situation, group: Group) -> list[Proposal]:
     others = s.loop.sessions - group.in_service
     used = group.in_service / group.pool_max  # Of all instances.
     ratios = {size: s.loop.ratio_of_more(others + size * used) for size in sizes}
-    return _worthwhile(
+    return worthwhile(
         Proposal(
             "pool-size",
             Change(pool_max={group.name: size}),
@@ -60,7 +60,7 @@ def larger_pools(s: Situation, group: Group) -> list[Proposal]:
 def smaller_pools(s: Situation) -> list[Proposal]:
     """Pools of about one to four sessions a core, shared out among the groups as they are now."""
     now = s.loop.sessions
-    return _worthwhile(
+    return worthwhile(
         Proposal(
             "pool-size",
             Change(pool_max=_divided(s, size)),
@@ -77,7 +77,8 @@ def few_sessions(s: Situation) -> list[int]:
     return sorted({max(1, round(times * s.cores)) for times in (1, 1.5, 2, 4)})
 
 
-def _worthwhile(proposals: Iterable[Proposal]) -> list[Proposal]:
+def worthwhile(proposals: Iterable[Proposal]) -> list[Proposal]:
+    """Return the proposals that are predicted to pay, the best first, at most three."""
     paying = [p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO]
     return sorted(paying, key=lambda p: -p.predicted_ratio)[:PROPOSALS_MAX]
 

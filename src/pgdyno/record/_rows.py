@@ -263,6 +263,11 @@ class StatementCount(Struct, frozen=True):
     write_ms: float | None = None
     jit_ms: float | None = None
 
+    @property
+    def compiled_ms(self) -> float:
+        """The time of compiling, as far as it is counted; partly outside of ``exec_ms``."""
+        return self.jit_ms or 0.0
+
 
 class LockQueueTotal(Struct, frozen=True):
     """A queue for a heavyweight lock, over all looks that saw it."""

@@ -53,8 +53,8 @@ def compiled_statements(s: Facts) -> list[StatementCount] | None:
     counted = s.run.statement_counts(s.slice_ids)
     if all(each.jit_ms is None for each in counted):
         return None
-    compiled = [each for each in counted if (each.jit_ms or 0.0) >= JIT_SHARE * each.exec_ms > 0]
-    return sorted(compiled, key=lambda each: -(each.jit_ms or 0.0))
+    compiled = [each for each in counted if each.compiled_ms >= JIT_SHARE * each.exec_ms > 0]
+    return sorted(compiled, key=lambda each: -each.compiled_ms)
 
 
 def own_work_cores(s: Facts) -> float:
@@ -74,7 +74,7 @@ def compile_cores(s: Facts, used: float, named: float) -> float:
     compiled = compiled_statements(s)
     if compiled is not None:
         # A session that compiles waits for a core as often as the others do.
-        compiling = sum(each.jit_ms or 0.0 for each in compiled) / 1000 / s.seconds
+        compiling = sum(each.compiled_ms for each in compiled) / 1000 / s.seconds
         at_work = used + (s.process_queue(CLIENT_BACKEND) or 0.0)
         return used * min(1.0, compiling / at_work) if at_work > 0 else 0.0
     rest = unexplained_cores(s, used, named)

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from pgdyno.spec.change import Change
 
 
+NO_FRONT = "pgdyno started no web application"
+
+
 class FrontInForce(Struct, frozen=True):
     """A front end that pgdyno started."""
 

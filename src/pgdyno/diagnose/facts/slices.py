@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.diagnose.facts.client_group import Group, gap_ms
 from pgdyno.diagnose.facts.front import (
+    NO_FRONT,
     ForeignFront,
     FrontInForce,
     FrontLoad,
@@ -150,7 +151,9 @@ class Facts:
 
     @cached_property
     def front_load(self) -> FrontLoad:
-        """Work of that front end. Raises Skip if its counts were not recorded."""
+        """Work of that front end. Raises Skip without one, or if its counts were not recorded."""
+        if self.front is None:
+            raise Skip(NO_FRONT)
         return front_load(self.run, self.slice_ids)
 
     @cached_property

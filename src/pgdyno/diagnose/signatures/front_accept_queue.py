@@ -14,6 +14,8 @@ and 8192, which is Tomcat's own default.
 
 from __future__ import annotations
 
+from math import isnan
+
 from pgdyno.diagnose._front_pools import others_take_cores, room_for_all
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
@@ -29,10 +31,8 @@ ADVICE = (
 
 def examine(s: Situation) -> Found | Cleared:
     """Compare the connections of clients with the most, and look at the kernel's queue."""
-    if s.front is None:
-        raise Skip("pgdyno started no web application")
     load = s.front_load
-    if load.clients_max != load.clients_max or load.unaccepted != load.unaccepted:  # NaN
+    if isnan(load.clients_max) or isnan(load.unaccepted):
         raise Skip("how many connections wait to be accepted was not recorded")
     evidence = _evidence(s)
     if load.clients < AT_LIMIT * load.clients_max or load.unaccepted < UNACCEPTED_MIN:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import percent
 
 TIME_SHARE = 0.1
@@ -23,8 +22,6 @@ ADVICE = (
 
 def examine(s: Situation) -> Found | Cleared:
     """Compare the time of collections with all of the time."""
-    if s.front is None:
-        raise Skip("pgdyno started no web application")
     load = s.front_load
     evidence = [
         s.evidence("time of garbage collection / time", load.collecting, "share",

@@ -18,7 +18,6 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.front import PageLoad
 from pgdyno.diagnose.facts.sessions import SPARE_SHARE
-from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import figure, percent
 
 SHARE = 0.2
@@ -34,8 +33,6 @@ ADVICE = (
 
 def examine(s: Situation) -> Found | Cleared:
     """Compare the application's own time with the response time, and its CPU with the cores."""
-    if s.front is None:
-        raise Skip("pgdyno started no web application")
     load, parts = s.front_load, _parts(s)
     share, of_cores = s.budget.share(*parts), load.jvm_cores / s.cores
     own_ms = share * s.budget.response_ms

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import counted, figure, percent
 
 KEPT_MIN = 1
@@ -26,8 +25,6 @@ ADVICE = (
 
 def examine(s: Situation) -> Found | Cleared:
     """Count the connections that ended requests have kept."""
-    if s.front is None:
-        raise Skip("pgdyno started no web application")
     load, share = s.front_load, s.budget.share("front pool")
     evidence = [
         s.evidence("connections never returned", load.pool_kept, "count", f"at least {KEPT_MIN}"),

@@ -56,8 +56,7 @@ def _counted(s: Situation, compiled: list[StatementCount]) -> Found | Cleared:
     share = response_share(s, "jit")
     evidence = [_share_evidence(s, "compilation / response time", share)]
     for each in compiled[:SHOWN]:
-        # A part of it is outside of the execution.
-        part = min(1.0, (each.jit_ms or 0.0) / each.exec_ms)
+        part = min(1.0, each.compiled_ms / each.exec_ms)
         evidence.append(s.evidence("compilation / time of the statement", part, "share"))
         evidence.append(s.evidence("statement", each.statement, ""))
     if share < COST_SHARE:

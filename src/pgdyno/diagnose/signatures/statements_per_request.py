@@ -17,7 +17,6 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.front import PageLoad
 from pgdyno.diagnose.facts.waits import HEAVYWEIGHT
-from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import figure, percent
 
 STATEMENTS_MIN = 5.0
@@ -33,8 +32,6 @@ ADVICE = (
 
 def examine(s: Situation) -> Found | Cleared:
     """Look at the page whose statements are most, and at the time of messages."""
-    if s.front is None:
-        raise Skip("pgdyno started no web application")
     page = max(s.front_load.pages, key=_sent)
     alone = 1.0 - s.budget.share(*_QUEUED)
     share = s.budget.share(*_PARTS) / alone if alone > 0 else 0.0
