@@ -24,6 +24,7 @@ from pgdyno.remedy.circumstances import circumstances
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.server.replication._relay import Relay
 from pgdyno.spec import Change, spec_from_fields
+from pgdyno.trial.trust import distrust
 from pgdyno.trial.web import web_side
 from pgdyno.workload import load_workloads, prepare
 
@@ -49,7 +50,7 @@ def loaded(
     front: dict[str, Any],
     *requests: str,
     before: str = "",
-    server: dict[str, str] | None = None,
+    server: dict[str, Any] | None = None,
 ) -> Iterator[Session]:
     """A front end under load, whose clients send these requests."""
     spec = spec_from_fields(
@@ -135,12 +136,31 @@ def test_connections_that_are_not_accepted_are_found_and_let_in(tmp_path: Path) 
     with loaded(tmp_path, few, "/order", before=SLOW_ORDERS) as session:
         _, left_out = measured(session)
         _, roomy = slice_of(session, front(connections=8192))
+        doubts, fewer = (distrust(session.reader(), d.findings) for d in (left_out, roomy))
     found = finding(left_out, "front-accept-queue")
     assert is_found(left_out, "front-accept-queue")
     assert found.sentence.startswith(f"{CLIENTS - 4} connections wait to be accepted")
     assert all([*each.change.spec] == ["front.connections"] for each in found.proposals)
     assert is_cleared(left_out, "front-pool")
+    assert any("left without an answer" in each for each in doubts)
     assert is_cleared(roomy, "front-accept-queue")
+    assert not any("left without an answer" in each for each in fewer)
+
+
+def test_batches_sent_row_by_row_are_found_and_rewritten(tmp_path: Path) -> None:
+    unflushed = {"kind": "embedded", "settings": {"synchronous_commit": "off"}}
+    with loaded(tmp_path, {"max_total": 4}, "/events", server=unflushed) as session:
+        _, single = measured(session)
+        _, rewritten = slice_of(session, front(rewrite_batched_inserts="true"))
+    found = finding(single, "front-batches")
+    # Where other programs have the cores, the statements take no tenth of the time.
+    crowded = finding(single, "other-programs").status == "found"
+    assert is_found(single, "front-batches") or crowded
+    assert "reWriteBatchedInserts = false" in found.sentence or crowded
+    for proposal in found.proposals:  # None where other programs keep all cores busy.
+        assert [*proposal.change.spec] == ["front.rewrite_batched_inserts"]
+        assert proposal.specific
+    assert is_cleared(rewritten, "front-batches")
 
 
 def test_limits_of_the_pool_and_the_connector_are_found_and_lifted_under_load(

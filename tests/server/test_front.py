@@ -21,6 +21,7 @@ from psycopg import sql
 
 from patience import wait_until
 from pgdyno.conduct import Silent, open_session
+from pgdyno.drill._workloads import differences
 from pgdyno.errors import RunError, SetupError
 from pgdyno.front import POOLS, FrontEnd, FrontSettings, find_java
 from pgdyno.front._listening import accept_queue
@@ -141,6 +142,43 @@ def test_statements_are_kept_prepared_as_the_driver_is_told(
     front.set("driver.prepare_threshold", 5)
 
 
+def rows_sent(front: FrontEnd, shop: ConnInfo, log: Path) -> int:
+    """Statements in which the driver sends 100 events."""
+    begun, (events,) = log.stat().st_size, count(shop, "business_events")
+    rows = front.read()["pages"]["/events"]["batched_rows"]
+    assert get(front, "events?device=1000")[0] == 200
+    assert front.read()["pages"]["/events"]["batched_rows"] == rows + 100
+    assert count(shop, "business_events") == (events + 100,)
+    with psycopg.connect(**shop.kwargs()) as conn:
+        assert differences(conn)["events"] == 0
+    text = log.read_bytes()[begun:].decode(errors="replace")
+    return len(re.findall(r"execute \S+: /\* /events \*/ insert into business_events", text))
+
+
+def test_rows_of_a_batch_are_sent_as_the_driver_is_told(
+    front: FrontEnd, shop: ConnInfo, statements_logged: Path
+) -> None:
+    """Of 100 rows the driver makes statements of 64, 32 and 4."""
+    # Sessions read the changed setting between two statements.
+    wait_until(lambda: rows_sent(front, shop, statements_logged) > 0, "the server logs statements")
+    for _ in range(2):
+        front.set("driver.rewrite_batched_inserts", 1)
+        assert [rows_sent(front, shop, statements_logged) for _ in range(3)] == [3] * 3
+        front.set("driver.rewrite_batched_inserts", 0)
+        assert [rows_sent(front, shop, statements_logged) for _ in range(3)] == [100] * 3
+    assert front.read()["pool"]["max"] == 2
+    assert front.read()["pool"]["active"] == 0
+
+
+def test_a_front_end_begins_with_rewritten_batches(
+    new_front: Callable[[ConnInfo, FrontSettings], FrontEnd],
+    shop: ConnInfo,
+    statements_logged: Path,
+) -> None:
+    front = new_front(shop, FrontSettings(rewrite_batched_inserts=True))
+    assert rows_sent(front, shop, statements_logged) == 3
+
+
 def test_each_page_answers_and_is_counted(front: FrontEnd, shop: ConnInfo) -> None:
     before, orders = front.read(), count(shop, "business_orders")
     for path in front.pages:
@@ -164,8 +202,9 @@ def test_each_page_answers_and_is_counted(front: FrontEnd, shop: ConnInfo) -> No
         "/customer": 2,
         "/report": 1,
         "/pay": 1,
+        "/events": 2,
     }
-    assert after["pool"]["borrowed"] == before["pool"]["borrowed"] + 6
+    assert after["pool"]["borrowed"] == before["pool"]["borrowed"] + 7
     assert after["at_ns"] > before["at_ns"]
 
 

@@ -138,7 +138,14 @@ def test_properties_name_what_was_chosen_alone() -> None:
         "pool.kind": "dbcp2",
         "port": "0",
     }
-    chosen = FrontSettings("hikari", max_total=3, max_wait_ms=-1, threads=5, connections=7)
+    chosen = FrontSettings(
+        "hikari",
+        max_total=3,
+        max_wait_ms=-1,
+        threads=5,
+        connections=7,
+        rewrite_batched_inserts=True,
+    )
     named = replace(SERVER, password=None, options={"sslmode": "require", "sslcrl": ""})
     assert chosen.properties(named).items() >= {
         ("sslmode", "require"),
@@ -147,6 +154,7 @@ def test_properties_name_what_was_chosen_alone() -> None:
         ("pool.wait_ms", "-1"),
         ("threads", "5"),
         ("connections", "7"),
+        ("rewrite_batched_inserts", "true"),
     }
     assert "password" not in chosen.properties(named)
 

@@ -24,6 +24,7 @@ class Front(Struct, frozen=True):
     database_ms: float = 65.0
     application_ms: float = 1.0
     statements: float = 2.0
+    batched_rows: float = 0.0
     cores: float = 0.2
 
     def rows(self) -> dict[str, Any]:
@@ -50,7 +51,8 @@ class Front(Struct, frozen=True):
     def page(self, edge: int, path: str, requests: float, database_ms: float) -> dict[str, Any]:
         done, took = requests * edge, self.pool_ms + database_ms + self.application_ms
         times = {"took_ms": took, "pool_ms": self.pool_ms, "database_ms": database_ms}
-        counts = {"requests": done, "failed": 0, "kept": 0, "statements": self.statements * done}
+        counts = {"requests": done, "failed": 0, "kept": 0, "statements": self.statements * done,
+                  "batched_rows": self.batched_rows * done}  # fmt: skip
         return {"page": path, **counts, **{name: ms * done for name, ms in times.items()}}
 
 
@@ -197,6 +199,50 @@ def test_a_driver_that_keeps_no_statement_prepared_is_found(
     changes = [each.change.spec for each in said.proposals]
     assert changes == ([] if executions else [{"front.prepare_threshold": "5"}])
     assert ("prepareThreshold = 0" in said.sentence) == (executions == 0)
+
+
+def batching(rows: float, *, rewritten: str = "false") -> Load:
+    """A load whose requests insert so many rows in batches, on cores that are busy with it."""
+    quick = Front(pool=16, requests=100, pool_ms=0.1, database_ms=25.0, application_ms=4.0)
+    return load(
+        replace(quick, statements=2.0, batched_rows=rows),
+        clients=3,
+        service_ms=30.0,
+        script_ms=[("GET /events", 30.0)],
+        change={"spec": {"front.rewrite_batched_inserts": rewritten}},
+        sessions={CPU: 1.8},
+        busy=1.0,
+        server=0.6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "rewritten", "status", "said_of_it"),
+    [
+        (1000.0, "false", "found", "the application inserts 100,000 rows/s in batches"),
+        (
+            100.0,
+            "false",
+            "cleared",
+            "% of the time without queues is statements for rows of batches",
+        ),
+        (100.0, "true", "cleared", "the driver inserts many rows with one statement"),
+        (0.0, "false", "cleared", "the application inserts nothing in batches"),
+    ],
+)
+def test_batches_that_the_driver_sends_row_by_row_are_found(
+    tmp_path: Path, rows: float, rewritten: str, status: str, said_of_it: str
+) -> None:
+    said = diagnosed(tmp_path, batching(rows, rewritten=rewritten))["front-batches"]
+    assert said.status == status, said.sentence
+    assert said_of_it in said.sentence
+    changes = [each.change.spec for each in said.proposals]
+    assert changes == [{"front.rewrite_batched_inserts": "true"}] * (status == "found")
+
+
+def test_a_file_without_the_rows_of_batches_is_not_judged(tmp_path: Path) -> None:
+    unknown = diagnosed(tmp_path, batching(float("nan")))["front-batches"]
+    assert unknown.status == "skipped"
 
 
 def foreign(**gauges: float | None) -> Load:

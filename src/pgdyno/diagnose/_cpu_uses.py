@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from math import isnan
 
 from msgspec.structs import replace
 
@@ -39,6 +40,8 @@ ENTRY_CPU_S = 6e-6
 HOT, 34 with two indexes and 56 with five."""
 PLAN_CPU_S = {"simple": 10e-6, "extended": 6e-6}
 """Parsing and planning one statement: select-only took 18 us prepared, 24 extended, 28 simple."""
+BATCHED_ROW_CPU_S = 2e-6
+"""A row of a batch that has a statement of its own, beyond one of a statement of many."""
 USE_MIN = 0.05
 ALL_MAX = 0.95
 
@@ -115,6 +118,16 @@ def ratio_of_own_work(s: Situation, left: float) -> Prediction:
     return loop.ratio(data=left, cpu=cpu)
 
 
+def batched_rows_s(s: Situation) -> float:
+    """Return the rows per second that the application of a front end inserts in batches; 0 if that
+    was not recorded."""
+    try:
+        rows = s.front_load.batched_rows_s
+    except Skip:
+        return 0.0
+    return 0.0 if isnan(rows) else rows
+
+
 def backend_cores(s: Facts) -> float:
     """Return the cores that client sessions and their workers use; as sampled if not recorded."""
     used = s.process_cores(CLIENT_BACKEND)
@@ -131,6 +144,8 @@ def _cores(s: Situation) -> Mapping[str, float]:
         "costly-settings": costly,
         "parse-plan": PLAN_CPU_S.get(s.protocol, 0.0) * s.statements_per_s,
     }
+    if s.front is not None and not s.front.rewrites_batches:
+        found["front-batches"] = batched_rows_s(s) * BATCHED_ROW_CPU_S
     try:
         scanned = sum(table.scanned_rows or 0.0 for table in scanned_tables(s))
         found["missing-index"] = scanned * ROW_CPU_S

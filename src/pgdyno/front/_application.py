@@ -15,7 +15,10 @@ from pgdyno.server import ConnInfo
 from pgdyno.shapes import Json, Row
 from pgdyno.spec.front import OWN_WAITS_MS, FrontSpec
 
-LIVE = {"max_total", "max_wait_ms", "threads", "keepalive_requests", "prepare_threshold"}
+LIVE = {
+    *("max_total", "max_wait_ms", "threads", "keepalive_requests"),
+    *("prepare_threshold", "rewrite_batched_inserts"),
+}
 """Keys that a running front end takes. With fewer connections of clients than it has, it would go
 on with those."""
 _LIMITS = {
@@ -24,6 +27,7 @@ _LIMITS = {
     "threads": ("connector.threads", "threads_max"),
     "keepalive_requests": ("connector.keepalive_requests", "keepalive_requests"),
     "prepare_threshold": ("driver.prepare_threshold", "prepares_from"),
+    "rewrite_batched_inserts": ("driver.rewrite_batched_inserts", "rewrite_batched_inserts"),
 }
 """Key → the limit of the probe, and the property of the spec that has its value."""
 _IN_FORCE_S_MAX = 10.0
@@ -182,7 +186,10 @@ def rows_of(answer: Json) -> tuple[int, Rows]:
     pages = [
         {
             "page": path,
-            **{name: counts[name] for name in ("requests", "failed", "statements", "kept")},
+            **{
+                name: counts[name]
+                for name in ("requests", "failed", "statements", "batched_rows", "kept")
+            },
             **{f"{name}_ms": counts[f"{name}_ns"] / 1e6 for name in ("took", "pool", "database")},
         }
         for path, counts in answer["pages"].items()

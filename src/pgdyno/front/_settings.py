@@ -52,6 +52,8 @@ class FrontSettings(Struct, frozen=True):
     """On loopback; 0: a free one."""
     prepare_threshold: int | None = None
     """Executions from which on the driver keeps a statement prepared; 0: never."""
+    rewrite_batched_inserts: bool = False
+    """True: the driver makes statements of several rows out of a batch of inserts."""
     heap: str = "256m"
     """Most memory for objects."""
 
@@ -66,6 +68,7 @@ class FrontSettings(Struct, frozen=True):
             connections=spec.connections,
             keepalive_requests=spec.keepalive_requests,
             prepare_threshold=spec.prepare_threshold,
+            rewrite_batched_inserts=spec.rewrite_batched_inserts,
             heap=spec.heap,
         )
 
@@ -84,6 +87,7 @@ class FrontSettings(Struct, frozen=True):
                     ("connections", self.connections),
                     ("keepalive_requests", self.keepalive_requests),
                     ("prepare_threshold", self.prepare_threshold),
+                    ("rewrite_batched_inserts", "true" if self.rewrite_batched_inserts else None),
                 )
                 if value is not None
             },

@@ -451,6 +451,7 @@ create table metric_front_page (          -- cumulative, by page
     at_ms integer not null, slice_id integer,
     page text not null,                   -- path
     requests integer, failed integer, statements integer,
+    batched_rows integer,                 -- of statements that are batches
     kept integer,                         -- connections borrowed and never returned
     took_ms real, pool_ms real, database_ms real   -- within the application; of this, the wait for
                                           -- a connection, and from statements sent to rows read

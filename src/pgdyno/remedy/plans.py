@@ -11,6 +11,10 @@ def _prepared(case: Case) -> bool:
     return by_driver or keys.get("load.protocol") == "prepared"
 
 
+def _rewritten(case: Case) -> bool:
+    return case.change.spec.get("front.rewrite_batched_inserts") == "true"
+
+
 REMEDIES = (
     Remedy(
         id="jit-off",
@@ -44,5 +48,18 @@ REMEDIES = (
         ),
         keys=("load.protocol", "front.prepare_threshold"),
         when=_prepared,
+    ),
+    Remedy(
+        id="rewritten-batches",
+        summary="let the driver insert several rows of a batch with one statement",
+        kind="client",
+        durability_class="D0",
+        bound="nothing is lost",
+        price=(
+            "the application is not told how many rows each statement of a batch inserted, and a"
+            " row that fails takes those sent with it along"
+        ),
+        keys=("front.rewrite_batched_inserts",),
+        when=_rewritten,
     ),
 )

@@ -30,6 +30,7 @@ CONNECTOR_NAMES = {
     "connections": "maxConnections",
     "keepalive_requests": "maxKeepAliveRequests",
     "prepare_threshold": "prepareThreshold",
+    "rewrite_batched_inserts": "reWriteBatchedInserts",
     "heap": "heap",
 }
 """Names that Tomcat and the driver have for a key, whatever the pool."""
@@ -79,6 +80,10 @@ class FrontSpec(Part):
         description="Executions from which on the driver keeps a statement prepared on the server"
         " (default: 5); 0 for never",
     )
+    rewrite_batched_inserts: bool = Field(
+        False,
+        description="Let the driver make statements of several rows out of a batch of inserts",
+    )
     heap: str = Field(
         "256m", pattern=r"^[1-9][0-9]{0,5}[mg]$", description="Most memory for objects, as 256m"
     )
@@ -115,7 +120,9 @@ def value_of(table: Fields, key: str) -> str | None:
     given = table.get(key)
     if given is None:
         given = _defaults(table.get("pool") or "dbcp2").get(key)
-    return None if given is None else str(given)
+    if given is None:
+        return None
+    return str(given).lower() if isinstance(given, bool) else str(given)
 
 
 def values_in_force(table: Fields | None) -> dict[str, str]:
@@ -127,7 +134,7 @@ def values_in_force(table: Fields | None) -> dict[str, str]:
     return {f"front.{key}": value for key in keys if (value := value_of(table, key)) is not None}
 
 
-def _defaults(pool: str) -> Mapping[str, str | int]:
+def _defaults(pool: str) -> Mapping[str, str | int | bool]:
     wait_ms = OWN_WAITS_MS[pool]
     return {
         "pool": pool,
@@ -138,6 +145,7 @@ def _defaults(pool: str) -> Mapping[str, str | int]:
         "prepare_threshold": PREPARE_THRESHOLD_DEFAULT,
         "keepalive_requests": FrontSpec.model_fields["keepalive_requests"].default,
         "heap": FrontSpec.model_fields["heap"].default,
+        "rewrite_batched_inserts": FrontSpec.model_fields["rewrite_batched_inserts"].default,
     }
 
 

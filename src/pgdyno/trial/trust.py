@@ -163,6 +163,13 @@ def _generator(_: RunFile, findings: Sequence[Finding]) -> Iterator[str]:
         yield "the load generator was the limit"
 
 
+def _unaccepted(_: RunFile, findings: Sequence[Finding]) -> Iterator[str]:
+    """A client without an answer has no response time, so that no figure shows it."""
+    for found in findings:
+        if found.id == "front-accept-queue" and found.status == "found":
+            yield f"clients were left without an answer: {found.sentence}"
+
+
 def _build(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
     if run.run.engine.get("profile") == "debug":
         yield "the load engine is a debug build"
@@ -173,8 +180,8 @@ def _doubts(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
 
 
 CHECKS: tuple[Check, ...] = (
-    *(_void_slices, _nothing_done, _failures, _ledger, _inconsistent, _generator, _build),
-    *(_doubts,),
+    *(_void_slices, _nothing_done, _failures, _ledger, _inconsistent, _generator),
+    *(_unaccepted, _build, _doubts),
 )
 
 

@@ -39,6 +39,8 @@ class FrontInForce(Struct, frozen=True):
     threads_max: int
     prepares_from: int
     """Executions from which on its driver keeps a statement prepared; 0: never."""
+    rewrites_batches: bool
+    """True if its driver makes statements of several rows out of a batch of inserts."""
 
     @property
     def pool_title(self) -> str:
@@ -60,6 +62,8 @@ class PageLoad(Struct, frozen=True):
     pool_ms: float
     database_ms: float
     statements: float
+    batched_rows: float
+    """Rows of statements that are batches; NaN if that was not recorded."""
 
     @property
     def application_ms(self) -> float:
@@ -101,6 +105,11 @@ class FrontLoad(Struct, frozen=True):
     def requests_s(self) -> float:
         """Requests per second."""
         return sum(page.requests_s for page in self.pages)
+
+    @property
+    def batched_rows_s(self) -> float:
+        """Rows per second that batches insert; NaN if that was not recorded."""
+        return sum(page.requests_s * page.batched_rows for page in self.pages)
 
     def mean(self, name: str) -> float:
         """Return the mean of an attribute of the pages over all requests."""
@@ -166,7 +175,8 @@ def front_of(run: RunFile, change: Change) -> FrontInForce | None:
     threads = table.get("threads") or THREADS_DEFAULT
     executions = table.get("prepare_threshold")
     prepares_from = PREPARE_THRESHOLD_DEFAULT if executions is None else int(executions)
-    return FrontInForce(pool, int(size), int(threads), prepares_from)
+    rewrites = bool(table.get("rewrite_batched_inserts"))
+    return FrontInForce(pool, int(size), int(threads), prepares_from, rewrites)
 
 
 def front_load(run: RunFile, slice_ids: list[int]) -> FrontLoad:
@@ -213,9 +223,11 @@ def _seconds(series: Mapping[str, NDArray[Any]]) -> float:
 
 
 def _risen(series: Mapping[str, NDArray[Any]], column: str) -> float:
-    """Return the increase of a count within each slice, summed."""
+    """Return the increase of a count within each slice, summed; NaN if it was not recorded."""
     import numpy as np
 
+    if len(series[column]) and np.isnan(series[column].astype(float)).all():
+        return float("nan")
     total = 0.0
     for slice_id in np.unique(series["slice_id"]):
         values = series[column][series["slice_id"] == slice_id]
@@ -231,7 +243,7 @@ def _pages(series: Mapping[str, NDArray[Any]], seconds: float) -> list[PageLoad]
         if requests := _risen(mine, "requests"):
             each = {
                 name: _risen(mine, name) / requests
-                for name in ("took_ms", "pool_ms", "database_ms", "statements")
+                for name in ("took_ms", "pool_ms", "database_ms", "statements", "batched_rows")
             }
             pages.append(PageLoad(path=str(path), requests_s=requests / seconds, **each))
     return pages

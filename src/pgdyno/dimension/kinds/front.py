@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from pgdyno.dimension._changing import spec_with
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
@@ -27,12 +26,6 @@ class Front(KeyDimension):
     def owns(self, key: str) -> bool:
         """True if it is a key of the table."""
         return key.startswith(_TABLE) and key != _TABLE
-
-    def enter(self, fields: Fields, change: Change) -> None:
-        """Set the keys of the front end."""
-        if mine := self.mine(change):
-            keys = {key.removeprefix(_TABLE): _number(value) for key, value in mine.items()}
-            fields["front"] = {**(fields.get("front") or {}), **keys}
 
     def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``web.maxTotal 8 → 50``, by the names of the part itself."""
@@ -82,7 +75,3 @@ class Front(KeyDimension):
 
 
 DIMENSION = Front()
-
-
-def _number(value: str) -> Any:
-    return int(value) if value.isascii() and value.lstrip("-").isdecimal() else value

@@ -23,6 +23,7 @@ final class Borrowing implements Session.Lender {
     private final LongAdder refused = new LongAdder();
     private final LongAdder waitNs = new LongAdder();
     private volatile int prepareThreshold = -1;
+    private volatile boolean batchesChanged;
 
     Borrowing(CountedSource source, Config config) {
         this.source = source;
@@ -40,6 +41,10 @@ final class Borrowing implements Session.Lender {
         long began = System.nanoTime();
         try {
             Connection connection = pool.borrow();
+            while (batchesChanged && source.isOutdated(connection)) {
+                pool.discard(connection);
+                connection = pool.borrow();
+            }
             borrowed.increment();
             return prepareThreshold < 0 ? connection : withThreshold(connection);
         } catch (SQLException problem) {
@@ -53,6 +58,12 @@ final class Borrowing implements Session.Lender {
     /** Executions from which on a statement is kept prepared: of each connection when it is lent the next time. */
     void setPrepareThreshold(int executions) {
         prepareThreshold = executions;
+    }
+
+    /** Whether batches of inserts are rewritten: a connection made before is replaced when it is to be lent. */
+    void setRewriteBatchedInserts(int wanted) {
+        source.setReWriteBatchedInserts(wanted != 0);
+        batchesChanged = true;
     }
 
     /** What was kept prepared under another threshold would stay so; the driver sees that it is gone. */

@@ -3,6 +3,7 @@ package pgdyno.front;
 import java.sql.Connection;
 import java.sql.SQLException;
 import java.util.concurrent.atomic.LongAdder;
+import org.postgresql.core.BaseConnection;
 import org.postgresql.ds.PGSimpleDataSource;
 
 /** Makes connections to PostgreSQL, and counts them: the same count for every pool. */
@@ -29,6 +30,7 @@ final class CountedSource extends PGSimpleDataSource {
         if (config.has("options")) {
             setOptions(config.text("options"));
         }
+        setReWriteBatchedInserts(Boolean.parseBoolean(config.optional("rewrite_batched_inserts")));
         if (config.has("prepare_threshold")) {
             setPrepareThreshold(config.number("prepare_threshold", 5));
         }
@@ -39,6 +41,12 @@ final class CountedSource extends PGSimpleDataSource {
         Connection connection = super.getConnection(user, password);
         made.increment();
         return connection;
+    }
+
+    /** True if the driver treats batches on this connection otherwise than on new ones. */
+    boolean isOutdated(Connection connection) throws SQLException {
+        return connection.unwrap(BaseConnection.class).getQueryExecutor().isReWriteBatchedInsertsEnabled()
+            != getReWriteBatchedInserts();
     }
 
     long made() {

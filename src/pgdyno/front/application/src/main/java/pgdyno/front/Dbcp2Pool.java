@@ -95,6 +95,11 @@ final class Dbcp2Pool implements Pool {
     }
 
     @Override
+    public void discard(Connection connection) throws SQLException {
+        pool.invalidateConnection(connection);
+    }
+
+    @Override
     public int max() {
         return pool.getMaxTotal();
     }

@@ -50,6 +50,11 @@ final class HikariPool implements Pool {
     }
 
     @Override
+    public void discard(Connection connection) throws SQLException {
+        pool.evictConnection(connection);
+    }
+
+    @Override
     public int max() {
         return pool.getMaximumPoolSize();
     }

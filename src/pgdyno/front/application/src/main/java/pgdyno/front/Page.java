@@ -19,6 +19,7 @@ final class Page {
     private final LongAdder poolNs = new LongAdder();
     private final LongAdder databaseNs = new LongAdder();
     private final LongAdder statements = new LongAdder();
+    private final LongAdder batchedRows = new LongAdder();
     private final LongAdder kept = new LongAdder();
 
     Page(String path, String title, Work work) {
@@ -36,6 +37,7 @@ final class Page {
         poolNs.add(session.poolNs());
         databaseNs.add(session.databaseNs());
         statements.add(session.statements());
+        batchedRows.add(session.batchedRows());
         kept.add(session.kept());
     }
 
@@ -43,6 +45,6 @@ final class Page {
         json.number("requests", requests.sum()).number("failed", failed.sum());
         json.number("took_ns", tookNs.sum()).number("pool_ns", poolNs.sum());
         json.number("database_ns", databaseNs.sum()).number("statements", statements.sum());
-        json.number("kept", kept.sum());
+        json.number("batched_rows", batchedRows.sum()).number("kept", kept.sum());
     }
 }

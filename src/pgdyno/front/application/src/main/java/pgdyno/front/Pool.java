@@ -11,6 +11,9 @@ interface Pool extends AutoCloseable {
     /** A connection; waits while all are in use. */
     Connection borrow() throws SQLException;
 
+    /** Ends a connection that was lent, and makes room for another one. */
+    void discard(Connection connection) throws SQLException;
+
     int max();
 
     /** The most connections that are kept while nobody uses them. */

@@ -38,6 +38,7 @@ final class Probe {
         limits.put("pool.max", borrowing.pool::setMax);
         limits.put("pool.wait_ms", borrowing.pool::setWaitMsMax);
         limits.put("driver.prepare_threshold", borrowing::setPrepareThreshold);
+        limits.put("driver.rewrite_batched_inserts", borrowing::setRewriteBatchedInserts);
         limits.put("connector.threads", web::setThreads);
         limits.put("connector.connections", web::setConnectionsMax);
         limits.put("connector.keepalive_requests", web::setKeepAliveRequests);

@@ -31,6 +31,7 @@ final class Session implements AutoCloseable {
     private long poolNs;
     private long databaseNs;
     private int statements;
+    private int batchedRows;
     private int kept;
 
     Session(Lender lender) {
@@ -47,6 +48,11 @@ final class Session implements AutoCloseable {
 
     int statements() {
         return statements;
+    }
+
+    /** Rows of all batches, which are one statement each. */
+    int batchedRows() {
+        return batchedRows;
     }
 
     /** Begins a transaction; without it each statement is one. */
@@ -96,6 +102,23 @@ final class Session implements AutoCloseable {
         try (PreparedStatement statement = used.prepareStatement(sql)) {
             bind(statement, values);
             return statement.executeUpdate();
+        } finally {
+            databaseNs += System.nanoTime() - began;
+        }
+    }
+
+    /** Inserts rows as a batch: the driver sends them one behind the other, and waits once for the answers. */
+    void insert(String sql, List<Object[]> rows) throws SQLException {
+        Connection used = connection();
+        long began = System.nanoTime();
+        statements++;
+        batchedRows += rows.size();
+        try (PreparedStatement statement = used.prepareStatement(sql)) {
+            for (Object[] values : rows) {
+                bind(statement, values);
+                statement.addBatch();
+            }
+            statement.executeBatch();
         } finally {
             databaseNs += System.nanoTime() - began;
         }

@@ -1,6 +1,7 @@
 package pgdyno.front;
 
 import java.sql.SQLException;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;
@@ -16,6 +17,9 @@ final class Shop {
     private static final int ROUNDS_MAX = 40;
     private static final int ITEMS_MIN = 6;
     private static final int ITEMS_MAX = 7;
+    private static final int DEVICE_FIRST = 1000;
+    private static final int DEVICES = 10_000;
+    private static final int EVENTS = 100;
 
     private final int customers;
     private final int products;
@@ -43,7 +47,8 @@ final class Shop {
             new Page("/customer", "a customer and the last orders: 2 statements in a transaction", this::customer),
             new Page("/order", "a new order of 6 or 7 items: 28 or 32 statements in a transaction", this::order),
             new Page("/report", "lists the stock of 500 products, often: 1 statement, CPU and memory", this::report),
-            new Page("/pay", "pays the oldest open order of a customer: 1 statement", this::pay));
+            new Page("/pay", "pays the oldest open order of a customer: 1 statement", this::pay),
+            new Page("/events", "takes 100 events of a device: 1 statement and a batch in a transaction", this::events));
         String list = shop.stream().map(page -> page.path + "  " + page.title).collect(Collectors.joining("\n"));
         Page index = new Page("/", "the list of pages: no statement", (session, parameters) -> list);
         return Stream.concat(Stream.of(index), shop.stream()).toList();
@@ -134,6 +139,23 @@ final class Shop {
             text = lines.stream().map(line -> line.toUpperCase(Locale.ROOT)).sorted().collect(Collectors.joining("\n"));
         }
         return text;
+    }
+
+    /** The events are rows of one batch. Devices are streams of their own, beside those that the load's scripts have. */
+    private String events(Session session, Parameters parameters) throws SQLException {
+        int device = parameters.number("device", DEVICE_FIRST, DEVICE_FIRST + DEVICES - 1);
+        session.begin();
+        long last = session.first("/* /events */ insert into business_positions as known values (?, ?)"
+            + " on conflict (partition) do update set position = known.position + excluded.position returning position",
+            row -> row.getLong(1), device, EVENTS);
+        List<Object[]> rows = new ArrayList<>();
+        for (long position = last - EVENTS + 1; position <= last; position++) {
+            rows.add(new Object[] {device, position, "measured", Parameters.random(1, products)});
+        }
+        session.insert("/* /events */ insert into business_events (partition, position, kind, product)"
+            + " values (?, ?, ?, ?)", rows);
+        session.commit();
+        return "device " + device + ": " + last + " events";
     }
 
     private String pay(Session session, Parameters parameters) throws SQLException {

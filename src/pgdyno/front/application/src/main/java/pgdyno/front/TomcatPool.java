@@ -3,6 +3,7 @@ package pgdyno.front;
 import java.sql.Connection;
 import java.sql.SQLException;
 import org.apache.tomcat.jdbc.pool.DataSource;
+import org.apache.tomcat.jdbc.pool.PooledConnection;
 import org.apache.tomcat.jdbc.pool.PoolProperties;
 
 /** Tomcat JDBC: 100 connections, and a wait of 30 s, unless it is set otherwise. */
@@ -39,6 +40,13 @@ final class TomcatPool implements Pool {
     @Override
     public Connection borrow() throws SQLException {
         return pool.getConnection();
+    }
+
+    @Override
+    public void discard(Connection connection) throws SQLException {
+        try (connection) {
+            connection.unwrap(PooledConnection.class).setDiscarded(true);
+        }
     }
 
     @Override
