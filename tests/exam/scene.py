@@ -115,7 +115,7 @@ class Scene:
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
         """Open a connection of the harness's own."""
-        values = self.conninfo.kwargs() | {"application_name": "exam"}
+        values = self.conninfo.kwargs() | {"application_name": "pgdyno exam"}
         return psycopg.connect(**values, autocommit=True)
 
 

@@ -52,6 +52,18 @@ def test_a_new_value_is_in_force_when_apply_returns(pg: Cluster, run: Callable[[
     assert "synchronous_commit" not in auto_conf(pg)
 
 
+@pytest.mark.parametrize("word", ["on", "TRUE", "pglz"])
+def test_a_word_that_the_server_shows_as_another_one_is_in_force(
+    pg: Cluster, run: Callable[[str], str], word: str
+) -> None:
+    settings = Settings(pg.conninfo)
+    for _ in range(2):  # Again, when nothing is to be changed.
+        settings.apply({"wal_compression": word})
+        assert run("show wal_compression") in ("pglz", "on")  # A switch up to 14.
+    settings.restore_all()
+    assert run("show wal_compression") == "off"
+
+
 def test_what_alter_system_held_before_comes_back_word_for_word(
     pg: Cluster, run: Callable[[str], object], theirs: Settings
 ) -> None:

@@ -128,6 +128,31 @@ def test_saturation_without_a_crowd_has_no_such_cause(tmp_path: Path) -> None:
     assert found["connections"].status == "cleared"
 
 
+# Four clients, of which one waits for a core on average.
+QUEUEING = Load(
+    clients=4, tps=1600, service_ms=2.4, sessions={CPU: 2.4, WAL_SYNC: 1.0, IDLE: 0.4}, ready=1.0
+)
+
+
+@pytest.mark.parametrize(
+    ("busy", "server", "status"),
+    [(0.87, 0.7, "found"), (0.83, 0.7, "cleared"), (0.87, 0.4, "cleared")],
+    ids=["nearly busy", "less busy", "busy with something else"],
+)
+def test_cores_that_are_nearly_busy_are_found_where_sessions_queue_for_one(
+    tmp_path: Path, busy: float, server: float, status: str
+) -> None:
+    queueing = replace(QUEUEING, busy=busy, server=server)
+    said = diagnosed(tmp_path, queueing)["server-cpu"]
+    assert said.status == status, said.sentence
+    assert said.sentence.endswith("of the response time sessions wait for one") == (
+        status == "found"
+    )
+    assert said.parts == ("ready",)
+    flowing = replace(queueing, ready=0.1, sessions={CPU: 1.6, IDLE: 2.0})
+    assert diagnosed(tmp_path, flowing)["server-cpu"].status == "cleared"
+
+
 def test_cores_that_others_keep_busy_are_not_the_server_s(tmp_path: Path) -> None:
     assert diagnosed(tmp_path, replace(CROWD, server=0.3))["server-cpu"].status == "cleared"
 

@@ -88,3 +88,40 @@ def test_what_is_no_chapter_is_refused(tmp_path: Path) -> None:
     other = comparison(tmp_path / "b-2.db", chapter(2), name="another")
     with pytest.raises(UsageError, match="is of the story another"):
         make_page([ours, other])
+
+
+ALONE = {**OF, "story": [
+    {"title": "a", "run": True},
+    {"title": "b", "run": True, "vary": {"workload.init.partitions": "8"}},
+    {"title": "c", "run": True, "vary": {"load.protocol": "simple"}},
+]}  # fmt: skip
+
+
+def alone(path: Path, number: int, **spec: Any) -> RunFile:
+    """A chapter that is a run without a change, of the story ``ALONE``."""
+    writer = report_runs.Writer(path, 10, command="run", spec={**report_runs.SPEC, **spec})
+    with writer.slice("run"):
+        for _ in range(10):
+            writer.second(report_runs.POOLED)
+    told = result_samples.chapter(number, of=ALONE, endings={"commit-flush": "found"})
+    store(writer.recorder, result_samples.run_result(chapter=told))
+    return RunFile(writer.finish())
+
+
+def test_a_run_stands_beside_the_one_before_of_the_same_load(tmp_path: Path) -> None:
+    partitioned = {"workload": {"script": "tpcb-like", "init": {"partitions": "8"}}}
+    plain = {"workload": {"script": "tpcb-like"}}
+    runs = [
+        alone(tmp_path / "s-1.db", 1, **plain),
+        alone(tmp_path / "s-2.db", 2, **partitioned),
+        alone(tmp_path / "s-3.db", 3, **plain, clients=[{"name": "web", "count": 3}]),
+    ]
+    first, second, third = make_page(runs).chapters
+    assert first.beside is None
+    assert second.beside is not None
+    assert second.beside.head == ["", "chapter 1", "chapter 2", "ratio"]
+    shown = {row[0]: row[-1] for row in second.beside.rows}
+    assert shown["throughput, tps"] == "1.00x"
+    assert shown["WAL per transaction"] == "1.00x"
+    assert third.beside is None, "another number of clients, which no chapter varies"
+    assert second.beside.caption in render_story(runs)

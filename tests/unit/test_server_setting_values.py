@@ -11,6 +11,7 @@ from pgdyno.server.settings.setting_values import (
     Setting,
     check_value,
     in_base_unit,
+    same_value,
     unknown_setting,
 )
 
@@ -38,6 +39,20 @@ SYNC = make(
     name="synchronous_commit",
     enumvals=("local", "remote_write", "remote_apply", "on", "off"),
 )
+
+
+WAL_COMPRESSION = make(
+    "enum", name="wal_compression", value="pglz", enumvals=("pglz", "lz4", "on", "off")
+)
+
+
+@pytest.mark.parametrize(
+    ("word", "is_same"),
+    [("on", True), ("True", True), ("PGLZ", True), ("lz4", False), ("off", False)],
+)
+def test_words_that_the_server_takes_for_one_value_are_the_same(word: str, is_same: bool) -> None:
+    check_value(WAL_COMPRESSION, word, "18")
+    assert same_value(WAL_COMPRESSION, word) == is_same
 
 
 @pytest.mark.parametrize("word", ["on", "of", "T", "tr", "YES", "n", "0", "1", "off", "false"])

@@ -55,6 +55,16 @@ def test_latency_only_where_all_rates_are_held(
     assert measure_of(spec, (a, b)) == measure
 
 
+@pytest.mark.parametrize(("under_way", "measure"), [(1, "latency_p99"), (9, "throughput")])
+def test_a_transaction_of_each_client_may_be_under_way_when_a_slice_ends(
+    under_way: int, measure: str
+) -> None:
+    spec = spec_from_fields({"clients": [OPEN | {"count": 4}]})
+    at_rest = [{"open": GroupSlice(100, 100)}] * 6
+    ending = [{"open": GroupSlice(100, 100 - under_way, backlog_growth=under_way)}] * 6
+    assert measure_of(spec, (side_of(*at_rest), side_of(*ending))) == measure
+
+
 def test_a_small_group_that_does_not_hold_its_rate_is_not_hidden_by_a_large_one() -> None:
     few = {"name": "few", "arrival": {"rate": 1}}
     spec = spec_from_fields({"clients": [OPEN, few]})

@@ -17,7 +17,8 @@ from pgdyno.cli import _status
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.terminal.diff import _ratio, diff_lines
+from pgdyno.report.terminal.diff import diff_lines
+from pgdyno.report.words import numbers
 from pgdyno.report.words.diff import NOT_PAIRS, diff, pair
 from pgdyno.results.diff import LoadFigures
 
@@ -143,8 +144,8 @@ def test_the_status_is_good(
 
 def test_what_is_small_or_not_known_is_read_at_once(tmp_path: Path) -> None:
     """A ratio of 0.00x would say nothing, nor a dash without its reason."""
-    assert _ratio(0.00048) == "0.00048x"
-    assert _ratio(0.87) == "0.87x"
+    assert numbers.ratio(0.00048) == "0.00048x"
+    assert numbers.ratio(0.87) == "0.87x"
     found = diff(*(RunFile(report_runs.plain_run(tmp_path / f"{name}.db")) for name in "ab"))
     assert isinstance(found.figures, LoadFigures)
     text = "\n".join(line.text for line in diff_lines(found, 120))
@@ -156,3 +157,30 @@ def test_what_is_small_or_not_known_is_read_at_once(tmp_path: Path) -> None:
         line.text for line in diff_lines(found.model_copy(update={"figures": figures}), 120)
     )
     assert "— too few transactions: p50 needs 20 of them, p99 1,000" in text
+
+
+def with_statement(path: Path, *, wal_bytes: int, took_ms: float) -> Path:
+    """Ten seconds of load in which a statement was executed twice beside it."""
+    writer = report_runs.Writer(path, 10, command="run")
+    with writer.slice("run"):
+        writer.wal_bytes = wal_bytes
+        for _ in range(10):
+            writer.second(report_runs.POOLED)
+        for at_ms in (2_000, 6_000):
+            writer.event("sql", "select count(*) from t", at_ms=at_ms, duration_ms=took_ms)
+    return writer.finish()
+
+
+def test_the_work_of_both_servers_stands_beside_their_speed(tmp_path: Path) -> None:
+    a = with_statement(tmp_path / "a.db", wal_bytes=10**9, took_ms=5)
+    b = with_statement(tmp_path / "b.db", wal_bytes=10**9, took_ms=20)
+    result, text = told(a, b)
+    work = result["figures"]["work"]
+    assert work["wal_bytes_s"]["a"] == work["wal_bytes_s"]["b"] > 0
+    assert work["generator_cores"]["ratio"] == 1
+    assert "server_cores" not in work, "not recorded"
+    assert result["figures"]["beside"] == {
+        "select count(*) from t": {"a": 5.0, "b": 20.0, "ratio": 4.0}
+    }
+    assert "WAL per transaction" in text
+    assert "select count(*) from t" in text

@@ -56,7 +56,7 @@ REMEDIES = (
         durability_class="D0",
         bound="nothing is lost",
         price=(
-            "the application is not told how many rows each statement of a batch inserted, and a"
+            "the application does not learn how many rows each statement of a batch inserted, and a"
             " row that fails takes those sent with it along"
         ),
         keys=("front.rewrite_batched_inserts",),

@@ -99,6 +99,14 @@ class LoadFigures(Part):
     failures: FailurePairs
     statements: tuple[StatementPairs, ...]
     waits: tuple[WaitPair, ...]
+    work: Annotated[
+        dict[str, Pair],
+        Field(description="What is known of CPU, WAL, disks, vacuums and transaction IDs"),
+    ]
+    beside: Annotated[
+        dict[str, Pair],
+        Field(description="Statement executed beside the load: its mean time in milliseconds"),
+    ]
 
 
 class Faults(Part):

@@ -39,14 +39,15 @@ class GroupSlice(Struct, frozen=True):
 def held(slices: Iterable[GroupSlice], clients: int) -> bool:
     """True if the rate was held: nearly all intended transactions were done.
 
-    Each of the ``clients`` may have one transaction under way.
+    Each of the ``clients`` may have one transaction under way at the end of each slice; what is
+    then in the queue is drained before the next one.
     """
     parts = list(slices)
     intended = sum(part.intended for part in parts)
     done = sum(part.done for part in parts)
     growth = sum(part.backlog_growth for part in parts)
     slack = RATE_SLACK * intended
-    return intended - done - growth <= slack and growth <= max(clients, slack)
+    return intended - done - growth <= slack and growth <= max(clients * len(parts), slack)
 
 
 class Measured(Struct, frozen=True):

@@ -31,6 +31,9 @@ DISTRUST_SHARE = 1 / 3
 """Share of either above which the measurement is not trusted."""
 ROWS_S_MIN = 100.0
 """Rows per second written by others below which the load is negligible."""
+SIGHTINGS_MIN = 2
+"""Looks in which sessions must be seen at work where they are only sampled: one look in ten seconds
+that meets a short query says little of the load, and beside a light one that would be much."""
 ROWS_SECONDS_MIN = 3.0
 """Shortest period in which rows written are compared."""
 _NAMED_MAX = 3
@@ -111,14 +114,13 @@ def foreign_load(run: RunFile, slice_ids: Collection[int]) -> ForeignLoad | None
     if seconds <= 0 or looks < 2 or not _has_answers(run):
         return None
     service = run.histogram("service", slice_ids)
-    sampled: dict[str, float] = {}
+    seen: dict[str, list[float]] = {}
     for each in run.samples("metric_foreign", slice_ids):
-        name = str(each["database"])
-        sampled[name] = sampled.get(name, 0.0) + float(each["at_work"]) / looks
+        seen.setdefault(str(each["database"]), []).append(float(each["at_work"]))
     databases = [
-        _database(run, slice_ids, seconds, each)
-        for each in sampled.items()
-        if each[0] not in _TEMPLATES
+        _database(run, slice_ids, seconds, name, _at_work(at_work, looks))
+        for name, at_work in seen.items()
+        if name not in _TEMPLATES
     ]
     moved = [each for each in databases if each.at_work or each.transactions_s]
     return ForeignLoad(
@@ -146,10 +148,15 @@ def _has_answers(run: RunFile) -> bool:
     return run.has_table("metric_foreign") and not unasked
 
 
+def _at_work(seen: Collection[float], looks: int) -> float:
+    """Return the sessions at work on average, by the looks that met any."""
+    sightings = sum(1 for sessions in seen if sessions > 0)
+    return sum(seen) / looks if sightings >= SIGHTINGS_MIN else 0.0
+
+
 def _database(
-    run: RunFile, slice_ids: Collection[int], seconds: float, sampled: tuple[str, float]
+    run: RunFile, slice_ids: Collection[int], seconds: float, name: str, at_work: float
 ) -> Database:
-    name, at_work = sampled
     rises = {
         column: run.delta("metric_foreign", column, slice_ids, where={"database": name})
         for column in ("active_time_ms", "transactions", "rows_written")

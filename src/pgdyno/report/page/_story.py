@@ -23,10 +23,13 @@ from pgdyno.report.page import _sections
 from pgdyno.report.page._parts import Banner, Entry, Frame, Tag
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import accounts, headlines, numbers, repeat, sentences, sessions
+from pgdyno.report.words.diff import diff, differing_spec
 from pgdyno.report.words.drills import CUT_HEAD, cut_cells, drill_description
 from pgdyno.report.words.sentences import expectation
-from pgdyno.report.words.tables import Table
+from pgdyno.report.words.side_by_side import beside_rows, speed_rows, work_rows
+from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.chapter import RecordedChapter, by_variant
+from pgdyno.results.diff import LoadFigures
 
 TEMPLATE = "story.html.j2"
 CUTS_LISTED_MAX = 8
@@ -46,6 +49,8 @@ class ChapterText(Struct, frozen=True):
     luck: Sequence[str]
     banners: Sequence[Banner]
     cuts: Table | None
+    beside: Table | None
+    """Its figures beside those of an earlier chapter."""
     charts: Sequence[Chart]
     page_lines: Sequence[str]
     """The command that writes the chapter's own page."""
@@ -98,7 +103,10 @@ def make_page(runs: Sequence[RunFile]) -> StoryPage:
         headline=[],
         banners=[],
         overview=_overview(chapters, distrusted),
-        chapters=[_chapter(run, chapter) for run, chapter in zip(runs, chapters, strict=True)],
+        chapters=[
+            _chapter(run, chapter, _earlier(runs[:number], run))
+            for number, (run, chapter) in enumerate(zip(runs, chapters, strict=True))
+        ],
         facts=accounts.fact_tables(first),
         repeat_text=f"Without a run file, save this spec as {name}.toml:",
         spec_command=[f"pgdyno story {name}.toml"],
@@ -164,7 +172,7 @@ def _overview(chapters: Sequence[RecordedChapter], distrusted: Sequence[bool]) -
     return Table("All chapters", head, rows)
 
 
-def _chapter(run: RunFile, chapter: RecordedChapter) -> ChapterText:
+def _chapter(run: RunFile, chapter: RecordedChapter, earlier: RunFile | None) -> ChapterText:
     drills = stored_drills(run) if run.run.command == "drill" else []
     summary = RunSummary(run)
     expected = chapter.as_expected
@@ -184,6 +192,7 @@ def _chapter(run: RunFile, chapter: RecordedChapter) -> ChapterText:
         luck=[numbers.sentence(sentence) for sentence in chapter.luck],
         banners=_sections.banners(run, summary, with_chapter=False),
         cuts=_cuts(drills),
+        beside=None if earlier is None else _beside(earlier, run),
         charts=[replace(chart, id=f"chapter-{chapter.number}-{chart.id}") for chart in charts],
         page_lines=[f"pgdyno report {run.path.name}"],
     )
@@ -225,6 +234,41 @@ def _cuts(drills: Sequence[DrillResult]) -> Table | None:
         return None
     rows = [cut_cells(cut) for cut in drills[0].cuts]
     return Table("All cuts", CUT_HEAD, rows, right=frozenset(range(1, 10)) - {2})
+
+
+def _earlier(runs: Sequence[RunFile], run: RunFile) -> RunFile | None:
+    """Return the last of ``runs`` that is a single run of the same load as ``run``, which differs
+    in what the two chapters vary; None if there is none."""
+    if run.run.command != "run":
+        return None
+    for each in reversed(runs):
+        if each.run.command == "run":
+            varied = {*_varied(each), *_varied(run)}
+            keys = {different.key for different in differing_spec(each, run)}
+            return each if keys and keys <= varied else None
+    return None
+
+
+def _varied(run: RunFile) -> Iterator[str]:
+    chapter = _chapter_of(run)
+    for number, fields in enumerate(chapter.of.get("story") or [], start=1):
+        if number == chapter.number:
+            yield from fields.get("vary") or {}
+
+
+def _beside(earlier: RunFile, run: RunFile) -> Table | None:
+    """Return the figures of two runs of one load; None without a finished transaction."""
+    try:
+        figures = diff(earlier, run).figures
+    except UsageError:
+        return None
+    if not isinstance(figures, LoadFigures):
+        return None
+    a, b = (f"chapter {_chapter_of(each).number}" for each in (earlier, run))
+    rows = [*speed_rows(figures), *work_rows(figures.work)]
+    rows += [[f"{text}, ms", *times] for text, *times in beside_rows(figures.beside)]
+    caption = "Beside the earlier chapter, not in pairs: other load may have differed too"
+    return figures_table(caption, ["", a, b, "ratio"], rows)
 
 
 def _comparison_charts(run: RunFile, summary: RunSummary) -> Iterator[Chart]:

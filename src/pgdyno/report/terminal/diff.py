@@ -20,6 +20,7 @@ from pgdyno.report.terminal._lines import (
 )
 from pgdyno.report.words import numbers
 from pgdyno.report.words.cutting import cut
+from pgdyno.report.words.side_by_side import beside_rows, speed_rows, work_rows
 from pgdyno.results import diff as results
 from pgdyno.results.diff import DiffResult, DrillFigures, LoadFigures, Pair
 
@@ -27,11 +28,6 @@ VALUE_WIDTH = 34
 NAME_WIDTH = 46
 STATEMENTS_MAX = 8
 WAITS_MAX = 8
-PERCENTILES = ("mean", "p50", "p95", "p99", "p99.9", "max")
-WAIT_SHARE_MIN = 0.02
-"""Share of the mean response time from which the wait has rows of its own."""
-SMALL_RATIO = 0.1
-"""Ratios below it would have one digit, or none."""
 _HEAD = ("A", "B", "B / A")
 
 
@@ -110,13 +106,18 @@ def _figure_blocks(figures: LoadFigures | DrillFigures, width: int) -> Iterable[
         rows = [_count_row(name.replace("_", " "), both) for name, both in figures.drill.items()]
         yield table_lines((f"drill, {_faults(figures.fault)}", *_HEAD), rows, width)
         return
-    tps = figures.throughput_tps
-    rows = [["throughput, tps", numbers.tps(tps.a), numbers.tps(tps.b), _ratio(tps.ratio)]]
-    rows += _latency_rows(figures.latency_ms)
+    rows = speed_rows(figures)
     yield [*table_lines(("", *_HEAD), rows, width), *_absent_lines(rows, width)]
     yield table_lines(("statements, mean ms", *_HEAD), _statement_rows(figures), width)
     yield table_lines(("sessions by wait, mean", *_HEAD), _wait_rows(figures), width)
+    yield table_lines(("work of the server", *_HEAD), _indented(work_rows(figures.work)), width)
+    beside = _indented(beside_rows(figures.beside))
+    yield table_lines(("statements beside the load, ms", *_HEAD), beside, width)
     yield _failure_lines(figures.failures, width)
+
+
+def _indented(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    return [[f"  {name}", *figures] for name, *figures in rows]
 
 
 def _absent_lines(rows: Sequence[Sequence[str]], width: int) -> list[Line]:
@@ -132,41 +133,13 @@ def _faults(fault: results.Faults) -> str:
     return fault.a if fault.a == fault.b else f"{fault.a} and {fault.b}"
 
 
-def _latency_rows(latency: results.LatencyPairs) -> list[list[str]]:
-    """Return the percentiles of the response time, and of its parts if either run waited for
-    anything except the server."""
-    parts = {"response": latency.response}
-    if _waited(latency):
-        parts |= {"wait": latency.wait, "service": latency.service}
-    return [
-        [
-            f"{part} {name}, ms",
-            numbers.ms_figure(both.a),
-            numbers.ms_figure(both.b),
-            _ratio(both.ratio),
-        ]
-        for part, percentiles in parts.items()
-        for name in PERCENTILES
-        if (both := percentiles.get(name)) and (both.a, both.b) != (None, None)
-    ]
-
-
-def _waited(latency: results.LatencyPairs) -> bool:
-    """True if a considerable share of the response time of either run was wait."""
-    wait, response = latency.wait.get("mean"), latency.response.get("mean")
-    if wait is None or response is None:
-        return False
-    sides = ((wait.a, response.a), (wait.b, response.b))
-    return any((part or 0) > WAIT_SHARE_MIN * (whole or 0) for part, whole in sides)
-
-
 def _statement_rows(figures: LoadFigures) -> list[list[str]]:
     return [
         [
             f"  {cut(each.statement, NAME_WIDTH)}",
             numbers.ms_figure(each.mean_ms.a),
             numbers.ms_figure(each.mean_ms.b),
-            _ratio(each.mean_ms.ratio),
+            numbers.ratio(each.mean_ms.ratio),
         ]
         for each in figures.statements[:STATEMENTS_MAX]
     ]
@@ -178,7 +151,7 @@ def _wait_rows(figures: LoadFigures) -> list[list[str]]:
             f"  {cut(wait_events.label(each.event), NAME_WIDTH)}",
             numbers.significant(each.a, 2),
             numbers.significant(each.b, 2),
-            _ratio(each.ratio),
+            numbers.ratio(each.ratio),
         ]
         for each in figures.waits[:WAITS_MAX]
     ]
@@ -205,17 +178,10 @@ def _failure_lines(failures: results.FailurePairs, width: int) -> list[Line]:
 
 
 def _count_row(name: str, both: Pair) -> list[str]:
-    return [f"  {name}", _number(both.a), _number(both.b), _ratio(both.ratio)]
+    return [f"  {name}", _number(both.a), _number(both.b), numbers.ratio(both.ratio)]
 
 
 def _number(value: float | None) -> str:
     """Return a whole number with commas, any other with three digits."""
     whole = value is not None and float(value).is_integer()
     return numbers.count(value) if whole else numbers.significant(value)
-
-
-def _ratio(ratio: float | None) -> str:
-    """Return a ratio, with two digits however small it is."""
-    if not ratio:
-        return ""
-    return numbers.times(ratio) if ratio >= SMALL_RATIO else f"{numbers.significant(ratio, 2)}x"

@@ -6,7 +6,7 @@ too, by an unknown amount. The result therefore has ratios and no verdict.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pgdyno.drill.storage import stored_drills
@@ -16,6 +16,7 @@ from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import wait_events
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import sentences
+from pgdyno.report.words._work import statements_beside, work_of
 from pgdyno.results import diff as results
 from pgdyno.results.diff import DiffResult, Pair
 from pgdyno.shapes import Fields
@@ -137,6 +138,11 @@ def _has_open_loop(spec: Fields) -> bool:
     return any(isinstance(group.get("arrival"), Mapping) for group in groups)
 
 
+def differing_spec(a: RunFile, b: RunFile) -> tuple[results.Different, ...]:
+    """Return the keys of the specs in which two runs differ."""
+    return _differing(_spec(a.run.spec), _spec(b.run.spec))
+
+
 def _differs(a: RunInfo, b: RunInfo) -> results.Differs:
     return results.Differs(
         spec=_differing(_spec(a.spec), _spec(b.spec)),
@@ -211,7 +217,21 @@ def _load_figures(sides: tuple[_Measured, _Measured]) -> results.LoadFigures:
         ),
         statements=tuple(_statements(sides)),
         waits=_waits(sides),
+        work=_of_both(sides, work_of),
+        beside=_of_both(sides, statements_beside),
     )
+
+
+def _of_both(
+    sides: Sequence[_Measured],
+    figures: Callable[[RunFile, Sequence[int] | None], Mapping[str, float | None]],
+) -> dict[str, Pair]:
+    a, b = (figures(side.run, side.slice_ids) for side in sides)
+    return _named(a, b)
+
+
+def _named(a: Mapping[str, float | None], b: Mapping[str, float | None]) -> dict[str, Pair]:
+    return {name: pair(a.get(name), b.get(name)) for name in dict.fromkeys((*a, *b))}
 
 
 def _tps(summary: RunSummary) -> float | None:
@@ -230,8 +250,7 @@ def _latency(sides: Sequence[_Measured], kind: ScriptKind) -> dict[str, Pair]:
         else {}
         for side in sides
     )
-    names = [name for name in dict.fromkeys((*a, *b)) if name != "count"]
-    return {name: pair(a.get(name), b.get(name)) for name in names}
+    return {name: both for name, both in _named(a, b).items() if name != "count"}
 
 
 def _errors(sides: Sequence[_Measured]) -> tuple[results.ErrorCounts, ...]:

@@ -15,6 +15,8 @@ ABSENT, significant = words.ABSENT, words.significant
 times, times_short, interval = words.ratio_words, words.predicted_words, words.interval_words
 predicted = words.prediction_words
 percent, change_percent = words.percent_words, words.change_words
+SMALL_RATIO = 0.1
+"""Ratios below it would have one digit, or none."""
 
 
 def count(value: float | None) -> str:
@@ -77,6 +79,13 @@ def clock(at_ms: float) -> str:
     minutes, seconds = divmod(int(at_ms // 1000), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"
+
+
+def ratio(value: float | None) -> str:
+    """Return a ratio, with two digits however small it is; nothing if there is none."""
+    if not value:
+        return ""
+    return times(value) if value >= SMALL_RATIO else f"{significant(value, 2)}x"
 
 
 def size(value: float | None) -> str:

@@ -21,6 +21,9 @@ from pgdyno.spec.active_settings import choice_of, switch_of
 _MEMORY_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _TIME_US = {"us": 1, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9, "d": 8.64e10}
 _NUMBER = re.compile(r"\s*([-+]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?))\s*(.*)")
+_SHOWN_AS = {("wal_compression", "on"): "pglz"}
+"""A setting and a listed value of it → the listed value that the server takes it for; guc_tables.c
+has no other such pair from version 14 to 18."""
 RESERVED = frozenset(
     (
         "allow_alter_system",
@@ -146,7 +149,7 @@ def same_value(setting: Setting, value: str) -> bool:
     if setting.vartype == "integer":
         return in_base_unit(setting, value) == in_base_unit(setting, setting.value)
     if setting.vartype == "enum":
-        words = [_spelling_of_switch(setting, each) for each in (value, setting.value)]
+        words = [_spelling(setting, each) for each in (value, setting.value)]
         return words[0] == words[1]
     return value == setting.value
 
@@ -161,7 +164,7 @@ def as_shown(setting: Setting, value: str) -> str:
             if setting.vartype == "real"
             else (f"{in_base_unit(setting, value):.0f}")
         )
-    return _spelling_of_switch(setting, value) if setting.vartype == "enum" else value
+    return _spelling(setting, value) if setting.vartype == "enum" else value
 
 
 def unquoted_list(value: str) -> str:
@@ -169,12 +172,12 @@ def unquoted_list(value: str) -> str:
     return ",".join(element.strip().strip("\"'") for element in value.split(","))
 
 
-def _spelling_of_switch(setting: Setting, value: str) -> str:
-    """Return an enumeration's value in lower case; synonyms of "on" and "off" as these."""
+def _spelling(setting: Setting, value: str) -> str:
+    """Return an enumeration's value in lower case, synonyms as the word that the server shows."""
     word = value.strip().lower()
-    if word in setting.enumvals:
-        return word
-    return choice_of(word)
+    if word not in setting.enumvals:
+        word = choice_of(word)
+    return _SHOWN_AS.get((setting.name, word), word)
 
 
 def _check_enum(setting: Setting, value: str, version: str) -> None:
