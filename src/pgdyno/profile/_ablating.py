@@ -262,7 +262,7 @@ class Ablating:
         """Return what the shortest profile is worth, and what was not decided."""
         everything = len(names) == len(self.plan.checked.profile.lines)
         if not names:
-            found = "no line makes a difference that these pairs show"
+            found = self._none_sentence()
         elif everything:
             found = "no line was left out" if undecided else "no line can be left out"
         else:
@@ -273,6 +273,16 @@ class Ablating:
         return (
             f"{found}; {len(undecided)} lines were not decided for lack of time, which needs about"
             f" {minutes} min more (--budget)"
+        )
+
+    def _none_sentence(self) -> str:
+        """Return what is known where no line was kept: not that none matters, if the whole does."""
+        if self.whole.verdict.outcome not in ("better", "mixed"):
+            return "no line makes a difference that these pairs show"
+        whole = _compared(self.whole)
+        return (
+            "these pairs do not show which lines make the difference of the whole profile,"
+            f" {effect_words(whole.ratio, whole.lo, whole.hi)}: more of them may (--budget)"
         )
 
     def _chance(self, *, final: bool) -> str:

@@ -16,6 +16,14 @@ from pgdyno.spec import Change
 # as the user writes it.
 _UNITS = {"commit_delay": "us"}
 _NUMBER = re.compile(r"[0-9]+")
+_PLANNER = re.compile(
+    r"(enable|cpu|jit|geqo|min_parallel|parallel)(_\w+)?"
+    r"|(seq|random)_page_cost|effective_cache_size|(from|join)_collapse_limit|work_mem"
+    r"|hash_mem_multiplier|max_parallel_workers_per_gather|constraint_exclusion"
+    r"|cursor_tuple_fraction|recursive_worktable_factor"
+)
+"""Settings that are read while a statement is planned. A session that keeps a statement prepared
+goes on with the generic plan that it has (plancache.c), whatever they become."""
 
 
 class Settings(Dimension):
@@ -53,10 +61,14 @@ class Settings(Dimension):
             _try_out(change.settings, context)
 
     def needs(self, transition: Transition, context: Context) -> Need:
-        """Return SERVER_RESTART if a setting is only read at server start."""
+        """Return SERVER_RESTART if a setting is only read at server start, LOAD_RESTART if the
+        load's sessions have plans that were made under another one."""
         touched = self.names(transition)
         if context.server.settings.needs_restart(touched):
             return Need.SERVER_RESTART
+        planned = any(_PLANNER.fullmatch(name.lower()) for name in touched)
+        if planned and transition.spec_after.load.protocol == "prepared":
+            return Need.LOAD_RESTART
         return Need.RELOAD if touched else Need.NOTHING
 
     def names(self, transition: Transition) -> list[str]:
