@@ -118,7 +118,7 @@ def ratio_of_own_work(s: Situation, left: float) -> Prediction:
     return loop.ratio(data=left, cpu=cpu)
 
 
-def batched_rows_s(s: Situation) -> float:
+def _batched_rows_s(s: Situation) -> float:
     """Return the rows per second that the application of a front end inserts in batches; 0 if that
     was not recorded."""
     try:
@@ -145,7 +145,7 @@ def _cores(s: Situation) -> Mapping[str, float]:
         "parse-plan": PLAN_CPU_S.get(s.protocol, 0.0) * s.statements_per_s,
     }
     if s.front is not None and not s.front.rewrites_batches:
-        found["front-batches"] = batched_rows_s(s) * BATCHED_ROW_CPU_S
+        found["front-batches"] = _batched_rows_s(s) * BATCHED_ROW_CPU_S
     try:
         scanned = sum(table.scanned_rows or 0.0 for table in scanned_tables(s))
         found["missing-index"] = scanned * ROW_CPU_S

@@ -5,7 +5,7 @@ Made from the run files of the chapters, each of which records its chapter of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -239,21 +239,17 @@ def _cuts(drills: Sequence[DrillResult]) -> Table | None:
 def _earlier(runs: Sequence[RunFile], run: RunFile) -> RunFile | None:
     """Return the last of ``runs`` that is a single run of the same load as ``run``, which differs
     in what the two chapters vary; None if there is none."""
-    if run.run.command != "run":
+    last = next((each for each in reversed(runs) if each.run.command == "run"), None)
+    if last is None or run.run.command != "run":
         return None
-    for each in reversed(runs):
-        if each.run.command == "run":
-            varied = {*_varied(each), *_varied(run)}
-            keys = {different.key for different in differing_spec(each, run)}
-            return each if keys and keys <= varied else None
-    return None
+    keys = {different.key for different in differing_spec(last, run)}
+    return last if keys and keys <= {*_varied(last), *_varied(run)} else None
 
 
-def _varied(run: RunFile) -> Iterator[str]:
+def _varied(run: RunFile) -> Iterable[str]:
     chapter = _chapter_of(run)
-    for number, fields in enumerate(chapter.of.get("story") or [], start=1):
-        if number == chapter.number:
-            yield from fields.get("vary") or {}
+    story = chapter.of.get("story") or []
+    return story[chapter.number - 1].get("vary") or () if chapter.number <= len(story) else ()
 
 
 def _beside(earlier: RunFile, run: RunFile) -> Table | None:

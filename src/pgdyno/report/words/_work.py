@@ -33,8 +33,9 @@ def _figures(run: RunFile, ids: list[int]) -> Iterator[tuple[str, float | None]]
     if wal_bytes is not None:
         yield "wal_bytes_s", wal_bytes / seconds
         yield "wal_bytes_per_transaction", wal_bytes / done
+    disks = {"device": _its_disks(run, ids)}
     for column in ("read_bytes", "write_bytes"):
-        moved = _of_its_disks(run, column, ids)
+        moved = run.delta("metric_disk", column, ids, where=disks)
         yield f"disk_{column}_s", None if moved is None else moved / seconds
     yield "vacuums", run.delta("metric_table", "vacuum_count", ids)
     yield "autovacuums", run.delta("metric_table", "autovacuum_count", ids)
@@ -45,14 +46,11 @@ def _figures(run: RunFile, ids: list[int]) -> Iterator[tuple[str, float | None]]
         yield "days_until_ids_stop", STOP_AGE * seconds / aged / 86_400
 
 
-def _of_its_disks(run: RunFile, column: str, ids: list[int]) -> float | None:
-    """Return the increase of a count of the disks that hold the server's data or WAL."""
+def _its_disks(run: RunFile, ids: list[int]) -> list[str]:
+    """Return the disks that hold the server's data or WAL."""
     disks = run.series("metric_disk", ids)
     of_disks = zip(disks["device"], disks["holds"], strict=True)
-    names = {str(name) for name, holds in of_disks if holds}
-    moved = [run.delta("metric_disk", column, ids, where={"device": name}) for name in names]
-    known = [each for each in moved if each is not None]
-    return sum(known) if known else None
+    return sorted({str(name) for name, holds in of_disks if holds})
 
 
 def statements_beside(run: RunFile, slice_ids: Sequence[int] | None) -> dict[str, float]:
