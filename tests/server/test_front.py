@@ -170,6 +170,22 @@ def test_rows_of_a_batch_are_sent_as_the_driver_is_told(
     assert front.read()["pool"]["active"] == 0
 
 
+def test_each_connection_is_replaced_when_the_pool_is_renewed(front: FrontEnd) -> None:
+    def made(requests: int) -> int:
+        before = front.read()["pool"]["created"]
+        for _ in range(requests):
+            assert get(front, "product?id=1")[0] == 200
+        assert front.read()["pool"]["max"] == 2
+        return int(front.read()["pool"]["created"] - before)
+
+    made(4)
+    for _ in range(2):
+        front.renew()
+        # Those that nobody asks for are replaced later.
+        assert 1 <= made(8) <= 2
+    assert front.read()["pool"]["active"] == 0
+
+
 def test_a_front_end_begins_with_rewritten_batches(
     new_front: Callable[[ConnInfo, FrontSettings], FrontEnd],
     shop: ConnInfo,

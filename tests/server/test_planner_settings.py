@@ -4,6 +4,7 @@ the plan that was made under the value before."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,45 +15,61 @@ pytestmark = pytest.mark.server
 
 NO_INDEX = {"enable_indexscan": "off", "enable_bitmapscan": "off", "enable_indexonlyscan": "off"}
 FLUSHED_S = 2.0
-LOOKUP = "select abalance from pgbench_accounts where aid = :aid"
+LOOKUP = "\\set aid random(1, 1000)\nselect abalance from pgbench_accounts where aid = :aid;\n"
 
 
-def index_scans(session: Session) -> int:
+def index_scans(session: Session, table: str) -> int:
     with session.connect() as connection:
         connection.execute("select pg_stat_clear_snapshot()")
         found = connection.execute(
-            "select idx_scan from pg_stat_user_tables where relname = 'pgbench_accounts'"
+            "select idx_scan from pg_stat_user_tables where relname = %s", [table]
         ).fetchone()
     assert found is not None
     return int(found[0])
 
 
-@pytest.mark.parametrize("protocol", ["prepared", "simple"])
-def test_a_load_plans_its_statements_again_under_another_setting(
-    tmp_path: Path, protocol: str
-) -> None:
-    script = tmp_path / "lookup.sql"
-    script.write_text(f"\\set aid random(1, 1000)\n{LOOKUP};\n")
+def scans_each(session: Session, table: str) -> tuple[int, int]:
+    """Index scans of a slice, and its transactions, each of which looks for one row."""
+    # What sessions count arrives within a second or so.
+    session.wait(FLUSHED_S)
+    before = index_scans(session, table)
+    slice_id = session.slice(1.0, kind="baseline")
+    session.wait(FLUSHED_S)
+    return index_scans(session, table) - before, session.reader().ledger([slice_id]).done
+
+
+def assert_plans_follow(fields: dict[str, Any], path: Path, table: str) -> None:
+    """Statements use the index in those slices whose setting permits it, and in no others."""
+    server = {"kind": "embedded", "settings": NO_INDEX}
     spec = spec_from_fields(
-        {
-            "name": "planned",
-            "server": {"kind": "embedded", "settings": NO_INDEX},
-            "workload": {"script": [{"file": str(script)}], "scale": 1},
-            "clients": [{"name": "web", "count": 2}],
-            "load": {"protocol": protocol, "seed": 1},
-        }
+        {"name": "planned", "server": server, "clients": [{"name": "web", "count": 2}], **fields}
     )
-    path = tmp_path / "run.db"
     with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
         session.start_load()
         for change in (Change(), Change(settings={"enable_indexscan": "on"}), Change()):
             session.provide(change)
             session.apply(change)
-            # What sessions count arrives within a second or so.
-            session.wait(FLUSHED_S)
-            before = index_scans(session)
-            slice_id = session.slice(1.0, kind="baseline")
-            session.wait(FLUSHED_S)
-            scans, done = index_scans(session) - before, session.reader().ledger([slice_id]).done
+            scans, done = scans_each(session, table)
             assert done > 0
             assert (scans >= done) if change.settings else (scans == 0)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "pooler"), [("prepared", {}), ("simple", {}), ("prepared", {"kind": "pgbouncer"})]
+)
+def test_a_load_plans_its_statements_again_under_another_setting(
+    tmp_path: Path, protocol: str, pooler: dict[str, Any]
+) -> None:
+    script = tmp_path / "lookup.sql"
+    script.write_text(LOOKUP)
+    fields = {
+        "workload": {"script": [{"file": str(script)}], "scale": 1},
+        "load": {"protocol": protocol, "seed": 1},
+        "pooler": pooler,
+    }
+    assert_plans_follow(fields, tmp_path / "run.db", "pgbench_accounts")
+
+
+def test_a_front_end_plans_its_statements_again_under_another_setting(tmp_path: Path) -> None:
+    fields = {"front": {}, "workload": {"script": [{"request": "/product?id=7"}]}}
+    assert_plans_follow(fields, tmp_path / "run.db", "business_products")

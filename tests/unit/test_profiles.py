@@ -166,6 +166,51 @@ def test_forty_lines_take_fewer_trials_than_one_by_one() -> None:
     assert expected_trials(40) < 45
 
 
+def answered(search: Elimination, answers: list[tuple[bool, float | None]]) -> list[list[str]]:
+    """Run an elimination with these answers, by default "no difference"; return what was tried."""
+    tried = []
+    while (units := search.next()) is not None:
+        tried.append([name for unit in units for name in unit])
+        matters, gain_max = answers.pop(0) if answers else (False, None)
+        search.decide(matters=matters, gain_max=gain_max)
+    assert not search.undecided
+    return tried
+
+
+def test_a_line_in_doubt_is_tried_once_more_at_the_end() -> None:
+    search = Elimination([("a",), ("b",), ("c",)])
+    assert answered(search, [(False, 0.05), (False, 0.2), (False, None), (True, None)]) == [
+        *(["a"], ["b"], ["c"]),
+        *(["b"], ["a"]),
+    ]
+    assert search.kept == [("b",)]
+    assert search.gone == [("c",), ("a",)]
+
+
+def test_a_line_that_stays_in_doubt_goes() -> None:
+    search = Elimination([("a",)])
+    assert answered(search, [(False, 0.1), (False, 0.1)]) == [["a"], ["a"]]
+    assert search.gone == [("a",)]
+
+
+def test_a_group_in_doubt_is_halved_if_it_matters_after_all() -> None:
+    search = Elimination([(f"s{number}",) for number in range(12)])
+    groups = answered(search, [(False, 0.1), (False, None), (True, None), (False, None)])
+    first = [f"s{number}" for number in range(6)]
+    assert groups[2] == first
+    assert groups[3] == first[:3]
+    assert [name for unit in search.gone for name in unit].count("s0") == 1
+    assert len(search.kept) + len(search.gone) == 12
+
+
+def test_if_one_half_is_in_doubt_the_other_one_is_not_known_to_matter() -> None:
+    search = Elimination([(f"s{number}",) for number in range(12)])
+    groups = answered(search, [(True, None), (False, 0.1)])
+    assert groups[:3] == [[f"s{n}" for n in range(6)], ["s0", "s1", "s2"], ["s3", "s4", "s5"]]
+    assert groups[-1] == ["s0", "s1", "s2"]
+    assert not search.kept
+
+
 def test_an_ablation_keeps_its_word_with_noise() -> None:
     """With six noisy pairs a trial, lines of 20 % are kept and most others are not; the interval of
     the fresh pairs contains the true effect of what was kept, whatever was kept."""

@@ -154,6 +154,13 @@ class Target:
                 self.gateway.restart()
             self._gateway_of = self.cluster.pid
 
+    def renew_sessions(self) -> None:
+        """End the sessions that a pooler or a front end of pgdyno's keeps; no load may run."""
+        if self.gateway is not None:
+            self.gateway.restart()
+        if self.application is not None:
+            self.application.renew_sessions()
+
     def check_programs(self, *, outage_expected: bool) -> None:
         """Raise RunError if a pooler or a failover manager that pgdyno started has ended, or the
         server itself where no outage is expected."""

@@ -53,6 +53,7 @@ class Server(Protocol):
     disks: OpenDisks | None
     receivers: Receivers | None
     gateway: Gateway | None
+    users_pooler: ConnInfo | None
     application: Application | None
     sessions: SessionSettings | None
     kernel: KernelChanges
@@ -80,6 +81,9 @@ class Server(Protocol):
     @property
     def checksums(self) -> bool:
         """True if its data pages have checksums."""
+
+    def renew_sessions(self) -> None:
+        """End the sessions that a pooler or a front end of pgdyno's keeps; no load may run."""
 
     def in_sessions(self, name: str) -> bool:
         """True if a setting is applied to the load's sessions only."""

@@ -92,6 +92,10 @@ class Application:
         self._spec = spec
         self._front = self._started(spec)
 
+    def renew_sessions(self) -> None:
+        """Let its pool make new connections in place of those that it has."""
+        self._front.renew()
+
     @property
     def compiled_ms(self) -> float:
         """Time that its virtual machine has spent on compiling so far."""

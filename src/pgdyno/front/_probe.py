@@ -41,6 +41,11 @@ class Probe:
         """Change a limit, such as ``pool.max``; return what :meth:`read` does afterwards."""
         return self._ask(f"set {name} {value}")
 
+    def renew(self) -> Json:
+        """Replace each connection of the pool when it is to be lent; return what :meth:`read` does
+        afterwards."""
+        return self._ask("renew")
+
     def close(self) -> None:
         """Close the connection."""
         self._answers.close()

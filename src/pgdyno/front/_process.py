@@ -111,6 +111,13 @@ class FrontEnd:
         self.check()
         return self._probe.set(name, value)
 
+    def renew(self) -> Json:
+        """Replace each connection of the pool when it is to be lent; return what :meth:`read` does
+        afterwards."""
+        assert self._probe is not None
+        self.check()
+        return self._probe.renew()
+
     def check(self) -> None:
         """Raise RunError if it has ended by itself, or is stopped by a signal."""
         process = self._process

@@ -140,7 +140,7 @@ class Ablating:
             share_s = left_s / max(elimination.trials_expected, 1.0)
             taken = self._take_back(tried, question, time.monotonic() + share_s)
             self.taken.append(taken)
-            elimination.decide(matters=taken.matters)
+            elimination.decide(matters=taken.matters, gain_max=self._gain_max(taken))
         undecided = [name for unit in elimination.undecided for name in unit]
         gone = {name for unit in elimination.gone for name in unit}
         names = [name for name in self.plan.checked.profile.settings if name not in gone]
@@ -183,6 +183,15 @@ class Ablating:
         # Where neither side can be compared, or one gains and another loses, the lines stay.
         matters = outcome in ("better", "mixed", "not comparable")
         return _Taken(names, answer, matters, answer.verdict.sentence)
+
+    def _gain_max(self, taken: _Taken) -> float | None:
+        """Return the largest gain that inconclusive pairs leave open, as a log ratio; None if that
+        is too small to matter, or they have decided."""
+        answer = taken.answer
+        if answer is None or answer.verdict.outcome != "inconclusive":
+            return None
+        gain_max = -_lost(_compared(answer), higher=answer.measure == "throughput")[0]
+        return gain_max if gain_max > math.log1p(answer.matters.of(answer.measure)) else None
 
     def _final(self, names: Sequence[str]) -> tuple[Effect, Effect] | None:
         """Measure the shortest profile against the whole one, and against none, in as many pairs as

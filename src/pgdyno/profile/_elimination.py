@@ -4,8 +4,9 @@ A group of lines is taken back, with all other lines that are left in force on b
 shows no loss, the whole group goes; if it does, one line of it that makes a difference is found by
 halving, and the others return to those that are not decided (generalized binary splitting, F. K.
 Hwang, JASA 67, 1972). Of two lines that each do the other's work, the first one goes and the second
-one stays, because what has gone is missing from both sides of all later trials. Pure:
-:mod:`_ablating` measures.
+one stays, because what has gone is missing from both sides of all later trials. A group whose
+trial leaves open whether it makes a difference goes for the time being, and is tried once more when
+all others are decided. Pure: :mod:`_ablating` measures.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
+
+from msgspec import Struct
 
 Unit = tuple[str, ...]
 """Settings that are taken back together."""
@@ -24,6 +27,13 @@ _MATTERING_SHARE = 0.2
 """Share of the units that is expected to make a difference, for an estimate of the time."""
 
 
+class _Doubtful(Struct, frozen=True):
+    """A group whose trial left open whether it makes a difference."""
+
+    units: list[Unit]
+    gain_max: float
+
+
 class Elimination:
     """Decides which units are taken back next."""
 
@@ -31,11 +41,14 @@ class Elimination:
         """Begin with all of ``units``, in the order in which they are tried."""
         self.kept: list[Unit] = []
         """Units that made a difference when they were taken back alone."""
-        self.gone: list[Unit] = []
         self.trials = 0
         """Number of decisions so far."""
         self._size = group_size(len(units))
         self._open = deque(units)
+        self._gone: list[Unit] = []
+        self._doubtful: list[_Doubtful] = []
+        self._last_chance = False
+        """True if those tried were doubtful, or are a part of such a group."""
         self._tried: list[Unit] = []
         self._rest: list[Unit] = []
         """Units of which, with those tried, at least one makes a difference."""
@@ -45,22 +58,37 @@ class Elimination:
     def next(self) -> tuple[Unit, ...] | None:
         """Return the units to take back next; None if all are decided."""
         if not self._tried:
-            count = min(self._size, len(self._open))
-            self._tried = [self._open.popleft() for _ in range(count)]
+            self._begin_group()
         if self._known and len(self._tried) > 1:
             middle = (len(self._tried) + 1) // 2
             self._tried, self._rest = self._tried[:middle], self._tried[middle:]
         self._known = False
         return tuple(self._tried) or None
 
-    def decide(self, *, matters: bool) -> None:
-        """Take the answer about the units of :meth:`next`."""
+    def _begin_group(self) -> None:
+        self._last_chance = not self._open and bool(self._doubtful)
+        if self._last_chance:
+            most = max(self._doubtful, key=lambda each: each.gain_max)
+            self._doubtful.remove(most)
+            self._tried = most.units
+            return
+        count = min(self._size, len(self._open))
+        self._tried = [self._open.popleft() for _ in range(count)]
+
+    def decide(self, *, matters: bool, gain_max: float | None = None) -> None:
+        """Take the answer about the units of :meth:`next`. ``gain_max``: they are not shown to make
+        a difference, but may make one that matters, as large as this; the largest is tried first
+        when all others are decided."""
         tried, rest = self._tried, self._rest
         self.trials += 1
         self._tried, self._rest = [], []
         if not matters:
-            self.gone += tried
-            self._tried, self._known = rest, bool(rest)
+            self._tried = rest
+            if gain_max is not None and not self._last_chance:
+                self._doubtful.append(_Doubtful(tried, gain_max))
+            else:
+                self._gone += tried
+                self._known = bool(rest)
             return
         self._open.extendleft(reversed(rest))
         if len(tried) == 1:
@@ -69,14 +97,19 @@ class Elimination:
             self._tried, self._known = tried, True
 
     @property
+    def gone(self) -> list[Unit]:
+        """Units that were not shown to make a difference, those in doubt included."""
+        return [*self._gone, *(unit for each in self._doubtful for unit in each.units)]
+
+    @property
     def undecided(self) -> list[Unit]:
         """Units that no decision has been made about."""
         return [*self._tried, *self._rest, *self._open]
 
     @property
     def trials_expected(self) -> float:
-        """About how many more decisions are needed."""
-        return _expected(len(self.undecided), self._size)
+        """About how many more decisions are needed; about those in doubt where no others are."""
+        return _expected(len(self.undecided), self._size) or float(len(self._doubtful))
 
 
 def group_size(units: int) -> int:

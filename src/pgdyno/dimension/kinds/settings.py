@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pgdyno.dimension._dimension import Context, Dimension, Need, Transition
 from pgdyno.shapes import Fields
-from pgdyno.spec import Change
+from pgdyno.spec import Change, Spec
 
 # Settings for which the server accepts no unit: titles add it. For all others titles show the value
 # as the user writes it.
@@ -51,6 +51,8 @@ class Settings(Dimension):
             context.server.sessions.check(change.settings)
         if (names := context.server.needs_apply(change.settings)) and not context.server.ours:
             context.note(f"set by ALTER SYSTEM for the time of a slice: {', '.join(names)}")
+        if words := _kept_plans(change.settings, context):
+            context.note(words)
         if mine := [name for name in change.settings if context.server.in_sessions(name)]:
             listed = ", ".join(mine)
             context.note(
@@ -66,8 +68,7 @@ class Settings(Dimension):
         touched = self.names(transition)
         if context.server.settings.needs_restart(touched):
             return Need.SERVER_RESTART
-        planned = any(_PLANNER.fullmatch(name.lower()) for name in touched)
-        if planned and transition.spec_after.load.protocol == "prepared":
+        if _planning(touched) and _keeps_plans(transition.spec_after):
             return Need.LOAD_RESTART
         return Need.RELOAD if touched else Need.NOTHING
 
@@ -84,6 +85,8 @@ class Settings(Dimension):
             server.settings.apply(new)
         if server.receivers is not None and transition.needs[self.id] is Need.SERVER_RESTART:
             server.receivers.raise_minimums(new)
+        if transition.needs[self.id] is Need.LOAD_RESTART and transition.need < Need.SERVER_RESTART:
+            server.renew_sessions()
 
     def revert(self, change: Change, transition: Transition, context: Context) -> Change:
         """Remove the settings that this transition changed."""
@@ -113,10 +116,42 @@ def apply_event(settings: Mapping[str, str], context: Context) -> None:
     server = context.server
     if server.sessions is not None:
         server.sessions.check(settings)
+    if (names := _planning(settings)) and _keeps_plans(context.base):
+        context.note(
+            f"{', '.join(names)} in the middle of a run: sessions go on with the plans of the"
+            " statements that they keep prepared, as those of an application do"
+        )
     server.settings.apply({n: v for n, v in settings.items() if not server.in_sessions(n)})
     context.by_events |= settings
     for name, value in settings.items():
         context.recorder.add_event("setting", f"{name} = {value}")
+
+
+def _planning(names: Iterable[str]) -> list[str]:
+    """Return those that are read while a statement is planned."""
+    return [name for name in names if _PLANNER.fullmatch(name.lower())]
+
+
+def _keeps_plans(spec: Spec) -> bool:
+    """True if sessions keep statements prepared; a web server's driver does, by default."""
+    return spec.load.protocol == "prepared" or spec.http is not None
+
+
+def _kept_plans(settings: Iterable[str], context: Context) -> str | None:
+    """Return a note about settings of the planner, if others keep the sessions."""
+    names, server = _planning(settings), context.server
+    if not names or not _keeps_plans(context.base):
+        return None
+    if server.users_pooler is not None:
+        keeper = "your pooler"
+    elif context.base.http is not None and server.application is None:
+        keeper = "your web server"
+    else:
+        return None
+    return (
+        f"{', '.join(names)}: sessions that {keeper} keeps may go on with the plans of their"
+        " prepared statements, and then the change has no effect on them"
+    )
 
 
 def _try_out(settings: Mapping[str, str], context: Context) -> None:

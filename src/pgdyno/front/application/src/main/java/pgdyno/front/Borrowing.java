@@ -23,7 +23,7 @@ final class Borrowing implements Session.Lender {
     private final LongAdder refused = new LongAdder();
     private final LongAdder waitNs = new LongAdder();
     private volatile int prepareThreshold = -1;
-    private volatile boolean batchesChanged;
+    private volatile boolean renewed;
 
     Borrowing(CountedSource source, Config config) {
         this.source = source;
@@ -41,7 +41,7 @@ final class Borrowing implements Session.Lender {
         long began = System.nanoTime();
         try {
             Connection connection = pool.borrow();
-            while (batchesChanged && source.isOutdated(connection)) {
+            while (renewed && source.isOutdated(connection)) {
                 pool.discard(connection);
                 connection = pool.borrow();
             }
@@ -60,10 +60,16 @@ final class Borrowing implements Session.Lender {
         prepareThreshold = executions;
     }
 
-    /** Whether batches of inserts are rewritten: a connection made before is replaced when it is to be lent. */
+    /** Whether batches of inserts are rewritten, which a driver decides for a connection when it makes it. */
     void setRewriteBatchedInserts(int wanted) {
         source.setReWriteBatchedInserts(wanted != 0);
-        batchesChanged = true;
+        renew();
+    }
+
+    /** Replaces each connection that there is when it is to be lent. */
+    void renew() {
+        source.renew();
+        renewed = true;
     }
 
     /** What was kept prepared under another threshold would stay so; the driver sees that it is gone. */

@@ -2,8 +2,11 @@ package pgdyno.front;
 
 import java.sql.Connection;
 import java.sql.SQLException;
+import java.util.Collections;
+import java.util.Set;
+import java.util.WeakHashMap;
 import java.util.concurrent.atomic.LongAdder;
-import org.postgresql.core.BaseConnection;
+import org.postgresql.PGConnection;
 import org.postgresql.ds.PGSimpleDataSource;
 
 /** Makes connections to PostgreSQL, and counts them: the same count for every pool. */
@@ -12,6 +15,7 @@ final class CountedSource extends PGSimpleDataSource {
     private static final int CONNECT_S_MAX = 10;
 
     private final transient LongAdder made = new LongAdder();
+    private transient volatile Set<PGConnection> current = noConnections();
 
     CountedSource(Config config) {
         setServerNames(new String[] {config.text("host")});
@@ -38,15 +42,26 @@ final class CountedSource extends PGSimpleDataSource {
 
     @Override
     public Connection getConnection(String user, String password) throws SQLException {
+        // One that is begun before a renewal may have the properties of that time.
+        Set<PGConnection> began = current;
         Connection connection = super.getConnection(user, password);
+        began.add(connection.unwrap(PGConnection.class));
         made.increment();
         return connection;
     }
 
-    /** True if the driver treats batches on this connection otherwise than on new ones. */
+    /** Makes all connections outdated that there are. */
+    void renew() {
+        current = noConnections();
+    }
+
+    /** True if this connection was made before the last renewal. */
     boolean isOutdated(Connection connection) throws SQLException {
-        return connection.unwrap(BaseConnection.class).getQueryExecutor().isReWriteBatchedInsertsEnabled()
-            != getReWriteBatchedInserts();
+        return !current.contains(connection.unwrap(PGConnection.class));
+    }
+
+    private static Set<PGConnection> noConnections() {
+        return Collections.synchronizedSet(Collections.newSetFromMap(new WeakHashMap<>()));
     }
 
     long made() {

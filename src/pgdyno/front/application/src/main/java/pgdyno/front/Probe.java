@@ -23,6 +23,7 @@ import java.util.function.IntConsumer;
  *   describe          address, pages, parts
  *   read              all gauges and counts
  *   set NAME NUMBER   changes a limit, and reads
+ *   renew             replaces each connection of the pool when it is to be lent, and reads
  * </pre>
  */
 final class Probe {
@@ -90,6 +91,7 @@ final class Probe {
                 case "describe" -> describe();
                 case "read" -> read();
                 case "set" -> set(words);
+                case "renew" -> renew();
                 default -> wrong("unknown: " + words[0]);
             };
         } catch (RuntimeException problem) {
@@ -107,6 +109,11 @@ final class Probe {
             return wrong("set takes a number, and one of " + limits.keySet());
         }
         limit.accept(Integer.parseInt(words[2]));
+        return read();
+    }
+
+    private String renew() {
+        borrowing.renew();
         return read();
     }
 
