@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from pgdyno.diagnose._model import ClosedLoop
 from pgdyno.spec import Change, spec_from_fields
+from pgdyno.stats.prediction import prediction_of
 from pgdyno.workload import load_workloads
 from pgdyno.workload.update_last import late_update
 
@@ -83,6 +84,24 @@ def test_the_effect_is_predicted_from_the_times_of_the_statements(tmp_path: Path
     assert late.specific
     # Held for 0.8 ms of 8.9: 16 clients with 9 ms each, some of it in the queue for the row.
     assert 8 < late.predicted_ratio < 16
+
+
+def test_the_cpu_time_of_those_who_are_woken_goes_with_the_queue(tmp_path: Path) -> None:
+    """Each COMMIT wakes all who wait for its transaction, 1.8 ms of CPU time, which nobody takes
+    when nobody waits."""
+    finding = diagnosed(tmp_path, replace(QUEUE, busy=0.1))["hot-row"]
+    late = next(each for each in finding.proposals if each.remedy_id == "update-last")
+    assert prediction_of(late.predicted_ratio).high > 16
+
+
+def test_a_commit_is_predicted_by_its_flush_where_it_waits_for_more(tmp_path: Path) -> None:
+    """COMMIT takes 4 ms, of which it waits 1 ms for its flush: with the queue for the row the other
+    3 ms may go or stay."""
+    slow = replace(QUEUE, sessions={SLEEP: 0.9, ROW: 14.4, WAL_SYNC: 0.1, CPU: 0.1})
+    times = [(text, 4.0 if text == "end" else ms) for text, ms in QUEUE.script_ms]
+    finding = diagnosed(tmp_path, replace(slow, script_ms=times))["hot-row"]
+    late = next(each for each in finding.proposals if each.remedy_id == "update-last")
+    assert "held for 8.3 % to 34 % of" in late.why
 
 
 def test_nothing_is_predicted_of_a_script_that_is_not_known(tmp_path: Path) -> None:

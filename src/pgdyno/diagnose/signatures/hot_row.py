@@ -21,6 +21,7 @@ from pgdyno.diagnose._pools import WORTHWHILE_RATIO, smaller_pools
 from pgdyno.diagnose._queues import WAITING_SHARE, Queues, evidence, matters, queues
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
+from pgdyno.diagnose._waking import WOKEN_CPU_S
 from pgdyno.diagnose.facts.flush import device_words
 from pgdyno.diagnose.facts.scripts import only_script
 from pgdyno.diagnose.facts.sessions import QUICK_PERCENTILE
@@ -182,8 +183,10 @@ def _update_last(s: Situation, relation: str | None) -> list[Proposal]:
 
 def _at_best(s: Situation, held: float) -> Prediction:
     """Return the prediction where what no wait explains goes with the queue: each session in it is
-    woken in its turn."""
-    return replace(s.loop, queued_s=s.loop.rest_s).ratio(row=held, shared=_apart(s))
+    woken in its turn, and all who wait for the transaction that holds the row when it ends."""
+    woken_s = s.loop.server_woken_s + WOKEN_CPU_S * s.sessions("row")
+    loop = replace(s.loop, queued_s=s.loop.rest_s, server_woken_s=woken_s)
+    return loop.ratio(row=held, shared=_apart(s))
 
 
 def _apart(s: Situation) -> float:
@@ -203,14 +206,15 @@ SIGNATURE = Signature(
 )
 
 
-def held_parts(s: Facts, table: str) -> tuple[float, float] | None:
+def held_parts(s: Situation, table: str) -> tuple[float, float] | None:
     """Return the part of the time that a row of ``table`` is held which would remain, 0 to 1, at
     most and at least.
 
     By the clients' own times of the statements that follow the update: all of them up to COMMIT
     now, COMMIT alone then. Who gets the row has just been woken, behind others who wait for a core
     or for their flush; what COMMIT takes in their absence is between its mean and its quickest
-    executions. None if the script does not permit it or is not the only one.
+    executions, or a round trip and one flush, for which nobody on an idle core is woken, where that
+    is less. None if the script does not permit it or is not the only one.
     """
     moved = _moved(s, table)
     statements = sorted(s.statements, key=lambda each: each.position)
@@ -221,9 +225,20 @@ def held_parts(s: Facts, table: str) -> tuple[float, float] | None:
     end = statements[moved.end].service
     quick_ns = [each.service.percentile(QUICK_PERCENTILE) for each in statements]
     after_ns = sum(each.service.mean for each in statements[moved.place + 1 : moved.end + 1])
-    own_ns = min(quick_ns[moved.place], end.mean)
+    # Where all updates wait, their own time is not known: that of the quickest kind stands for it.
+    own_ns = min(quick_ns[moved.place], min(each.service.mean for each in statements))
     most = (own_ns + end.mean) / (own_ns + after_ns)
-    return most, (min(quick_ns) + quick_ns[moved.end]) / (own_ns + after_ns)
+    round_trip_ns = min(quick_ns)
+    end_ns = min(quick_ns[moved.end], round_trip_ns + _flush_ns(s))
+    return most, (round_trip_ns + end_ns) / (own_ns + after_ns)
+
+
+def _flush_ns(s: Situation) -> float:
+    """Return the time of a flush without that of being woken; infinite if no flush was seen."""
+    if s.loop.flush_s <= 0:
+        return math.inf
+    flush_s = min(s.loop.flush_s, s.loop.flush_once_s or math.inf)
+    return 1e9 * max(0.0, flush_s - WOKEN_CPU_S)
 
 
 def _moved(s: Facts, table: str) -> LateUpdate | None:
