@@ -219,7 +219,7 @@ def test_killed_connections_are_replaced_and_counted(
 def test_connections_killed_while_clients_think_cost_no_transaction(pg18: Cluster) -> None:
     for pool in (None, {"max": 2}):
         with Run(config(pg18.conninfo, SELECT, clients=2, think_ms=300, pool=pool)) as run:
-            run.wait_for(lambda run: run.total["done"] >= 2)
+            run.wait_for(lambda run: run.total["connects"] == 2 and run.total["done"] >= 2)
             terminate_clients(pg18.conninfo, 2)
             run.wait_for(lambda run: run.total["reconnects"] == 2)
             run.wait_for_more("done", 2)
@@ -239,10 +239,10 @@ def test_a_restart_in_mid_run_is_survived(
     new_cluster: Callable[..., Cluster], pool: object
 ) -> None:
     cluster = new_cluster(18)
+    held = 4 if pool is None else 2
     with Run(config(cluster.conninfo, SELECT, clients=4, pool=pool, threads=2)) as run:
-        run.wait_for_more("done", 50)
+        run.wait_for(lambda run: run.total["connects"] == held and run.total["done"] > 50)
         cluster.restart()
-        held = 4 if pool is None else 2
         run.wait_for(lambda run: run.total["reconnects"] == held)
         run.wait_for_more("done", 50)
     run.assert_balanced()
@@ -255,7 +255,7 @@ def test_a_restart_in_mid_run_is_survived(
 def test_a_crash_in_mid_run_is_survived(new_cluster: Callable[..., Cluster]) -> None:
     cluster = new_cluster(18)
     with Run(config(cluster.conninfo, SELECT, clients=4)) as run:
-        run.wait_for_more("done", 50)
+        run.wait_for(lambda run: run.total["connects"] == 4 and run.total["done"] > 50)
         cluster.kill()
         time.sleep(0.2)
         cluster.start()

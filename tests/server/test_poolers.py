@@ -451,7 +451,7 @@ def test_more_clients_than_pgpool_takes(pg18: Cluster, pgpool: MakePgpool) -> No
 def test_pgpool_restarted_in_mid_run(pg18: Cluster, pgpool: MakePgpool) -> None:
     pooler = pgpool(pg18)
     with Run(config(pooler.conninfo, "select 1;", clients=4)) as run:
-        run.wait_for_more("done", 50)
+        run.wait_for(lambda run: run.total["connects"] == 4 and run.total["done"] > 50)
         pooler.stop()
         pooler.start()
         run.wait_for(lambda run: run.total["reconnects"] >= 4)
