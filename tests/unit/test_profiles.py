@@ -187,6 +187,17 @@ def test_a_line_in_doubt_is_tried_once_more_at_the_end() -> None:
     assert search.gone == [("c",), ("a",)]
 
 
+def test_a_line_in_doubt_has_gone_where_there_is_no_time_to_try_it_again() -> None:
+    search = Elimination([("a",), ("b",)])
+    for _ in range(2):
+        search.next()
+        search.decide(matters=False, gain_max=0.1)
+    assert search.next() == (("a",),)
+    assert search.tries_again
+    assert sorted(search.gone) == [("a",), ("b",)]
+    assert not search.undecided
+
+
 def test_a_line_that_stays_in_doubt_goes() -> None:
     search = Elimination([("a",)])
     assert answered(search, [(False, 0.1), (False, 0.1)]) == [["a"], ["a"]]

@@ -34,6 +34,8 @@ from pgdyno.trial.result import ci95
 
 PAIR_SHARE = 0.25
 """Share of the budget for the pair of the whole profile, with the identical slices before it."""
+_PAIRS_AGAIN_MIN = 2 * PAIRS_MIN
+"""For a group that is tried once more, as fewer would leave it open again."""
 _FINAL_PAIRS_MIN = 8
 _FINAL_PAIRS_MAX = 24
 FINAL_CONFIDENCE = 0.975
@@ -135,7 +137,8 @@ class Ablating:
             left_s = self.deadline_s - final_s - time.monotonic()
             tried = tuple(name for unit in units for name in unit)
             question = self._question(tried, elimination.gone)
-            if left_s < PAIRS_MIN * question.pair_seconds:
+            pairs = _PAIRS_AGAIN_MIN if elimination.tries_again else PAIRS_MIN
+            if left_s < pairs * question.pair_seconds:
                 break
             share_s = left_s / max(elimination.trials_expected, 1.0)
             taken = self._take_back(tried, question, time.monotonic() + share_s)

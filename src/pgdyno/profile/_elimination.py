@@ -47,8 +47,10 @@ class Elimination:
         self._open = deque(units)
         self._gone: list[Unit] = []
         self._doubtful: list[_Doubtful] = []
+        self._again: _Doubtful | None = None
+        """The group in doubt that is tried once more; it has gone until that is decided."""
         self._last_chance = False
-        """True if those tried were doubtful, or are a part of such a group."""
+        """True if those tried were in doubt, or are a part of such a group."""
         self._tried: list[Unit] = []
         self._rest: list[Unit] = []
         """Units of which, with those tried, at least one makes a difference."""
@@ -68,9 +70,8 @@ class Elimination:
     def _begin_group(self) -> None:
         self._last_chance = not self._open and bool(self._doubtful)
         if self._last_chance:
-            most = max(self._doubtful, key=lambda each: each.gain_max)
-            self._doubtful.remove(most)
-            self._tried = most.units
+            self._again = max(self._doubtful, key=lambda each: each.gain_max)
+            self._tried = self._again.units
             return
         count = min(self._size, len(self._open))
         self._tried = [self._open.popleft() for _ in range(count)]
@@ -82,6 +83,9 @@ class Elimination:
         tried, rest = self._tried, self._rest
         self.trials += 1
         self._tried, self._rest = [], []
+        if self._again is not None:
+            self._doubtful.remove(self._again)
+            self._again = None
         if not matters:
             self._tried = rest
             if gain_max is not None and not self._last_chance:
@@ -104,12 +108,18 @@ class Elimination:
     @property
     def undecided(self) -> list[Unit]:
         """Units that no decision has been made about."""
-        return [*self._tried, *self._rest, *self._open]
+        tried = [] if self.tries_again else self._tried
+        return [*tried, *self._rest, *self._open]
+
+    @property
+    def tries_again(self) -> bool:
+        """True if the units of :meth:`next` are a group in doubt, which is tried once more."""
+        return self._again is not None
 
     @property
     def trials_expected(self) -> float:
-        """About how many more decisions are needed; about those in doubt where no others are."""
-        return _expected(len(self.undecided), self._size) or float(len(self._doubtful))
+        """About how many more decisions are needed."""
+        return _expected(len(self.undecided), self._size)
 
 
 def group_size(units: int) -> int:
