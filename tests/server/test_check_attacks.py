@@ -141,7 +141,7 @@ def probing(cluster: Cluster) -> subprocess.Popen[str]:
 def test_a_page_is_written_of_a_run_file_that_is_not_kept(
     pg: Cluster, own_temporary: Path, tmp_path: Path
 ) -> None:
-    process = started(pg, "-T", "2", "--report", str(tmp_path / "check.html"))
+    process = started(pg, "-T", "2", "--fail-on", "never", "--report", str(tmp_path / "check.html"))
     out, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, said + out
     assert "pgdyno check" in (tmp_path / "check.html").read_text()
