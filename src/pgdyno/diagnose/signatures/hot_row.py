@@ -165,7 +165,7 @@ def _proposals(s: Situation, found: Queues, flush: float) -> list[Proposal]:
 
 def _update_last(s: Situation, relation: str | None) -> list[Proposal]:
     """Return the proposal to update the row last, where the script permits it."""
-    left = held_parts(s, relation) if relation else None
+    left = _held_parts(s, relation) if relation else None
     if left is None:
         return []
     most, least = left
@@ -206,7 +206,7 @@ SIGNATURE = Signature(
 )
 
 
-def held_parts(s: Situation, table: str) -> tuple[float, float] | None:
+def _held_parts(s: Situation, table: str) -> tuple[float, float] | None:
     """Return the part of the time that a row of ``table`` is held which would remain, 0 to 1, at
     most and at least.
 

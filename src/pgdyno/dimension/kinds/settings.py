@@ -51,7 +51,7 @@ class Settings(Dimension):
             context.server.sessions.check(change.settings)
         if (names := context.server.needs_apply(change.settings)) and not context.server.ours:
             context.note(f"set by ALTER SYSTEM for the time of a slice: {', '.join(names)}")
-        if words := _kept_plans(change.settings, context):
+        if words := _not_renewed(change.settings, context):
             context.note(words)
         if mine := [name for name in change.settings if context.server.in_sessions(name)]:
             listed = ", ".join(mine)
@@ -68,7 +68,7 @@ class Settings(Dimension):
         touched = self.names(transition)
         if context.server.settings.needs_restart(touched):
             return Need.SERVER_RESTART
-        if _planning(touched) and _keeps_plans(transition.spec_after):
+        if _kept_in_plans(touched, transition.spec_after):
             return Need.LOAD_RESTART
         return Need.RELOAD if touched else Need.NOTHING
 
@@ -116,7 +116,7 @@ def apply_event(settings: Mapping[str, str], context: Context) -> None:
     server = context.server
     if server.sessions is not None:
         server.sessions.check(settings)
-    if (names := _planning(settings)) and _keeps_plans(context.base):
+    if names := _kept_in_plans(settings, context.base):
         context.note(
             f"{', '.join(names)} in the middle of a run: sessions go on with the plans of the"
             " statements that they keep prepared, as those of an application do"
@@ -127,20 +127,18 @@ def apply_event(settings: Mapping[str, str], context: Context) -> None:
         context.recorder.add_event("setting", f"{name} = {value}")
 
 
-def _planning(names: Iterable[str]) -> list[str]:
-    """Return those that are read while a statement is planned."""
+def _kept_in_plans(names: Iterable[str], spec: Spec) -> list[str]:
+    """Return those that are read while a statement is planned, if sessions keep statements
+    prepared; a web server's driver does, by default."""
+    if spec.load.protocol != "prepared" and spec.http is None:
+        return []
     return [name for name in names if _PLANNER.fullmatch(name.lower())]
 
 
-def _keeps_plans(spec: Spec) -> bool:
-    """True if sessions keep statements prepared; a web server's driver does, by default."""
-    return spec.load.protocol == "prepared" or spec.http is not None
-
-
-def _kept_plans(settings: Iterable[str], context: Context) -> str | None:
+def _not_renewed(settings: Iterable[str], context: Context) -> str | None:
     """Return a note about settings of the planner, if others keep the sessions."""
-    names, server = _planning(settings), context.server
-    if not names or not _keeps_plans(context.base):
+    names, server = _kept_in_plans(settings, context.base), context.server
+    if not names:
         return None
     if server.users_pooler is not None:
         keeper = "your pooler"
