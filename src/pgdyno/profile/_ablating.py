@@ -132,7 +132,7 @@ class Ablating:
         """Take lines back until all are decided or the time is used up, then measure the shortest
         profile; return the members of the result."""
         elimination = Elimination(self.plan.units)
-        final_s = 2 * _FINAL_PAIRS_MIN * self._pair_s()
+        final_s = 2 * _FINAL_PAIRS_MIN * self._whole_pair_s
         while (units := elimination.next()) is not None:
             left_s = self.deadline_s - final_s - time.monotonic()
             tried = tuple(name for unit in units for name in unit)
@@ -153,6 +153,12 @@ class Ablating:
 
     def _pair_s(self) -> float:
         return 2 * (self.seconds + _OVERHEAD_S)
+
+    @property
+    def _whole_pair_s(self) -> float:
+        """Time of a pair in which all lines are applied and taken back: the longest one so far."""
+        measured_s = self.whole.trial.pair_seconds if self.whole.trial else 0.0
+        return max(self._pair_s(), measured_s)
 
     def _settings(self, names: Iterable[str]) -> dict[str, str]:
         wanted = {*names}
@@ -204,7 +210,7 @@ class Ablating:
             self._final_question(self.plan.checked.change, shortest, "the shortest, not the whole"),
             self._final_question(Change(), shortest, "the shortest profile"),
         ]
-        pair_s = sum(each.pair_seconds for each in questions)
+        pair_s = sum(max(each.pair_seconds, self._whole_pair_s) for each in questions)
         left_s = self.deadline_s - time.monotonic()
         pairs = min(
             max(int(left_s / pair_s), _FINAL_PAIRS_MIN), self.plan.pairs_max or _FINAL_PAIRS_MAX
