@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from pgdyno.diagnose import signatures as package
+from pgdyno.diagnose.words import duration, size
 
 _HEAD = """\
 # Findings
@@ -78,11 +79,15 @@ def _value(name: str, value: float) -> str:
     parts = name.split("_")
     if "SHARE" in parts:
         return f"{100 * value:.3g} %"
-    if "BYTES" in parts and value >= 1 << 20:
-        return f"{value / (1 << 20):g} MB" + ("/s" if "S" in parts else "")
+    if "_PER_S" in name:
+        return f"{value:,g}"
     if "BYTES" in parts:
-        return f"{value / (1 << 10):g} kB" + ("/s" if "S" in parts else "")
-    unit = " ms" if "MS" in parts else " s" if "S" in parts else ""
+        return size(value) + ("/s" if "S" in parts else "")
+    if "TIMES" in parts:
+        return f"{value:g} times"
+    if "S" in parts:
+        return duration(value) if value >= 1e-3 else f"{1e6 * value:.3g} us"
+    unit = " ms" if "MS" in parts else " kB" if "KB" in parts else ""
     return f"{value:,.10g}{unit}"
 
 

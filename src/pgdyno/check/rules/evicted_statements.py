@@ -1,8 +1,8 @@
 """pg_stat_statements has no room: it throws out statements again and again.
 
-Trigger: at least ``EVICTIONS_H_MIN`` times an hour on average, over at least an hour. Each time it
-sorts all entries and drops those that are used least (a twentieth), with a lock that all statements
-wait for. Threshold: ours; a day of that has replaced all entries at least once. It is minor.
+Trigger: at least once an hour on average, over at least an hour. Each time it sorts all
+entries and drops those that are used least (a twentieth), with a lock that all statements wait for.
+Threshold: ours; a day of that has replaced all entries at least once. It is minor.
 """
 
 from __future__ import annotations

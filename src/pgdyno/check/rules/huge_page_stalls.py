@@ -1,9 +1,9 @@
 """Transparent huge pages: processes wait while the kernel moves memory to make them.
 
-Trigger: transparent huge pages are always on, and processes waited for compaction at least
-``STALLS_S_MIN`` times a second since the machine was started. Threshold: ours; PostgreSQL's
-documentation (huge_pages) discourages them, since some users had slow servers on some versions of
-Linux. With the setting alone, and no wait to see, nothing is wrong. It is minor.
+Trigger: transparent huge pages are always on, and processes waited for compaction at least once a
+second on average since the machine was started. Threshold: ours;
+PostgreSQL's documentation (huge_pages) discourages them, since some users had slow servers on some
+versions of Linux. With the setting alone, and no wait to see, nothing is wrong. It is minor.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pgdyno.check._sight import Sight, measured
 from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import figure
 
-STALLS_S_MIN = 1.0
+STALLS_PER_S_MIN = 1.0
 
 
 def examine(sight: Sight) -> Fault | Fine:
@@ -25,9 +25,9 @@ def examine(sight: Sight) -> Fault | Fine:
     evidence = [
         measured("transparent huge pages", row["thp_enabled"], "", "always"),
         measured("defrag", row["thp_defrag"], ""),
-        measured("waits for compaction", per_s, "count/s", f"at least {STALLS_S_MIN:g}/s"),
+        measured("waits for compaction", per_s, "count/s", f"at least {STALLS_PER_S_MIN:g}/s"),
     ]
-    if row["thp_enabled"] != "always" or per_s < STALLS_S_MIN:
+    if row["thp_enabled"] != "always" or per_s < STALLS_PER_S_MIN:
         return Fine("no process waits for transparent huge pages", evidence)
     return Fault(
         sentence=(

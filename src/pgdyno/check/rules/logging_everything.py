@@ -1,10 +1,10 @@
 """Each statement is written to the server's log.
 
 Trigger: log_statement = all or mod, log_min_duration_statement or log_min_duration_sample = 0, or
-log_duration on, and at least ``TRANSACTIONS_S_MIN`` transactions a second since the statistics
+log_duration on, and at least ``TRANSACTIONS_PER_S_MIN`` transactions a second since the statistics
 began. Thresholds: 4 us of CPU time for a line is the calibration of the finding costly-settings,
 and below ten lines a second a log stays readable and small: a day is 100 MB. From
-``COSTLY_TRANSACTIONS_S`` on it takes a hundredth of a core and 25 GB a day.
+``COSTLY_PER_S_MIN`` a second on it takes a hundredth of a core and 25 GB a day.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pgdyno.check._sight import Sight, alter_system, measured, proposed
 from pgdyno.diagnose.words import figure, listed
 from pgdyno.spec.setting_defaults import DEFAULTS
 
-TRANSACTIONS_S_MIN = 10.0
-COSTLY_TRANSACTIONS_S = 2500.0
+TRANSACTIONS_PER_S_MIN = 10.0
+COSTLY_PER_S_MIN = 2500.0
 _EVERYTHING = {
     "log_statement": ("all", "mod"),
     "log_min_duration_statement": ("0",),
@@ -31,8 +31,9 @@ def examine(sight: Sight) -> Fault | Fine:
     server = sight.row("server")
     per_s = transactions / max(server["counters_s"] or server["uptime_s"], 1.0)
     evidence = [measured(name, sight.setting(name).value, "") for name in logged]
-    evidence += [measured("transactions", per_s, "count/s", f"at least {TRANSACTIONS_S_MIN:g}/s")]
-    if not logged or per_s < TRANSACTIONS_S_MIN:
+    bar = f"at least {TRANSACTIONS_PER_S_MIN:g}/s"
+    evidence += [measured("transactions", per_s, "count/s", bar)]
+    if not logged or per_s < TRANSACTIONS_PER_S_MIN:
         return Fine("the log does not get a line for each of many statements", evidence)
     return Fault(
         sentence=(
@@ -40,7 +41,7 @@ def examine(sight: Sight) -> Fault | Fine:
             " statement"
             f" of {figure(per_s)} transactions per second is written to the log"
         ),
-        severity="costs" if per_s >= COSTLY_TRANSACTIONS_S else "minor",
+        severity="costs" if per_s >= COSTLY_PER_S_MIN else "minor",
         confidence=0.8,
         evidence=evidence,
         commands=alter_system({name: DEFAULTS[name] for name in logged}),

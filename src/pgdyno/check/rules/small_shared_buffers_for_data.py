@@ -1,9 +1,9 @@
 """shared_buffers is a small part of the memory, and data is read over and over.
 
 Trigger: shared_buffers is less than ``MEMORY_SHARE`` of the memory that the server may use; the
-database is at least ``DATA_TIMES`` as large; and since the statistics began, ``COUNTED_S_MIN`` or
-more ago, pages were read from outside at least ``READ_S_MIN`` times a second, and at least
-``READ_TIMES`` the pages of shared_buffers.
+database is at least ``DATA_TIMES`` as large as they are; and since the statistics began,
+``COUNTED_S_MIN`` or more ago, at least ``READ_PER_S_MIN`` pages a second were read from outside,
+and in all at least ``READ_TIMES`` as many as shared_buffers have.
 
 Thresholds: PostgreSQL's documentation recommends a quarter of the memory for a start; less than a
 tenth is far from it. A hundred pages a second cost about a thousandth of a core from the file
@@ -19,7 +19,7 @@ from pgdyno.diagnose.words import figure, size
 
 MEMORY_SHARE = 0.1
 DATA_TIMES = 4
-READ_S_MIN = 100.0
+READ_PER_S_MIN = 100.0
 READ_TIMES = 10
 COUNTED_S_MIN = 3600.0
 
@@ -39,10 +39,10 @@ def examine(sight: Sight) -> Fault | Fine:
         measured("shared_buffers", buffers, "bytes", "less than a tenth of the memory"),
         measured("memory that the server may use", memory, "bytes"),
         measured("size of the database", data, "bytes", f"at least {DATA_TIMES} times as large"),
-        measured("pages read from outside", per_s, "count/s", f"at least {READ_S_MIN:g}/s"),
+        measured("pages read from outside", per_s, "count/s", f"at least {READ_PER_S_MIN:g}/s"),
     ]
     enough = buffers >= MEMORY_SHARE * memory or data < DATA_TIMES * buffers
-    read_again = reads * server["block_bytes"] >= READ_TIMES * buffers and per_s >= READ_S_MIN
+    read_again = reads * server["block_bytes"] >= READ_TIMES * buffers and per_s >= READ_PER_S_MIN
     if enough or not read_again:
         return Fine("shared_buffers are large enough for what is read", evidence)
     value = f"{int(memory / 4) >> 20}MB"

@@ -1,9 +1,9 @@
 """WAL buffers are full again and again: sessions write WAL out to make room.
 
 Trigger: since the statistics began, ``COUNTED_S_MIN`` or more ago, it has happened at least
-``FULL_S_MIN`` times a second, and wal_buffers is below ``BUFFERS_BYTES_MAX``. Threshold: 0.2 ms of
-CPU time each, as calibrated for the finding costly-settings, is a hundredth of a core at this rate.
-db-triage wants a tenth of all writes of WAL, which version 18 no longer counts.
+``FULL_PER_S_MIN`` times a second, and wal_buffers is below ``BUFFERS_BYTES_MAX``. Threshold: 0.2 ms
+of CPU time each, as calibrated for the finding costly-settings, is a hundredth of a core at this
+rate. db-triage wants a tenth of all writes of WAL, which version 18 no longer counts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pgdyno.check._sight import Sight, alter_system, measured, proposed
 from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import figure, size
 
-FULL_S_MIN = 50.0
+FULL_PER_S_MIN = 50.0
 COUNTED_S_MIN = 3600.0
 BUFFERS_BYTES_MAX = 64 << 20
 
@@ -26,10 +26,10 @@ def examine(sight: Sight) -> Fault | Fine:
     per_s = total["wal_buffers_full"] / total["counters_s"]
     buffers = sight.setting("wal_buffers").bytes
     evidence = [
-        measured("WAL buffers full", per_s, "count/s", f"at least {FULL_S_MIN:g}/s"),
+        measured("WAL buffers full", per_s, "count/s", f"at least {FULL_PER_S_MIN:g}/s"),
         measured("wal_buffers", buffers, "bytes", "less than 64 MB"),
     ]
-    if per_s < FULL_S_MIN or buffers >= BUFFERS_BYTES_MAX:
+    if per_s < FULL_PER_S_MIN or buffers >= BUFFERS_BYTES_MAX:
         return Fine("WAL buffers are large enough", evidence)
     return Fault(
         sentence=(

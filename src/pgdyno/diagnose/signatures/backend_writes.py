@@ -1,9 +1,9 @@
 """Backend writes: client sessions write dirty pages themselves before they can use a buffer.
 
 Trigger: client sessions wrote at least ``WRITTEN_SHARE`` of the pages that were written to tables
-and indexes, at least ``PAGES_S_MIN``; or they synced files themselves, which happens where the
-checkpointer's queue is full; or they wait for writes of data files or for room in that queue for at
-least ``WAITING_SHARE`` of the response time.
+and indexes, and at least ``PAGES_PER_S_MIN`` pages a second; or they synced files themselves, which
+happens where the checkpointer's queue is full; or they wait for writes of data files or for room in
+that queue for at least ``WAITING_SHARE`` of the response time.
 
 Thresholds: pg_gather warns where backends write more than 20 %, and alarms at 30 %; db-triage at
 any sync by a backend. The share of the response time is what the writes took, which needs
@@ -30,7 +30,7 @@ from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import DEFAULTS
 
 WRITTEN_SHARE = 0.3
-PAGES_S_MIN = 200.0
+PAGES_PER_S_MIN = 200.0
 WAITING_SHARE = 0.05
 LIFTABLE = 0.5
 """The background writer's cleaning costs the same writes, only not in a session's time."""
@@ -68,7 +68,7 @@ def examine(s: Situation) -> Found | Cleared:
     per_s = writes.backends / s.seconds
     share = _of_response(s, writes)
     evidence = _evidence(s, writes, share)
-    many = writes.share >= WRITTEN_SHARE and per_s >= PAGES_S_MIN
+    many = writes.share >= WRITTEN_SHARE and per_s >= PAGES_PER_S_MIN
     if not many and not writes.syncs and s.budget.share(*_WAITS) < WAITING_SHARE:
         return Cleared(
             f"client sessions write {percent(writes.share)} of the pages, {figure(per_s)}/s",
@@ -143,7 +143,7 @@ def _evidence(s: Situation, writes: _Writes, share: float) -> list[Evidence]:
         s.evidence("pages written by client sessions / all", writes.share, "share",
                    f"at least {percent(WRITTEN_SHARE)}"),
         s.evidence("pages written by client sessions", writes.backends / s.seconds, "count/s",
-                   f"at least {figure(PAGES_S_MIN)}"),
+                   f"at least {figure(PAGES_PER_S_MIN)}"),
         s.evidence("syncs by client sessions", writes.syncs, "count", "any"),
         s.evidence("rounds ended at bgwriter_lru_maxpages", writes.stopped, "count"),
         s.evidence("these writes / response time", share, "share"),

@@ -12,8 +12,8 @@ the same. Otherwise what makes r long is the limit, by its own finding. The netw
 pauses are no such waits: more clients overlap them. Where clients wait for pooled connections, the
 pool is the limit (``client_pool``).
 
-Thresholds: ``BUSY_SHARE`` of ``facts.groups`` leaves what passes between two transactions; half is
-what a single wait needs to be the largest.
+Thresholds: nearly all is ``BUSY_SHARE`` (see ``facts.groups``), which leaves what passes between
+two transactions; half is what a single wait needs to be the largest.
 """
 
 from __future__ import annotations

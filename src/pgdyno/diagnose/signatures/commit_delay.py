@@ -1,7 +1,7 @@
 """commit_delay: the session that flushes the WAL sleeps first, and all that commit wait for it.
 
 Trigger: commit_delay acts (at least ``commit_siblings`` other transactions are open), is longer
-than ``FLUSHES_MAX`` syncs, and owns at least ``DELAY_SHARE`` of the response time.
+than a sync, and owns at least ``DELAY_SHARE`` of the response time.
 
 Thresholds: PostgreSQL's manual (wal-configuration.html) finds a delay of half a sync a good start
 and one that is longer than a sync without use. The share is calibrated by injection: commit_delay

@@ -1,7 +1,8 @@
 """Huge pages: large shared_buffers in pages of 4 kB need a page table for each session.
 
-Trigger: shared_buffers of at least ``BUFFERS_MIN`` without huge pages: by huge_pages_status from
-version 17, before that only where huge_pages is off, since "try" does not say what became of it.
+Trigger: shared_buffers of at least ``BUFFERS_BYTES_MIN`` without huge pages: by huge_pages_status
+from version 17, before that only where huge_pages is off, since "try" does not say what became of
+it.
 
 Threshold: each session that touches all buffers has a page table of 1/512 of their size, 16 MB for
 8 GB (x86-64, 8 bytes for 4 kB); with hundreds of sessions that is as much as the buffers. Nothing
@@ -15,7 +16,7 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import figure
 
-BUFFERS_MIN = 8 << 30
+BUFFERS_BYTES_MIN = 8 << 30
 TABLE_PART = 512
 _HAS_STATUS = 170000
 
@@ -34,7 +35,7 @@ def examine(s: Situation) -> Found | Cleared:
         s.evidence("huge_pages_status", status, ""),
         s.evidence("page tables of all sessions, at most", tables_bytes, "bytes"),
     ]
-    if buffers < BUFFERS_MIN:
+    if buffers < BUFFERS_BYTES_MIN:
         return Cleared("shared_buffers are too small for huge pages to matter", evidence)
     if status == "on":
         return Cleared("shared memory is in huge pages", evidence)

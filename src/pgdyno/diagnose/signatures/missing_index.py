@@ -1,8 +1,8 @@
 """Missing index: statements read whole tables to find a few rows.
 
-Trigger: sequential scans of at least ``SCAN_ROWS_MIN`` (1,000) rows each are estimated to take at
-least ``COST_SHARE`` of the response time, by the rows that they read and ``ROW_CPU_S`` (see
-``facts.tables`` and ``_cpu_uses``).
+Trigger: sequential scans of at least ``SCAN_ROWS_MIN`` rows each are estimated to take at least
+``COST_SHARE`` of the response time, by the rows that they read and ``ROW_CPU_S`` of CPU time each
+(see ``facts.tables`` and ``_cpu_uses``).
 
 The columns of the index that is proposed are those that the statement with the most time on the
 table compares with values, where its text shows them (see ``_conditions``).

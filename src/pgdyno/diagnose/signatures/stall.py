@@ -1,6 +1,6 @@
 """Stalls: the throughput drops to nearly nothing for a moment, again and again or once.
 
-Trigger: at least one interval below ``DROP_SHARE`` (20 %) of the median throughput, in a period of
+Trigger: at least one interval below ``DROP_SHARE`` of the median throughput, in a period of
 constant load. Each drop is tied to what overlapped it (see ``drops``), and the finding says which
 reason cost most.
 

@@ -1,7 +1,7 @@
 """Stalled clients: a client group has transactions under way and ends none for most of the time.
 
 Trigger: a group that is not meant to be idle ended no transaction in intervals that make up at
-least ``EMPTY_SHARE`` of the period and at least ``EMPTY_S_MIN`` seconds, each with transactions
+least ``EMPTY_SHARE`` of the period and at least ``EMPTY_S_MIN``, each with transactions
 under way at its end. Where it ended some, there must be at least ``DONE_MIN`` of these in a usual
 interval, so that a group of long or rare transactions is not taken for one that stands still.
 

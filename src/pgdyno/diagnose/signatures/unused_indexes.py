@@ -1,8 +1,8 @@
 """Indexes that are written and never read.
 
 Trigger: an index that enforces nothing has not been read since the statistics were reset, and its
-table is written ``WRITTEN_S_MIN`` times a second or more. Nothing is claimed of the response time:
-what an update costs is in the findings on updates that are not HOT.
+table is written at least ``WRITTEN_PER_S_MIN`` times a second. Nothing is claimed of the response
+time: what an update costs is in the findings on updates that are not HOT.
 
 Threshold: pg_gather lists any index without a scan; below this rate it costs nothing that a run
 could show.
@@ -17,7 +17,7 @@ from pgdyno.diagnose.facts.tables import Index, indexes, tables
 from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import counted, figure
 
-WRITTEN_S_MIN = 100.0
+WRITTEN_PER_S_MIN = 100.0
 SHOWN = 5
 
 
@@ -30,7 +30,9 @@ def examine(s: Situation) -> Found | Cleared:
     unused = [
         index
         for index in known
-        if not index.scans and not index.enforces and entries.get(index.table, 0) >= WRITTEN_S_MIN
+        if not index.scans
+        and not index.enforces
+        and entries.get(index.table, 0) >= WRITTEN_PER_S_MIN
     ]
     evidence = _evidence(s, known, unused, entries)
     if not unused:
