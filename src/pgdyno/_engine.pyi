@@ -105,10 +105,12 @@ class HttpRow(TypedDict):
 class GroupRow(TypedDict):
     """Connections of one group in one interval.
 
-    ``clients`` and ``connections`` are as of the interval's end; ``reconnects`` are those of
-    ``connects`` that replaced a lost connection. The histograms are of establishing one: ``total``
-    is made of the socket (``tcp``, also for a Unix socket), ``tls`` (only of those that use it),
-    ``auth`` until the server accepted the client, and ``ready`` until it took statements.
+    ``clients`` and ``connections`` are as of the interval's end, and so are ``unanswered``, clients
+    that have waited for an answer for 2 s or longer, ``unanswered_us_max`` at the most;
+    ``reconnects`` are those of ``connects`` that replaced a lost connection. The histograms are of
+    establishing one: ``total`` is made of the socket (``tcp``, also for a Unix socket), ``tls``
+    (only of those that use it), ``auth`` until the server accepted the client, and ``ready`` until
+    it took statements.
     """
 
     group: str
@@ -117,6 +119,8 @@ class GroupRow(TypedDict):
     connects: int
     reconnects: int
     connect_failures: int
+    unanswered: int
+    unanswered_us_max: int
     tcp: bytes
     tls: bytes
     auth: bytes

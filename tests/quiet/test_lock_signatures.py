@@ -7,6 +7,7 @@ and so long that the rest takes less also where ten processes want each core.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 from signature_runs import carried_out, status
@@ -91,3 +92,15 @@ def test_each_kind_of_queue_is_the_largest_of_the_lock_queues(
     assert finding.status == "found", status(findings)
     assert NAMES.get(kind, "") in finding.sentence
     assert finding.share == max(findings[other].share for other in KINDS), status(findings)
+
+
+def test_a_client_that_waits_for_good_has_no_response_time(tmp_path: Path) -> None:
+    """The first holds a lock and sleeps, the second waits for it, the others go on."""
+    script = tmp_path / "load.sql"
+    script.write_text(
+        "\\if :client_id = 0\nbegin;\nselect pg_advisory_xact_lock(1);\n\\sleep 600 s\ncommit;\n"
+        "\\elif :client_id = 1\nselect pg_advisory_xact_lock(1);\n\\else\nselect 1;\n\\endif\n"
+    )
+    findings = carried_out(tmp_path, script=script)
+    assert findings["unanswered-clients"].status == "found", status(findings)
+    assert "1 of 8 clients got no answer" in findings["unanswered-clients"].sentence

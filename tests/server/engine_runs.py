@@ -12,7 +12,7 @@ from pgdyno._engine import Histogram, Load
 from pgdyno.server import ConnInfo
 
 if TYPE_CHECKING:
-    from pgdyno._engine import Interval
+    from pgdyno._engine import GroupRow, Interval
 
 COUNTS = ["intended", "sent", "done", "failed", "skipped", "cancelled", "retried"]
 COUNTS += ["expected_errors", "late"]
@@ -127,6 +127,12 @@ class Run:
     @property
     def last(self) -> Interval:
         return self.intervals[-1]
+
+    @property
+    def group(self) -> GroupRow:
+        """The group's counts of the last interval."""
+        (row,) = self.last["groups"]
+        return row
 
     def assert_balanced(self) -> None:
         """Check the ledger at the end of every interval and at the very end."""

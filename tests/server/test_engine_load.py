@@ -346,3 +346,22 @@ end;
         wanted = [(client, txn, txn + 1) for client in range(4) for txn in range(40)]
         assert connection.execute(query).fetchall() == wanted
         connection.execute("drop table numbered")
+
+
+@pytest.mark.parametrize("pipelined", [False, True], ids=["statement", "pipeline"])
+def test_clients_that_wait_for_an_answer_are_counted(pg18: Cluster, pipelined: bool) -> None:
+    script = "select pg_advisory_lock_shared(:client_id);\nselect pg_advisory_unlock_all();\n"
+    if pipelined:
+        script = f"\\startpipeline\n{script}\\endpipeline\n"
+    with (
+        psycopg.connect(**pg18.conninfo.kwargs(), autocommit=True) as other,
+        Run(config(pg18.conninfo, script)) as run,
+    ):
+        run.wait_for_more("done", 10)
+        other.execute("select pg_advisory_lock(0)")
+        run.wait_for(lambda run: bool(run.intervals) and run.group["unanswered"] == 1)
+        assert run.group["unanswered_us_max"] >= 2_000_000
+        other.execute("select pg_advisory_unlock(0)")
+        run.wait_for(lambda run: run.group["unanswered"] == 0)
+        assert run.group["unanswered_us_max"] == 0
+    run.assert_balanced()

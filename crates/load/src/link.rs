@@ -245,6 +245,21 @@ impl Link {
         !self.dormant && !matches!(self.doing, Doing::Pausing | Doing::Connecting | Doing::Dead)
     }
 
+    /// Since when its client waits for an answer of the server, if it does; in a pipeline, since the
+    /// first byte of the transaction.
+    #[must_use]
+    pub fn waits_since_ns(&self) -> Option<u64> {
+        let client = self.client.as_ref()?;
+        if self.doing != Doing::Statement || self.statement.copying {
+            return None;
+        }
+        Some(if self.pipeline.is_busy() {
+            client.sent_ns
+        } else {
+            self.statement.sent_ns
+        })
+    }
+
     /// Stores the row that `\gset` waits for, if it does; what is wrong with it.
     pub fn capture_row(&mut self) -> Option<Box<Failure>> {
         let client = self.client.as_mut()?;

@@ -16,6 +16,8 @@ use crate::times::{ConnectTimes, Times};
 const KINDS_MAX: usize = 1000;
 /// Most errors that a thread hands out one by one within an interval.
 const REPORTS_MAX: usize = 1000;
+/// From this time on a client that waits for an answer counts as one without.
+pub const UNANSWERED_NS: u64 = 2_000_000_000;
 
 /// Counts of one script in one group.
 #[derive(Debug, Default)]
@@ -165,6 +167,10 @@ pub struct GroupTally {
     pub reconnects: u64,
     /// Attempts that failed.
     pub connect_failures: u64,
+    /// Clients that have waited for an answer for [`UNANSWERED_NS`] or longer at the interval's end.
+    pub unanswered: u64,
+    /// The longest time of these, so far.
+    pub unanswered_ns_max: u64,
     /// Establishing: the socket.
     pub tcp: Histogram,
     /// Establishing: TLS, of those that use it.
@@ -226,6 +232,14 @@ impl GroupTally {
         self.total.record(times.total_ns);
     }
 
+    /// At the interval's end a client has waited so long for an answer.
+    pub fn waits(&mut self, waited_ns: u64) {
+        if waited_ns >= UNANSWERED_NS {
+            self.unanswered += 1;
+            self.unanswered_ns_max = self.unanswered_ns_max.max(waited_ns);
+        }
+    }
+
     /// A connection could not be established.
     pub fn connect_failed(&mut self) {
         self.connect_failures += 1;
@@ -236,6 +250,8 @@ impl GroupTally {
         self.connects += other.connects;
         self.reconnects += other.reconnects;
         self.connect_failures += other.connect_failures;
+        self.unanswered += other.unanswered;
+        self.unanswered_ns_max = self.unanswered_ns_max.max(other.unanswered_ns_max);
         self.http.add(&other.http);
         let theirs = other.histograms();
         for (mine, theirs) in self.histograms_mut().into_iter().zip(theirs) {
@@ -248,6 +264,8 @@ impl GroupTally {
         self.connects = 0;
         self.reconnects = 0;
         self.connect_failures = 0;
+        self.unanswered = 0;
+        self.unanswered_ns_max = 0;
         self.http = HttpTally::default();
         self.histograms_mut().into_iter().for_each(Histogram::clear);
     }

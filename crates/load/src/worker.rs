@@ -241,11 +241,7 @@ impl Worker {
 
     fn submit(&mut self) {
         self.audit();
-        for (_, link) in &self.links {
-            if link.is_established() {
-                self.tally.groups[link.group].connections += 1;
-            }
-        }
+        self.look_at_links(monotonic_ns());
         let clients: Vec<u32> = self
             .shared
             .groups
@@ -256,6 +252,19 @@ impl Worker {
         let next = spare.unwrap_or_else(|| Tally::new(&self.shared.plan));
         let tally = std::mem::replace(&mut self.tally, next);
         lock(&self.shared.collector).submit(self.interval, self.thread, tally, &clients);
+    }
+
+    /// Counts what connections are at the interval's end.
+    fn look_at_links(&mut self, now_ns: u64) {
+        for (_, link) in &self.links {
+            let tally = &mut self.tally.groups[link.group];
+            if link.is_established() {
+                tally.connections += 1;
+            }
+            if let Some(since_ns) = link.waits_since_ns() {
+                tally.waits(now_ns.saturating_sub(since_ns));
+            }
+        }
     }
 
     fn audit(&mut self) {

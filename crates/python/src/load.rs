@@ -148,7 +148,8 @@ fn script_dict<'py>(py: Python<'py>, row: &ScriptRow) -> PyResult<Bound<'py, PyD
 
 fn group_dict<'py>(py: Python<'py>, row: &GroupRow) -> PyResult<Bound<'py, PyDict>> {
     let dict = dict!(
-        py, row, group, clients, connections, connects, reconnects, connect_failures;
+        py, row, group, clients, connections, connects, reconnects, connect_failures, unanswered,
+        unanswered_us_max;
         tcp, tls, auth, ready, total
     );
     let http = row

@@ -18,7 +18,10 @@ SCRIPT_COUNTS = (
     *("expected_errors", "late"),
 )
 SCRIPT_HISTOGRAMS = ("response", "wait", "client_lag", "pool_wait", "connect", "service")
-GROUP_COUNTS = ("clients", "connections", "connects", "reconnects", "connect_failures")
+GROUP_COUNTS = (
+    *("clients", "connections", "connects", "reconnects", "connect_failures", "unanswered"),
+    "unanswered_us_max",
+)
 GROUP_HISTOGRAMS = ("tcp", "tls", "auth", "ready", "total")
 THREAD_COUNTS = (
     *("thread", "cpu_user_us", "cpu_system_us", "run_queue_delay_us", "passes"),

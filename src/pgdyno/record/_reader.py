@@ -181,7 +181,8 @@ class RunFile(Latencies, Samples):
 
     def group_intervals(self, slice_ids: Collection[int] | None = None) -> list[GroupInterval]:
         """Return clients and connections per interval and client group, in time order."""
-        names = ", ".join(field.name for field in fields(GroupInterval))
+        there = self._db.columns_in("group_interval")
+        names = ", ".join(field.name for field in fields(GroupInterval) if field.name in there)
         sql = (
             f"select {names} from group_interval {in_slices(slice_ids)}"
             " order by at_ms, slice_id, client_group"

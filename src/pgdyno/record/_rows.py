@@ -163,6 +163,10 @@ class GroupInterval(Struct, frozen=True):
     connects: int
     reconnects: int
     connect_failures: int
+    unanswered: int = 0
+    """Clients that have waited for an answer for 2 s or longer at the end."""
+    unanswered_us_max: int = 0
+    """The longest time of these; both are 0 in files before schema 16."""
 
 
 class HttpTotal(Struct, frozen=True):

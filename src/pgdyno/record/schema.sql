@@ -78,6 +78,8 @@ create table group_interval (
     connects integer not null,            -- established, the first time or again
     reconnects integer not null,          -- counted in connects: replacements of lost connections
     connect_failures integer not null,
+    unanswered integer not null default 0,          -- clients without an answer for 2 s or longer, at the end of the interval
+    unanswered_us_max integer not null default 0,   -- the longest time of these
     tcp_hist blob not null,               -- connection of the socket, TCP or Unix
     tls_hist blob not null,               -- TLS handshake, if TLS is used
     auth_hist blob not null,              -- authentication

@@ -22,6 +22,8 @@ from pgdyno.record.void import VOID_SHARE_MAX, void_share
 GAPS_SHARE_MAX = 0.1
 """Largest share of the measured time for which a probe may have no data. A signature needs a share
 of at least 15 %, so a shorter gap cannot hide one."""
+_WITHOUT_ANSWER = frozenset({"front-accept-queue", "unanswered-clients"})
+"""Findings on clients whose waits are in no response time."""
 _NOT_MEASURED = frozenset({"ramp"})
 """Kinds of slices that are in no figure."""
 _NO_SIDE = ("ramp", "point", "storm", "age", "recovery", "wal")
@@ -163,10 +165,10 @@ def _generator(_: RunFile, findings: Sequence[Finding]) -> Iterator[str]:
         yield "the load generator was the limit"
 
 
-def _unaccepted(_: RunFile, findings: Sequence[Finding]) -> Iterator[str]:
+def _unanswered(_: RunFile, findings: Sequence[Finding]) -> Iterator[str]:
     """A client without an answer has no response time, so that no figure shows it."""
     for found in findings:
-        if found.id == "front-accept-queue" and found.status == "found":
+        if found.id in _WITHOUT_ANSWER and found.status == "found":
             yield f"clients were left without an answer: {found.sentence}"
 
 
@@ -181,7 +183,7 @@ def _doubts(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
 
 CHECKS: tuple[Check, ...] = (
     *(_void_slices, _nothing_done, _failures, _ledger, _inconsistent, _generator),
-    *(_unaccepted, _build, _doubts),
+    *(_unanswered, _build, _doubts),
 )
 
 
