@@ -5,8 +5,8 @@ Triggers, computed by ``pgdyno.stats.filling``:
 - the WAL's disk has less space than the WAL may need by ``max_wal_size`` (or by the WAL written
   between two timed checkpoints, if that is less), and WAL is being written;
 - the WAL has grown beyond ``max_wal_size`` and keeps growing: something keeps it;
-- the data grows steadily, and the disk is full within ``GROWTH_HORIZON_S`` (30 minutes, because a
-  test is short compared with production), or it is fuller than ``USED_SHARE``.
+- the data grows steadily, and the disk is full within ``GROWTH_HORIZON_S``, because a test
+  is short compared with production, or it is fuller than ``USED_SHARE``.
 
 None of them counts if the disk is full only after ``HORIZON_S``, the day of ``facts.kept_wal``.
 Where the tables grow by less than ``OWN_PART`` of what the file system does, others fill it: that

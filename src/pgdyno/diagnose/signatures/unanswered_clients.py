@@ -10,8 +10,8 @@ first of them began to wait.
 
 Thresholds: half, where waiting is what the client mostly did; ten times the longest response, as
 statements of one script that take so much longer than all others wait for something else; one
-hundredth, as fewer would not change p99. Confirmed by injection: a row that another session has
-locked for good, for 1 of 4 clients.
+hundredth, as fewer would not change p99. Confirmed by injection: a lock that is held for good, and
+1 of 8 clients that waits for it.
 
 Look-alikes: all clients of a group that stand still are the finding ``stalled_clients``.
 """
