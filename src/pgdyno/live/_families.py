@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from prometheus_client.core import (
 )
 
 from pgdyno._engine import Histogram
-from pgdyno.live._figures import Figures
+from pgdyno.live._figures import Figures, GroupFigures
 
 if TYPE_CHECKING:
     from pgdyno.record import RunInfo
@@ -39,6 +39,18 @@ _TIME_HELP = {
     "response": "Time from when a transaction was due until its last answer: wait and service",
     "wait": "Time from when a transaction was due until its first byte was sent",
     "service": "Time from the first byte of a transaction until its last answer",
+}
+_GROUP_GAUGES: dict[str, tuple[str, Callable[[GroupFigures], float]]] = {
+    "clients": ("Clients", lambda group: group.clients),
+    "connections": ("Open connections of the clients", lambda group: group.connections),
+    "unanswered_clients": (
+        "Clients that have waited for an answer for 2 s or longer",
+        lambda group: group.unanswered,
+    ),
+    "unanswered_longest_seconds": (
+        "The longest of these waits so far",
+        lambda group: group.unanswered_us_max / 1e6,
+    ),
 }
 _GROUP_HELP = {
     "connects": "Connections established, the first time or again",
@@ -131,15 +143,11 @@ def _times(figures: Figures) -> Iterator[Metric]:
 
 
 def _groups(figures: Figures) -> Iterator[Metric]:
-    clients = GaugeMetricFamily("pgdyno_clients", "Clients", labels=("client_group",))
-    connections = GaugeMetricFamily(
-        "pgdyno_connections", "Open connections of the clients", labels=("client_group",)
-    )
-    for group, each in figures.groups.items():
-        clients.add_metric((group,), each.clients)
-        connections.add_metric((group,), each.connections)
-    yield clients
-    yield connections
+    for name, (text, value_of) in _GROUP_GAUGES.items():
+        gauge = GaugeMetricFamily(f"pgdyno_{name}", text, labels=("client_group",))
+        for group, each in figures.groups.items():
+            gauge.add_metric((group,), value_of(each))
+        yield gauge
     for name, text in _GROUP_HELP.items():
         family = CounterMetricFamily(f"pgdyno_{name}", text, labels=("client_group",))
         for group, each in figures.groups.items():

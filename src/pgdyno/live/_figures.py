@@ -58,6 +58,9 @@ class GroupFigures:
 
     clients: int = 0
     connections: int = 0
+    unanswered: int = 0
+    """Clients that have waited for an answer for 2 s or longer."""
+    unanswered_us_max: int = 0
     sums: Counter[str] = field(default_factory=Counter)
 
 
@@ -161,6 +164,8 @@ class Figures:
         for group_row in interval["groups"]:
             group = self.groups[group_row["group"]]
             group.clients, group.connections = group_row["clients"], group_row["connections"]
+            group.unanswered = group_row["unanswered"]
+            group.unanswered_us_max = group_row["unanswered_us_max"]
             counts: Mapping[str, Any] = group_row
             group.sums.update({name: counts[name] for name in GROUP_SUMS})
         for error in interval["errors"]:
