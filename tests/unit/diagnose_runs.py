@@ -124,6 +124,25 @@ class Load(Struct):
     ``vacuum``, columns of ``host``, ``held_us`` for which tasks waited for I/O."""
 
 
+def found_in_seconds(
+    tmp_path: Path,
+    clients: Mapping[str, int],
+    seconds: Sequence[tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]]],
+) -> dict[str, Finding]:
+    """Return findings by ID on client groups, of so many clients each, of which the load engine
+    counted these rows of scripts and of groups in each second."""
+    path = tmp_path / "run.db"
+    groups = [{"name": name, "count": count, "pool": None} for name, count in clients.items()]
+    recorder = new_recorder(path, spec={"name": "sample", "clients": groups})
+    slice_id = recorder.open_slice("run", change={}, ns=at(recorder, 0))
+    for second, (of_scripts, of_groups) in enumerate(seconds):
+        add_second(recorder, second, of_scripts, groups=of_groups)
+    recorder.close_slice(slice_id, ns=at(recorder, len(seconds)))
+    recorder.finish("done")
+    with RunFile(path) as run:
+        return {each.id: each for each in diagnose(run, [slice_id]).findings}
+
+
 def diagnosed(tmp_path: Path, load: Load, **given: Any) -> dict[str, Finding]:
     """Return findings on ``load`` by ID."""
     return {finding.id: finding for finding in ranked(tmp_path, load, **given)}

@@ -5,31 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from record_samples import add_second, at, group_row, new_recorder, script_row
+from diagnose_runs import found_in_seconds
+from record_samples import group_row, script_row
 
-from pgdyno.diagnose import Finding, diagnose
-from pgdyno.record import RunFile
+from pgdyno.diagnose import Finding
 
 GROUPS = ("web", "batch")
+CLIENTS = 4
 
 
 def examined(tmp_path: Path, web: Sequence[int], batch: Sequence[int]) -> Finding:
     """The finding on two groups with so many transactions done in each second."""
-    path = tmp_path / "run.db"
-    clients = [{"name": name, "count": 4, "pool": None} for name in GROUPS]
-    recorder = new_recorder(path, spec={"name": "sample", "clients": clients})
-    slice_id = recorder.open_slice("run", change={}, ns=at(recorder, 0))
-    for second, counts in enumerate(zip(web, batch, strict=True)):
-        rows = [
-            script_row(name, intended=done, sent=done, done=done, backlog=4)
-            for name, done in zip(GROUPS, counts, strict=True)
-        ]
-        add_second(recorder, second, rows, groups=[group_row(n, clients=4) for n in GROUPS])
-    recorder.close_slice(slice_id, ns=at(recorder, len(web)))
-    recorder.finish("done")
-    with RunFile(path) as run:
-        findings = {each.id: each for each in diagnose(run, [slice_id]).findings}
-    return findings["stalled-clients"]
+    groups = [group_row(name, clients=CLIENTS) for name in GROUPS]
+    seconds = [
+        (
+            [
+                script_row(name, intended=done, sent=done, done=done, backlog=CLIENTS)
+                for name, done in zip(GROUPS, counts, strict=True)
+            ],
+            groups,
+        )
+        for counts in zip(web, batch, strict=True)
+    ]
+    clients = dict.fromkeys(GROUPS, CLIENTS)
+    return found_in_seconds(tmp_path, clients, seconds)["stalled-clients"]
 
 
 def test_group_that_stands_still_beside_another_is_named(tmp_path: Path) -> None:

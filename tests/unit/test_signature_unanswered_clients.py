@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from record_samples import add_second, at, group_row, new_recorder, script_row
+from diagnose_runs import found_in_seconds
+from record_samples import group_row, script_row
 
 from pgdyno._engine import Histogram
-from pgdyno.diagnose import Finding, diagnose
-from pgdyno.record import RunFile
+from pgdyno.diagnose import Finding
 
 CLIENTS = 16
 SECONDS = 10
@@ -19,25 +19,15 @@ SECONDS = 10
 def examined(tmp_path: Path, waiting: Sequence[int], waited_s: float, response_s: float) -> Finding:
     """The finding on a group with so many clients without an answer at the end of each second, and
     one of them for so long."""
-    path = tmp_path / "run.db"
-    clients = [{"name": "web", "count": CLIENTS, "pool": None}]
-    recorder = new_recorder(path, spec={"name": "sample", "clients": clients})
-    slice_id = recorder.open_slice("run", change={}, ns=at(recorder, 0))
     response = Histogram()
     response.record(round(1e9 * response_s), 500)
-    for second, count in enumerate(waiting):
-        left_s = len(waiting) - 1 - second
+    done = script_row(intended=500, sent=500, done=500, backlog=CLIENTS, response=response.encode())
+    seconds = []
+    for left_s, count in zip(reversed(range(len(waiting))), waiting, strict=True):
         longest_us = round(1e6 * max(0.0, waited_s - left_s)) if count else 0
-        row = script_row(
-            intended=500, sent=500, done=500, backlog=CLIENTS, response=response.encode()
-        )
         group = group_row(clients=CLIENTS, unanswered=count, unanswered_us_max=longest_us)
-        add_second(recorder, second, [row], groups=[group])
-    recorder.close_slice(slice_id, ns=at(recorder, len(waiting)))
-    recorder.finish("done")
-    with RunFile(path) as run:
-        findings = {each.id: each for each in diagnose(run, [slice_id]).findings}
-    return findings["unanswered-clients"]
+        seconds.append(([done], [group]))
+    return found_in_seconds(tmp_path, {"web": CLIENTS}, seconds)["unanswered-clients"]
 
 
 def test_clients_that_wait_to_the_end_are_named(tmp_path: Path) -> None:
@@ -45,6 +35,11 @@ def test_clients_that_wait_to_the_end_are_named(tmp_path: Path) -> None:
     assert finding.status == "found"
     assert "2 of 16 clients got no answer in the last 9.5 s" in finding.sentence
     assert finding.share == pytest.approx(0.95 * 2 / 16)
+
+
+def test_a_look_just_before_the_first_counts_does_not_hide_it(tmp_path: Path) -> None:
+    finding = examined(tmp_path, [0] * 4 + [1] * 6, waited_s=8.0, response_s=0.2)
+    assert (finding.status, finding.share) == ("found", pytest.approx(0.8 / 16))
 
 
 def test_one_that_waits_from_the_beginning_waits_for_the_whole_period(tmp_path: Path) -> None:

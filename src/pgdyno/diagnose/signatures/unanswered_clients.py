@@ -93,26 +93,23 @@ def examine(s: Situation) -> Found | Cleared:
 
 
 def _groups(s: Situation) -> list[_Waiting]:
-    rows = s.run.group_intervals(s.slice_ids)
-    idle = {account.name for account in s.accounts if account.idle}
-    rows = [row for row in rows if row.client_group not in idle]
-    last = rows[-1].slice_id if rows else None
-    names = dict.fromkeys(row.client_group for row in rows if row.slice_id == last)
-    return [
-        _waiting(s, [row for row in rows if (row.client_group, row.slice_id) == (name, last)])
-        for name in names
-    ]
+    rows = s.run.group_intervals(s.slice_ids[-1:])
+    groups = (
+        [row for row in rows if row.client_group == account.name]
+        for account in s.accounts
+        if not account.idle
+    )
+    return [_waiting(s, mine) for mine in groups if mine]
 
 
 def _waiting(s: Situation, rows: Sequence[GroupInterval]) -> _Waiting:
-    """Return the clients that wait at the end of one slice's ``rows`` of a group."""
+    """Return the clients that wait at the end of the last slice, by a group's ``rows`` of it."""
     last = rows[-1]
     waited_s = last.unanswered_us_max / 1e6
     ended_ms = last.at_ms + last.duration_ms
     counted_ms = ended_ms - 1000 * (waited_s - UNANSWERED_S_MIN)
-    since = [row.unanswered for row in rows if row.at_ms + row.duration_ms >= counted_ms]
-    ids = [] if last.slice_id is None else [last.slice_id]
-    response = s.run.histogram("response", ids, group=last.client_group)
+    since = [row.unanswered for row in rows if row.at_ms >= counted_ms]
+    response = s.run.histogram("response", s.slice_ids[-1:], group=last.client_group)
     return _Waiting(
         group=last.client_group,
         clients=last.clients,
