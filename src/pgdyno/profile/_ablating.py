@@ -148,9 +148,10 @@ class Ablating:
         gone = {name for unit in elimination.gone for name in unit}
         names = [name for name in self.plan.checked.profile.settings if name not in gone]
         final = self._final(names) if names and gone else None
-        more_s = elimination.trials_expected * PAIRS_MIN * self._pair_s() if undecided else 0.0
+        more_s = elimination.trials_expected * PAIRS_MIN * self._pair_s if undecided else 0.0
         return self._result(names, undecided, final, more_s)
 
+    @property
     def _pair_s(self) -> float:
         return 2 * (self.seconds + _OVERHEAD_S)
 
@@ -158,7 +159,7 @@ class Ablating:
     def _whole_pair_s(self) -> float:
         """Time of a pair in which all lines are applied and taken back: the longest one so far."""
         measured_s = self.whole.trial.pair_seconds if self.whole.trial else 0.0
-        return max(self._pair_s(), measured_s)
+        return max(self._pair_s, measured_s)
 
     def _settings(self, names: Iterable[str]) -> dict[str, str]:
         wanted = {*names}
