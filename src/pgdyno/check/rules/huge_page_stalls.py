@@ -1,9 +1,9 @@
 """Transparent huge pages: processes wait while the kernel moves memory to make them.
 
 Trigger: transparent huge pages are always on, and processes waited for compaction at least once a
-second on average since the machine was started. Threshold: ours;
-PostgreSQL's documentation (huge_pages) discourages them, since some users had slow servers on some
-versions of Linux. With the setting alone, and no wait to see, nothing is wrong. It is minor.
+second on average since the machine was started. Threshold: ours; PostgreSQL's documentation
+(huge_pages) discourages them, since some users had slow servers on some versions of Linux. With the
+setting alone, and no wait to see, nothing is wrong. It is minor.
 """
 
 from __future__ import annotations
