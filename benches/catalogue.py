@@ -17,7 +17,7 @@ from pathlib import Path
 from pgdyno.check._looking import take_looks
 from pgdyno.probe._queries import queries_for
 from pgdyno.record import Recorder, RunFile
-from pgdyno.server import Cluster, ConnInfo, connect, find_installation
+from pgdyno.server import Cluster, ConnInfo, connect_plain, find_installation
 
 SETTINGS = {
     "fsync": "off",
@@ -46,7 +46,7 @@ _BATCH = 100
 
 def make_tables(conninfo: ConnInfo, tables: int) -> None:
     """Create the tables, so many at a time that their locks have room."""
-    with connect(conninfo) as connection:
+    with connect_plain(conninfo) as connection:
         for first in range(1, tables + 1, _BATCH):
             last = min(tables, first + _BATCH - 1)
             connection.execute(_MAKE.format(first=first, last=last).encode())
@@ -59,7 +59,7 @@ def looks_ms(conninfo: ConnInfo) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "looks.db"
         with Recorder.create(path, name="catalogue", command="check") as recorder:
-            with connect(conninfo) as connection:
+            with connect_plain(conninfo) as connection:
                 take_looks(connection, recorder, None)
             recorder.finish("done")
         with RunFile(path) as run:
@@ -73,7 +73,7 @@ def looks_ms(conninfo: ConnInfo) -> dict[str, float]:
 def probes_ms(conninfo: ConnInfo) -> dict[str, float]:
     """Return the milliseconds of each query of the probes."""
     times = {}
-    with connect(conninfo) as connection:
+    with connect_plain(conninfo) as connection:
         connection.execute("set jit = off; set search_path = pg_catalog")
         for name, query in queries_for(connection.info.server_version // 10_000).items():
             began_s = time.monotonic()

@@ -23,6 +23,7 @@ from benches.matrix import CORES
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.probe._link import APPLICATION_NAME
 from pgdyno.record import throughput_tps
+from pgdyno.server import connect_plain
 from pgdyno.spec import spec_from_fields
 from pgdyno.stats import Effect, mean_bounds, paired_effect
 
@@ -94,7 +95,7 @@ def _slice(session: Session, slice_s: float, *, probes: bool) -> float:
 
 def _cpu_share(session: Session) -> float:
     """Return the part of all cores' time that the probes' threads and sessions use."""
-    with contextlib.closing(session.connect()) as connection:
+    with contextlib.closing(connect_plain(session.target.conninfo)) as connection:
         sessions = connection.execute(
             "select pid from pg_stat_activity where application_name = %s", [APPLICATION_NAME]
         ).fetchall()

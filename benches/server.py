@@ -21,7 +21,7 @@ from pgdyno.server import (
     ConnInfo,
     DiskDirectories,
     Installation,
-    connect,
+    connect_plain,
     discover_installations,
 )
 from pgdyno.spec import spec_from_fields
@@ -64,7 +64,7 @@ class BenchServer(Struct, frozen=True):
 
     def tidy(self) -> None:
         """Do what a run of pgbench begins with: empty the history, and vacuum the small tables."""
-        with connect(self.cluster.conninfo) as conn:
+        with connect_plain(self.cluster.conninfo) as conn:
             conn.execute("vacuum pgbench_branches, pgbench_tellers")
             conn.execute("truncate pgbench_history")
             conn.execute("checkpoint")
@@ -89,7 +89,7 @@ def bench_server(
     spec = spec_from_fields({"name": "bench", "workload": workload})
     with Cluster.create(newest_installation(), settings, disks=disks) as cluster:
         (cluster.directory / "pg_hba.conf").write_text(_HBA)
-        with connect(cluster.conninfo) as conn:
+        with connect_plain(cluster.conninfo) as conn:
             conn.execute("set password_encryption = 'scram-sha-256'")
             conn.execute(f"create role {_SCRAM_ROLE} superuser login password '{_PASSWORD}'")
             conn.execute("select pg_reload_conf()")

@@ -21,7 +21,7 @@ from pgdyno.diagnose import Diagnosis, Finding, diagnose
 from pgdyno.front import FrontEnd, FrontSettings
 from pgdyno.remedy import assess
 from pgdyno.remedy.circumstances import circumstances
-from pgdyno.server import Cluster, ConnInfo
+from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.server.replication._relay import Relay
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.trial.trust import distrust
@@ -65,7 +65,7 @@ def loaded(
     )
     path = folder / "run.db"
     with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
-        with session.connect() as connection:
+        with connect_plain(session.target.conninfo) as connection:
             connection.execute(before.encode())
         session.start_load()
         session.wait(1.0)

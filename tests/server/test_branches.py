@@ -25,7 +25,7 @@ from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import RunFile
 from pgdyno.results import load, schemas
 from pgdyno.results.branch import BranchResult
-from pgdyno.server import Installation, connect
+from pgdyno.server import Installation, connect_plain
 from pgdyno.server.directories import clusters_dir
 from pgdyno.spec import Spec, spec_from_fields
 from remains import running_in
@@ -129,7 +129,7 @@ def test_xfs_in_an_image_file_is_cloned(
     def check(session: Session) -> None:
         state = SavedState(session)
         assert state.clones
-        with session.connect() as conn:
+        with connect_plain(session.target.conninfo) as conn:
             conn.execute("truncate pgbench_accounts")
         assert state.restore().pages == state.pages
 
@@ -143,7 +143,7 @@ def test_a_state_that_was_changed_is_not_used(
         state = SavedState(session)
         cluster = session.target.cluster
         assert cluster is not None
-        with connect(cluster.conninfo) as conn:
+        with connect_plain(cluster.conninfo) as conn:
             row = conn.execute("select pg_relation_filepath('pgbench_tellers')").fetchone()
             conn.execute("insert into pgbench_history (tid) values (1)")
         assert row is not None
@@ -165,7 +165,7 @@ def test_data_that_do_not_fit_twice_are_refused_before_they_are_copied(
     fields = fields_of(installation_of(18), "xfs:500MB")
 
     def check(session: Session) -> None:
-        with session.connect() as conn:
+        with connect_plain(session.target.conninfo) as conn:
             conn.execute(
                 "create unlogged table filler as select repeat('x', 1000)"
                 " from generate_series(1, 180000)"
@@ -181,7 +181,7 @@ def test_tables_in_a_tablespace_are_refused(
     installation_of: Callable[[int], Installation], tmp_path: Path
 ) -> None:
     def check(session: Session) -> None:
-        with session.connect() as conn:
+        with connect_plain(session.target.conninfo) as conn:
             conn.execute("set allow_in_place_tablespaces = on")
             conn.execute("create tablespace elsewhere location ''")
             conn.execute("create table t tablespace elsewhere as select 1 as a")

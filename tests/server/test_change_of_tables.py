@@ -13,7 +13,7 @@ from patience import wait_until
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.record import RunFile
-from pgdyno.server import Cluster
+from pgdyno.server import Cluster, connect_plain
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.workload import make_logged, make_unlogged
 
@@ -95,7 +95,7 @@ def test_the_sides_of_a_trial_differ_in_logging_and_checksums(
 ) -> None:
     installation_of(major)
     with session_of(tmp_path / "run.db", server={"version": major}) as session:
-        with session.connect() as connection:
+        with connect_plain(session.target.conninfo) as connection:
             first = kinds(connection)
             at_first = session.target.checksums
         other = "false" if at_first else "true"
@@ -107,7 +107,7 @@ def test_the_sides_of_a_trial_differ_in_logging_and_checksums(
             (Change(settings={"commit_delay": "10"}), "p", at_first),
         ):
             session.apply(change_now, warm_up_s_max=0.1)
-            with session.connect() as connection:
+            with connect_plain(session.target.conninfo) as connection:
                 assert set(kinds(connection).values()) == {kind}
                 assert kinds(connection).keys() == first.keys()
                 row = connection.execute("show data_checksums").fetchone()
@@ -122,7 +122,7 @@ def test_a_spec_of_unlogged_tables(tmp_path: Path) -> None:
     fields = {"workload": {"unlogged": True}}
     with (
         session_of(tmp_path / "run.db", **fields) as session,
-        session.connect() as connection,
+        connect_plain(session.target.conninfo) as connection,
     ):
         assert set(kinds(connection).values()) == {"u"}
         session.apply(Change(spec={"workload.unlogged": "false"}))

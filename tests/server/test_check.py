@@ -13,12 +13,13 @@ from pathlib import Path
 import psycopg
 import pytest
 from msgspec.structs import replace
+from psycopg.errors import ReadOnlySqlTransaction
 from severe_findings import severe
 
 from patience import wait_until
 from pgdyno.check import _write_probe
 from pgdyno.check._proofs import proofs_of
-from pgdyno.check._reach import Where, limited
+from pgdyno.check._reach import Where, limited, session
 from pgdyno.check._result import _of_light_load
 from pgdyno.check._sight import proposed
 from pgdyno.check.checking import Request, check
@@ -168,9 +169,8 @@ def test_nothing_is_written_on_the_server(pg: Cluster, monkeypatch: pytest.Monke
         before = conn.execute(databases.encode()).fetchone()
         checked(pg)
         assert conn.execute(databases.encode()).fetchone() == before
-        conninfo = limited(pg.conninfo)
-        with psycopg.connect(**conninfo.kwargs()) as ours, pytest.raises(psycopg.Error):
-            ours.execute("create table never (n int)")
+        with session(limited(pg.conninfo)) as ours, pytest.raises(ReadOnlySqlTransaction):
+            ours.execute("create table public.never (n int)")
 
 
 def test_a_standby_is_checked_too(new_cluster: Callable[..., Cluster]) -> None:

@@ -22,7 +22,7 @@ from pgdyno.check.checking import Request, check
 from pgdyno.conduct import Silent
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.results.check import CheckResult
-from pgdyno.server import Cluster, connect
+from pgdyno.server import Cluster, connect_plain
 from pgdyno.workload.cleanup import plan_cleanup, remove
 
 pytestmark = [pytest.mark.server, pytest.mark.alike]
@@ -215,7 +215,7 @@ def test_a_server_that_dies_during_a_check_is_no_healthy_one(
 
 def test_a_server_that_hangs_is_given_up(new_cluster: Callable[..., Cluster]) -> None:
     cluster = new_cluster(18)
-    with connect(cluster.conninfo, patience_s=0.2) as conn:
+    with connect_plain(cluster.conninfo, patience_s=0.2) as conn:
         pid = conn.info.backend_pid
         os.kill(pid, signal.SIGSTOP)
         try:

@@ -19,7 +19,7 @@ from pgdyno.check._looking import take_looks
 from pgdyno.check.rules import compiled_statements, forgotten_transactions, unread_indexes
 from pgdyno.probe._queries import queries_for
 from pgdyno.record import Recorder, RunFile
-from pgdyno.server import Cluster, ConnInfo, connect
+from pgdyno.server import Cluster, ConnInfo, connect_plain
 
 pytestmark = pytest.mark.server
 
@@ -89,7 +89,7 @@ def looked(conninfo: ConnInfo, path: Path) -> Judgement:
     """What the rules say of this server, seen from another machine."""
     file = path / f"check-{len(list(path.glob('*.db')))}.db"
     with Recorder.create(file, name="check", command="check") as recorder:
-        with connect(conninfo) as connection:
+        with connect_plain(conninfo) as connection:
             take_looks(connection, recorder, None)
         recorder.finish("done")
     with RunFile(file) as run:
@@ -112,7 +112,7 @@ def hidden(judgement: Judgement) -> set[str]:
 
 def execute(conninfo: ConnInfo, *statements: str) -> None:
     """Execute statements in a session that ends, so that its counts are there."""
-    with connect(conninfo) as connection:
+    with connect_plain(conninfo) as connection:
         for statement in statements:
             connection.execute(statement.encode())
 
@@ -149,7 +149,7 @@ def lower(patch: pytest.MonkeyPatch, *thresholds: tuple[ModuleType, str]) -> Non
 
 
 def watched_sequences(cluster: Cluster) -> Collection[tuple[object, ...]]:
-    with connect(cluster.conninfo) as connection:
+    with connect_plain(cluster.conninfo) as connection:
         major = connection.info.server_version // 10_000
         return connection.execute(queries_for(major)["sequence"].text.encode()).fetchall()
 
@@ -172,7 +172,7 @@ def test_faults_are_found_and_what_is_hidden_is_listed(
         (compiled_statements, "JIT_MS_MIN"),
     )
     mend = make_files_wrong(cluster)
-    with connect(cluster.conninfo) as holder:
+    with connect_plain(cluster.conninfo) as holder:
         holder.execute("begin; select 1")
         holder.execute("set application_name = 'forgetful'")
         seen = {
@@ -216,6 +216,6 @@ def test_faults_are_found_and_what_is_hidden_is_listed(
 
 
 def has(cluster: Cluster, query: str) -> bool:
-    with connect(cluster.conninfo) as connection:
+    with connect_plain(cluster.conninfo) as connection:
         row = connection.execute(query.encode()).fetchone()
     return bool(row and row[0])

@@ -162,7 +162,7 @@ def test_what_may_not_be_removed_is_told_and_the_rest_goes(made: Cluster) -> Non
     said = cleanup(replace(made.conninfo, database="shop"), "-y")
     assert said.returncode == 2
     assert "because other objects depend on them" in said.stderr
-    assert "hint: view uses depends on table test_table" in said.stderr
+    assert "hint: view public.uses depends on table public.test_table" in said.stderr
     assert "test_table" in tables(made, "shop")
     assert tables(made, ODD) == set()
     at(made, "postgres", "create role guest login password 'guest'; revoke connect on database"

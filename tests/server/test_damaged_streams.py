@@ -25,7 +25,7 @@ from pgdyno.probe import Probes
 from pgdyno.record import Recorder, RunFile
 from pgdyno.server import Cluster, ConnInfo, server_facts
 from pgdyno.server.connecting import control
-from pgdyno.server.connecting.connect import connect
+from pgdyno.server.connecting.connect import connect_plain
 
 pytestmark = pytest.mark.server
 
@@ -106,7 +106,7 @@ def test_a_copy_whose_begin_was_lost_is_not_waited_for(
     relay = _WithoutCopy(pg18.conninfo.host, pg18.conninfo.port, seed=1)
     there = replace(pg18.conninfo, host="127.0.0.1", port=relay.port)
     try:
-        with connect(there) as connection:
+        with connect_plain(there) as connection:
             connection.execute("create temp table copied (a int)")
             with (
                 pytest.raises(psycopg.OperationalError, match="did not arrive completely"),

@@ -16,6 +16,7 @@ from pgdyno.dimension import change_of, dimensions, kinds, spec_with, title_of
 from pgdyno.dimension._listing import dimensions as listed
 from pgdyno.errors import SetupError
 from pgdyno.record import RunFile
+from pgdyno.server import connect_plain
 from pgdyno.spec import Change, Spec, spec_from_fields
 
 
@@ -45,7 +46,7 @@ def session_of(path: Path, **fields: Any) -> Any:
 
 
 def answer(session: Session, query: str) -> Any:
-    with session.connect() as connection:
+    with connect_plain(session.target.conninfo) as connection:
         return connection.execute(query.encode()).fetchall()
 
 

@@ -39,8 +39,9 @@ from pgdyno.drill.witnesses import (
     renew,
     witness_statement,
 )
+from pgdyno.errors import SetupError
 from pgdyno.record import read_acks
-from pgdyno.server import Cluster, Installation
+from pgdyno.server import Cluster, Installation, connect, connect_plain
 from pgdyno.server.local.account import change_owner, run_as, server_account
 from pgdyno.server.local.controldata import PAGE_BYTES
 from pgdyno.server.lsn import parse_lsn
@@ -72,7 +73,7 @@ class Base:
     def execute(self, *commands: str) -> None:
         """Behind the ledger's back."""
         self.cluster.start()
-        with psycopg.connect(**self.cluster.conninfo.kwargs(), autocommit=True) as conn:
+        with connect_plain(self.cluster.conninfo) as conn:
             for command in commands:
                 conn.execute(command.encode())
         self.cluster.stop()
@@ -83,7 +84,7 @@ class Base:
 
     def column(self, query: str) -> list[str]:
         self.cluster.start()
-        with psycopg.connect(**self.cluster.conninfo.kwargs(), autocommit=True) as conn:
+        with connect_plain(self.cluster.conninfo) as conn:
             rows = conn.execute(query.encode()).fetchall()
         self.cluster.stop()
         return [str(row[0]) for row in rows]
@@ -107,7 +108,7 @@ def load_until(
     cluster: Cluster, folder: Path, fault: Callable[[], object], known: Witnesses | None = None
 ) -> Crashed:
     """Load a cluster, let the fault strike, and say what was known before."""
-    with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+    with connect(cluster.conninfo) as conn:
         witnesses = renew(conn, known) if known else prepare(conn, {"g": TPCB})
     label = time.time_ns()
     made = json.loads(load_config(cluster.conninfo, TPCB.scripts[0].text))
@@ -307,7 +308,7 @@ def test_wal_from_before_is_seen(cluster: Cluster, tmp_path: Path) -> None:
 
     def replace_wal() -> None:
         copy_files(cluster.data_dir / "pg_wal", old)
-        with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+        with connect_plain(cluster.conninfo) as conn:
             row = conn.execute("select pg_current_wal_insert_lsn() + 65536").fetchone()
         assert row is not None
         beyond = parse_lsn(str(row[0]))
@@ -397,8 +398,8 @@ def test_a_standby_is_looked_at_once_it_was_promoted(base: Base) -> None:
 
     def has_promoted() -> bool:
         with (
-            contextlib.suppress(psycopg.OperationalError),
-            psycopg.connect(**base.cluster.conninfo.kwargs(), autocommit=True) as conn,
+            contextlib.suppress(SetupError, psycopg.OperationalError),
+            connect_plain(base.cluster.conninfo) as conn,
         ):
             seen.extend(row[0] for row in conn.execute("select pg_is_in_recovery()"))
             conn.execute("select pg_promote(false)")

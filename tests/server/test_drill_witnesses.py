@@ -11,7 +11,7 @@ from pgbench_tables import make_pgbench_tables
 
 from pgdyno._engine import builtin_scripts
 from pgdyno.drill.witnesses import Witnesses, prepare
-from pgdyno.server import Cluster, ConnInfo
+from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.workload import Tables, WeightedScript, Workload
 
 pytestmark = [pytest.mark.server, pytest.mark.alike]
@@ -33,7 +33,7 @@ SCRIPT = """
 
 
 def own_database(cluster: Cluster) -> Iterator[ConnInfo]:
-    with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as own:
+    with connect_plain(cluster.conninfo) as own:
         own.execute("create database witnesses")
         yield replace(cluster.conninfo, database="witnesses")
         own.execute("drop database witnesses with (force)")
@@ -48,7 +48,7 @@ def database(pg: Cluster) -> Iterator[ConnInfo]:
 @pytest.fixture
 def conn(database: ConnInfo) -> Iterator[psycopg.Connection]:
     """A connection to it."""
-    with psycopg.connect(**database.kwargs(), autocommit=True) as conn:
+    with connect_plain(database) as conn:
         yield conn
 
 

@@ -262,7 +262,7 @@ def test_table_options_of_an_investigation_are_in_its_drills(
     found = []
 
     def cuts(drill: Drill) -> Iterator[Cut]:
-        with drill.session.connect() as connection:
+        with drill.connect_plain(session.target.conninfo) as connection:
             query = "select reloptions from pg_class where relname = 'pgbench_tellers'"
             found.append(connection.execute(query).fetchone())
         yield from ()

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from pgdyno.server import Cluster, ConnInfo, connect, server_facts
+from pgdyno.server import Cluster, ConnInfo, connect_plain, server_facts
 
 pytestmark = pytest.mark.server
 
@@ -40,7 +40,7 @@ def odd(request: pytest.FixtureRequest, pg18: Cluster) -> Iterator[ConnInfo]:
 
 
 def test_texts_of_any_bytes_are_texts(odd: ConnInfo) -> None:
-    with connect(odd) as connection:
+    with connect_plain(odd) as connection:
         names = [row[0] for row in connection.execute("select relname from pg_class")]
         assert all(isinstance(name, str) for name in names)
         if odd_name := next((name for name in names if name.startswith("caf")), None):

@@ -25,7 +25,7 @@ from pgdyno.drill._workloads import differences
 from pgdyno.errors import RunError, SetupError
 from pgdyno.front import POOLS, FrontEnd, FrontSettings, find_java
 from pgdyno.front._listening import accept_queue
-from pgdyno.server import Cluster, ConnInfo
+from pgdyno.server import Cluster, ConnInfo, connect
 from pgdyno.spec import spec_from_fields
 from pgdyno.workload import load_workloads, prepare
 
@@ -149,7 +149,7 @@ def rows_sent(front: FrontEnd, shop: ConnInfo, log: Path) -> int:
     assert get(front, "events?device=1000")[0] == 200
     assert front.read()["pages"]["/events"]["batched_rows"] == rows + 100
     assert count(shop, "business_events") == (events + 100,)
-    with psycopg.connect(**shop.kwargs()) as conn:
+    with connect(shop) as conn:
         assert differences(conn)["events"] == 0
     text = log.read_bytes()[begun:].decode(errors="replace")
     return len(re.findall(r"execute \S+: /\* /events \*/ insert into business_events", text))

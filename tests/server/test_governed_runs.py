@@ -20,7 +20,7 @@ from pgdyno.record.governing import governed_in
 from pgdyno.report import stdout_console, terminal_summary
 from pgdyno.results import load, schemas
 from pgdyno.results.run import RunResult
-from pgdyno.server import Cluster, Installation
+from pgdyno.server import Cluster, Installation, connect_plain
 from pgdyno.server.connecting.exclusive_use import sole_governor
 from pgdyno.spec import Spec, spec_from_fields
 from pgdyno.story import run_story
@@ -72,7 +72,7 @@ def test_a_pause_holds_until_the_age_is_low(
             with session.measured("run") as slice_id:
                 wait_until(lambda: decided(path) == ["pause"], "the governor pauses")
                 wait_until(lambda: done_lately(path, slice_id) == 0, "and the clients do")
-                with session.connect() as conn:
+                with connect_plain(session.target.conninfo) as conn:
                     conn.execute(UNPIN)
                 wait_until(lambda: len(decided(path)) > 1, "the age is low")
                 wait_until(lambda: bool(done_lately(path, slice_id)), "the clients go on")
@@ -138,7 +138,7 @@ def test_clients_pause_while_the_server_cannot_be_asked(
             session.wait_connected()
             with session.measured("run") as slice_id:
                 wait_until(lambda: bool(done_lately(path, slice_id)), "the load is there")
-                with session.connect() as conn:
+                with connect_plain(session.target.conninfo) as conn:
                     # Sessions that are there work on: only who asks for ages, or connects, waits.
                     conn.execute("begin; lock table pg_database in access exclusive mode")
                     wait_until(lambda: decided(path) == ["pause"], "the governor pauses")

@@ -13,7 +13,7 @@ import pytest
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.kernel import _record as records
-from pgdyno.server import Cluster
+from pgdyno.server import Cluster, connect_plain
 from pgdyno.spec import Change, spec_from_fields
 
 pytestmark = [pytest.mark.server, pytest.mark.usefixtures("own_home")]
@@ -78,7 +78,7 @@ def mount_of(session: Session) -> tuple[str, str]:
 
 
 def rows(session: Session) -> Any:
-    with session.connect() as connection:
+    with connect_plain(session.target.conninfo) as connection:
         found = connection.execute("select count(*), sum(abalance) from pgbench_accounts")
         return found.fetchone()
 
@@ -108,7 +108,7 @@ def test_parameters_are_in_force_on_their_side_and_put_back(
         pages = keys(kernel__huge_pages=str(int(before["nr_hugepages"]) + 48))
         session.provide(pages)
         session.apply(pages, warm_up_s_max=0.1)
-        with session.connect() as connection:
+        with connect_plain(session.target.conninfo) as connection:
             row = connection.execute("show huge_pages_status").fetchone()
         assert row == ("on",)
         session.apply(ours, warm_up_s_max=0.1)  # another side: restarted without them

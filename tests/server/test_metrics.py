@@ -29,7 +29,7 @@ from pgdyno.errors import SetupError, UsageError
 from pgdyno.investigate.observe import observe
 from pgdyno.live import offering_metrics, open_endpoint
 from pgdyno.record import RunFile
-from pgdyno.server import Cluster
+from pgdyno.server import Cluster, connect_plain
 from pgdyno.spec import spec_from_fields
 from pgdyno.spec.address import Address, parse_address
 from pgdyno.spec.age import STOP_AGE
@@ -356,7 +356,7 @@ def test_every_panel_of_the_dashboard_has_data(tmp_path: Path, open_dir: Path) -
             missing.difference_update([each for each in missing if has_data(base, *each)])
             return not missing
 
-        with slow_vacuums(session.connect()), session.measured("run"):
+        with slow_vacuums(connect_plain(session.target.conninfo)), session.measured("run"):
             wait_until(found, f"data for {missing}")
         session.stop_load()
 

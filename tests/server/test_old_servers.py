@@ -20,7 +20,7 @@ from pgdyno.investigate.observe import observe
 from pgdyno.record import RunFile
 from pgdyno.results import load, schemas
 from pgdyno.results.age import AgeResult
-from pgdyno.server import Cluster, Installation, connect
+from pgdyno.server import Cluster, Installation, connect_plain
 from pgdyno.server.local.aging import fast_forward, read_ages
 from pgdyno.spec import Spec, spec_from_fields
 from pgdyno.spec.age import PIN_SETTINGS, STOP_AGE, Ids
@@ -127,7 +127,7 @@ def started(
     new_cluster: Callable[..., Cluster], ids: Ids, **settings: str
 ) -> tuple[Cluster, psycopg.Connection]:
     cluster = new_cluster(18, **PIN_SETTINGS[ids], **settings)
-    return cluster, connect(cluster.conninfo)
+    return cluster, connect_plain(cluster.conninfo)
 
 
 def test_an_age_can_only_be_raised(new_cluster: Callable[..., Cluster]) -> None:
@@ -154,7 +154,7 @@ def test_what_holds_the_age_is_named(new_cluster: Callable[..., Cluster]) -> Non
     named = 'the prepared transaction "left behind", the replication slot "a_standby" holds it'
     with pytest.raises(SetupError, match=named):
         fast_forward(cluster, "xid", 1_000_000_000)
-    with connect(cluster.conninfo) as conn:
+    with connect_plain(cluster.conninfo) as conn:
         assert read_ages(conn).xid <= before.xid + 10
         assert conn.execute("select count(*) from pg_replication_slots").fetchone() == (1,)
 

@@ -22,7 +22,7 @@ from pgdyno.drill.model import DrillOptions, DrillResult
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import RunFile
-from pgdyno.server import Cluster, ConnInfo, connect, find_installation
+from pgdyno.server import Cluster, ConnInfo, connect_plain, find_installation
 from pgdyno.server.replication.patroni import Patroni, check_programs
 from pgdyno.server.replication.receivers import Receivers
 from pgdyno.spec import Change, Spec, spec_from_fields
@@ -56,7 +56,7 @@ def managed(mode: str = "async", count: int = 2, **fields: Any) -> Spec:
 
 
 def shown(conninfo: ConnInfo, setting: str) -> str:
-    with connect(conninfo) as connection:
+    with connect_plain(conninfo) as connection:
         row = connection.execute(f"show {setting}".encode()).fetchone()
     assert row is not None
     return str(row[0])
@@ -69,7 +69,7 @@ def patroni_of(session: Session) -> Patroni:
 
 
 def _counted(session: Session, query: str) -> object:
-    with session.connect() as connection:
+    with connect_plain(session.target.conninfo) as connection:
         row = connection.execute(query.encode()).fetchone()
     return row and row[0]
 
@@ -92,7 +92,7 @@ def test_a_load_runs_on_the_leader_of_three_nodes(tmp_path: Path) -> None:
                 look=lambda: session.wait(0.05),
             )
         session.stop_load()
-        with session.connect() as connection:
+        with connect_plain(session.target.conninfo) as connection:
             row = connection.execute("show synchronous_standby_names").fetchone()
         assert row in (("pgdyno_standby_1",), ("pgdyno_standby_2",)), "it chooses one"
         assert oct(patroni.nodes[0].directory.stat().st_mode)[-3:] == "700"
@@ -358,7 +358,7 @@ def _hosts_and_ports(nodes: list[ConnInfo]) -> tuple[list[str], list[int]]:
 
 def _transactions(cluster: Cluster) -> int:
     """Transactions that clients of the load have now on this server, which accepts writes."""
-    with connect(cluster.conninfo) as connection:
+    with connect_plain(cluster.conninfo) as connection:
         row = connection.execute(
             "select count(*) from pg_stat_activity where application_name = 'pgdyno'"
             " and not pg_is_in_recovery() and query ilike '%pgbench%'"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pgdyno.conduct import Session, Silent, open_session
+from pgdyno.server import connect_plain
 from pgdyno.spec import Change, spec_from_fields
 
 pytestmark = pytest.mark.server
@@ -19,7 +20,7 @@ LOOKUP = "\\set aid random(1, 1000)\nselect abalance from pgbench_accounts where
 
 
 def index_scans(session: Session, table: str) -> int:
-    with session.connect() as connection:
+    with connect_plain(session.target.conninfo) as connection:
         connection.execute("select pg_stat_clear_snapshot()")
         found = connection.execute(
             "select idx_scan from pg_stat_user_tables where relname = %s", [table]

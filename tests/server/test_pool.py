@@ -23,7 +23,7 @@ from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.results import load, schemas
 from pgdyno.results.pool import PoolResult
 from pgdyno.search.slo import parse_limits
-from pgdyno.server import Cluster
+from pgdyno.server import Cluster, connect_plain
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.pooler import SIZE_SETTINGS, TITLES
 from pooler_fixtures import existing
@@ -128,7 +128,7 @@ def test_the_size_of_pgbouncers_pool_changes_under_load(pg18: Cluster, tmp_path:
         host = session.target.gateway.entrance.host
 
         def in_use() -> int:
-            with session.connect() as connection:
+            with connect_plain(session.target.conninfo) as connection:
                 row = connection.execute(
                     b"select count(*) from pg_stat_activity where backend_type = 'client backend'"
                     b" and query ~ 'pgbench_|^begin|^end' and pid <> pg_backend_pid()"

@@ -10,6 +10,7 @@ import pytest
 from pgdyno.conduct import Silent, open_session
 from pgdyno.record import RunFile
 from pgdyno.record.own import own_events
+from pgdyno.server import connect_plain
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.trial.postponed import postponed
 
@@ -61,7 +62,7 @@ def test_tables_are_rewritten_for_each_side_of_a_fillfactor(
         sizes = []
         for state in (Change(), loose, Change()):
             session.apply(state)
-            with session.connect() as connection:
+            with connect_plain(session.target.conninfo) as connection:
                 sizes.append(connection.execute(query).fetchone())
     (_, tight), (_, roomy), (_, again) = [size for size in sizes if size is not None]
     assert len({size[0] for size in sizes if size is not None}) == 3

@@ -10,6 +10,7 @@ import pytest
 from pgdyno.conduct import Silent, open_session
 from pgdyno.record import RunFile
 from pgdyno.record.own import own_events
+from pgdyno.server import connect_plain
 from pgdyno.spec import Change, spec_from_fields
 
 LABEL = "data read into shared_buffers by pgdyno"
@@ -39,7 +40,7 @@ def test_data_that_fit_are_read_into_the_buffers_after_a_restart(
             session.apply(Change(settings={"shared_buffers": size}))
             slices[size] = session.slice(SLICE_S, kind="trial", side="b")
         session.stop_load()
-        with session.connect() as connection:
+        with connect_plain(session.target.conninfo) as connection:
             left = connection.execute("select 1 from pg_extension where extname = 'pg_prewarm'")
             assert left.fetchone() is None
     with RunFile(path) as run:

@@ -26,7 +26,7 @@ from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.words.course import course_in
 from pgdyno.results import load, schemas
 from pgdyno.results.soak import SoakResult
-from pgdyno.server import Cluster, connect, find_installation
+from pgdyno.server import Cluster, connect_plain, find_installation
 from pgdyno.server.local.account import change_owner, server_account
 from pgdyno.server.local.leftovers import server_processes
 from pgdyno.soak.preparing import continuation_of
@@ -297,7 +297,7 @@ def test_the_directory_of_another_user_is_named(open_dir: Path) -> None:
 
 
 def rows_of(cluster: Cluster, sql: str) -> tuple[Any, ...]:
-    with connect(cluster.conninfo) as connection:
+    with connect_plain(cluster.conninfo) as connection:
         (row,) = connection.execute(sql.encode())
     found: tuple[Any, ...] = row
     return found

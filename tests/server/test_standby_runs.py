@@ -8,6 +8,7 @@ import pytest
 
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.record import RunFile
+from pgdyno.server import connect_plain
 from pgdyno.spec import Change, spec_from_fields
 
 pytestmark = pytest.mark.server
@@ -16,7 +17,7 @@ ONE = Change(spec={"standby.count": "1", "standby.mode": "on", "standby.delay": 
 
 
 def settings_of(session: Session) -> tuple[str, str]:
-    with session.connect() as connection:
+    with connect_plain(session.target.conninfo) as connection:
         row = connection.execute(
             "select current_setting('synchronous_commit'),"
             " current_setting('synchronous_standby_names')"

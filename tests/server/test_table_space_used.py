@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import psycopg
 import pytest
+from msgspec.structs import replace
 
-from pgdyno.server import Cluster
+from pgdyno.server import Cluster, connect_plain
+from pgdyno.server.connecting.control import Control
 from pgdyno.spec.tables import InitSpec
 from pgdyno.workload._found import find_pgbench
 from pgdyno.workload._pgbench import Making
@@ -18,16 +19,15 @@ SCALE = 3
 
 
 @pytest.fixture
-def empty(pg: Cluster) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(**pg.conninfo.kwargs(), autocommit=True) as connection:
+def empty(pg: Cluster) -> Iterator[Control]:
+    with connect_plain(pg.conninfo) as connection:
         connection.execute("create database room")
-        values = {**pg.conninfo.kwargs(), "dbname": "room"}
-        with psycopg.connect(**values, autocommit=True) as inside:
+        with connect_plain(replace(pg.conninfo, database="room")) as inside:
             yield inside
         connection.execute("drop database room with (force)")
 
 
-def test_the_estimate_covers_what_is_made_and_little_more(empty: psycopg.Connection) -> None:
+def test_the_estimate_covers_what_is_made_and_little_more(empty: Control) -> None:
     needed = space_for_tables(empty, SCALE, InitSpec(), ())
     assert (needed.freed_bytes, needed.location) == (0, None)
     before = _wal(empty)
@@ -39,7 +39,7 @@ def test_the_estimate_covers_what_is_made_and_little_more(empty: psycopg.Connect
     assert 0.7 * needed.wal_bytes < written < 1.3 * needed.wal_bytes
 
 
-def _wal(connection: psycopg.Connection) -> float:
+def _wal(connection: Control) -> float:
     row = connection.execute("select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')").fetchone()
     assert row is not None
     return float(row[0])

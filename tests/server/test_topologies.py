@@ -29,7 +29,7 @@ from pgdyno.pooler._kind import kinds
 from pgdyno.record import RunFile
 from pgdyno.report.words.pooler import queue_words
 from pgdyno.report.words.sentences import setting_of_run
-from pgdyno.server import Cluster, ConnInfo
+from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.server.directories import clusters_dir
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.read import read_fields
@@ -242,7 +242,7 @@ def test_the_load_goes_through_it_and_the_rest_past_it(tmp_path: Path) -> None:
             assert stat.S_IMODE((directory / file).stat().st_mode) == 0o600
         session.start_load()
         counts = []
-        with session.connect() as connection:
+        with connect_plain(session.target.conninfo) as connection:
 
             def some_work() -> bool:
                 row = connection.execute(

@@ -13,7 +13,7 @@ from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.results import load
-from pgdyno.server import Cluster, Installation
+from pgdyno.server import Cluster, Installation, connect_plain
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.stats import Effect
 from pgdyno.stats._plan import PairPlan
@@ -67,7 +67,7 @@ def levelled(session: Session, pair: Pair, levelling: Levelling) -> Change:
 
 
 def asked(session: Session, what: str) -> str:
-    with session.connect() as conn:
+    with connect_plain(session.target.conninfo) as conn:
         row = conn.execute(what.encode()).fetchone()
     assert row is not None
     return str(row[0])
@@ -103,7 +103,7 @@ def test_each_server_takes_its_turn_with_tables_of_its_own(
         seen[name] = (
             asked(session, "show server_version").split(".")[0],
             asked(session, "show data_checksums"),
-            asked(session, "select count(*) from pgbench_accounts"),
+            asked(session, "select count(*) from public.pgbench_accounts"),
         )
     assert seen == {
         "18": ("18", "on", "100000"),

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 from msgspec.structs import replace
 
@@ -14,7 +13,7 @@ from pgdyno.conduct import Silent, open_session
 from pgdyno.drill._workloads import SUMS, differences, why_no_sums
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.investigate.observe import observe
-from pgdyno.server import Cluster, ConnInfo
+from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.spec import ScriptPart, spec_from_fields
 from pgdyno.spec.model import WorkloadSpec
 from pgdyno.workload import Tables, load_mix, own_database_needed, prepare
@@ -34,7 +33,7 @@ def silent(what: str, done: int, total: int) -> None:
 def database(pg: Cluster) -> Iterator[ConnInfo]:
     """The database pgdyno, without the tables of business before and after."""
     drop = f"drop table if exists {', '.join(BUSINESS_COLUMNS)}".encode()
-    with psycopg.connect(**pg.conninfo.kwargs(), autocommit=True) as conn:
+    with connect_plain(pg.conninfo) as conn:
         conn.execute(drop)
         yield replace(pg.conninfo, database_named=False)
         conn.execute(drop)
@@ -73,7 +72,7 @@ def test_each_script_runs_and_leaves_sums_that_agree(
     ) as session:
         ledger = observe(session).ledger
     assert (ledger.done, ledger.failed) == (120, 0)
-    with psycopg.connect(**database.kwargs(), autocommit=True) as conn:
+    with connect_plain(database) as conn:
         assert differences(conn) == dict.fromkeys(SUMS, 0)
         texts = [builtin_texts()["business"], builtin_texts()[script]]
         assert why_no_sums(conn, texts) == ""
@@ -99,7 +98,7 @@ def test_tables_are_made_once_and_at_the_scale(database: ConnInfo) -> None:
 
 
 def test_a_foreign_table_is_left_alone(database: ConnInfo) -> None:
-    with psycopg.connect(**database.kwargs(), autocommit=True) as conn:
+    with connect_plain(database) as conn:
         conn.execute("create table business_orders (mine int)")
         with pytest.raises(SetupError, match="business_orders in the database pgdyno is a table"):
             prepare(database, [load_mix("business")], WorkloadSpec(), silent)

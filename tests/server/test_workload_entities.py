@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from msgspec.structs import replace
 
@@ -20,7 +19,7 @@ from pgdyno.record import RunFile
 from pgdyno.report import write_html
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.results.run import RunResult
-from pgdyno.server import Cluster, ConnInfo
+from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.spec import Change, ScriptPart, spec_from_fields
 from pgdyno.spec.model import WorkloadSpec
 from pgdyno.trial.trust import distrust
@@ -43,7 +42,7 @@ def database(pg: Cluster) -> Iterator[ConnInfo]:
         f"drop table if exists {', '.join(ENTITY_COLUMNS)};"
         f" drop sequence if exists {', '.join(SEQUENCES)}"
     ).encode()
-    with psycopg.connect(**pg.conninfo.kwargs(), autocommit=True) as conn:
+    with connect_plain(pg.conninfo) as conn:
         conn.execute(drop)
         yield replace(pg.conninfo, database_named=False)
         conn.execute(drop)
@@ -96,7 +95,7 @@ def test_records_are_resolved_and_the_tables_agree(
     assert (found.consistent, found.broken) == (True, {})
     assert found.statements_per_record is not None
     assert 80 <= found.statements_per_record <= 90
-    with psycopg.connect(**database.kwargs(), autocommit=True) as conn:
+    with connect_plain(database) as conn:
         features = conn.execute("select features from er_observed").fetchall()
         assert all(11 <= len(row[0]) <= 14 and row[0] == sorted(row[0]) for row in features)
         assert conn.execute("select count(*) from er_record_hashes").fetchone() == (80,)
@@ -134,7 +133,7 @@ _DAMAGE = {
 
 def test_what_does_not_agree_is_found(database: ConnInfo, tmp_path: Path) -> None:
     _loaded(database, tmp_path / "run.db", {})
-    with psycopg.connect(**database.kwargs(), autocommit=True) as conn:
+    with connect_plain(database) as conn:
         assert consistency(conn).holds
         # What is cut off between two statements is no damage.
         conn.execute("update er_observed set features = null where record_id % 7 = 0")
@@ -148,7 +147,7 @@ def test_what_does_not_agree_is_found(database: ConnInfo, tmp_path: Path) -> Non
                 assert not found.holds
                 assert found.broken[rule] > 0, damage
     # A load on tables that do not agree is not trusted.
-    with psycopg.connect(**database.kwargs(), autocommit=True) as conn:
+    with connect_plain(database) as conn:
         conn.execute("delete from er_entity_records")
     path = tmp_path / "broken.db"
     result = _loaded(database, path, {})
@@ -167,7 +166,7 @@ def test_tables_are_made_again_only_if_they_are_to_differ(database: ConnInfo) ->
     assert made(scale=2) == "made"
     assert made() == "kept"
     assert prepare(database, workloads, WorkloadSpec(), silent).scale == 2
-    with psycopg.connect(**database.kwargs(), autocommit=True) as conn:
+    with connect_plain(database) as conn:
 
         def fillfactors() -> dict[str, str]:
             rows = conn.execute(
@@ -186,11 +185,11 @@ def test_tables_are_made_again_only_if_they_are_to_differ(database: ConnInfo) ->
 
 def _sizes(session: Session) -> tuple[int, int]:
     """Numbers of partitions, and of records."""
-    with session.connect() as conn:
+    with connect_plain(session.target.conninfo) as conn:
         assert consistency(conn).holds
         row = conn.execute(
             "select (select count(*) from pg_inherits join pg_class c on c.oid = inhrelid"
-            " where c.relkind = 'r'), count(*) from er_records"
+            " where c.relkind = 'r'), count(*) from public.er_records"
         ).fetchone()
     assert row is not None
     return int(row[0]), int(row[1])
@@ -245,7 +244,7 @@ def test_partitions_of_others_are_left_alone(database: ConnInfo, tmp_path: Path)
 
 
 def test_a_foreign_table_is_left_alone(database: ConnInfo) -> None:
-    with psycopg.connect(**database.kwargs(), autocommit=True) as conn:
+    with connect_plain(database) as conn:
         conn.execute("create table er_queue (mine int)")
         with pytest.raises(SetupError, match="er_queue in the database pgdyno is a table"):
             prepare(database, [load_mix("entity-resolution")], WorkloadSpec(), silent)
@@ -261,7 +260,7 @@ def test_scripts_are_of_one_kind_of_tables() -> None:
 def test_a_drill_checks_only_what_it_knows(database: ConnInfo) -> None:
     prepare(database, [load_mix("entity-resolution")], WorkloadSpec(), silent)
     text = builtin_texts()["entity-resolution"]
-    with psycopg.connect(**database.kwargs(), autocommit=True) as conn:
+    with connect_plain(database) as conn:
         assert why_not_checked(conn, [text]) == ""
         assert "another script" in why_not_checked(conn, [text, "delete from er_queue"])
         assert "no script" in why_not_checked(conn, ["select 1"])

@@ -18,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 from pgdyno.conduct import Silent, initialise
 from pgdyno.errors import SetupError
 from pgdyno.probe.space import DiskSpace, sample_space
-from pgdyno.server import Cluster, Installation
+from pgdyno.server import Cluster, Installation, connect_plain
 from pgdyno.server.connecting.marks import UNFINISHED
 from pgdyno.spec import ScriptPart, spec_from_fields
 from pgdyno.spec.model import WorkloadSpec
@@ -77,7 +77,7 @@ def pg(
 @pytest.fixture
 def run(pg: Cluster) -> Iterator[Run]:
     """Runs SQL on the server under test; every table is gone afterwards."""
-    with psycopg.connect(**pg.conninfo.kwargs(), autocommit=True) as conn:
+    with connect_plain(pg.conninfo) as conn:
 
         def execute(statement: str) -> list[tuple[Any, ...]]:
             cursor = conn.execute(statement.encode())
@@ -416,7 +416,9 @@ def test_mixed_has_its_table_and_indexes_as_described(pg: Cluster, run: Run) -> 
 
 def test_mixed_leaves_a_foreign_table_alone(pg: Cluster, run: Run) -> None:
     run("create table test_table (id int, mine text)")
-    with pytest.raises(SetupError, match="test_table in the database pgdyno has other columns"):
+    with pytest.raises(
+        SetupError, match="test_table in the database pgdyno is a table with other columns"
+    ):
         prepare(pg.conninfo, [builtin("mixed")], SCALE_1, silent)
     assert run("select count(*) from test_table") == [(0,)]
 
@@ -430,7 +432,7 @@ def test_tables_are_made_in_our_own_database_unless_asked(pg: Cluster, run: Run)
         assert own_database_needed(unnamed, [workload], WorkloadSpec(initialize=True))
         assert not own_database_needed(named, [workload], WorkloadSpec(initialize=True))
     assert own_database_needed(named, [], WorkloadSpec(setup="setup.sql"))
-    with psycopg.connect(**named.kwargs(), autocommit=True) as conn:
+    with connect_plain(named) as conn:
 
         def there(statement: str) -> list[tuple[Any, ...]]:
             conn.execute(statement.encode())

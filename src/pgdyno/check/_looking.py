@@ -30,7 +30,6 @@ LIMITS = {
     "jit": "off",
     "max_parallel_workers_per_gather": "0",
     "work_mem": "32MB",
-    "search_path": "pg_catalog",
 }
 _ELSEWHERE = Missing(
     "the server's processes are not visible on this machine",

@@ -16,17 +16,15 @@ from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.versioned_sql import query_for
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgdyno.server.connecting.control import Control
 
 LIMITS = {
     "statement_timeout": "2s",
     "lock_timeout": "200ms",
     "idle_in_transaction_session_timeout": "10s",
     "idle_session_timeout": "0",
-    "search_path": "pg_catalog",
 }
-"""Settings of a check's sessions, which come before those of role and database: the database's
-owner may put functions of his own in the place of the system's, which the role would run."""
+"""Settings of a check's sessions, which come before those of role and database."""
 
 PATIENCE_S = 5.0
 """Longer than any answer that statement_timeout allows."""
@@ -144,7 +142,7 @@ def answering(conninfo: ConnInfo) -> Iterator[None]:
         ) from None
 
 
-def session(conninfo: ConnInfo, *, read_only: bool = True) -> psycopg.Connection:
+def session(conninfo: ConnInfo, *, read_only: bool = True) -> Control:
     """Connect with values of ``limited``; a server that hangs is given up. Raises SetupError, and
     ThresholdError where no connection is left.
 
@@ -159,14 +157,11 @@ def session(conninfo: ConnInfo, *, read_only: bool = True) -> psycopg.Connection
     return connection
 
 
-def limited(conninfo: ConnInfo, **other: str | None) -> ConnInfo:
-    """Return connection values for sessions whose statements end in time.
-
-    ``other`` are settings that differ; None: as the role has it.
-    """
-    settings: dict[str, str | None] = {**LIMITS, **other}
+def limited(conninfo: ConnInfo) -> ConnInfo:
+    """Return connection values for sessions whose statements end in time."""
+    settings = dict(LIMITS)
     if (conninfo.version or 0) >= _TRANSACTION_TIMEOUT_SINCE:
         settings.setdefault("transaction_timeout", "0")
-    listed = " ".join(f"-c {name}={value}" for name, value in settings.items() if value is not None)
+    listed = " ".join(f"-c {name}={value}" for name, value in settings.items())
     options = f"{conninfo.options.get('options', '')} {listed}".strip()
     return replace(conninfo, options={**conninfo.options, "options": options})

@@ -70,7 +70,7 @@ def take_write_probe(reached: Reached, recorder: Recorder, note: Callable[[str],
     started_ns = time.monotonic_ns()
     conninfo = limited(reached.unlimited)
     try:
-        rows, missing = _probed(conninfo, _schema(reached), note)
+        rows, missing = _probed(conninfo, note)
     except psycopg.Error as error:
         rows, missing = None, missing_by(error, _grant(conninfo))
     except SetupError as problem:  # The server is away, or the tables are in use.
@@ -78,23 +78,16 @@ def take_write_probe(reached: Reached, recorder: Recorder, note: Callable[[str],
     record_look(recorder, LOOK, started_ns, rows, missing)
 
 
-def _schema(reached: Reached) -> str | None:
-    """Return the schema in which the role makes tables: the only thing that is asked with its own
-    search_path."""
-    with session(limited(reached.unlimited, search_path=None)) as connection:
-        schema: str | None = _one(connection, "select pg_catalog.current_schema()")
-    return schema
-
-
 def _probed(
-    conninfo: ConnInfo, schema: str | None, note: Callable[[str], None]
+    conninfo: ConnInfo, note: Callable[[str], None]
 ) -> tuple[list[Row] | None, Missing | None]:
     with _writing(conninfo) as connection:
         if _one(connection, "select pg_is_in_recovery()"):
             return None, Missing("a standby accepts no writes", "pgdyno check of its primary")
-        if schema is None:
+        if not connection.user_schemas:
             reset = f"ALTER ROLE {quoted(conninfo.user)} RESET search_path"
             return None, Missing("search_path names no schema that the role may use", reset)
+        schema = connection.user_schemas[0]
         query = _query("write_probe_published", connection)
         if published := connection.execute(query, {"schema": schema}).fetchone():
             return None, Missing(

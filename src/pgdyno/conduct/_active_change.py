@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import psycopg
 from msgspec.structs import replace
 
 from pgdyno.conduct._load import RunningLoad
@@ -18,6 +17,7 @@ from pgdyno.conduct._target import Target
 from pgdyno.dimension import Context, Need, Transition, begin_kernel, dimensions, spec_with
 from pgdyno.dimension.kinds.settings import apply_event, session_statement
 from pgdyno.record import Recorder
+from pgdyno.server.connecting.control import Control
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.debt import Debt
 
@@ -113,6 +113,6 @@ class ActiveChange:
         with self._context.connect() as connection:
             return prewarm(connection, self._context.recorder)
 
-    def connect(self) -> psycopg.Connection:
+    def connect(self) -> Control:
         """Open a control connection in autocommit mode, outside the load."""
         return self._context.connect()

@@ -24,11 +24,14 @@ from typing import Any
 
 import psycopg
 from msgspec import Struct
+from psycopg.rows import dict_row
 
 from pgdyno.record import Recorder
 from pgdyno.record.own import OWN
+from pgdyno.server.extensions import extension_in, within
 from pgdyno.spec.debt import Debt
 
+_PREWARM = "pg_prewarm"
 PREWARM_SECONDS_MAX = 5.0
 """Beyond it, a trial would spend more time on restarts than on slices."""
 _REFUSED = (
@@ -121,8 +124,11 @@ def _read_all(connection: psycopg.Connection) -> int | None:
     try:
         with connection.transaction(force_rollback=True):
             connection.execute(f"set local statement_timeout = {PREWARM_SECONDS_MAX * 1000:.0f}")
-            connection.execute("create extension if not exists pg_prewarm")
-            row = connection.execute(_sql("prewarm")).fetchone()
+            connection.execute(f"create extension if not exists {_PREWARM} schema public".encode())
+            extension = extension_in(connection.cursor(row_factory=dict_row), _PREWARM)
+            assert extension is not None
+            query = within(extension.schema, _sql("prewarm").decode())
+            row = connection.execute(query.encode(), {}).fetchone()
             return 0 if row is None else int(row[0])
     except _REFUSED:
         return None

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import psycopg
-
 from pgdyno.conduct._active_change import ActiveChange
 from pgdyno.conduct._aging import Aged, grow_old, note_age
 from pgdyno.conduct._config import Acks, engine_config
@@ -30,6 +28,7 @@ from pgdyno.probe import HostProbes, Probes
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.failures import OUT_OF_IDS
 from pgdyno.record.void import void_reason
+from pgdyno.server.connecting.control import Control
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.age import Ids
 from pgdyno.spec.debt import Debt
@@ -477,7 +476,7 @@ class Session:
             self.recorder.void_slice(slice_id, why)
             self.watcher.note(f"void slice: {why}")
 
-    def connect(self) -> psycopg.Connection:
+    def connect(self) -> Control:
         """Open a control connection, outside the load."""
         return self._active.connect()
 

@@ -11,6 +11,7 @@ import psycopg
 
 from pgdyno.conduct._session import Session
 from pgdyno.errors import Interrupted
+from pgdyno.server import connect_plain
 from pgdyno.spec import Event
 from pgdyno.spec.branches import BranchEvent
 from pgdyno.spec.model import LoadSpec
@@ -214,7 +215,7 @@ class _Statements:
         began_ns = time.monotonic_ns()
         recorder = self._session.recorder
         try:
-            with self._session.connect() as connection:
+            with connect_plain(self._session.target.conninfo) as connection:
                 self._connections.append(connection)
                 connection.execute(sql.encode())
         except psycopg.Error as problem:

@@ -38,4 +38,6 @@ def create_statements(spec: Spec, server: ConnInfo) -> None:
     """Create the extension in the database of a server of pgdyno's, if it is asked for."""
     if spec.server.statements:
         with connect(server) as connection:
-            connection.execute(f"create extension if not exists {STATEMENTS}".encode())
+            connection.execute(
+                f"create extension if not exists {STATEMENTS} schema public".encode()
+            )

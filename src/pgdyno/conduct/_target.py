@@ -33,6 +33,7 @@ from pgdyno.server import (
     ConnInfo,
     SessionSettings,
     Settings,
+    catalog_first,
     connect,
     keeps_prepared,
     own_database,
@@ -453,10 +454,8 @@ def _open_existing(
     watcher.phase("connecting")
     entrance = resolve_conninfo(spec.server.conninfo)
     conninfo = server_behind(entrance, spec.server.control)
-    wait_ms = spec.server.wait_ms
-    stack.enter_context(
-        exclusive_use(without_time_limits(conninfo), wait_ms=wait_ms, note=watcher.note)
-    )
+    unlimited, wait_ms = without_time_limits(conninfo), spec.server.wait_ms
+    stack.enter_context(exclusive_use(unlimited, wait_ms=wait_ms, note=watcher.note))
     setup_undo = stack.enter_context(ExitStack())
     pooled = conninfo is not entrance
     if pooled and spec.pooler.in_use:
@@ -497,7 +496,9 @@ def _open_existing(
     else:
         if warning := check_connections(spec, facts, conninfo):
             watcher.note(f"warning: {warning}")
-    gateway = None if pooled else _in_front(spec, entrance, stack, watcher)
+    gateway = (
+        None if pooled else _in_front(spec, _loaded(entrance, spec, workloads), stack, watcher)
+    )
     facts["pooler"] = None if gateway is None else gateway.facts()
     return Target(
         # Settings under trial, such as timeouts, do not affect probes and set-up.
@@ -512,6 +513,13 @@ def _open_existing(
         else SessionSettings(without_time_limits(conninfo)),
         setup_undo=setup_undo,
     )
+
+
+def _loaded(server: ConnInfo, spec: Spec, workloads: Collection[Workload]) -> ConnInfo:
+    """Return connection values of the load: with a search_path of its own if all statements are
+    pgdyno's; a pooler would refuse it."""
+    of_users = any(each.own for each in workloads)
+    return server if of_users or spec.pooler.in_use else catalog_first(server)
 
 
 _UNPREPARED = (

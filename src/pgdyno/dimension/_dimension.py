@@ -21,8 +21,6 @@ from pgdyno.spec.keys import set_key
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import psycopg
-
     from pgdyno.disk import OpenDisks
     from pgdyno.front import Application
     from pgdyno.kernel import KernelChanges
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from pgdyno.record import Recorder
     from pgdyno.record.facts import ServerFacts
     from pgdyno.server import Cluster, ConnInfo, SessionSettings, Settings
+    from pgdyno.server.connecting.control import Control
     from pgdyno.server.replication.receivers import Receivers
 
 
@@ -135,25 +134,26 @@ class Context:
     remembered: Fields = field(default_factory=dict)
     """State of a dimension between transitions, by its id."""
 
-    def connect(self) -> psycopg.Connection:
+    def connect(self) -> Control:
         """Open a control connection in autocommit mode, outside the load."""
         from pgdyno.server import connect
 
         return connect(self.server.conninfo)
 
     def run_sql(self, statement: str) -> None:
-        """Run one statement on a connection of its own, outside the load. Raises SetupError."""
+        """Run one statement as ``run_sql`` does."""
         run_sql(self.server.conninfo, statement)
 
 
 def run_sql(conninfo: ConnInfo, statement: str) -> None:
-    """Run one statement on a connection of its own. Raises SetupError."""
+    """Run one statement on a connection of its own, outside the load, which finds tables as the
+    user writes them; it is DDL without an expression of ours. Raises SetupError."""
     import psycopg
 
-    from pgdyno.server import connect
+    from pgdyno.server import connect_plain
 
     try:
-        with connect(conninfo) as connection:
+        with connect_plain(conninfo) as connection:
             connection.execute(statement.encode())
     except psycopg.Error as problem:
         message = (problem.diag.message_primary or str(problem)).strip()

@@ -27,6 +27,8 @@ from pgdyno.server import Cluster, ConnInfo
 if TYPE_CHECKING:
     import psycopg
 
+    from pgdyno.server.connecting.control import Control
+
 SECONDS_MAX = 600
 """Time limit of a query or a client application, which damaged pages can send into a loop."""
 _TIMEOUTS = {"lock_timeout": "60s", "statement_timeout": f"{SECONDS_MAX}s"}
@@ -84,7 +86,7 @@ class CheckContext:
     """The highest LSN in the pages before the start, if the WAL is from elsewhere."""
     count: LedgerCount | None = None
     """The result of the ledger's check."""
-    _conn: psycopg.Connection | None = field(default=None, repr=False)
+    _conn: Control | None = field(default=None, repr=False)
 
     @property
     def cluster(self) -> Cluster:
@@ -92,18 +94,18 @@ class CheckContext:
         return self.crashed.cluster
 
     @property
-    def conn(self) -> psycopg.Connection:
+    def conn(self) -> Control:
         """A connection in autocommit mode, shared by all checks and reopened if it breaks.
 
         Its commits wait for this server's disk and for no standby.
         """
-        import psycopg
+        from pgdyno.server.connecting.control import open_control
 
         if self._conn is None or self._conn.closed or self._conn.broken:
             settings = {"synchronous_commit": "local", **_TIMEOUTS}
             options = " ".join(f"-c {name}={value}" for name, value in settings.items())
             keys = {**self.crashed.conninfo.kwargs(), "options": options}
-            self._conn = psycopg.connect(**keys, autocommit=True)
+            self._conn = open_control(keys)
         return self._conn
 
     def close(self) -> None:

@@ -45,6 +45,7 @@ from pgdyno.record import AckLedger, Outcome, read_acks
 from pgdyno.results.drill import Facts, Outage
 from pgdyno.server import Cluster
 from pgdyno.server.connecting.conninfo import Host
+from pgdyno.server.connecting.control import open_control
 from pgdyno.server.replication.patroni import Patroni
 from pgdyno.server.replication.standby import Standby
 from pgdyno.spec import Spec
@@ -369,7 +370,7 @@ def most_advanced(standbys: Sequence[Standby]) -> Standby:
 
 
 def _received(cluster: Cluster) -> int:
-    with psycopg.connect(**cluster.conninfo.kwargs()) as connection:
+    with open_control(cluster.conninfo.kwargs()) as connection:
         row = connection.execute(
             "select coalesce(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) - '0/0'"
         ).fetchone()
@@ -378,7 +379,7 @@ def _received(cluster: Cluster) -> int:
 
 def _first_session_ns(cluster: Cluster) -> int:
     """Return when the oldest session of a client began, in monotonic ns; 0 if there is none."""
-    with psycopg.connect(**cluster.conninfo.kwargs()) as connection:
+    with open_control(cluster.conninfo.kwargs()) as connection:
         row = connection.execute(query("oldest_session")).fetchone()
     return 0 if row is None or row[0] is None else time.monotonic_ns() - round(float(row[0]) * 1e9)
 
@@ -386,10 +387,8 @@ def _first_session_ns(cluster: Cluster) -> int:
 def _answers(cluster: Cluster) -> bool:
     """True if the server answers a query within a second."""
     try:
-        with psycopg.connect(
-            **cluster.conninfo.kwargs(), connect_timeout=1, autocommit=True
-        ) as connection:
-            connection.execute("select 1")
+        with open_control({**cluster.conninfo.kwargs(), "connect_timeout": 1}):
+            pass
     except psycopg.OperationalError:
         return False
     return True

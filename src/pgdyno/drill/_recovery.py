@@ -94,10 +94,12 @@ def _wait_for_end(cluster: Cluster) -> None:
     """
     import psycopg
 
+    from pgdyno.server.connecting.control import open_control
+
     deadline, refusals = time.monotonic() + _RECOVERY_SECONDS_MAX, 0
     while time.monotonic() < deadline:
         try:
-            with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+            with open_control(cluster.conninfo.kwargs()) as conn:
                 if not in_recovery(conn):
                     return
         except psycopg.Error as error:

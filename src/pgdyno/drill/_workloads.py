@@ -8,57 +8,62 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pgdyno.drill._queries import query
+from pgdyno.spec.sql_text import quoted
+from pgdyno.workload import BUSINESS_COLUMNS, ENTITY_COLUMNS, schema_of
 from pgdyno.workload.builtin import builtin_texts
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgdyno.server.connecting.control import Control
 
 SUMS = ("stock", "order lines", "customers", "payments", "events")
 """The columns of the query of sums, in words."""
 
 
-def why_no_sums(conn: psycopg.Connection, texts: Collection[str] | None) -> str:
+def why_no_sums(conn: Control, texts: Collection[str] | None) -> str:
     """Return the reason why the sums of ``business`` say nothing of a load with these scripts; ''
     if they do."""
-    return _why_not(
-        conn, texts, "business", tables=r"\bbusiness_[a-z]", unlogged="business_unlogged"
-    )
+    return _why_not(conn, texts, "business", r"\bbusiness_[a-z]", BUSINESS_COLUMNS)
 
 
-def why_not_checked(conn: psycopg.Connection, texts: Collection[str] | None) -> str:
+def why_not_checked(conn: Control, texts: Collection[str] | None) -> str:
     """Return the reason why the check of ``entity-resolution`` says nothing of a load with these
     scripts; '' if it does."""
-    return _why_not(
-        conn, texts, "entity-resolution", tables=r"\ber_[a-z]", unlogged="entity_unlogged"
-    )
+    return _why_not(conn, texts, "entity-resolution", r"\ber_[a-z]", ENTITY_COLUMNS)
 
 
-def differences(conn: psycopg.Connection) -> dict[str, int]:
+def differences(conn: Control) -> dict[str, int]:
     """Return what each sum of ``business`` differs by; all are 0 unless a transaction was lost in
     part."""
-    row = conn.execute(query("business_sums")).fetchone()
+    schema = quoted(schema_of(conn, next(iter(BUSINESS_COLUMNS))))
+    row = conn.execute(query("business_sums", schema=schema)).fetchone()
     assert row is not None
     return dict(zip(SUMS, map(int, row), strict=True))
 
 
+def are_unlogged(conn: Control, tables: Collection[str]) -> bool:
+    """True if one of the tables of a workload, or a partition of one, is unlogged or missing."""
+    names = list(tables)
+    wanted = {"names": names, "schema": schema_of(conn, names[0])}
+    row = conn.execute(query("unlogged"), wanted).fetchone()
+    return row is None or bool(row[0])
+
+
 def _why_not(
-    conn: psycopg.Connection,
+    conn: Control,
     texts: Collection[str] | None,
     workload: str,
-    *,
-    tables: str,
-    unlogged: str,
+    pattern: str,
+    tables: Collection[str],
 ) -> str:
-    """``tables`` is a pattern of their names, ``unlogged`` the query that tells if one is."""
+    """``pattern`` is that of the names of ``tables``, as scripts have them."""
     if texts is None:
         return "the load's scripts are not known"
     own = {*builtin_texts().values()}
-    using = [text for text in texts if re.search(tables, text)]
+    using = [text for text in texts if re.search(pattern, text)]
     if not using:
         return f"no script uses the tables of {workload}"
     if any(text not in own for text in using):
         return f"another script uses the tables of {workload}"
-    row = conn.execute(query(unlogged)).fetchone()
-    if row is None or row[0]:
+    if are_unlogged(conn, tables):
         return f"the tables of {workload} are unlogged: a crash empties them"
     return ""

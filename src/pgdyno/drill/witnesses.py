@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 from pgdyno.conduct import Acks, check_scripts
 from pgdyno.drill._queries import query, statements
-from pgdyno.drill._workloads import why_no_sums, why_not_checked
+from pgdyno.drill._workloads import are_unlogged, why_no_sums, why_not_checked
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.spec import Spec
-from pgdyno.workload import Workload
+from pgdyno.spec.sql_text import quoted
+from pgdyno.workload import PGBENCH_COLUMNS, Workload, schema_of
 
 if TYPE_CHECKING:
-    import psycopg
     from numpy.typing import NDArray
 
     from pgdyno.record import AckLedger
+    from pgdyno.server.connecting.control import Control
 
 WITNESS_TABLE = "public.pgdyno_witness"
 """Table of the witnesses."""
@@ -129,7 +130,7 @@ def check_witnesses(spec: Spec) -> None:
 
 
 def prepare(
-    conn: psycopg.Connection,
+    conn: Control,
     workloads: Mapping[str, Workload] | None = None,
     *,
     unlogged: bool = False,
@@ -164,7 +165,7 @@ def prepare(
     return witnesses
 
 
-def renew(conn: psycopg.Connection, witnesses: Witnesses) -> Witnesses:
+def renew(conn: Control, witnesses: Witnesses) -> Witnesses:
     """Make a database ready for the next load after a crash; faster than :func:`prepare`.
 
     Cold tables are not read again, except the one that must be dirty when the load begins.
@@ -187,7 +188,7 @@ def scripts_set_commit(workloads: Mapping[str, Workload]) -> bool:
     return any("synchronous_commit" in _without_comments(text) for text in _texts(workloads))
 
 
-def read_witnesses(conn: psycopg.Connection, acks: AckLedger) -> NDArray[Any]:
+def read_witnesses(conn: Control, acks: AckLedger) -> NDArray[Any]:
     """Return the witnesses of the ledger's loads, for :func:`~pgdyno.drill._ledger.compare`.
 
     They are read from the table and not through its index, which may be damaged independently.
@@ -219,34 +220,35 @@ def read_witnesses(conn: psycopg.Connection, acks: AckLedger) -> NDArray[Any]:
     return present
 
 
-def table_state(conn: psycopg.Connection, name: str) -> TableState:
+def table_state(conn: Control, name: str) -> TableState:
     """Count and hash the rows of a table; ``name`` is as SQL needs it."""
     rows, digest = conn.execute(query("table_state", table=name)).fetchone() or (0, "")
     return TableState(name, int(rows), str(digest))
 
 
-def count_rows(conn: psycopg.Connection, name: str) -> int:
+def count_rows(conn: Control, name: str) -> int:
     """Return the number of rows of a table; ``name`` is as SQL needs it."""
     row = conn.execute(f"select count(*) from {name}".encode()).fetchone()
     return int(row[0]) if row else 0
 
 
-def balances(conn: psycopg.Connection, *, all_alike: bool) -> ZeroSum:
+def balances(conn: Control, *, all_alike: bool) -> ZeroSum:
     """Return pgbench's present balances."""
-    row = conn.execute(query("balances")).fetchone()
+    schema = quoted(schema_of(conn, next(iter(PGBENCH_COLUMNS))))
+    row = conn.execute(query("balances", schema=schema)).fetchone()
     assert row is not None
     accounts, tellers, branches, history = (int(value) for value in row)
     return ZeroSum(accounts, tellers, branches, history, all_alike)
 
 
-def last_number(conn: psycopg.Connection) -> int:
+def last_number(conn: Control) -> int:
     """Return the highest number that the sequence has returned, or may have."""
     row = conn.execute(f"select last_value from {SEQUENCE}".encode()).fetchone()
     assert row is not None
     return int(row[0])
 
 
-def _execute(conn: psycopg.Connection, name: str) -> None:
+def _execute(conn: Control, name: str) -> None:
     """Execute the statements of a file one by one; some cannot run in a transaction."""
     import psycopg
 
@@ -262,20 +264,18 @@ def _execute(conn: psycopg.Connection, name: str) -> None:
         ) from None
 
 
-def _install_amcheck(conn: psycopg.Connection) -> None:
+def _install_amcheck(conn: Control) -> None:
     """Install amcheck, so that nothing has to be installed after the crash."""
     found = conn.execute("select from pg_available_extensions where name = 'amcheck'").fetchone()
     if found is not None:
-        conn.execute("create extension if not exists amcheck")
+        conn.execute("create extension if not exists amcheck schema public")
 
 
 def _texts(workloads: Mapping[str, Workload]) -> list[str]:
     return list({script.text for each in workloads.values() for script in each.scripts})
 
 
-def _untouched(
-    conn: psycopg.Connection, texts: Iterable[str] | None
-) -> tuple[tuple[TableState, ...], str]:
+def _untouched(conn: Control, texts: Iterable[str] | None) -> tuple[tuple[TableState, ...], str]:
     if texts is None:
         return (), "the load's scripts are not known"
     bare = [_without_comments(text) for text in texts]
@@ -313,7 +313,7 @@ def _may_gain_or_lose_rows(relation: str, texts: Iterable[str]) -> bool:
     )
 
 
-def _zero_sum(conn: psycopg.Connection, texts: Iterable[str] | None) -> tuple[ZeroSum | None, str]:
+def _zero_sum(conn: Control, texts: Iterable[str] | None) -> tuple[ZeroSum | None, str]:
     from pgdyno._engine import builtin_scripts
 
     if texts is None:
@@ -324,14 +324,13 @@ def _zero_sum(conn: psycopg.Connection, texts: Iterable[str] | None) -> tuple[Ze
         return None, "no script of pgbench writes to its tables"
     if any(text not in names for text in using):
         return None, "another script uses pgbench's tables"
-    unlogged = conn.execute(query("balances_unlogged")).fetchone()
-    if unlogged is None or unlogged[0]:
+    if are_unlogged(conn, PGBENCH_COLUMNS):
         return None, "pgbench's tables are unlogged: a crash empties them"
     all_alike = all(names[text] != "simple-update" for text in using)
     return balances(conn, all_alike=all_alike), ""
 
 
-def _wait_for_standbys(conn: psycopg.Connection) -> None:
+def _wait_for_standbys(conn: Control) -> None:
     """Wait until every standby has the drill's tables, which a fault may destroy on the primary."""
     deadline = time.monotonic() + _STANDBYS_SECONDS_MAX
     while True:

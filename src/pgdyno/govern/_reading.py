@@ -31,12 +31,10 @@ _SETTINGS = {
     "lock_timeout": "1s",
     "idle_in_transaction_session_timeout": "10s",
     "idle_session_timeout": "0",
-    "search_path": "pg_catalog",
     "synchronous_commit": "off",
     "client_connection_check_interval": "1s",
 }
-"""Before those of role and database. The owner of a database may put functions of his own in the
-place of the system's, which the governor's role would run."""
+"""Before those of role and database."""
 _TRANSACTION_TIMEOUT_SINCE = 170000
 _RELATIONS = 10
 _SHOWN = 10

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from pgdyno.errors import Interrupted, RunError, SetupError
 from pgdyno.pooler._kind import Kind, Place, Version, check_names, clients_of, version_in
 from pgdyno.redact import blank
-from pgdyno.server import ConnInfo, connect
+from pgdyno.server import ConnInfo, connect_plain
 from pgdyno.server.local.account import run_as, server_account
 from pgdyno.server.local.guarded import Guarded
 from pgdyno.server.local.layout import claim_directory, describe, make_socket_dir
@@ -207,7 +207,7 @@ class PoolerProcess:
         if not listens:
             return self._silence("listen")
         try:
-            connect(self.conninfo).close()
+            connect_plain(self.conninfo).close()
             ignored = self.kind.ignored(self._place, self.conninfo)
         except SetupError as problem:
             problem.message = f"through {self.title}: {problem.message}"

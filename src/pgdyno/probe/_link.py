@@ -30,7 +30,6 @@ SESSION_SETTINGS = {
     "idle_in_transaction_session_timeout": "10s",
     "default_transaction_read_only": "on",
     "jit": "off",
-    "search_path": "pg_catalog",
 }
 CONNECT_VALUES = {
     "application_name": APPLICATION_NAME,
@@ -224,14 +223,11 @@ def connect(conninfo: Connectable) -> psycopg.Connection[Row]:
     """Open a session for probes: autocommit, read-only, short timeouts, rows as dictionaries."""
     from psycopg.rows import dict_row
 
-    from pgdyno.server.connecting.control import Control, accept_any_encoding
+    from pgdyno.server.connecting.control import open_control
 
-    connection = Control.connect(
-        **(conninfo.kwargs() | CONNECT_VALUES), autocommit=True, row_factory=dict_row
-    )
+    connection = open_control(conninfo.kwargs() | CONNECT_VALUES, row_factory=dict_row)
     settings = "; ".join(f"set {name} = '{value}'" for name, value in SESSION_SETTINGS.items())
     connection.execute(settings.encode())
-    accept_any_encoding(connection)
     return connection
 
 

@@ -6,7 +6,13 @@ server load them when called.
 
 from pgdyno.server.connecting._facts import server_facts
 from pgdyno.server.connecting._pooler import keeps_prepared, server_behind
-from pgdyno.server.connecting.connect import connect, own_database, resolve_conninfo
+from pgdyno.server.connecting.connect import (
+    catalog_first,
+    connect,
+    connect_plain,
+    own_database,
+    resolve_conninfo,
+)
 from pgdyno.server.connecting.conninfo import OWN_NAME as OWN_DATABASE
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.connecting.exclusive_use import exclusive_use
@@ -44,8 +50,10 @@ __all__ = [
     "Setting",
     "Settings",
     "apply_missing",
+    "catalog_first",
     "check_restored",
     "connect",
+    "connect_plain",
     "discover_installations",
     "exclusive_use",
     "find_installation",

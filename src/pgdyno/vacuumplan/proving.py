@@ -212,7 +212,7 @@ def _model(
     wanted = {**present, **({"autovacuum_enabled": 1.0} if turned_on else {})}
     wanted |= {each.name: float(each.value) for each in table.options}
     return Model(
-        name=f"modelled_{number}",
+        name=f"public.modelled_{number}",
         rows=max(ROWS_MIN, round(table.rows * scale)),
         inserts_s=table.inserts_h * per_s,
         updates_s=table.updates_h * per_s,

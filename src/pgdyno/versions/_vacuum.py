@@ -36,10 +36,10 @@ def vacuum_work(session: Session, change: Change) -> Vacuumed:
             conn.execute(statement.encode())
         before = wal_position(conn)
         began_ns = time.monotonic_ns()
-        conn.execute("vacuum pgdyno_vacuum")
+        conn.execute("vacuum public.pgdyno_vacuum")
         ms = (time.monotonic_ns() - began_ns) / 1e6
         wal_bytes = wal_position(conn) - before
-        conn.execute("drop table pgdyno_vacuum")
+        conn.execute("drop table public.pgdyno_vacuum")
     detail = {"rows": ROWS, "wal_bytes": wal_bytes, "change": change.to_json()}
     session.recorder.add_event(
         OWN, "vacuum of a table made for it", detail, ns=began_ns, duration_ms=ms

@@ -3,6 +3,12 @@
 from pgdyno.workload._csv import read_lines, with_csv
 from pgdyno.workload._database_choice import own_database_needed
 from pgdyno.workload._entities import Consistency, consistency, repartition
+from pgdyno.workload._found import (
+    BUSINESS_COLUMNS,
+    ENTITY_COLUMNS,
+    PGBENCH_COLUMNS,
+    schema_of,
+)
 from pgdyno.workload._loading import (
     ENGINE_VARIABLES,
     load_mix,
@@ -18,7 +24,10 @@ from pgdyno.workload._texts import with_texts
 from pgdyno.workload.prepare import prepare
 
 __all__ = [
+    "BUSINESS_COLUMNS",
     "ENGINE_VARIABLES",
+    "ENTITY_COLUMNS",
+    "PGBENCH_COLUMNS",
     "Consistency",
     "Prepared",
     "Tables",
@@ -35,6 +44,7 @@ __all__ = [
     "read_setup",
     "read_urls",
     "repartition",
+    "schema_of",
     "unset_variables",
     "with_csv",
     "with_texts",

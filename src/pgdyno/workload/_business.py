@@ -8,26 +8,24 @@ from typing import TYPE_CHECKING
 from pgdyno.errors import SetupError
 from pgdyno.workload._found import BUSINESS_COLUMNS, FoundTable
 from pgdyno.workload._own_tables import OwnTables
-from pgdyno.workload._queries import query
+from pgdyno.workload._queries import query_in
 from pgdyno.workload.table_space import business_space
 
 if TYPE_CHECKING:
-    import psycopg
-
+    from pgdyno.server.connecting.control import Control
     from pgdyno.spec.model import WorkloadSpec
 
 
-def _make(conn: psycopg.Connection, wanted: WorkloadSpec) -> None:
+def _make(conn: Control, schema: str, wanted: WorkloadSpec) -> None:
     from psycopg import sql
 
-    rows = sql.SQL(query("business_rows").decode()).format(scale=sql.SQL(str(wanted.scale)))
-    conn.execute(query("business_tables"))
-    conn.execute(rows)
+    conn.execute(query_in(schema, "business_tables"))
+    conn.execute(query_in(schema, "business_rows", scale=sql.SQL(str(wanted.scale))))
 
 
-def _scale(conn: psycopg.Connection, _: Mapping[str, FoundTable], __: WorkloadSpec) -> int:
+def _scale(conn: Control, found: Mapping[str, FoundTable], _: WorkloadSpec) -> int:
     """Return the scale: that of the products."""
-    row = conn.execute(query("business_scale")).fetchone()
+    row = conn.execute(query_in(found["business_products"].schema, "business_scale")).fetchone()
     scale = int(row[0]) if row else 0
     if scale == 0:
         raise SetupError(

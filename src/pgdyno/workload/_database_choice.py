@@ -60,15 +60,15 @@ def _all_there(conninfo: ConnInfo, kinds: Collection[Tables]) -> bool:
     """True if the database has tables of each kind, complete or not."""
     with connect(conninfo) as conn, setup_errors("the workload's tables"):
         if Tables.PGBENCH in kinds and not find_pgbench(conn):
-            if problem := hidden(conn, list(PGBENCH_COLUMNS)):
+            if problem := hidden(conn, PGBENCH_COLUMNS):
                 raise problem
             return False
         for kind, columns in _OWN.items():
-            if kind in kinds and not find_tables(conn, list(columns)):
-                if problem := hidden(conn, list(columns)):
+            if kind in kinds and not find_tables(conn, columns):
+                if problem := hidden(conn, columns):
                     raise problem
                 return False
         if Tables.MIXED in kinds:
-            mixed = find_tables(conn, list(MIXED_COLUMNS)).get("test_table")
+            mixed = find_tables(conn, MIXED_COLUMNS).get("test_table")
             return mixed is not None and mixed.columns == MIXED_COLUMNS["test_table"]
     return True

@@ -13,14 +13,15 @@ from msgspec import Struct
 
 from pgdyno.server.connecting.marks import mark, mark_of, scale_in
 from pgdyno.spec.tables import InitSpec
-from pgdyno.workload._found import ENTITY_COLUMNS, FoundTable
+from pgdyno.workload._found import ENTITY_COLUMNS, FoundTable, schema_of
 from pgdyno.workload._own_tables import OwnTables
-from pgdyno.workload._queries import query
+from pgdyno.workload._queries import query, query_in, regclass
 from pgdyno.workload.table_space import entity_space
 
 if TYPE_CHECKING:
-    import psycopg
+    from psycopg import sql
 
+    from pgdyno.server.connecting.control import Control
     from pgdyno.spec.model import WorkloadSpec
 
 SEQUENCES = ("er_record_ids", "er_entity_ids")
@@ -70,9 +71,9 @@ _RULES = (
 """The columns of the check after the first three, in words."""
 
 
-def consistency(conn: psycopg.Connection) -> Consistency:
+def consistency(conn: Control) -> Consistency:
     """Check the tables. Unfinished records may be counted already, or not yet."""
-    row = conn.execute(query("entity_checks")).fetchone()
+    row = conn.execute(query_in(schema_of(conn, "er_records"), "entity_checks")).fetchone()
     assert row is not None
     records, unfinished, entities, *broken = map(int, row)
     return Consistency(records, unfinished, entities, dict(zip(_RULES, broken, strict=True)))
@@ -88,67 +89,83 @@ def _init(wanted: WorkloadSpec) -> InitSpec:
     )
 
 
-def _make(conn: psycopg.Connection, wanted: WorkloadSpec) -> None:
-    for statement in _statements(wanted):
-        conn.execute(statement.encode())
+def _make(conn: Control, schema: str, wanted: WorkloadSpec) -> None:
+    for statement in _statements(schema, wanted):
+        conn.execute(statement)
 
 
-def _statements(wanted: WorkloadSpec) -> Iterator[str]:
+def _statements(schema: str, wanted: WorkloadSpec) -> Iterator[sql.Composed]:
     """Yield the statements: tables, partitions, fillfactors, keys."""
-    by = {
+    by: dict[str, sql.Composable] = {
         f"by_{column.removesuffix('_id')}": _partitioning(wanted, column)
         for column in PARTITIONED.values()
     }
-    yield query("entity_tables").decode().format(**by)
+    ids = {name.removeprefix("er_"): regclass(schema, name) for name in SEQUENCES}
+    yield query_in(schema, "entity_tables", **by, **ids)
     for table in ENTITY_COLUMNS:
-        yield from _parts(wanted, table)
-    yield query("entity_keys").decode()
+        yield from _parts(schema, wanted, table)
+    yield query_in(schema, "entity_keys")
 
 
-def repartition(conn: psycopg.Connection, wanted: WorkloadSpec) -> None:
+_BECOMES_COPY = (
+    "alter table {table} rename to {renamed}",
+    "create table {table} (like {before} including defaults including comments) {partitioned}",
+)
+_COPIED = ("insert into {table} select * from {before}", "drop table {before}")
+
+
+def repartition(conn: Control, wanted: WorkloadSpec) -> None:
     """Give the tables the number of partitions that is wanted, with the rows that they have.
 
     ``conn`` is in autocommit mode. Each table is copied and is replaced by its copy.
     """
+    from psycopg import sql
+
     keys = query("entity_keys").decode().split(";")
     for table, column in PARTITIONED.items():
+        schema = schema_of(conn, table)
+        names = {
+            "schema": sql.Identifier(schema),
+            "table": sql.Identifier(schema, table),
+            "before": sql.Identifier(schema, f"{table}_before"),
+            "renamed": sql.Identifier(f"{table}_before"),
+            "partitioned": _partitioning(wanted, column),
+        }
         with conn.transaction():
-            conn.execute(f"alter table {table} rename to {table}_before".encode())
-            conn.execute(
-                f"create table {table} (like {table}_before including defaults including comments)"
-                f" {_partitioning(wanted, column)}".encode()
-            )
-            for statement in _parts(wanted, table):
-                conn.execute(statement.encode())
-            conn.execute(f"insert into {table} select * from {table}_before".encode())
-            conn.execute(f"drop table {table}_before".encode())
-            for key in keys:
-                if f" {table} " in key:
-                    conn.execute(key.encode())
-            mark(conn, "table", [table], mark_of(wanted.scale, _init(wanted)))
-        conn.execute(f"vacuum analyze {table}".encode())
+            for text in _BECOMES_COPY:
+                conn.execute(sql.SQL(text).format(**names))
+            for statement in _parts(schema, wanted, table):
+                conn.execute(statement)
+            for text in (*_COPIED, *(key for key in keys if f".{table} " in key)):
+                conn.execute(sql.SQL(text).format(**names))
+            mark(conn, "table", [(schema, table)], mark_of(wanted.scale, _init(wanted)))
+        conn.execute(sql.SQL("vacuum analyze {table}").format(**names))
 
 
-def _partitioning(wanted: WorkloadSpec, column: str) -> str:
-    return f"partition by hash ({column})" if wanted.init.partitions else ""
+def _partitioning(wanted: WorkloadSpec, column: str) -> sql.SQL:
+    from psycopg import sql
+
+    return sql.SQL(f"partition by hash ({column})" if wanted.init.partitions else "")
 
 
-def _parts(wanted: WorkloadSpec, table: str) -> Iterator[str]:
+def _parts(schema: str, wanted: WorkloadSpec, table: str) -> Iterator[sql.Composed]:
     """Yield the statements that make a table's partitions and set fillfactors."""
+    from psycopg import sql
+
     count = wanted.init.partitions if table in PARTITIONED else 0
-    names = [f"{table}_{number}" for number in range(count)]
-    for number, name in enumerate(names):
-        yield (
-            f"create table {name} partition of {table}"
-            f" for values with (modulus {count}, remainder {number})"
-        )
+    parts = [sql.Identifier(schema, f"{table}_{number}") for number in range(count)]
+    whole = sql.Identifier(schema, table)
+    for number, part in enumerate(parts):
+        bounds = sql.SQL(f"with (modulus {count}, remainder {number})")
+        yield sql.SQL("create table {} partition of {} for values {}").format(part, whole, bounds)
     all_alike = wanted.init.fillfactor if "fillfactor" in wanted.init.model_fields_set else None
     if table in FILLFACTORS:
-        for name in names or [table]:
-            yield f"alter table {name} set (fillfactor = {all_alike or FILLFACTORS[table]})"
+        fillfactor = sql.SQL(str(all_alike or FILLFACTORS[table]))
+        for part in parts or [whole]:
+            yield sql.SQL("alter table {} set (fillfactor = {})").format(part, fillfactor)
 
 
-def _scale(_: psycopg.Connection, found: Mapping[str, FoundTable], wanted: WorkloadSpec) -> int:
+def _scale(_: Control, found: Mapping[str, FoundTable], wanted: WorkloadSpec) -> int:
     """Return the scale in the mark; without one, that which is wanted."""
     return next((scale_in(table.comment) for table in found.values()), 0) or wanted.scale
 

@@ -20,8 +20,9 @@ OWN_HINT = "rename or drop it yourself, or name another database"
 _KEYED = ("pgbench_accounts", "pgbench_branches", "pgbench_tellers")
 
 
-def scale_of(conn: psycopg.Connection, found: Mapping[str, FoundTable]) -> int:
-    """Return the scale of the tables, determined as pgbench does.
+def scale_of(conn: psycopg.Connection, found: Mapping[str, FoundTable], asked: int | None) -> int:
+    """Return the scale of the tables, determined as pgbench does; ``asked`` where the branches are
+    no table.
 
     Raises SetupError if they cannot be used.
     """
@@ -39,14 +40,25 @@ def scale_of(conn: psycopg.Connection, found: Mapping[str, FoundTable]) -> int:
             code="tables-incomplete",
             hint=_REMAKE_HINT if all(table.is_pgbench for table in found.values()) else OWN_HINT,
         )
-    row = conn.execute(query("pgbench_scale")).fetchone()
-    if row is None or row[0] == 0:
+    branches = found["pgbench_branches"]
+    if branches.other_kind is not None:
+        if asked is not None:
+            return asked
+        raise SetupError(
+            f"{branches.schema}.{branches.name} in the database {database} is"
+            f" {branches.other_kind}, so the scale is not known",
+            code="tables-incomplete",
+            hint="name the scale with -s; pgdyno does not read it itself, as functions of its owner"
+            " would run",
+        )
+    row = _counted(conn, found, "pgbench_scale")
+    if row[0] == 0:
         raise SetupError(
             f"pgbench_branches in the database {database} is empty, so the scale is not known",
             code="tables-incomplete",
             hint=_REMAKE_HINT,
         )
-    return int(row[0])
+    return row[0]
 
 
 def notes_about(
@@ -66,12 +78,25 @@ def notes_about(
     if unkeyed:
         yield f"no primary key: {', '.join(unkeyed)}; statements read the whole table"
     elif all(found[name].other_kind is None for name in _KEYED):
-        yield from _rows_missing(conn, scale)
+        yield from _rows_missing(conn, found, scale)
 
 
-def _rows_missing(conn: psycopg.Connection, scale: int) -> Iterator[str]:
-    row = conn.execute(query("pgbench_highest")).fetchone()
+def _counted(
+    conn: psycopg.Connection, found: Mapping[str, FoundTable], name: str
+) -> tuple[int, ...]:
+    """Return the row of ``sql/NAME.sql`` on the tables."""
+    from psycopg import sql
+
+    names = {name: table.identifier for name, table in found.items()}
+    row = conn.execute(sql.SQL(query(name).decode()).format(**names)).fetchone()
     assert row is not None
+    return row
+
+
+def _rows_missing(
+    conn: psycopg.Connection, found: Mapping[str, FoundTable], scale: int
+) -> Iterator[str]:
+    row = _counted(conn, found, "pgbench_highest")
     expected = (scale * ACCOUNTS_PER_BRANCH, scale * TELLERS_PER_BRANCH)
     for what, there, due in zip(
         ("pgbench_accounts", "pgbench_tellers"), row, expected, strict=True

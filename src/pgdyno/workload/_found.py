@@ -1,8 +1,9 @@
-"""Existing tables of the built-in workloads, found along the search path as a script would."""
+"""Existing tables of the built-in workloads, found along the search path as a script would, and the
+schema in which new ones are made."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -12,7 +13,9 @@ from pgdyno.server.connecting.marks import is_ours
 from pgdyno.workload._queries import query
 
 if TYPE_CHECKING:
-    import psycopg
+    from psycopg import sql
+
+    from pgdyno.server.connecting.control import Control
 
 PGBENCH_COLUMNS = {
     "pgbench_accounts": ["aid", "bid", "abalance", "filler"],
@@ -47,6 +50,7 @@ ENTITY_COLUMNS = {
 INGEST_COLUMNS = {"ingest_rows": ["id", "source", "code", "loaded", "name", "document"]}
 MIXED_COLUMNS = {"test_table": ["id", "c1", "c2", "c3", "c4", "c5"]}
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
+_OF_OTHER_TYPES = "a table with columns of types that are not PostgreSQL's own"
 
 
 class FoundTable(Struct, frozen=True):
@@ -60,6 +64,9 @@ class FoundTable(Struct, frozen=True):
     keyed: bool
     """True if it has a primary key."""
     columns: Sequence[str]
+    plain: bool
+    """True if the types of its columns are PostgreSQL's own: casts and checks of others are
+    functions of their owner's."""
 
     @property
     def ours(self) -> bool:
@@ -67,9 +74,17 @@ class FoundTable(Struct, frozen=True):
         return is_ours(self.comment)
 
     @property
+    def identifier(self) -> sql.Identifier:
+        """Its name in SQL."""
+        from psycopg import sql
+
+        return sql.Identifier(self.schema, self.name)
+
+    @property
     def other_kind(self) -> str | None:
-        """The kind of relation, such as ``a view``; ``None`` for a table."""
-        return _KINDS.get(self.kind)
+        """The kind of relation, such as ``a view``; ``None`` for a table that pgdyno reads itself:
+        reading a view executes its functions, with the rights of the role that reads."""
+        return _KINDS.get(self.kind) or (None if self.plain else _OF_OTHER_TYPES)
 
     @property
     def is_pgbench(self) -> bool:
@@ -77,28 +92,46 @@ class FoundTable(Struct, frozen=True):
         return self.other_kind is None and list(self.columns) == PGBENCH_COLUMNS[self.name]
 
 
-def find_tables(conn: psycopg.Connection, names: Sequence[str]) -> dict[str, FoundTable]:
+def find_tables(conn: Control, names: Iterable[str]) -> dict[str, FoundTable]:
     """Return the existing tables among ``names``."""
-    rows = conn.execute(query("tables_found"), {"names": list(names)}).fetchall()
+    wanted = {"names": list(names), "schemas": list(conn.user_schemas)}
+    rows = conn.execute(query("tables_found"), wanted).fetchall()
     return {row[0]: FoundTable(*row) for row in rows}
 
 
-def find_pgbench(conn: psycopg.Connection) -> dict[str, FoundTable]:
+def schema_for_new(conn: Control) -> str:
+    """Return the schema in which a script would make a table. Raises psycopg's error, as the
+    server would, if there is none."""
+    from psycopg.errors import InvalidSchemaName
+
+    if not conn.user_schemas:
+        raise InvalidSchemaName("no schema has been selected to create in")
+    return conn.user_schemas[0]
+
+
+def schema_of(conn: Control, table: str) -> str:
+    """Return the schema in which a script finds a table, or would make it."""
+    found = find_tables(conn, [table])
+    return found[table].schema if found else schema_for_new(conn)
+
+
+def find_pgbench(conn: Control) -> dict[str, FoundTable]:
     """Return the existing tables among pgbench's four."""
     return find_tables(conn, list(PGBENCH_COLUMNS))
 
 
-def hidden(conn: psycopg.Connection, names: Sequence[str]) -> SetupError | None:
+def hidden(conn: Control, names: Iterable[str]) -> SetupError | None:
     """Return the error for tables that exist, all of ``names``, in a schema outside of the search
     path; ``None`` if no schema has them."""
-    row = conn.execute(query("tables_hidden"), {"names": list(names)}).fetchone()
+    names, schemas = list(names), list(conn.user_schemas)
+    row = conn.execute(query("tables_hidden"), {"names": names, "schemas": schemas}).fetchone()
     if row is None:
         return None
-    schema, role, search_path, may_use = row
+    schema, role, may_use = row
     way = f"ALTER ROLE {role} SET search_path = {schema}; or PGOPTIONS='-c search_path={schema}'"
     return SetupError(
         f"{', '.join(names)}: in the schema {schema} of the database {conn.info.dbname}, which is"
-        f" not visible to the role {role}: its search_path is {search_path or 'empty'}"
+        f" not visible to the role {role}: its search_path is {conn.user_path or 'empty'}"
         + ("" if may_use else f", and the role has no USAGE on {schema}"),
         code="tables-hidden",
         hint=way if may_use else f"as a superuser: GRANT USAGE ON SCHEMA {schema} TO {role}; {way}",

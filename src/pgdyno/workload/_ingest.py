@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from pgdyno.spec.ingest import TRANSACTION_ROWS, batch_of
 from pgdyno.workload._found import INGEST_COLUMNS, FoundTable
 from pgdyno.workload._own_tables import OwnTables
-from pgdyno.workload._queries import query
+from pgdyno.workload._queries import query_in
 from pgdyno.workload.table_space import ingest_space
 
 if TYPE_CHECKING:
-    import psycopg
-
+    from pgdyno.server.connecting.control import Control
     from pgdyno.spec.model import WorkloadSpec
 
 _COLUMNS = "source, code, loaded, name, document"
@@ -57,11 +56,11 @@ def _commit(way: str, batch: int) -> Iterator[str]:
         yield "commit;"
 
 
-def _make(conn: psycopg.Connection, _: WorkloadSpec) -> None:
-    conn.execute(query("ingest_tables"))
+def _make(conn: Control, schema: str, _: WorkloadSpec) -> None:
+    conn.execute(query_in(schema, "ingest_tables"))
 
 
-def _scale(_: psycopg.Connection, __: Mapping[str, FoundTable], wanted: WorkloadSpec) -> int:
+def _scale(_: Control, __: Mapping[str, FoundTable], wanted: WorkloadSpec) -> int:
     """Return the scale that is wanted: the table is the same at each."""
     return wanted.scale
 

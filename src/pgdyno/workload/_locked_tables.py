@@ -1,9 +1,10 @@
-"""Tables that another session has locked when a run begins: not waited for without end."""
+"""Locks on tables during set-up: those of other sessions are not waited for without end, and what
+set-up fills is locked, and this role's."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from pgdyno.workload._queries import query
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg import sql
 
 WAIT_S = 5
 """Time that set-up waits for a lock on a table: longer than most statements hold one."""
@@ -34,6 +36,29 @@ def locks_named(conn: psycopg.Connection) -> Iterator[None]:
         yield
     except psycopg.errors.LockNotAvailable:
         raise locked_table(conn) from None
+
+
+@contextmanager
+def owned(conn: psycopg.Connection, tables: Sequence[sql.Identifier]) -> Iterator[None]:
+    """Within the block, a transaction, the tables are locked, and owned by the session's role:
+    triggers, defaults and checks of a table are functions of its owner's, which would run with the
+    rights of the role that fills it. Raises SetupError for a table of another role's."""
+    from psycopg import sql
+
+    with conn.transaction():
+        listed = sql.SQL(", ").join(tables)
+        conn.execute(sql.SQL("lock table {} in access exclusive mode").format(listed))
+        names = {"names": [table.as_string(None) for table in tables]}
+        other = conn.execute(query("table_of_others"), names).fetchone()
+        if other is not None:
+            table, owner, role = other
+            raise SetupError(
+                f"the table {table} in the database {conn.info.dbname} is owned by {owner}, whose"
+                f" triggers and defaults would run with the rights of {role}",
+                code="foreign-owner",
+                hint=f"connect as {owner}, or make the tables again: -i without -I",
+            )
+        yield
 
 
 def locked_table(conn: psycopg.Connection, statement: str = "") -> SetupError:

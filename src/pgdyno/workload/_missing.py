@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
-from pgdyno.server import ConnInfo, connect
+from pgdyno.server import ConnInfo, connect, connect_plain
 from pgdyno.workload._found import (
     BUSINESS_COLUMNS,
     ENTITY_COLUMNS,
@@ -22,8 +22,7 @@ from pgdyno.workload._locked_tables import LOCK_NOT_AVAILABLE, limit_lock_waits,
 from pgdyno.workload._model import WeightedScript, Workload
 
 if TYPE_CHECKING:
-    import psycopg
-
+    from pgdyno.server.connecting.control import Control
 _UNCHECKED = re.compile(r"\bcreate\b|\binto\s+temp|\\expect\s+42P01", re.IGNORECASE)
 # A variable's value does not affect name lookup.
 _VARIABLE = re.compile(r"(?<![:\w]):[A-Za-z_]\w*")
@@ -35,18 +34,19 @@ def check_tables_exist(conninfo: ConnInfo, workload: Workload) -> None:
     by another session for long."""
     from pgdyno._engine import check_script
 
-    with connect(conninfo) as conn:
+    with connect_plain(conninfo) as conn:
         limit_lock_waits(conn)
         for script in workload.scripts:
             statements = check_script(script.text, script.file)["statements"]
             if _UNCHECKED.search(script.text):
                 continue
             for statement in statements:
-                if said := _missing_table(conn, statement):
-                    raise _error(script, said, conn)
+                if said := _missing_table(conn, statement, conninfo):
+                    with connect(conninfo) as other:
+                        raise _error(script, said, other)
 
 
-def _missing_table(conn: psycopg.Connection, statement: str) -> str | None:
+def _missing_table(conn: Control, statement: str, conninfo: ConnInfo) -> str | None:
     """Return the server's message about a missing table; ``None`` if none is missing."""
     from psycopg.pq import DiagnosticField, ExecStatus
 
@@ -55,13 +55,14 @@ def _missing_table(conn: psycopg.Connection, statement: str) -> str | None:
         return None
     sqlstate = result.error_field(DiagnosticField.SQLSTATE)
     if sqlstate == LOCK_NOT_AVAILABLE.encode():
-        raise locked_table(conn, statement)
+        with connect(conninfo) as other:
+            raise locked_table(other, statement)
     if sqlstate != _UNDEFINED_TABLE:
         return None
     return (result.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace")
 
 
-def _error(script: WeightedScript, said: str, conn: psycopg.Connection) -> SetupError:
+def _error(script: WeightedScript, said: str, conn: Control) -> SetupError:
     named = re.search(r'"([^"]+)"', said)
     table = named[1] if named else said
     if problem := hidden(conn, [table]):

@@ -6,7 +6,7 @@ and made again only where they have pgdyno's mark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -16,15 +16,14 @@ from pgdyno.server import OWN_DATABASE, ConnInfo
 from pgdyno.server.connecting.marks import mark, mark_of, scale_in
 from pgdyno.spec.tables import InitSpec
 from pgdyno.workload._existing import OWN_HINT
-from pgdyno.workload._found import FoundTable, find_tables
+from pgdyno.workload._found import FoundTable, find_tables, schema_for_new
 from pgdyno.workload._locked_tables import locks_named
 from pgdyno.workload._preparing import require_scale
-from pgdyno.workload._queries import setup_errors
+from pgdyno.workload._queries import named, setup_errors
 from pgdyno.workload.table_space import TableSpace
 
 if TYPE_CHECKING:
-    import psycopg
-
+    from pgdyno.server.connecting.control import Control
     from pgdyno.spec.model import WorkloadSpec
     from pgdyno.workload._preparing import CheckTableSpace, Prepared, Progress
     from pgdyno.workload.table_lock import TableLock
@@ -36,9 +35,9 @@ class OwnTables(Struct, frozen=True):
     name: str
     columns: Mapping[str, Sequence[str]]
     """Table → its columns."""
-    make: Callable[[psycopg.Connection, WorkloadSpec], None]
-    """Creates them with their first rows, in a transaction, after they were dropped."""
-    scale: Callable[[psycopg.Connection, Mapping[str, FoundTable], WorkloadSpec], int]
+    make: Callable[[Control, str, WorkloadSpec], None]
+    """Creates them in a schema with their first rows, in a transaction, after they were dropped."""
+    scale: Callable[[Control, Mapping[str, FoundTable], WorkloadSpec], int]
     """Returns the scale of those that are there. Raises SetupError."""
     space: Callable[[int], TableSpace]
     init: Callable[[WorkloadSpec], InitSpec] = lambda _: InitSpec()
@@ -67,9 +66,11 @@ def prepare_own(
 
     Raises SetupError for tables of these names with other columns, and for missing privileges.
     """
+    from psycopg import sql
+
     with setup_errors(own.what), locks_named(lock.conn):
         lock.lock_shared()
-        found = find_tables(lock.conn, list(own.columns))
+        found = find_tables(lock.conn, own.columns)
         _refuse_foreign(own, found, conninfo.database)
         if saved and wanted.scale_given and found:
             require_scale(max(scale_in(table.comment) for table in found.values()), wanted.scale)
@@ -78,31 +79,45 @@ def prepare_own(
                 _use(own, lock.conn, wanted, prepared, found)
             return
         lock.lock_exclusive()
-        found = find_tables(lock.conn, list(own.columns))
+        found = find_tables(lock.conn, own.columns)
         if _must_make(
             own, conninfo, wanted, found, saved=saved
         ):  # Another run may have made them meanwhile.
             check_table_space(own.space(wanted.scale))
             progress(own.what, 0, 2)
-            make_own(own, lock.conn, wanted)
+            schema = make_own(own, lock.conn, wanted, found.values())
             progress(own.what, 1, 2)
             if wanted.vacuum != "none":
-                lock.conn.execute(f"vacuum analyze {', '.join(own.columns)}".encode())
+                tables = named(schema, *own.columns)
+                lock.conn.execute(sql.SQL("vacuum analyze {}").format(tables))
             progress(own.what, 2, 2)
         prepared.tables = "made"
         lock.downgrade()
 
 
-def make_own(own: OwnTables, conn: psycopg.Connection, wanted: WorkloadSpec) -> None:
-    """Make the tables in one transaction, so that existing ones are kept if it fails."""
-    text = mark_of(wanted.scale, own.init(wanted))
+def make_own(
+    own: OwnTables, conn: Control, wanted: WorkloadSpec, dropped: Collection[FoundTable] = ()
+) -> str:
+    """Make the tables in place of those that are ``dropped``, and return their schema. It is done
+    in one transaction, so that existing ones are kept if it fails."""
+    from psycopg import sql
+
+    text, schema = mark_of(wanted.scale, own.init(wanted)), schema_for_new(conn)
+    tables = [each.identifier for each in dropped]
+    sequences = [
+        sql.Identifier(each, name)
+        for each in sorted({schema, *(table.schema for table in dropped)})
+        for name in own.sequences
+    ]
     with conn.transaction():
-        conn.execute(f"drop table if exists {', '.join(own.columns)}".encode())
-        if own.sequences:
-            conn.execute(f"drop sequence if exists {', '.join(own.sequences)}".encode())
-        own.make(conn, wanted)
-        mark(conn, "table", own.columns, text)
-        mark(conn, "sequence", own.sequences, text)
+        for kind, names in (("table", tables), ("sequence", sequences)):
+            if names:
+                listed = sql.SQL(", ").join(names)
+                conn.execute(sql.SQL("drop {} if exists {}").format(sql.SQL(kind), listed))
+        own.make(conn, schema, wanted)
+        mark(conn, "table", [(schema, name) for name in own.columns], text)
+        mark(conn, "sequence", [(schema, name) for name in own.sequences], text)
+    return schema
 
 
 def _must_make(
@@ -144,7 +159,7 @@ def _refuse_foreign(own: OwnTables, found: Mapping[str, FoundTable], database: s
 
 def _use(
     own: OwnTables,
-    conn: psycopg.Connection,
+    conn: Control,
     wanted: WorkloadSpec,
     prepared: Prepared,
     found: Mapping[str, FoundTable],

@@ -7,24 +7,26 @@ are inserted by byte replacement; most of the time is then spent in the server's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from pgdyno.server.connecting.marks import UNFINISHED, mark, mark_of
-from pgdyno.workload._found import PGBENCH_COLUMNS
+from pgdyno.workload._found import PGBENCH_COLUMNS, find_pgbench, schema_for_new
+from pgdyno.workload._locked_tables import owned
 from pgdyno.workload._queries import query
 
 if TYPE_CHECKING:
-    import psycopg
+    from psycopg import sql
 
+    from pgdyno.server.connecting.control import Control
     from pgdyno.spec.tables import InitSpec
 
 ACCOUNTS_PER_BRANCH = 100_000
 TELLERS_PER_BRANCH = 10
 _SCALE_OF_64_BITS = 20_000  # From here on account numbers do not fit an int; pgbench's threshold.
 _CHUNKS_PER_BRANCH = 4
-_TRUNCATE = "truncate pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers"
 # In the order in which pgbench vacuums them.
 _VACUUMED = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history")
 
@@ -32,7 +34,7 @@ _VACUUMED = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench
 class Making(Struct, frozen=True):
     """An initialization of pgbench's tables."""
 
-    conn: psycopg.Connection
+    conn: Control
     """In autocommit mode."""
     scale: int
     init: InitSpec
@@ -60,20 +62,42 @@ class Making(Struct, frozen=True):
             carry_out[step]()
         if "t" in steps:
             with self.conn.transaction():
-                mark(self.conn, "table", PGBENCH_COLUMNS, mark_of(self.scale, self.init))
+                self._mark(mark_of(self.scale, self.init))
 
     def _drop(self) -> None:
-        self.conn.execute(query("pgbench_drop"))
+        from psycopg import sql
+
+        if found := [table.identifier for table in find_pgbench(self.conn).values()]:
+            listed = sql.SQL(", ").join(found)
+            self.conn.execute(sql.SQL("drop table {}").format(listed))
+
+    def _schemas(self) -> dict[str, str]:
+        """Return the schema of each table: that of the one that exists, if none is created here."""
+        found = {} if "t" in self.init.all_steps else find_pgbench(self.conn)
+        new = schema_for_new(self.conn) if PGBENCH_COLUMNS.keys() - found else ""
+        return {name: found[name].schema if name in found else new for name in PGBENCH_COLUMNS}
+
+    def _tables(self) -> dict[str, sql.Identifier]:
+        """Return the name of each table in SQL."""
+        from psycopg import sql
+
+        return {name: sql.Identifier(schema, name) for name, schema in self._schemas().items()}
+
+    def _mark(self, text: str) -> None:
+        names = [(schema, name) for name, schema in self._schemas().items()]
+        mark(self.conn, "table", names, text)
 
     def _create(self) -> None:
         with self.conn.transaction():
             self._run("pgbench_tables")
             for number in range(1, self.init.partitions + 1):
-                self.conn.execute(self._partition(number).encode())
-            mark(self.conn, "table", PGBENCH_COLUMNS, UNFINISHED)
+                self.conn.execute(self._partition(number))
+            self._mark(UNFINISHED)
 
-    def _partition(self, number: int) -> str:
+    def _partition(self, number: int) -> sql.Composed:
         """Return the statement that creates a partition of the accounts, with pgbench's bounds."""
+        from psycopg import sql
+
         count = self.init.partitions
         unlogged = "unlogged" if self.init.unlogged_tables else ""
         bounds = f"with (modulus {count}, remainder {number - 1})"
@@ -82,9 +106,10 @@ class Making(Struct, frozen=True):
             first = "minvalue" if number == 1 else str((number - 1) * size + 1)
             beyond = "maxvalue" if number == count else str(number * size + 1)
             bounds = f"from ({first}) to ({beyond})"
-        return (
-            f"create {unlogged} table pgbench_accounts_{number} partition of pgbench_accounts"
-            f" for values {bounds} with (fillfactor = {self.init.fillfactor})"
+        options = f"for values {bounds} with (fillfactor = {self.init.fillfactor})"
+        part = sql.Identifier(schema_for_new(self.conn), f"pgbench_accounts_{number}")
+        return sql.SQL("create {} table {} partition of {} {}").format(
+            sql.SQL(unlogged), part, self._tables()["pgbench_accounts"], sql.SQL(options)
         )
 
     def _run(self, name: str) -> None:
@@ -109,22 +134,36 @@ class Making(Struct, frozen=True):
             "branches": sql.SQL(str(self.scale)),
             "tellers": sql.SQL(str(self.scale * TELLERS_PER_BRANCH)),
             "accounts": sql.SQL(str(self.scale * ACCOUNTS_PER_BRANCH)),
+            **self._tables(),
         }
         self.conn.execute(sql.SQL(query(name).decode()).format(**placeholders))
 
     def _fill(self) -> None:
         # Truncated in the same transaction, so that COPY can freeze rows, which saves a vacuum.
-        with self.conn.transaction():
-            self.conn.execute(_TRUNCATE)
-            self._copy("pgbench_branches (bid, bbalance)", _branch_rows(self.scale))
-            self._copy("pgbench_tellers (tid, bid, tbalance)", _teller_rows(self.scale))
-            self._copy("pgbench_accounts", self._reported(_account_rows(self.scale)))
+        with self._emptied():
+            self._copy("pgbench_branches", "(bid, bbalance)", _branch_rows(self.scale))
+            self._copy("pgbench_tellers", "(tid, bid, tbalance)", _teller_rows(self.scale))
+            self._copy("pgbench_accounts", "", self._reported(_account_rows(self.scale)))
 
-    def _copy(self, table: str, rows: Iterator[bytes]) -> None:
+    @contextmanager
+    def _emptied(self) -> Iterator[None]:
+        """Within the block, a transaction, fill tables that are empty. Raises SetupError if they
+        are another role's."""
+        from psycopg import sql
+
+        tables = [*self._tables().values()]
+        with owned(self.conn, tables):
+            self.conn.execute(sql.SQL("truncate {}").format(sql.SQL(", ").join(tables)))
+            yield
+
+    def _copy(self, table: str, columns: str, rows: Iterator[bytes]) -> None:
+        from psycopg import sql
+
         # COPY FREEZE is not possible on a partitioned table.
         frozen = table != "pgbench_accounts" or not self.init.partitions
-        options = "with (freeze)" if frozen else ""
-        with self.conn.cursor().copy(f"copy {table} from stdin {options}".encode()) as copy:
+        options = f"{columns} from stdin {'with (freeze)' if frozen else ''}"
+        command = sql.SQL("copy {} {}").format(self._tables()[table], sql.SQL(options))
+        with self.conn.cursor().copy(command) as copy:
             for piece in rows:
                 copy.write(piece)
 
@@ -138,15 +177,17 @@ class Making(Struct, frozen=True):
 
     def _fill_on_server(self) -> None:
         self.progress("pgbench_accounts, by the server", 0, 1)
-        with self.conn.transaction():
-            self.conn.execute(_TRUNCATE)
+        with self._emptied():
             self._run("pgbench_server_rows")
         self.progress("pgbench_accounts, by the server", 1, 1)
 
     def _vacuum(self) -> None:
+        from psycopg import sql
+
+        tables = self._tables()
         for done, table in enumerate(_VACUUMED):
             self.progress("vacuum", done, len(_VACUUMED))
-            self.conn.execute(f"vacuum analyze {table}".encode())
+            self.conn.execute(sql.SQL("vacuum analyze {}").format(tables[table]))
         self.progress("vacuum", len(_VACUUMED), len(_VACUUMED))
 
     def _add_keys(self) -> None:
@@ -160,7 +201,7 @@ class Making(Struct, frozen=True):
         self.progress("foreign keys", 1, 1)
 
 
-def _in_tablespace(clause: str, name: str | None) -> psycopg.sql.Composable:
+def _in_tablespace(clause: str, name: str | None) -> sql.Composable:
     from psycopg import sql
 
     return sql.SQL("") if name is None else sql.SQL(clause).format(sql.Identifier(name))

@@ -1,4 +1,8 @@
-"""Read the .sql files of workloads, and turn errors of the server into setup errors."""
+"""Read the .sql files of workloads, and turn errors of the server into setup errors.
+
+Sessions of set-up find names in pg_catalog only (see ``server.connecting.control``), so SQL on
+tables names their schema, ``{schema}`` in a file.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,13 @@ import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
 from pgdyno.server.connecting.complaints import hint_for, primary
+
+if TYPE_CHECKING:
+    from psycopg import sql
 
 _TABLESPACE = re.compile(r'tablespace "?([^"\n]+)')
 _TABLESPACE_HINTS = {  # by SQLSTATE
@@ -22,6 +30,27 @@ _OTHER_OWNER = re.compile(r"(?:for|of) (?:table|sequence)")
 def query(name: str) -> bytes:
     """Return the text of ``sql/NAME.sql``."""
     return Path(__file__).with_name("sql").joinpath(f"{name}.sql").read_bytes()
+
+
+def query_in(schema: str, name: str, **more: sql.Composable) -> sql.Composed:
+    """Return ``sql/NAME.sql`` on the tables of a schema; ``more`` are its other placeholders."""
+    from psycopg import sql
+
+    return sql.SQL(query(name).decode()).format(schema=sql.Identifier(schema), **more)
+
+
+def named(schema: str, *names: str) -> sql.Composed:
+    """Return the names of relations of a schema, as a list in SQL."""
+    from psycopg import sql
+
+    return sql.SQL(", ").join(sql.Identifier(schema, name) for name in names)
+
+
+def regclass(schema: str, name: str) -> sql.Literal:
+    """Return the name of a relation as a literal, for arguments of the type regclass."""
+    from psycopg import sql
+
+    return sql.Literal(sql.Identifier(schema, name).as_string(None))
 
 
 @contextlib.contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.errors import SetupError
-from pgdyno.server import ConnInfo, connect
+from pgdyno.server import ConnInfo, connect_plain
 from pgdyno.workload._textfile import read_text
 
 
@@ -15,7 +15,7 @@ def run_setup(conninfo: ConnInfo, file: str, text: str | None = None) -> None:
     import psycopg
 
     text = read_setup(file, text)
-    with connect(conninfo) as conn:
+    with connect_plain(conninfo) as conn:
         try:
             conn.execute(text.encode())
         except psycopg.Error as problem:

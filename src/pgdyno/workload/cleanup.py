@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, RunError, SetupError
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect, restore_leftovers
-from pgdyno.server.connecting.connect import names_of_catalog
 from pgdyno.server.connecting.marks import (
     GOVERNOR_TABLE,
     GOVERNOR_VIEW,
@@ -72,11 +71,11 @@ def plan_cleanup(conninfo: ConnInfo) -> Plan:
     Raises SetupError if the server cannot be reached.
     """
     plan = Plan()
-    with connect(conninfo) as conn, names_of_catalog(conn):
+    with connect(conninfo) as conn:
         databases = conn.execute(query("databases")).fetchall()
     for name, comment, droppable in databases:
         try:
-            with connect(replace(conninfo, database=name)) as conn, names_of_catalog(conn):
+            with connect(replace(conninfo, database=name)) as conn:
                 _plan_database(conn, plan, made_by_us=is_ours(comment), droppable=droppable)
         except PgdynoError as problem:
             plan.kept.append(f"the database {name} could not be checked: {problem.message}")

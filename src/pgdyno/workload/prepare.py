@@ -21,7 +21,7 @@ from pgdyno.workload._entities import ENTITIES
 from pgdyno.workload._existing import OWN_HINT, notes_about, scale_of
 from pgdyno.workload._found import PGBENCH_COLUMNS, FoundTable, find_pgbench
 from pgdyno.workload._ingest import INGEST
-from pgdyno.workload._locked_tables import limit_lock_waits, locks_named
+from pgdyno.workload._locked_tables import limit_lock_waits, locks_named, owned
 from pgdyno.workload._missing import check_tables_exist
 from pgdyno.workload._mixed import prepare_mixed
 from pgdyno.workload._model import Tables, Workload
@@ -189,6 +189,8 @@ class _Pgbench:
         found: Mapping[str, FoundTable],
         workloads: Iterable[Workload],
     ) -> None:
+        from psycopg import sql
+
         conn = lock.conn
         ours = _all_ours(found) and self.conninfo.database == OWN_DATABASE
         if not (ours or self.conninfo.database_named):
@@ -204,10 +206,10 @@ class _Pgbench:
         if ours:
             self.prepared.scale = self._scale_kept(found)
             if not self.saved:
-                self._vacuum_before_load(lock)
+                self._vacuum_before_load(lock, found)
         elif builtin or (not self.wanted.scale_given and set(found) == set(PGBENCH_COLUMNS)):
-            scale = scale_of(conn, found)
             asked = self.wanted.scale if self.wanted.scale_given else None
+            scale = scale_of(conn, found, asked)
             self.prepared.scale = scale
             self.prepared.notes += notes_about(conn, found, scale, asked)
             if words := self.wanted.init.in_words():
@@ -216,18 +218,23 @@ class _Pgbench:
                     f" change; ignored without -i: {words}"
                 )
         if self.wanted.vacuum == "all":
-            names = ", ".join(name for name, table in found.items() if table.other_kind is None)
-            conn.execute(f"vacuum analyze {names}".encode())
+            tables = [table.identifier for table in found.values() if table.other_kind is None]
+            conn.execute(sql.SQL("vacuum analyze {}").format(sql.SQL(", ").join(tables)))
 
-    def _vacuum_before_load(self, lock: TableLock) -> None:
+    def _vacuum_before_load(self, lock: TableLock, found: Mapping[str, FoundTable]) -> None:
         """Empty the history and vacuum the two small tables, as pgbench does before a run."""
+        from psycopg import sql
+
         read_only = lock.conn.execute("show transaction_read_only").fetchone() == ("on",)
         if self.wanted.vacuum == "none" or read_only:
             return
         with lock.try_exclusive() as alone:
             if alone:
-                lock.conn.execute("vacuum pgbench_branches, pgbench_tellers")
-                lock.conn.execute("truncate pgbench_history")
+                small = [found[name].identifier for name in ("pgbench_branches", "pgbench_tellers")]
+                history = found["pgbench_history"].identifier
+                lock.conn.execute(sql.SQL("vacuum {}, {}").format(*small))
+                with owned(lock.conn, [history]):
+                    lock.conn.execute(sql.SQL("truncate {}").format(history))
             else:
                 self.prepared.notes.append(
                     f"another pgdyno uses the same tables, in the database {self.conninfo.database}"

@@ -14,7 +14,7 @@ from pgdyno.errors import SetupError
 from pgdyno.server import ConnInfo, connect
 
 if TYPE_CHECKING:
-    import psycopg
+    from pgdyno.server.connecting.control import Control
 
 _KEYS = "(1885828217, 1)"
 """The letters "pgdy" as a number, and the number of this lock."""
@@ -41,7 +41,7 @@ class TableLock:
         self._conn.close()
 
     @property
-    def conn(self) -> psycopg.Connection:
+    def conn(self) -> Control:
         """The session that holds the lock, with its timeouts disabled."""
         return self._conn
 

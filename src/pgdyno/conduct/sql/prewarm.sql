@@ -1,5 +1,5 @@
 -- Read the load's tables and indexes into shared_buffers.
-select coalesce(sum(pg_prewarm(c.oid::regclass)), 0)::int8
+select coalesce(sum({schema}.pg_prewarm(c.oid::regclass)), 0)::int8
   from pg_class as c
  where c.relkind in ('r', 'm', 'i', 't')
    and c.relpersistence <> 't'

@@ -1,6 +1,6 @@
 -- The user's tables: quoted name, relation name, size. Partitions and child tables, which are written
 -- through another table, are excluded.
-select c.oid::regclass::text as name, c.relname as relation, pg_table_size(c.oid) as bytes
+select format('%I.%I', n.nspname, c.relname) as name, c.relname as relation, pg_table_size(c.oid) as bytes
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'm')

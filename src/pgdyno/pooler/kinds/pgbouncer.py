@@ -26,7 +26,7 @@ from pgdyno.pooler._kind import (
     number_in,
     senders_of,
 )
-from pgdyno.server import ConnInfo, connect
+from pgdyno.server import ConnInfo, connect, connect_plain
 from pgdyno.shapes import Row
 from pgdyno.spec import Spec
 
@@ -120,7 +120,7 @@ class PgBouncer(Kind):
         """Set the size of its pools. A pool that is too large then keeps its sessions for as long
         as they are wanted, so all of them are ended when they are given back."""
         size = number_in(after.pooler.settings, "default_pool_size", _POOL_SIZE)
-        with connect(replace(entrance, database=_CONSOLE)) as console:
+        with connect_plain(replace(entrance, database=_CONSOLE)) as console:
             console.execute(f"set default_pool_size = {size}".encode())
         if size < number_in(before.pooler.settings, "default_pool_size", _POOL_SIZE):
             _shrink(replace(entrance, database=_CONSOLE), size)
@@ -265,7 +265,7 @@ def _shrink(console: ConnInfo, size: int) -> None:
     for too.
     """
     if _wait_for(console, lambda sessions, logins: sessions <= size or not logins) > size:
-        with connect(console) as connection:
+        with connect_plain(console) as connection:
             connection.execute(b"reconnect")
         _wait_for(console, lambda sessions, logins: sessions <= size)
 
@@ -293,11 +293,11 @@ def ask_console(entrance: ConnInfo, *commands: str) -> list[list[Row]]:
     import psycopg
     from psycopg.rows import dict_row
 
+    from pgdyno.server.connecting.control import open_plain
+
     values = {**entrance.kwargs(), "dbname": _CONSOLE, "connect_timeout": _CONSOLE_S_MAX}
     values["application_name"] = "pgdyno probe"
-    with psycopg.connect(
-        **values, autocommit=True, cursor_factory=psycopg.ClientCursor
-    ) as connection:
+    with open_plain(values, cursor_factory=psycopg.ClientCursor) as connection:
         cursor = connection.cursor(row_factory=dict_row)
         return [cursor.execute(command.encode()).fetchall() for command in commands]
 

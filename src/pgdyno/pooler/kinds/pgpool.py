@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 
 from pgdyno.errors import SetupError
 from pgdyno.pooler._kind import Complaint, Ineffective, Kind, Place, Version, clients_of, number_in
-from pgdyno.server import ConnInfo, connect
+from pgdyno.server import ConnInfo, connect_plain
 from pgdyno.server.local.account import run_as, server_account
 from pgdyno.server.local.cluster import quoted
 from pgdyno.server.local.sharedmem import remove_segments_of
@@ -130,7 +130,7 @@ class Pgpool(Kind):
 
     def ignored(self, place: Place, entrance: ConnInfo) -> Complaint | None:
         """Return a setting that it does not know, or a word for a Boolean that is none."""
-        with connect(entrance, patience_s=_ANSWER_S_MAX) as connection:
+        with connect_plain(entrance, patience_s=_ANSWER_S_MAX) as connection:
             shown = {row[0]: row[1] for row in connection.execute("pgpool show all")}
         for name, value in place.settings.items():
             if name not in shown:

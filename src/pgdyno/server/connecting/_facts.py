@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from pgdyno.errors import SetupError
 from pgdyno.record.facts import ServerFacts
-from pgdyno.server.connecting.connect import connect, names_of_catalog
+from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.versioned_sql import query
 from pgdyno.server.versions import newer_note
@@ -64,7 +64,7 @@ _CAPABILITIES = ("lz4", "zstd", "jit", "io_uring", "icu")
 
 def server_facts(conninfo: ConnInfo) -> ServerFacts:
     """Return facts about the server; ``cores`` and ``postmaster_pid`` only if it is local."""
-    with connect(conninfo) as conn, names_of_catalog(conn):
+    with connect(conninfo) as conn:
         row = _row(conn)
         names = {"names": list(SETTINGS_THAT_MATTER)}
         settings: dict[str, str] = dict(conn.execute(query("server_settings"), names).fetchall())

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server.connecting._facts import postmaster_here
 from pgdyno.server.connecting.complaints import hint_for, primary
-from pgdyno.server.connecting.connect import connect, names_of_catalog, resolve_conninfo
+from pgdyno.server.connecting.connect import connect_plain, resolve_conninfo
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.versioned_sql import query
 
@@ -123,9 +123,11 @@ def _query(conninfo: ConnInfo) -> _Answer:
     import psycopg
     from psycopg.rows import dict_row
 
+    from pgdyno.server.connecting.control import names_of_catalog
+
     try:
         with (
-            connect(conninfo) as conn,
+            connect_plain(conninfo) as conn,
             names_of_catalog(conn),
             conn.cursor(row_factory=dict_row) as cursor,
         ):
@@ -169,7 +171,7 @@ def keeps_prepared(conninfo: ConnInfo) -> bool:
     from psycopg import pq
 
     name = f"pgdyno_{secrets.token_hex(6)}".encode()
-    with connect(conninfo) as one, connect(conninfo) as other:
+    with connect_plain(conninfo) as one, connect_plain(conninfo) as other:
         first, second = (each.pgconn.prepare(name, b"select 1") for each in (one, other))
         if first.status != pq.ExecStatus.COMMAND_OK:
             return True

@@ -7,8 +7,9 @@ resolved by psycopg once, and all other code uses the resolved values.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+import re
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from pgdyno.server.connecting.complaints import (
 )
 from pgdyno.server.connecting.conninfo import OWN_NAME, ConnInfo, Host
 from pgdyno.server.connecting.marks import PLAIN, mark
+from pgdyno.spec.sql_text import quoted
 
 if TYPE_CHECKING:
     import psycopg
@@ -48,29 +50,39 @@ _ELSEWHERE_TOO = ("no-server", "no-host", "tls-files")
 """Codes of errors that are the same for every database of the server."""
 
 
-def connect(conninfo: ConnInfo, *, patience_s: float | None = None) -> psycopg.Connection:
-    """Return a control connection in autocommit mode; SetupError if it cannot be made.
+def connect(conninfo: ConnInfo, *, patience_s: float | None = None) -> Control:
+    """Return a control connection in autocommit mode, in which names without a schema are those of
+    pg_catalog (see ``control``); SetupError if it cannot be made.
 
     ``patience_s`` is the time without data after which it gives up (see ``control.Control``).
     """
+    from pgdyno.server.connecting.control import open_control
+
+    connection = _connect(conninfo.kwargs(), open_control)
+    connection.patience_s = patience_s
+    return connection
+
+
+def connect_plain(conninfo: ConnInfo, *, patience_s: float | None = None) -> Control:
+    """Return a connection that finds names as the role does, and sets nothing: to what may be a
+    pooler, or for statements of the user's alone. SetupError if it cannot be made."""
     connection = _connect(conninfo.kwargs())
     connection.patience_s = patience_s
     return connection
 
 
-@contextmanager
-def names_of_catalog(conn: psycopg.Connection) -> Iterator[None]:
-    """Within the block, a transaction, names without a schema are those of pg_catalog.
-
-    The owner of a database may set its search_path, and put functions and operators of his own
-    before those of the system, which would run with the rights of the role that connects. Works
-    through a pooler too, as nothing stays set.
-    """
-    with conn.transaction():
-        conn.execute(
-            "set local search_path = pg_catalog; set local idle_in_transaction_session_timeout = 0"
-        )
-        yield
+def catalog_first(conninfo: ConnInfo) -> ConnInfo:
+    """Return connection values for a load of pgdyno's own statements, which find the system's
+    functions and operators before others of the same types, where the search_path of role or
+    database says otherwise. Not for poolers, which do not pass it on."""
+    with connect(conninfo) as conn:
+        schemas = conn.user_schemas
+    if "pg_catalog" not in schemas[1:]:
+        return conninfo
+    others = [quoted(each) for each in schemas if each != "pg_catalog"]
+    path = re.sub(r"([\\\s])", r"\\\1", ",".join(("pg_catalog", *others)))
+    options = f"{conninfo.options.get('options', '')} -c search_path={path}".strip()
+    return replace(conninfo, options={**conninfo.options, "options": options})
 
 
 def resolve_conninfo(
@@ -119,7 +131,7 @@ def own_database(conninfo: ConnInfo, unbegun: ExitStack) -> ConnInfo:
             try:
                 conn.execute(sql.SQL("create database {}").format(sql.Identifier(OWN_NAME)))
                 unbegun.callback(_drop_own, conninfo)
-                mark(conn, "database", [OWN_NAME], PLAIN)
+                mark(conn, "database", [(OWN_NAME,)], PLAIN)
             except psycopg.errors.DuplicateDatabase:
                 pass
             except psycopg.Error as error:
@@ -140,7 +152,7 @@ def _drop_own(conninfo: ConnInfo) -> None:
         conn.execute(f"drop database if exists {OWN_NAME}".encode())
 
 
-def _connect_own(params: _Params) -> psycopg.Connection:
+def _connect_own(params: _Params) -> Control:
     """Connect to pgdyno's own database, or to ``postgres`` if that does not exist.
 
     Its existence is checked in ``postgres``: a pooler that failed to connect to a missing database
@@ -158,23 +170,26 @@ def _connect_own(params: _Params) -> psycopg.Connection:
 
 
 def _has_own(conn: psycopg.Connection) -> bool:
+    from pgdyno.server.connecting.control import names_of_catalog
+
     with names_of_catalog(conn):
         asked = conn.execute("select from pg_database where datname = %s", [OWN_NAME])
         return asked.fetchone() is not None
 
 
-def _connect(params: _Params) -> Control:
+def _connect(
+    params: _Params, opened: Callable[[Mapping[str, Any]], Control] | None = None
+) -> Control:
+    """Connect, by ``control.open_plain`` if ``opened`` is not given; SetupError if that fails."""
     import psycopg
 
-    from pgdyno.server.connecting.control import Control, accept_any_encoding
+    from pgdyno.server.connecting.control import open_plain
 
     values: dict[str, Any] = {"application_name": "pgdyno control", **params}
     if not os.environ.get("PGCONNECT_TIMEOUT"):
         values.setdefault("connect_timeout", _TIMEOUT_S)
     try:
-        connection = Control.connect(autocommit=True, **values)
-        accept_any_encoding(connection)
-        return connection
+        return (opened or open_plain)(values)
     except psycopg.OperationalError as error:
         if getattr(error.pgconn, "needs_password", False):
             raise password_missing(str(error), params) from None

@@ -10,6 +10,14 @@ without data, a second session checks whether the server is still working for th
 Invalid messages: bytes that are not the protocol, for example from a broken proxy, raise
 psycopg.OperationalError, whichever exception the library raises.
 
+Names: the owner of a database may set its search_path, and put functions and operators of his own
+before those of the system or, where they fit an expression better, beside them. They would run with
+the rights of the role that connects, a superuser for example. So every session of pgdyno's own is
+opened by ``open_control``, whose first statement makes names without a schema those of pg_catalog,
+and SQL of pgdyno names the schema of everything else. Policies of row security are not executed
+either: a table that has them for this role is an error. Only ``open_plain`` leaves both as they
+are, for poolers, where a setting would reach other clients, and for statements of the user's.
+
 This module imports psycopg, so it is imported only where a connection is made.
 """
 
@@ -17,7 +25,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
@@ -32,6 +41,14 @@ _Answer = TypeVar("_Answer")
 _QUIET_S = 4.0
 _IDLE_CHECKS = 2
 _CONNECT_S = 3
+_PIN = b"set search_path = pg_catalog, pg_temp; set row_security = off"
+_PIN_LOCAL = (
+    b"set local search_path = pg_catalog, pg_temp; set local row_security = off;"
+    b" set local idle_in_transaction_session_timeout = 0"
+)
+PINNED = frozenset(("search_path", "row_security"))
+"""Settings of which a session of pgdyno's has a value of its own."""
+_USER_PATH = "select pg_catalog.current_schemas(false), pg_catalog.current_setting('search_path')"
 _TEXT_OIDS = (25, 19, 1043, 1042, 18, 705)
 """text, name, varchar, bpchar, "char", unknown: pg_type.dat of PostgreSQL."""
 
@@ -51,6 +68,32 @@ class Control(psycopg.Connection[Any]):
     patience_s: float | None = None
     """Time without data after which it gives up, where statement_timeout ends each statement
     earlier; None: it waits as long as the server is at work, or may be."""
+    _found: tuple[list[str], str] | None = None
+
+    @property
+    def user_schemas(self) -> tuple[str, ...]:
+        """The schemas in which statements of the user's find names without a schema, in order; new
+        tables are made in the first. Raises psycopg.Error."""
+        return tuple(self._of_user[0])
+
+    @property
+    def user_path(self) -> str:
+        """The search_path of statements of the user's. Raises psycopg.Error."""
+        return self._of_user[1]
+
+    @property
+    def _of_user(self) -> tuple[list[str], str]:
+        """Ask in a second session, which has the search_path of role and database."""
+        if self._found is None:
+            with open_plain(self._values()) as other:
+                self._found = other.execute(_USER_PATH).fetchone()
+            assert self._found is not None
+        return self._found
+
+    def _values(self) -> dict[str, Any]:
+        """Return libpq's parameters for another session like this one."""
+        values: dict[str, Any] = {**self.info.get_parameters(), "password": self.info.password}
+        return values | {"connect_timeout": _CONNECT_S, "dbname": self.info.dbname}
 
     def wait(self, gen: Generator[Any, Any, _Answer], *given: Any, **named: Any) -> _Answer:
         """Wait as psycopg does; raise psycopg.OperationalError for an invalid or lost answer."""
@@ -98,10 +141,11 @@ class Control(psycopg.Connection[Any]):
 
     def _is_idle(self) -> bool:
         """True if the server waits for input from this session, according to a second session."""
-        values: dict[str, Any] = {**self.info.get_parameters(), "password": self.info.password}
-        values |= {"connect_timeout": _CONNECT_S, "dbname": self.info.dbname}
         try:
-            with _ImpatientControl.connect(autocommit=True, **values) as other:
+            with (
+                _ImpatientControl.connect(autocommit=True, **self._values()) as other,
+                names_of_catalog(other),
+            ):
                 state = other.execute(query("session_state"), [self.info.backend_pid]).fetchone()
         except Exception:
             return False
@@ -125,7 +169,36 @@ class _ImpatientControl(Control):
             return answer
 
 
-def accept_any_encoding(connection: psycopg.Connection[Any]) -> None:
+def open_control(values: Mapping[str, Any], **more: Any) -> Control:
+    """Open a session of pgdyno's own in autocommit mode, by libpq's parameters ``values``; ``more``
+    are arguments of psycopg's. Names without a schema are those of pg_catalog. Raises
+    psycopg.Error."""
+    connection = open_plain(values, **more)
+    try:
+        connection.execute(_PIN)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def open_plain(values: Mapping[str, Any], **more: Any) -> Control:
+    """Open a session as ``open_control`` does, with names, and all else, as the role has them."""
+    connection = Control.connect(autocommit=True, **values, **more)
+    _accept_any_encoding(connection)
+    return connection
+
+
+@contextmanager
+def names_of_catalog(conn: psycopg.Connection[Any]) -> Iterator[None]:
+    """Within the block, a transaction, a plain session has the names of ``open_control``; nothing
+    stays set, so that a pooler has nothing to pass on."""
+    with conn.transaction():
+        conn.execute(_PIN_LOCAL)
+        yield
+
+
+def _accept_any_encoding(connection: psycopg.Connection[Any]) -> None:
     """Make the connection read text values whatever their encoding."""
     for oid in _TEXT_OIDS:
         connection.adapters.register_loader(oid, _TolerantLoader)

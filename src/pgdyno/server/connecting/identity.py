@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from pgdyno.server.connecting.connect import names_of_catalog
 from pgdyno.server.versioned_sql import query
 from pgdyno.shapes import Json
 
@@ -55,7 +54,6 @@ class Identity(Struct, frozen=True):
 
 def identity_of(conn: psycopg.Connection) -> Identity:
     """Return the identity of the server that answers on ``conn``."""
-    with names_of_catalog(conn):
-        row = conn.execute(query("server_identity")).fetchone()
+    row = conn.execute(query("server_identity")).fetchone()
     assert row is not None
     return Identity(*row)

@@ -50,16 +50,11 @@ def is_of_write_probe(name: str) -> bool:
     return re.fullmatch(rf"{WRITE_PROBE}[0-9a-f]+", name) is not None
 
 
-def mark(
-    conn: psycopg.Connection, kind: str, names: Iterable[str | tuple[str, str]], text: str
-) -> None:
-    """Put the mark ``text`` on each of ``names``; ``kind`` is their kind of object, as in SQL.
-
-    A name with a schema is a tuple of both.
-    """
+def mark(conn: psycopg.Connection, kind: str, names: Iterable[tuple[str, ...]], text: str) -> None:
+    """Put the mark ``text`` on each of ``names``, with their schemas if they have any; ``kind`` is
+    their kind of object, as in SQL."""
     from psycopg import sql
 
     statement = sql.SQL("comment on {} {} is {}")
     for name in names:
-        parts = (name,) if isinstance(name, str) else name
-        conn.execute(statement.format(sql.SQL(kind), sql.Identifier(*parts), sql.Literal(text)))
+        conn.execute(statement.format(sql.SQL(kind), sql.Identifier(*name), sql.Literal(text)))

@@ -127,7 +127,7 @@ def _pin(conn: psycopg.Connection, ids: Ids) -> None:
         return
     conn.execute(query("age_row"))
     conn.execute("begin")
-    conn.execute("select from pgdyno_age for share")
+    conn.execute("select from public.pgdyno_age for share")
     conn.execute(f"prepare transaction '{PIN}'".encode())
 
 

@@ -41,11 +41,10 @@ _PINS = {
     **dict.fromkeys(TIME_LIMITS, "0"),
     "default_transaction_read_only": "off",
     "default_transaction_deferrable": "off",
-    "search_path": "pg_catalog",
     "local_preload_libraries": "",
 }
 _SUPERUSER_PINS = {"session_preload_libraries": ""}
-PINNED = frozenset((*_PINS, *_SUPERUSER_PINS, "transaction_timeout"))
+PINNED = frozenset((*_PINS, *_SUPERUSER_PINS, "transaction_timeout", "search_path", "row_security"))
 """Settings of which a persistent session has its own values, and does not see the server's."""
 _OTHER_DATABASES = ("postgres", "template1")
 _CONNECT_S = 4

@@ -4,38 +4,38 @@
 -- some of its feature keys.
 with resolved as (
     select o.record_id, o.features is not null as finished, r.entity_id
-      from er_observed o left join er_entity_records r using (record_id)
+      from {schema}.er_observed o left join {schema}.er_entity_records r using (record_id)
 ), of_entities as (
     select entity_id, count(*) as assigned, count(*) filter (where finished) as finished
       from resolved where entity_id is not null group by entity_id
 ), counted as (
     select e.entity_id, e.records, coalesce(o.assigned, 0) as assigned,
            coalesce(o.finished, 0) as finished
-      from er_entities e left join of_entities o using (entity_id)
+      from {schema}.er_entities e left join of_entities o using (entity_id)
 )
-select (select count(*) from er_records) as records,
-       (select count(*) from er_records r
+select (select count(*) from {schema}.er_records) as records,
+       (select count(*) from {schema}.er_records r
          where not exists (select from resolved o
                             where o.record_id = r.record_id and o.finished)) as unfinished,
-       (select count(*) from er_entities) as entities,
-       (select count(*) from er_observed o
-         where not exists (select from er_records r where r.record_id = o.record_id))
+       (select count(*) from {schema}.er_entities) as entities,
+       (select count(*) from {schema}.er_observed o
+         where not exists (select from {schema}.er_records r where r.record_id = o.record_id))
            as observed_without_record,
        (select count(*) from resolved where finished and entity_id is null) as in_no_entity,
-       (select count(*) from (select record_id from er_entity_records
+       (select count(*) from (select record_id from {schema}.er_entity_records
                                group by record_id having count(*) > 1) twice) as in_two_entities,
        (select count(*) from of_entities o
-         where not exists (select from er_entities e where e.entity_id = o.entity_id))
+         where not exists (select from {schema}.er_entities e where e.entity_id = o.entity_id))
            as in_unknown_entities,
        (select count(*) from counted where records not between finished and assigned)
            as wrong_counts,
-       (select count(*) from er_feature_keys k
-         where not exists (select from er_features f where f.feature_id = k.feature_id)
-            or not exists (select from er_entities e where e.entity_id = k.entity_id))
+       (select count(*) from {schema}.er_feature_keys k
+         where not exists (select from {schema}.er_features f where f.feature_id = k.feature_id)
+            or not exists (select from {schema}.er_entities e where e.entity_id = k.entity_id))
            as stray_keys,
-       (select count(*) from er_feature_stats s
+       (select count(*) from {schema}.er_feature_stats s
           left join (select feature_id, count(*) as uses
-                       from er_observed, unnest(features) as feature_id group by feature_id) u
+                       from {schema}.er_observed, unnest(features) as feature_id group by feature_id) u
                  using (feature_id)
          where s.records > coalesce(u.uses, 0)
-               + (select count(*) from er_observed where features is null)) as overcounted
+               + (select count(*) from {schema}.er_observed where features is null)) as overcounted

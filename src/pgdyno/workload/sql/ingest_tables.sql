@@ -1,5 +1,5 @@
 -- The table of the workload ingest, filled by the load.
-create table ingest_rows (
+create table {schema}.ingest_rows (
     id bigint generated always as identity primary key,
     source int not null,
     code bigint not null,
@@ -8,4 +8,4 @@ create table ingest_rows (
     document text not null
 );
 
-create index ingest_rows_code on ingest_rows (code);
+create index ingest_rows_code on {schema}.ingest_rows (code);

@@ -1,1 +1,1 @@
-select coalesce(max(id), 0) from test_table
+select coalesce(max(id), 0) from {schema}.test_table

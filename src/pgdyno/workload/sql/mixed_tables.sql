@@ -1,7 +1,7 @@
-create sequence test_table_id;
+create sequence {schema}.test_table_id;
 
-create table test_table (
-    id bigint not null default nextval('test_table_id'),
+create table {schema}.test_table (
+    id bigint not null default nextval({ids}),
     c1 text,
     c2 text,
     c3 text,
@@ -9,7 +9,7 @@ create table test_table (
     c5 text
 );
 
-create unique index by_id on test_table (id);
-create index by_c1 on test_table (c1);
-create index by_c2 on test_table (c2);
-create index by_c3 on test_table (c3);
+create unique index by_id on {schema}.test_table (id);
+create index by_c1 on {schema}.test_table (c1);
+create index by_c2 on {schema}.test_table (c2);
+create index by_c3 on {schema}.test_table (c3);

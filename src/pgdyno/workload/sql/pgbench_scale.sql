@@ -1,2 +1,2 @@
 -- The scale: the number of branches.
-select count(*) from pgbench_branches
+select count(*) from {pgbench_branches}

@@ -1,6 +1,5 @@
--- The first schema outside of the search path that has all of the named tables.
+-- The first schema that is not among those of a search path and has all of the named tables.
 select quote_ident(n.nspname) as schema, quote_ident(current_user) as role,
-       current_setting('search_path') as search_path,
        has_schema_privilege(n.oid, 'usage') as may_use
   from pg_class c
   join pg_namespace n on n.oid = c.relnamespace
@@ -8,7 +7,7 @@ select quote_ident(n.nspname) as schema, quote_ident(current_user) as role,
    and c.relkind in ('r', 'p', 'v', 'm', 'f')
    and n.nspname <> 'information_schema'
    and n.nspname !~ '^pg_'
-   and n.nspname <> all (current_schemas(false))
+   and n.nspname <> all (%(schemas)s::name[])
  group by n.oid, n.nspname
 having count(*) = cardinality(%(names)s::text[])
  order by n.nspname

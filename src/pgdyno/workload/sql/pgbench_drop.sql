@@ -1,1 +1,0 @@
-drop table if exists pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers
