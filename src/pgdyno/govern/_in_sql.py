@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 _WRITES_PER_VALIDITY = 3
 
 
+class _AnothersTableError(SetupError):
+    """The error for a table of another role's in the place of the governor's."""
+
+
 class SqlDecision:
     """The view and its table in ``schema``."""
 
@@ -89,11 +93,32 @@ class SqlDecision:
             "since": self._holder[1],
         }
         try:
-            conn.execute(self._query(conn, "decision_row", values))
-        except psycopg.errors.UndefinedTable:
+            self._write_row(conn, values)
+        except (psycopg.errors.UndefinedTable, _AnothersTableError):
             self._make(conn)
-            conn.execute(self._query(conn, "decision_row", values))
+            self._write_row(conn, values)
         self._written, self._written_at_s = says, now_s
+
+    def _write_row(self, conn: psycopg.Connection, values: Row) -> None:
+        """Write the row; SetupError if the table is not this role's: the owner of the schema may
+        have put one in its place whose triggers would run with the rights of this role."""
+        with conn.transaction():
+            conn.execute(self._sql(conn, "lock table {table} in row exclusive mode", {}))
+            found = self._marked(conn, GOVERNOR_TABLE)
+            if found is None or not found[1]:
+                raise _AnothersTableError(
+                    f"{self._schema}.{GOVERNOR_TABLE} is owned by another role",
+                    code="govern-view-taken",
+                    hint="another schema is named with --sql",
+                )
+            conn.execute(self._query(conn, "decision_row", values))
+
+    def _marked(self, conn: psycopg.Connection, name: str) -> tuple[str | None, bool] | None:
+        """Return the comment on a relation and whether it is a table of this role; None if there
+        is none."""
+        marked = text_of_query(conn, "decision_mark").encode()
+        row = conn.execute(marked, [name, self._schema]).fetchone()
+        return None if row is None else (row[0], row[1])
 
     def remove(self, conn: psycopg.Connection) -> None:
         """Drop view and table."""
@@ -102,11 +127,10 @@ class SqlDecision:
 
     def _drop(self, conn: psycopg.Connection) -> None:
         for kind, name in (("view", GOVERNOR_VIEW), ("table", GOVERNOR_TABLE)):
-            marked = text_of_query(conn, "decision_mark").encode()
-            row = conn.execute(marked, [name, self._schema]).fetchone()
-            if row is None:
+            found = self._marked(conn, name)
+            if found is None:
                 continue
-            if not is_ours(row[0]):
+            if not is_ours(found[0]):
                 raise SetupError(
                     f"--sql {self._schema}: {self._schema}.{name} exists, and pgdyno did not make"
                     " it",
