@@ -154,9 +154,9 @@ class ErrorRow(TypedDict):
     ``connection-lost``, ``connect-refused``, ``no-response``, ``reset``, ``truncated``,
     ``bad-response``, ``timeout-first-byte``, ``timeout-body``, ``body-mismatch``,
     ``body-too-long``, ``extract-missing``, ``redirect-loop``, ``redirect-elsewhere``,
-    ``connect-failed``, ``connect-timeout``, ``pool-timeout``, ``protocol-error``,
-    ``script-error``, ``statement-unsendable``, ``gset-rows``, ``gset-name``,
-    ``transaction-left-open``, ``expected-error-missing``, and ``other-errors`` when there are more
+    ``connect-failed``, ``connect-timeout``, ``pool-timeout``, ``protocol-error``, ``script-error``,
+    ``statement-unsendable``, ``gset-rows``, ``gset-name``, ``transaction-left-open``,
+    ``expected-error-missing``, ``commit-rolled-back``, and ``other-errors`` when there are more
     kinds than are distinguished. ``script`` and ``file`` are empty for what happened outside of
     transactions: then ``statement`` is ``connect``, or empty for a connection lost while idle.
     ``line`` is of the file, ``client`` the first that it happened to. ``detail``, ``hint`` and

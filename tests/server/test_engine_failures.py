@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -11,7 +11,7 @@ import pytest
 from engine_runs import Run, config
 
 from patience import wait_until
-from pgdyno.server import Cluster, ConnInfo
+from pgdyno.server import Cluster, ConnInfo, connect_plain
 
 pytestmark = [pytest.mark.server, pytest.mark.alike]
 
@@ -112,6 +112,46 @@ def test_expected_errors_are_no_failures_and_their_absence_is(pg: Cluster) -> No
     assert run.total["expected_errors"] == run.errors["22012", True, False] == run.total["done"]
     unexpected = sum(count for (_, expected, _), count in run.errors.items() if not expected)
     assert run.total["failed"] == unexpected
+
+
+@pytest.mark.parametrize("end", ["commit", "end", "commit and chain"])
+def test_a_commit_that_is_answered_with_rollback_is_a_failure(
+    pg: Cluster, journal: str, end: str
+) -> None:
+    insert = f"insert into {journal} values (:client_id, :txn)"
+    failing = f"begin;\n{insert};\n\\expect 22012\nselect 1 / 0;\n{end};\n"
+    with Run(config(pg.conninfo, failing, transactions=20)) as run:
+        run.wait_for(lambda run: run.total["done"] + run.total["failed"] == 80)
+    run.assert_balanced()
+    assert (run.total["done"], run.total["failed"]) == (0, run.total["intended"])
+    assert set(run.errors) == {("22012", True, False), ("commit-rolled-back", False, False)}
+    assert rows(pg, journal) == 0
+
+
+@pytest.mark.parametrize("end", ["rollback to a;\ncommit;", "rollback;"])
+def test_a_rollback_of_the_script_is_no_failure(pg: Cluster, journal: str, end: str) -> None:
+    insert = f"insert into {journal} values (:client_id, :txn)"
+    script = f"begin;\n{insert};\nsavepoint a;\n\\expect 22012\nselect 1 / 0;\n{end}\n"
+    with Run(config(pg.conninfo, script, transactions=20)) as run:
+        run.wait_for(lambda run: run.total["done"] + run.total["failed"] == 80)
+    run.assert_balanced()
+    assert (run.total["done"], run.total["failed"]) == (run.total["intended"], 0)
+    assert rows(pg, journal) == (run.total["done"] if "commit" in end else 0)
+
+
+@pytest.fixture
+def journal(pg: Cluster) -> Iterator[str]:
+    """A table of the clients' transactions."""
+    with connect_plain(pg.conninfo) as conn:
+        conn.execute("create table journal (client int, txn bigint, primary key (client, txn))")
+        yield "journal"
+        conn.execute("drop table journal")
+
+
+def rows(pg: Cluster, table: str) -> int:
+    with connect_plain(pg.conninfo) as conn:
+        (count,) = conn.execute(f"select count(*) from {table}".encode()).fetchone() or (0,)
+    return int(count)
 
 
 def test_serialization_failures_are_tried_again_with_the_same_values(pg: Cluster) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 import pytest
 from engine_runs import Run, config
@@ -229,6 +231,31 @@ def test_sleep_gset_and_conditions_work_in_a_script(pg: Cluster) -> None:
         run.assert_balanced()
         assert not run.errors
         assert run.histogram("service").min > 4_900_000
+
+
+AT_A_RATE = {
+    "process": "constant",
+    "when_busy": "queue",
+    "profile": {
+        "kind": "segments",
+        "segments": [{"duration_ms": 3_600_000, "rate_from": 100, "rate_to": 100}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "script", ["\\sleep 5 ms\nselect 1;", "\\set x 1\n\\sleep 5 ms\nselect 1;"]
+)
+@pytest.mark.parametrize("keys", [{}, {"arrival": AT_A_RATE}, {"pool": {"max": 2}}])
+def test_a_pause_at_the_start_is_part_of_the_service(
+    pg18: Cluster, script: str, keys: dict[str, Any]
+) -> None:
+    """It is no lag of the client."""
+    with Run(config(pg18.conninfo, script, **keys)) as run:
+        run.wait_for_more("done", 10)
+    run.assert_balanced()
+    assert run.histogram("service").min > 4_900_000
+    assert run.total["sent"] >= run.total["done"]
 
 
 def test_gset_wants_exactly_one_row(pg: Cluster) -> None:

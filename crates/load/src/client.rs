@@ -73,7 +73,7 @@ pub struct Client {
     pub granted_ns: u64,
     /// Duration of connecting for the open transaction alone.
     pub connect_ns: u64,
-    /// Time of its first byte; 0 before that.
+    /// Time of its first byte, or of a pause before that; 0 before both.
     pub sent_ns: u64,
     /// Tries of the open transaction so far.
     pub tries: u32,

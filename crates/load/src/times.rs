@@ -11,7 +11,7 @@ pub struct Times {
     pub granted_ns: u64,
     /// Duration of connecting for it alone; 0 without.
     pub connect_ns: u64,
-    /// Time of its first byte; 0 if it sent nothing.
+    /// Time of its first byte, or of a pause of its script before that; 0 if it did neither.
     pub sent_ns: u64,
     /// Time of its last answer.
     pub done_ns: u64,

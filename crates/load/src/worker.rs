@@ -389,7 +389,10 @@ impl Worker {
             Event::Columns(columns) => self.on_columns(slot, columns)?,
             Event::Row(Some(row)) => self.on_row(slot, row)?,
             Event::CopyIn(format) => self.on_copy_in(slot, format)?,
-            Event::Complete { untouched } => self.on_complete(slot, untouched, now_ns),
+            Event::Complete {
+                untouched,
+                rolled_back,
+            } => self.on_complete(slot, untouched, rolled_back, now_ns),
             _ => {}
         }
         Ok(())

@@ -50,6 +50,9 @@ pub enum Event<'a> {
     Complete {
         /// It was to change or delete rows, and there were none: `UPDATE 0`.
         untouched: bool,
+        /// It rolled back, wholly or to a savepoint: `ROLLBACK`, the answer to a COMMIT of a
+        /// transaction that has failed, too.
+        rolled_back: bool,
     },
     /// A statement, or the connection, failed.
     Error(ServerMessage<'a>),
@@ -442,6 +445,7 @@ impl Session {
             }
             b'C' | b'I' => Ok(Event::Complete {
                 untouched: matches!(body, b"UPDATE 0\0" | b"DELETE 0\0" | b"MERGE 0\0"),
+                rolled_back: body == b"ROLLBACK\0",
             }),
             b'1' => Ok(Event::Parsed),
             b'T' => Ok(Event::Columns(Columns::read(body)?)),

@@ -257,7 +257,10 @@ fn a_whole_cycle_yields_its_events() {
     assert_eq!(row.value(), Ok(None));
     assert!(matches!(
         receive(&mut session, b'C', b"SELECT 1\0"),
-        Ok(Event::Complete { untouched: false })
+        Ok(Event::Complete {
+            untouched: false,
+            rolled_back: false
+        })
     ));
     let ready = receive(&mut session, b'Z', b"T");
     assert!(matches!(ready, Ok(Event::Ready(TransactionStatus::Open))));
@@ -279,7 +282,7 @@ fn a_change_of_no_row_is_told_from_others() {
         let mut out = BytesMut::new();
         session.query(b"update a", &mut out).expect("sendable");
         let body = [command.as_bytes(), b"\0"].concat();
-        let Ok(Event::Complete { untouched }) = receive(&mut session, b'C', &body) else {
+        let Ok(Event::Complete { untouched, .. }) = receive(&mut session, b'C', &body) else {
             panic!("{command}");
         };
         assert_eq!(untouched, none, "{command}");

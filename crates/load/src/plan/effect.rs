@@ -13,6 +13,8 @@ pub struct Effect {
     may_commit: bool,
     /// It undoes what was done before in the block.
     pub undoes: bool,
+    /// The server may answer that it rolled back, as the script wants it.
+    pub rolls_back: bool,
 }
 
 impl Effect {
@@ -34,6 +36,7 @@ impl Effect {
             } else {
                 undo.contains(&first) && !has(&["to", "prepared"])
             },
+            rolls_back: text.starts_with(':') || has(&undo),
         }
     }
 
@@ -85,5 +88,13 @@ mod tests {
         let text = "rollback; abort work; begin \\; insert into t values (1) \\; rollback;";
         assert!(effects(text).iter().all(|e| e.undoes));
         assert!(!effects("rollback prepared 'x';")[0].undoes);
+    }
+
+    #[test]
+    fn only_a_rollback_is_to_be_answered_with_one() {
+        let wanted = "rollback; abort; rollback to s; /* x */ rollback; select 1 \\; rollback;";
+        assert!(effects(wanted).iter().all(|e| e.rolls_back));
+        let others = "begin; commit; end; commit and chain; insert into t values (1);";
+        assert!(effects(others).iter().all(|e| !e.rolls_back));
     }
 }

@@ -134,7 +134,7 @@ impl Worker {
         self.shared.fail(error, monotonic_ns());
     }
 
-    fn effect(&self, slot: usize) -> Option<Effect> {
+    pub(super) fn effect(&self, slot: usize) -> Option<Effect> {
         self.statement(slot)
             .map(|(script, statement)| script.effects[statement.position])
     }

@@ -48,6 +48,8 @@ impl Worker {
             }
             Step::Sleep(time_ns) => {
                 link.doing = Doing::Sleeping;
+                // A pause before the first statement is part of the service, as one after it is.
+                self.count_sent(slot, now_ns);
                 self.send_piped(slot);
                 self.set_timer(slot, now_ns.saturating_add(time_ns));
             }
@@ -85,7 +87,7 @@ impl Worker {
         self.send(slot);
     }
 
-    /// Bytes of the client's transaction leave: counts the first.
+    /// Bytes of the client's transaction leave, or it pauses: counts the first of these.
     pub(super) fn count_sent(&mut self, slot: usize, now_ns: u64) {
         let link = &mut self.links[slot];
         if let Some(client) = &mut link.client
@@ -174,11 +176,22 @@ impl Worker {
         Ok(())
     }
 
-    pub(super) fn on_complete(&mut self, slot: usize, untouched: bool, now_ns: u64) {
+    pub(super) fn on_complete(
+        &mut self,
+        slot: usize,
+        untouched: bool,
+        rolled_back: bool,
+        now_ns: u64,
+    ) {
         if self.links[slot].pipeline.is_busy() {
             return self.on_piped_complete(slot, untouched, now_ns);
         }
+        // In a pipeline the error before it has failed the transaction.
+        let unwanted = rolled_back && self.effect(slot).is_some_and(|effect| !effect.rolls_back);
         let link = &mut self.links[slot];
+        if unwanted && link.doing == Doing::Statement {
+            link.statement.error.get_or_insert_with(rolled_back_instead);
+        }
         link.statement.untouched |= untouched;
         if link.statement.capture.is_on()
             && let Some(client) = &mut link.client
@@ -424,6 +437,11 @@ impl Worker {
         let script = link.client.as_ref().map_or(0, |client| client.script);
         &mut self.tally.scripts[self.shared.plan.groups[link.group].scripts[script].row]
     }
+}
+
+fn rolled_back_instead() -> Box<Failure> {
+    let message = "COMMIT was answered with ROLLBACK: the transaction had failed before";
+    Failure::own("commit-rolled-back", message)
 }
 
 fn missing(code: Code) -> Box<Failure> {

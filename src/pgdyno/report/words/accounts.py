@@ -86,6 +86,7 @@ PGDYNO_CODES = {
     "connect-timeout": "connecting took too long",
     "connection-lost": "the connection was lost",
     "expected-error-missing": "an error that the script expects did not occur",
+    "commit-rolled-back": "COMMIT was answered with ROLLBACK, as the transaction had failed",
 }
 
 
