@@ -62,7 +62,11 @@ def test_tables_that_the_scripts_leave_alone_are_known(conn: psycopg.Connection)
     found = noted(conn, SCRIPT)
     assert found.why_untouched == ""
     states = {state.name: (state.rows, state.digest is not None) for state in found.untouched}
-    assert states == {"looked_at": (0, False), "changed": (0, False), '"Left alone"': (2, True)}
+    assert states == {
+        "public.looked_at": (0, False),
+        "public.changed": (0, False),
+        'public."Left alone"': (2, True),
+    }
     assert found.zero_sum is None
     assert "no script of pgbench" in found.why_no_zero_sum
     assert prepare(conn).untouched == ()

@@ -27,7 +27,7 @@ from pgdyno.price._loss import DrillPlan, LossTable, drill_all
 from pgdyno.price.candidates import of_change
 from pgdyno.record import Recorder, RunFile
 from pgdyno.remedy import Circumstances
-from pgdyno.server import Cluster, Installation
+from pgdyno.server import Cluster, Installation, connect_plain
 from pgdyno.server.local.clean_copy import CleanCopy
 from pgdyno.server.local.safefiles import make_directory
 from pgdyno.spec import Change, Spec, spec_from_fields
@@ -262,7 +262,7 @@ def test_table_options_of_an_investigation_are_in_its_drills(
     found = []
 
     def cuts(drill: Drill) -> Iterator[Cut]:
-        with drill.connect_plain(session.target.conninfo) as connection:
+        with connect_plain(drill.session.target.conninfo) as connection:
             query = "select reloptions from pg_class where relname = 'pgbench_tellers'"
             found.append(connection.execute(query).fetchone())
         yield from ()

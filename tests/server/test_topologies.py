@@ -136,7 +136,7 @@ def no_business(pg18: Cluster) -> Iterator[ConnInfo]:
         # The first run makes the database.
         with (
             suppress(psycopg.OperationalError),
-            psycopg.connect(**database.kwargs(), autocommit=True) as connection,
+            connect_plain(database) as connection,
         ):
             connection.execute(drop)
 
@@ -161,7 +161,7 @@ def test_business_has_the_same_ledger_and_sums(
     assert totals == {
         "intended": wanted, "done": wanted, "failed": 0, "skipped": 0, "cancelled": 0
     }  # fmt: skip
-    with psycopg.connect(**no_business.kwargs(), autocommit=True) as connection:
+    with connect_plain(no_business) as connection:
         assert differences(connection) == dict.fromkeys(SUMS, 0)
         orders = 5 * sum(per_client.values())
         assert connection.execute(ORDERS.encode()).fetchone() == (orders, orders)

@@ -233,8 +233,11 @@ class _Pgbench:
                 small = [found[name].identifier for name in ("pgbench_branches", "pgbench_tellers")]
                 history = found["pgbench_history"].identifier
                 lock.conn.execute(sql.SQL("vacuum {}, {}").format(*small))
-                with owned(lock.conn, [history]):
-                    lock.conn.execute(sql.SQL("truncate {}").format(history))
+                try:
+                    with owned(lock.conn, [history]):
+                        lock.conn.execute(sql.SQL("truncate {}").format(history))
+                except SetupError as problem:
+                    self.prepared.notes.append(f"not emptied before the load: {problem.message}")
             else:
                 self.prepared.notes.append(
                     f"another pgdyno uses the same tables, in the database {self.conninfo.database}"
