@@ -100,6 +100,25 @@ class CorruptingRelay:
                 return before
 
 
+class FloodingRelay(CorruptingRelay):
+    """Repeats the first message of a type in an answer, after those of the log-in, for ever."""
+
+    def __init__(self, host: str, port: int, *, repeated: bytes) -> None:
+        super().__init__(host, port, seed=0)
+        self._repeated = repeated
+
+    def _answer(self, server: socket.socket, client: socket.socket) -> None:
+        with server.makefile("rb") as answers:
+            ready = False
+            while head := answers.read(5):
+                message = head + answers.read(int.from_bytes(head[1:], "big") - 4)
+                client.sendall(message)
+                ready |= head[:1] == b"Z"
+                while ready and head[:1] == self._repeated:
+                    self.damaged += 1
+                    client.sendall(message * 100)
+
+
 if __name__ == "__main__":
     relay = CorruptingRelay(sys.argv[1], int(sys.argv[2]), seed=int(sys.argv[3]))
     print(relay.port, flush=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from corrupting import CorruptingRelay
+from corrupting import CorruptingRelay, FloodingRelay
 from msgspec.structs import replace
 
 from patience import PATIENCE_S, wait_until
@@ -135,3 +136,48 @@ def test_a_run_ends_with_a_message_or_a_result(pg18: Cluster, open_dir: Path) ->
     assert done.returncode in (0, 1, 2, 4)
     if done.stdout:
         assert json.loads(done.stdout)["schema_version"]
+
+
+@pytest.mark.parametrize(
+    ("words", "repeated"),
+    [
+        (["check"], b"D"),
+        (["check"], b"S"),
+        (["govern", "--once"], b"T"),
+        (["run", "select-only"], b"D"),
+    ],
+)
+def test_an_answer_without_end_is_given_up(
+    pg18: Cluster, words: list[str], repeated: bytes, tmp_path: Path
+) -> None:
+    """Rows, their descriptions or reported settings, for ever."""
+    relay = FloodingRelay(pg18.conninfo.host, pg18.conninfo.port, repeated=repeated)
+    try:
+        uri = f"postgresql://pgdyno@127.0.0.1:{relay.port}/pgdyno?sslmode=disable"
+        password = {"PGPASSWORD": pg18.conninfo.password or ""}
+        measured = ["/usr/bin/env", sys.executable, "-c", _MEASURED, *words, uri]
+        done = subprocess.run(
+            measured,
+            cwd=tmp_path,
+            env={**os.environ, **password},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    finally:
+        relay.close()
+    assert relay.damaged > 0
+    status, megabytes = json.loads(done.stdout.splitlines()[-1])
+    assert status in (1, 2), done.stderr
+    assert len(re.findall(r"^error: ", done.stderr, re.MULTILINE)) == 1
+    assert "internal error" not in done.stderr
+    assert megabytes < 400
+
+
+_MEASURED = """
+import json, resource, subprocess, sys
+done = subprocess.run([sys.executable, "-m", "pgdyno", *sys.argv[1:]])
+kb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+print(json.dumps([done.returncode, kb // 1024]))
+"""

@@ -88,7 +88,7 @@ def _ending_of(problem: BaseException) -> Ending:
     if isinstance(problem, click.ClickException):
         message, hint = _click_message(problem)
         return Ending(UsageError.exit_status, "usage", message, hint)
-    if type(problem).__module__.partition(".")[0] == "psycopg":
+    if any(each.__module__.partition(".")[0] == "psycopg" for each in type(problem).__mro__):
         return _connection_ending(problem)
     if isinstance(problem, UnicodeEncodeError) and not all(map(is_utf8, sys.argv)):
         word = next(word for word in sys.argv if not is_utf8(word))

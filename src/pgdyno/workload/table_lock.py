@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import SetupError
 from pgdyno.server import ConnInfo, connect
@@ -37,8 +37,8 @@ class TableLock:
     def __enter__(self) -> TableLock:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._conn.close()
+    def __exit__(self, *problem: Any) -> None:
+        self._conn.__exit__(*problem)
 
     @property
     def conn(self) -> Control:

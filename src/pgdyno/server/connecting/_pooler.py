@@ -20,8 +20,12 @@ from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server.connecting._facts import postmaster_here
-from pgdyno.server.connecting.complaints import hint_for, primary
-from pgdyno.server.connecting.connect import connect_plain, resolve_conninfo
+from pgdyno.server.connecting.complaints import connection_failed
+from pgdyno.server.connecting.connect import (
+    FIRST_PATIENCE_S,
+    connect_plain,
+    resolve_conninfo,
+)
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.versioned_sql import query
 
@@ -127,7 +131,7 @@ def _query(conninfo: ConnInfo) -> _Answer:
 
     try:
         with (
-            connect_plain(conninfo) as conn,
+            connect_plain(conninfo, patience_s=FIRST_PATIENCE_S) as conn,
             names_of_catalog(conn),
             conn.cursor(row_factory=dict_row) as cursor,
         ):
@@ -140,10 +144,7 @@ def _query(conninfo: ConnInfo) -> _Answer:
                 addresses=tuple(_addresses(conninfo, row)),
             )
     except psycopg.Error as error:
-        where = f"{conninfo.host}:{conninfo.port}"
-        raise SetupError(
-            f"{where}: {primary(error)}", code="connection-failed", hint=hint_for(error)
-        ) from None
+        raise connection_failed(f"{conninfo.host}:{conninfo.port}", error) from None
 
 
 def _addresses(conninfo: ConnInfo, row: dict[str, object]) -> Iterator[tuple[str, int]]:

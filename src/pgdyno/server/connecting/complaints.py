@@ -193,6 +193,7 @@ _HINTS = {  # SQLSTATE or its class → hint, for pgdyno's own statements
     "55P03": "another session holds a conflicting lock: end it, or wait",
     "57014": "statement_timeout of the role, the database or the server is too short for this:"
     " ALTER ROLE … SET statement_timeout = 0",
+    "08P01": "this is no PostgreSQL server, or it is damaged, or something between: see its log",
     "57P": "the server was stopped or crashed: its log says why",
     "08": "the server was stopped or crashed, or the network failed: its log says more",
 }
@@ -305,6 +306,11 @@ def _quotable_in_keywords(part: str, text: str) -> bool:
         return False
     known = [option.keyword.decode() for option in Conninfo.get_defaults()]
     return f"port={part}" in text or bool(get_close_matches(part, known, 1, _LIKENESS))
+
+
+def connection_failed(where: str, error: psycopg.Error) -> SetupError:
+    """Return the error for a first question to the server at ``where`` that has no answer."""
+    return SetupError(f"{where}: {primary(error)}", code="connection-failed", hint=hint_for(error))
 
 
 def hint_for(error: psycopg.Error) -> str | None:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from pgdyno.errors import SetupError
 from pgdyno.server.connecting.complaints import (
     connect_error,
+    connection_failed,
     hint_for,
     malformed,
     one_line,
@@ -37,6 +38,8 @@ _Params = dict[str, str | int | None]
 """libpq's parameters by keyword."""
 
 _TIMEOUT_S = 10
+FIRST_PATIENCE_S = 8.0
+"""Time without an answer to a first question, of a moment, after which a server is given up."""
 _PORT = 5432
 _RESOLVED = ("host", "hostaddr", "port", "user", "dbname", "service", "passfile", "password")
 _UNSUPPORTED = (  # parameter, values (None: any), hint
@@ -158,9 +161,14 @@ def _connect_own(params: _Params) -> Control:
     Its existence is checked in ``postgres``: a pooler that failed to connect to a missing database
     refuses it for some time, also after it has been created.
     """
+    import psycopg
+
     try:
         with _connect({**params, "dbname": "postgres"}) as conn:
+            conn.patience_s = FIRST_PATIENCE_S
             there = _has_own(conn)
+    except psycopg.Error as error:
+        raise connection_failed(f"{conn.info.host}:{conn.info.port}", error) from None
     except SetupError as problem:
         if problem.code in _ELSEWHERE_TOO:
             raise

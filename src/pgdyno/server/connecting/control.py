@@ -7,8 +7,12 @@ LATIN1 character, so that a name can be sent back unchanged.
 Silence: if part of an answer is lost on the network, libpq waits forever. After some seconds
 without data, a second session checks whether the server is still working for this one.
 
+Floods: libpq keeps an answer in memory until it is complete. One that takes too much memory, too
+many notices, or that does not end, is given up (``_Flood``).
+
 Invalid messages: bytes that are not the protocol, for example from a broken proxy, raise
-psycopg.OperationalError, whichever exception the library raises.
+InvalidAnswerError, whichever exception the library raises. So do rows of another form than the
+query has, which make the code that reads them fail.
 
 Names: the owner of a database may set its search_path, and put functions and operators of his own
 before those of the system or, where they fit an expression better, beside them. They would run with
@@ -24,9 +28,13 @@ This module imports psycopg, so it is imported only where a connection is made.
 from __future__ import annotations
 
 import logging
+import os
+import resource
+import socket
 import time
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
@@ -39,7 +47,20 @@ from pgdyno.server.versioned_sql import query
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 _Answer = TypeVar("_Answer")
 _QUIET_S = 4.0
+ANSWER_BYTES_MAX = 64 << 20
+"""Memory that an answer may take; the longest that pgdyno asks for, texts of statements or tables
+of a large database, take a quarter of it."""
+_READS_BETWEEN_LOOKS = 4
+_SLOW_S = 1.0
+_NOTICES_MAX = 100_000
+_PATIENCES_MAX = 2
+"""Time of a whole answer, in multiples of ``patience_s``."""
+_RECEIVE_BYTES = 64 << 10
+"""Buffer of the socket: what comes in while libpq reads, it reads too, before anybody can look."""
+_MISREAD = (AssertionError, IndexError, KeyError, TypeError, ValueError)
+"""Errors of code that reads rows, when they have another form than the query."""
 _IDLE_CHECKS = 2
+_STATM = Path("/proc/self/statm")
 _CONNECT_S = 3
 _PIN = b"set search_path = pg_catalog, pg_temp; set row_security = off"
 _PIN_LOCAL = (
@@ -68,7 +89,20 @@ class Control(psycopg.Connection[Any]):
     patience_s: float | None = None
     """Time without data after which it gives up, where statement_timeout ends each statement
     earlier; None: it waits as long as the server is at work, or may be."""
+    notices = 0
+    """Number of notices received."""
     _found: tuple[list[str], str] | None = None
+
+    def __exit__(self, kind: Any, problem: BaseException | None, traceback: Any) -> None:
+        """Close the connection; raise InvalidAnswerError if an answer could not be read."""
+        super().__exit__(kind, problem, traceback)
+        if isinstance(problem, _MISREAD):
+            said = f"{type(problem).__name__}: {problem}"
+            raise InvalidAnswerError(f"the answer has an unexpected form ({said})") from problem
+
+    def count_notice(self, _: psycopg.errors.Diagnostic) -> None:
+        """Count a notice."""
+        self.notices += 1
 
     @property
     def user_schemas(self) -> tuple[str, ...]:
@@ -103,12 +137,12 @@ class Control(psycopg.Connection[Any]):
             raise
         except Exception as problem:
             self.close()
-            message = f"the server's answer is not valid: {problem}"
-            raise psycopg.OperationalError(message) from None
+            raise InvalidAnswerError(f"the server's answer is not valid: {problem}") from None
 
     def _watched(self, gen: Generator[Any, Any, _Answer]) -> Generator[Any, Any, _Answer]:
         """Run ``gen``, and check the session's state while no data arrives."""
         quiet_since_s, idle_checks = time.monotonic(), 0
+        flood = _Flood(self)
         try:
             wanted = next(gen)
             while True:
@@ -116,6 +150,9 @@ class Control(psycopg.Connection[Any]):
                 now_s = time.monotonic()
                 if ready:
                     quiet_since_s, idle_checks = now_s, 0
+                    if flood.overflows():
+                        self.close()
+                        raise InvalidAnswerError("the answer does not end")
                 elif self.patience_s is not None:
                     self._give_up_after(now_s - quiet_since_s)
                 elif now_s - quiet_since_s > _QUIET_S * (idle_checks + 1):
@@ -152,6 +189,52 @@ class Control(psycopg.Connection[Any]):
         return state is not None and bool(state[0])
 
 
+class InvalidAnswerError(psycopg.OperationalError):
+    """The error for an answer that no PostgreSQL server gives."""
+
+    sqlstate = "08P01"  # protocol_violation
+
+
+class _Flood:
+    """Looks at an answer while it arrives: whether it takes too much memory, or time."""
+
+    def __init__(self, connection: Control) -> None:
+        patience_s = connection.patience_s
+        self._connection = connection
+        self._notices = connection.notices
+        self._ends_s: float | None = None
+        if patience_s is not None:
+            self._ends_s = time.monotonic() + _PATIENCES_MAX * patience_s
+        self._memory_bytes = 0
+        self._looked_s = 0.0
+        self._reads = 0
+
+    def overflows(self) -> bool:
+        """Count a read; return whether the answer is too long."""
+        self._reads += 1
+        if self._reads % _READS_BETWEEN_LOOKS != 1:
+            return False
+        now_s = time.monotonic()
+        if self._ends_s is not None and now_s > self._ends_s:
+            return True
+        if self._connection.notices - self._notices > _NOTICES_MAX:
+            return True
+        taken_bytes = _resident_bytes()
+        if now_s - self._looked_s > _SLOW_S:
+            # The first look; or a slow answer, while other threads may have taken memory.
+            self._memory_bytes = taken_bytes
+        self._looked_s = now_s
+        return taken_bytes - self._memory_bytes > ANSWER_BYTES_MAX
+
+
+def _resident_bytes() -> int:
+    """Return the memory of this process; 0 where the system does not tell."""
+    try:
+        return int(_STATM.read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
 class _ImpatientControl(Control):
     """A connection that gives up after a few seconds without data."""
 
@@ -185,6 +268,9 @@ def open_control(values: Mapping[str, Any], **more: Any) -> Control:
 def open_plain(values: Mapping[str, Any], **more: Any) -> Control:
     """Open a session as ``open_control`` does, with names, and all else, as the role has them."""
     connection = Control.connect(autocommit=True, **values, **more)
+    connection.add_notice_handler(connection.count_notice)
+    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
     _accept_any_encoding(connection)
     return connection
 
