@@ -43,10 +43,26 @@ class BuildInfo(TypedDict):
     target: str
 
 @type_check_only
+class SentStatement(TypedDict):
+    """A statement that can be prepared as it is; place in the script from 1.
+
+    ``parameterized`` has ``$1``, ``$2`` … in place of variables. ``simple_only``: it is sent by the
+    simple protocol in any case. ``expect`` is the SQLSTATE that the script expects.
+    """
+
+    text: str
+    parameterized: str
+    simple_only: bool
+    expect: str | None
+    line: int
+    column: int
+
+@type_check_only
 class ScriptFacts(TypedDict):
     """The statements of a script, and the variables that it uses and does not set itself."""
 
     statements: list[str]
+    sent: list[SentStatement]
     variables_used: list[str]
 
 @type_check_only
@@ -237,8 +253,9 @@ def build_info() -> BuildInfo:
 def builtin_scripts() -> dict[str, str]:
     """pgbench's built-in scripts: name → text."""
 
-def check_script(text: str, file: str) -> ScriptFacts:
-    """Parse a script; ``file`` is its name in messages. Raises ScriptError."""
+def check_script(text: str, file: str, defined: Sequence[str] = ()) -> ScriptFacts:
+    """Parse a script; ``file`` is its name in messages, ``defined`` are variables that it need not
+    set. Raises ScriptError."""
 
 def student_t_cdf(freedom: float, t: float) -> float:
     """Probability that Student's t with ``freedom`` degrees of freedom is at most ``t``."""

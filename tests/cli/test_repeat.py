@@ -166,7 +166,7 @@ def test_what_was_asked_is_asked_again(
     kind: str, pgdyno: Pgdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kind == "script":  # its table is the one of the setup, which -f alone has not
-        (tmp_path / "add.sql").write_text("\\set id random(1, 10)\nselect :id + :step;\n")
+        (tmp_path / "add.sql").write_text("\\set id random(1, 10)\nselect :id::int + :step;\n")
     with monkeypatch.context() as patched:
         _stop_early(patched)
         assert pgdyno(*ASKED[kind], "-q", "-o", "first.db").err.startswith("error: enough")

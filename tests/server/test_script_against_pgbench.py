@@ -421,7 +421,14 @@ def test_what_pgbench_refuses_is_refused(pg18: Cluster, script: str, tmp_path: P
 
 def test_a_script_is_checked_without_a_server() -> None:
     text = "\\set x :a + 1\nselect :x, :b;\nselect 'c' as c \\gset p_\nselect :p_c"
-    assert _engine.check_script(text, "good.sql") == {
-        "statements": ["select :x, :b", "select 'c' as c", "select :p_c"],
-        "variables_used": ["a", "b"],
+    facts = _engine.check_script(text, "good.sql", ["b"])
+    assert facts["statements"] == ["select :x, :b", "select 'c' as c", "select :p_c"]
+    assert facts["variables_used"] == ["a", "b"]
+    assert facts["sent"][0] == {
+        "text": "select :x, :b",
+        "parameterized": "select $1, $2",
+        "simple_only": False,
+        "expect": None,
+        "line": 2,
+        "column": 1,
     }

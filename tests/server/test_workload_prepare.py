@@ -16,16 +16,16 @@ from msgspec.structs import replace
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.conduct import Silent, initialise
-from pgdyno.errors import SetupError
+from pgdyno.errors import SetupError, UsageError
 from pgdyno.probe.space import DiskSpace, sample_space
 from pgdyno.server import Cluster, Installation, connect_plain
 from pgdyno.server.connecting.marks import UNFINISHED
 from pgdyno.spec import ScriptPart, spec_from_fields
 from pgdyno.spec.model import WorkloadSpec
 from pgdyno.spec.tables import InitSpec
-from pgdyno.workload import Tables, Workload, load_mix, own_database_needed, prepare
+from pgdyno.workload import Tables, WeightedScript, Workload, load_mix, own_database_needed, prepare
 from pgdyno.workload._found import PGBENCH_COLUMNS
-from pgdyno.workload._missing import check_tables_exist
+from pgdyno.workload._statement_check import check_statements
 
 pytestmark = [pytest.mark.server, pytest.mark.alike]
 
@@ -330,7 +330,7 @@ def test_a_table_locked_by_another_is_named_with_its_holder(
     [(pid,)] = run("select pg_backend_pid()")
     for setting_up in (
         lambda: prepare(pg.conninfo, [builtin("tpcb-like")], SCALE_1, silent),
-        lambda: check_tables_exist(pg.conninfo, own),
+        lambda: check_statements(pg.conninfo, own.scripts, "prepared"),
     ):
         with pytest.raises(SetupError) as caught:
             setting_up()
@@ -339,7 +339,7 @@ def test_a_table_locked_by_another_is_named_with_its_holder(
         assert f"pg_terminate_backend({pid})" in (caught.value.hint or "")
     assert "the table public.pgbench_tellers in" in caught.value.message
     run("rollback")
-    check_tables_exist(pg.conninfo, own)
+    check_statements(pg.conninfo, own.scripts, "prepared")
 
 
 def test_tables_that_the_search_path_hides_are_named_with_the_way_to_them(
@@ -356,7 +356,7 @@ def test_tables_that_the_search_path_hides_are_named_with_the_way_to_them(
         try:
             looks = [
                 lambda: own_database_needed(hiding, [builtin("tpcb-like")], WorkloadSpec()),
-                lambda: check_tables_exist(hiding, own),
+                lambda: check_statements(hiding, own.scripts, "prepared"),
             ]
             for look, grant in itertools.product(looks, [False, True]):
                 with pytest.raises(SetupError) as caught:
@@ -495,11 +495,72 @@ def test_a_missing_table_is_named_with_its_script(pg: Cluster, run: Run, tmp_pat
     own.write_text("create temp table mine (id int);\ninsert into mine values (1);")
     run("create table there (id int)")
     spec = [ScriptPart(file=str(good)), ScriptPart(file=str(own))]
-    prepare(pg.conninfo, [load_mix(spec)], SCALE_1, silent)
+    notes = prepare(pg.conninfo, [load_mix(spec)], SCALE_1, silent).notes
+    assert [str(own) in note for note in notes] == [True]
     spec = [ScriptPart(file=str(good)), ScriptPart(file=str(bad))]
     with pytest.raises(SetupError) as caught:
         prepare(pg.conninfo, [load_mix(spec)], SCALE_1, silent)
-    assert caught.value.message == f"{bad}: the table gone does not exist in the database pgdyno"
+    place = f"{bad}:2:15: "
+    assert caught.value.message == f"{place}the table gone does not exist in the database pgdyno"
+
+
+REFUSED = (
+    ("select 1;\nselct 2;", "42601", 2, 1),
+    ("select id,\n       nme\n  from there;", "42703", 2, 8),
+    ("\\set id 1\nselect * from there where id = :id and nofun(:id);", "42883", 2, 40),
+    ("select 'a'::int4;", "22P02", 1, 8),
+    ("select id + 'b'::text from there;", "42883", 1, 11),
+)
+
+
+@pytest.mark.parametrize(("text", "sqlstate", "line", "column"), REFUSED)
+@pytest.mark.parametrize("protocol", ["simple", "prepared"])
+def test_statements_that_are_refused_each_time_are_told_before_the_load(
+    pg: Cluster, run: Run, text: str, sqlstate: str, line: int, column: int, protocol: str
+) -> None:
+    run("create table there (id int)")
+    script = WeightedScript("s", text, "s.sql", 1, own=True)
+    if sqlstate != "22P02" and not (protocol == "simple" and ":id" in text):
+        with pytest.raises(UsageError) as caught:
+            check_statements(pg.conninfo, [script, script], protocol)
+        assert caught.value.code == "statement-refused"
+        places = [each.split(": ")[0] for each in caught.value.message.splitlines()]
+        assert places == [f"s.sql:{line}:{column}"] * 2
+    at = text.split("\n")
+    at.insert(line - 1 if sqlstate != "42703" else 0, f"\\expect {sqlstate}")
+    expecting = replace(script, text="\n".join(at))
+    assert check_statements(pg.conninfo, [expecting], protocol) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\set t random(1, 2)\nselect * from there limit :t;",
+        "\\set n random(1, 2)\nselect now() - interval ':n days';",
+        "create temp table mine (id int);\ninsert into mine values (1);",
+        "select 1 as id into temp mine;\nselect nme from mine;",
+        "set search_path = elsewhere;\nselect * from gone;",
+        "insert into there values (:rows)\n\\rows 3 :row",
+        "copy there from stdin \\rows 3 :row",
+        "begin \\; select 1 \\; commit;",
+        "\\expect 42P01 or success\nselect * from gone;",
+        "begin;\nupdate there set id = 1 where id = 2;\nend;",
+    ],
+)
+def test_what_may_succeed_is_not_refused(pg: Cluster, run: Run, text: str) -> None:
+    run("create table there (id int)")
+    script = WeightedScript("s", text, "s.sql", 1, own=True)
+    for protocol in ("simple", "extended", "prepared"):
+        check_statements(pg.conninfo, [script], protocol)
+
+
+def test_text_that_is_inserted_is_left_to_the_run(pg: Cluster, run: Run) -> None:
+    run("create table there (id int)")
+    text = "\\set t 1\nselect * from :t;"
+    script = WeightedScript("s", text, "s.sql", 1, own=True)
+    check_statements(pg.conninfo, [script], "simple")
+    with pytest.raises(UsageError):
+        check_statements(pg.conninfo, [script], "extended")
 
 
 def test_an_initialisation_that_does_not_fit_drops_nothing(

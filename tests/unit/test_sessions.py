@@ -19,7 +19,7 @@ MAY_BE_A_POOLER = {
 STATEMENTS_OF_THE_USER = {
     "conduct/_single_run.py",  # events
     "dimension/_dimension.py",  # DDL on tables that the user names
-    "workload/_missing.py",  # scripts, prepared
+    "workload/_statement_check.py",
     "workload/_setup.py",
 }
 

@@ -7,7 +7,7 @@ mod histogram;
 mod load;
 mod statistics;
 
-use pgdyno_load::script::{self, BUILTIN_NAMES, Source, builtin};
+use pgdyno_load::script::{self, BUILTIN_NAMES, Command, Script, Source, builtin};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -42,13 +42,20 @@ fn builtin_scripts(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 
 /// Parses a script; returns its statements, and the variables that it needs from outside.
 #[pyfunction]
-fn check_script<'py>(py: Python<'py>, text: &str, file: &str) -> PyResult<Bound<'py, PyDict>> {
+#[pyo3(signature = (text, file, defined=Vec::new()))]
+fn check_script<'py>(
+    py: Python<'py>,
+    text: &str,
+    file: &str,
+    defined: Vec<String>,
+) -> PyResult<Bound<'py, PyDict>> {
     let sources = [Source {
         name: file,
         text,
         file,
     }];
-    let group = script::parse(&sources, &[]).map_err(|error| script_error(py, &error))?;
+    let defined: Vec<&str> = defined.iter().map(String::as_str).collect();
+    let group = script::parse(&sources, &defined).map_err(|error| script_error(py, &error))?;
     let statements: Vec<&str> = group
         .scripts
         .iter()
@@ -63,7 +70,35 @@ fn check_script<'py>(py: Python<'py>, text: &str, file: &str) -> PyResult<Bound<
         .collect();
     let found = PyDict::new(py);
     found.set_item("statements", statements)?;
+    found.set_item("sent", sent(py, &group.scripts)?)?;
     found.set_item("variables_used", unset)?;
+    Ok(found)
+}
+
+/// The statements that can be prepared as they are: no requests, no data of COPY, none that `\rows`
+/// completes, and none that consists of several.
+fn sent<'py>(py: Python<'py>, scripts: &[Script]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let mut found = Vec::new();
+    for script in scripts {
+        for (command, origin) in script.commands.iter().zip(&script.origins) {
+            let Command::Sql(statement) = command else {
+                continue;
+            };
+            let whole = statement.request.is_none() && statement.rows.is_none();
+            if !whole || statement.joined || statement.copy_in {
+                continue;
+            }
+            let each = PyDict::new(py);
+            let expect = statement.expect.map(|code| code.map(char::from));
+            each.set_item("text", &statement.text)?;
+            each.set_item("parameterized", &statement.parameterized)?;
+            each.set_item("simple_only", statement.simple_only)?;
+            each.set_item("expect", expect.map(String::from_iter))?;
+            each.set_item("line", origin.line)?;
+            each.set_item("column", origin.column)?;
+            found.push(each);
+        }
+    }
     Ok(found)
 }
 

@@ -51,6 +51,7 @@ def make_tables(
         watcher.progress,
         hold=None if target.ours else stack,
         saved=target.snapshot is not None,
+        protocol=spec.load.protocol,
         check_table_space=lambda space: check_table_space(
             space, target.data_dir, target.max_wal_size_bytes, keep_free_bytes
         ),

@@ -39,6 +39,10 @@ class WeightedScript(Struct, frozen=True):
     """True for a file of the user."""
 
 
+INITIAL_VARIABLES = ("scale", "extras", "maxid")
+"""Variables that a workload may have from the start; see ``Workload.variables``."""
+
+
 class Workload(Struct, frozen=True):
     """A mix of scripts and the tables that they run on."""
 

@@ -22,15 +22,15 @@ from pgdyno.workload._existing import OWN_HINT, notes_about, scale_of
 from pgdyno.workload._found import PGBENCH_COLUMNS, FoundTable, find_pgbench
 from pgdyno.workload._ingest import INGEST
 from pgdyno.workload._locked_tables import limit_lock_waits, locks_named, owned
-from pgdyno.workload._missing import check_tables_exist
 from pgdyno.workload._mixed import prepare_mixed
-from pgdyno.workload._model import Tables, Workload
+from pgdyno.workload._model import INITIAL_VARIABLES, Tables, Workload
 from pgdyno.workload._own_tables import prepare_own
 from pgdyno.workload._persistence import make_unlogged
 from pgdyno.workload._pgbench import Making
 from pgdyno.workload._preparing import CheckTableSpace, Prepared, Progress, require_scale
 from pgdyno.workload._queries import setup_errors
 from pgdyno.workload._setup import run_setup
+from pgdyno.workload._statement_check import check_statements
 from pgdyno.workload.table_lock import TableLock
 from pgdyno.workload.table_space import space_for_tables
 
@@ -49,6 +49,7 @@ def prepare(
     hold: ExitStack | None = None,
     saved: bool = False,
     check_table_space: CheckTableSpace = lambda _: None,
+    protocol: str = "simple",
 ) -> Prepared:
     """Make the workloads' tables if required, otherwise use the existing ones.
 
@@ -56,7 +57,8 @@ def prepare(
     With ``saved``, the server began with a saved state, whose tables are used as they were saved:
     they are not vacuumed, emptied or made again, and UsageError refuses another scale.
     Raises SetupError for missing privileges, a foreign table of the same name, tables in use, a
-    failing statement of the setup, or a missing table that a script needs.
+    failing statement of the setup, or a missing table that a script needs, and UsageError for a
+    statement that the server refuses, as the load sends it by ``protocol``.
     """
     distinct = list({id(workload): workload for workload in workloads}.values())
     kinds = {workload.tables for workload in distinct}
@@ -90,8 +92,10 @@ def prepare(
             progress(Path(wanted.setup).name, 0, 1)
             run_setup(conninfo, wanted.setup, wanted.setup_text)
             progress(Path(wanted.setup).name, 1, 1)
-    for workload in distinct:
-        check_tables_exist(conninfo, workload)
+    scripts = [script for workload in distinct for script in workload.scripts]
+    defined = [*INITIAL_VARIABLES, *wanted.variables]
+    if note := check_statements(conninfo, scripts, protocol, defined):
+        prepared.notes.append(note)
     if wanted.unlogged:
         progress("unlogged tables", 0, 1)
         with connect(conninfo) as connection, locks_named(connection):
