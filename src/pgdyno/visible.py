@@ -9,6 +9,8 @@ does no harm.
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterable
 from typing import Any
 
 # C0 and C1; characters that change the reading order or are invisible (Unicode's Bidi_Control,
@@ -25,6 +27,23 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return _ESCAPED.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def visible_line(text: str) -> str:
+    """Return visible text in which line breaks are escaped too, so that no name begins a line."""
+    return visible(text).replace("\n", "\\n")
+
+
+def shell_line(words: Iterable[str]) -> str:
+    """Return words as a shell reads them, each as one and all on one line."""
+    return " ".join(map(_shell_word, words))
+
+
+def _shell_word(word: str) -> str:
+    if visible_line(word) == word and "\t" not in word:
+        return shlex.quote(word)
+    escaped = word.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
+    return "$'" + _ESCAPED.sub(_escape, escaped.replace("\t", "\\t")) + "'"
 
 
 def is_utf8(text: str) -> bool:

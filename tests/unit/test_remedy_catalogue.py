@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from hostile_names import tokens
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
@@ -381,11 +382,12 @@ def test_lines_of_an_index() -> None:
     assert said.lines_to_undo() == ['DROP INDEX CONCURRENTLY public."Order lines_customer_At_idx";']
 
 
-@given(st.text())
+@given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_values_cannot_break_out_of_their_quotes(value: str) -> None:
     line = assess(put(commit_delay=value), DEFAULTS).lines_to_apply()[0]
-    inner = line.removeprefix("ALTER SYSTEM SET commit_delay = '").removesuffix("';")
-    assert inner.replace("''", "") == inner.replace("''", "").replace("'", "")
+    *_, name, equals, text, end = tokens(line)
+    assert (name, equals) == (("name", "commit_delay"), ("other", "="))
+    assert (text, end) == (("text", value), ("other", ";"))
 
 
 @given(st.text().filter(lambda name: not re.fullmatch("[A-Za-z0-9_.]*", name)))

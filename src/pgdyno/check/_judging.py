@@ -12,6 +12,7 @@ from pgdyno.check._severity import SEVERITIES
 from pgdyno.check._sight import Sight, Unseen
 from pgdyno.diagnose.finding import Finding, Skip
 from pgdyno.record import RunFile
+from pgdyno.spec.sql_text import on_one_line
 
 
 class NotLookedAt(Struct, frozen=True):
@@ -89,7 +90,7 @@ def _finding(rule: Rule, sight: Sight) -> Finding:
         false_positives=rule.false_positives,
         proposals=tuple(answer.proposals),
         advice=answer.advice,
-        commands=tuple(answer.commands),
+        commands=tuple(map(on_one_line, answer.commands)),
         about_to_fail=answer.severity == "will fail",
         severity=answer.severity,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 from pgdyno.check._sight import NOT_PREDICTED
@@ -13,6 +12,7 @@ from pgdyno.results.check import Proof
 from pgdyno.spec import Change
 from pgdyno.spec.durability import severity
 from pgdyno.stats.words import rounded
+from pgdyno.visible import shell_line
 
 SCRIPT = "SCRIPT.sql"
 """Stands for the statements of the application, which pgdyno does not know."""
@@ -51,7 +51,7 @@ def _proof(proposal: Proposal, uri: str, before: Circumstances, predicts: bool) 
         words.append("--apply")
     return Proof(
         title=title_of(proposal.change),
-        command=shlex.join(words),
+        command=shell_line(words),
         predicted_ratio=rounded(proposal.predicted_ratio) if predicts else None,
         guards=guards,
         durability_class=assessed.durability_class,

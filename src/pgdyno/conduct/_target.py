@@ -55,6 +55,7 @@ from pgdyno.server.replication.receivers import Receivers
 from pgdyno.server.versioned_sql import query
 from pgdyno.spec import Spec
 from pgdyno.spec.pooler import in_words
+from pgdyno.spec.sql_text import quoted
 from pgdyno.spec.units import parse_size_bytes
 from pgdyno.workload import Workload, own_database_needed
 
@@ -204,8 +205,8 @@ class Target:
                 f"the role {self.conninfo.user} may not execute CHECKPOINT, which this trial needs"
                 " at the start and end of its slices",
                 code="no-permission",
-                hint=f"as a superuser: GRANT pg_checkpoint TO {self.conninfo.user} (PostgreSQL 15"
-                " and later)",
+                hint=f"as a superuser: GRANT pg_checkpoint TO {quoted(self.conninfo.user)}"
+                " (PostgreSQL 15 and later)",
             )
 
     def refuse_restart(self, names: Iterable[str]) -> None:

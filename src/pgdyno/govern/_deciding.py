@@ -24,11 +24,12 @@ from pgdyno.results.govern import (
     Worst,
 )
 from pgdyno.spec.age import STOP_AGE
+from pgdyno.spec.sql_text import literal
 
 BURN_S = 60.0
 _MODULUS = 2**32
 _ADVICE = {
-    "slot": "let its consumer catch up, or drop it: SELECT pg_drop_replication_slot('{name}')",
+    "slot": "let its consumer catch up, or drop it: SELECT pg_drop_replication_slot({literal})",
     "prepared transaction": "COMMIT PREPARED or ROLLBACK PREPARED it, in its database",
     "standby": "end its long queries, or turn hot_standby_feedback off there",
     "session": "end it: SELECT pg_terminate_backend({name})",
@@ -150,7 +151,7 @@ class Decider:
             age=holder.age,
             detail=holder.detail,
             blocks=holder.age >= self.marks.low,
-            advice=_ADVICE[holder.kind].format(name=holder.name.replace("'", "''")),
+            advice=_ADVICE[holder.kind].format(name=holder.name, literal=literal(holder.name)),
         )
 
     def _burn(self, reading: Reading, worst: Worst) -> Burn:

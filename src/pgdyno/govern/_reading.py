@@ -19,6 +19,7 @@ from pgdyno.results.govern import DatabaseAge, MemberSpace, RelationAge
 from pgdyno.server import ConnInfo, connect
 from pgdyno.server.versioned_sql import query_for
 from pgdyno.shapes import Row
+from pgdyno.spec.sql_text import quoted
 
 if TYPE_CHECKING:
     import psycopg
@@ -181,7 +182,7 @@ class Reader:
         except psycopg.errors.InsufficientPrivilege:
             return None, (
                 "the space for members of multixacts: GRANT EXECUTE ON FUNCTION"
-                f" pg_catalog.pg_ls_dir(text) TO {self._conninfo.user}"
+                f" pg_catalog.pg_ls_dir(text) TO {quoted(self._conninfo.user)}"
             )
         used = max(0, files - 1) * _MEMBERS_PER_FILE  # The file in hand may be empty.
         return MemberSpace(used=used, share=used / _MEMBER_SPACE), ""

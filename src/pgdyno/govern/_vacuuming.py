@@ -23,6 +23,7 @@ from pgdyno.results.govern import GovernDecision, Vacuuming
 from pgdyno.server import ConnInfo, connect
 from pgdyno.server.connecting.complaints import primary
 from pgdyno.shapes import Row
+from pgdyno.spec.sql_text import quoted
 
 if TYPE_CHECKING:
     import psycopg
@@ -214,7 +215,11 @@ def check_rights(conn: psycopg.Connection, user: str) -> str | None:
     refused = [f"{row['schema']}.{row['name']}" for row in rows if not row["may_vacuum"]]
     if rows and len(refused) == len(rows):
         newer = conn.info.server_version >= 170000
-        grant = f"GRANT pg_maintain TO {user}" if newer else f"GRANT the tables' owner TO {user}"
+        grant = (
+            f"GRANT pg_maintain TO {quoted(user)}"
+            if newer
+            else f"GRANT the tables' owner TO {quoted(user)}"
+        )
         raise SetupError(
             f"--vacuum: the role {user} may vacuum none of the tables of {conn.info.dbname}",
             code="no-vacuum-right",

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pgdyno.errors import UsageError
 
 Kind = TypeVar("Kind")
+_AS_WRITTEN = ("spec", "rows")
+"""Not altered: a spec can be run again, and names in the rows of a look become SQL."""
 
 
 class Database:
@@ -96,8 +98,7 @@ class Database:
             value = None if column is None else row[column]
             if column is not None and column != name:
                 value = self.json(value)
-                # A spec can be run again and must not be altered.
-                value = value if name == "spec" else visible_within(value)
+                value = value if name in _AS_WRITTEN else visible_within(value)
             if column is None or not _is_one_of(value, types):
                 raise self.damaged(f"a {kind.__name__} has no valid {name}")
             values[name] = value

@@ -10,7 +10,7 @@ from pgdyno.spec.columns import columns_of, columns_text
 from pgdyno.spec.front import CONNECTOR_NAMES, OWN_NAMES
 from pgdyno.spec.front import TITLES as TITLES_OF_POOLS
 from pgdyno.spec.pooler import TITLES
-from pgdyno.spec.sql_text import quoted
+from pgdyno.spec.sql_text import literal, quoted, relation
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -22,14 +22,14 @@ def lines_to_apply(
     """Return the lines to apply ``change``. ``at_start``: its settings that are read only at server
     start; ``unknown``: for some settings that is not known; ``manual``: further lines, for
     what no statement can do."""
-    lines = [f"ALTER SYSTEM SET {_name(n)} = {_value(v)};" for n, v in change.settings.items()]
+    lines = [f"ALTER SYSTEM SET {_name(n)} = {literal(v)};" for n, v in change.settings.items()]
     lines += _activation_lines(change.settings, at_start, unknown=unknown)
     for table, options in change.table_options.items():
-        lines.append(f"ALTER TABLE {_relation(table)} SET ({_options(options)});")
+        lines.append(f"ALTER TABLE {relation(table)} SET ({_options(options)});")
     for table, columns in change.indexes.items():
         name, _ = _index_name(table, columns)
         listed = columns_text(columns_of(columns))
-        lines.append(f"CREATE INDEX CONCURRENTLY {name} ON {_relation(table)} ({listed});")
+        lines.append(f"CREATE INDEX CONCURRENTLY {name} ON {relation(table)} ({listed});")
     lines += [_pool_line(group, size) for group, size in change.pool_max.items()]
     lines += [f"-- client group {g}: {n} clients" for g, n in change.clients.items()]
     lines += [f"-- client group {g}: {f:g} times the rate" for g, f in change.rate.items()]
@@ -42,7 +42,7 @@ def lines_to_undo(
     """Return the lines to undo ``change``: restore ``before`` where known, else reset, so that the
     configuration file or the default applies."""
     lines = [
-        f"ALTER SYSTEM SET {_name(name)} = {_value(before.settings[name])};"
+        f"ALTER SYSTEM SET {_name(name)} = {literal(before.settings[name])};"
         if name in before.settings
         else f"ALTER SYSTEM RESET {_name(name)};"
         for name in change.settings
@@ -127,9 +127,9 @@ def _table_undo(table: str, options: Mapping[str, str], before: Mapping[str, str
     unknown = [_name(name) for name in options if name not in before]
     lines = []
     if known:
-        lines.append(f"ALTER TABLE {_relation(table)} SET ({_options(known)});")
+        lines.append(f"ALTER TABLE {relation(table)} SET ({_options(known)});")
     if unknown:
-        lines.append(f"ALTER TABLE {_relation(table)} RESET ({', '.join(unknown)});")
+        lines.append(f"ALTER TABLE {relation(table)} RESET ({', '.join(unknown)});")
     return lines
 
 
@@ -139,24 +139,15 @@ def _name(name: str) -> str:
     return name
 
 
-def _value(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
 def _options(options: Mapping[str, str]) -> str:
     return ", ".join(
-        f"{_name(name)} = {value if _NUMBER.fullmatch(value) else _value(value)}"
+        f"{_name(name)} = {value if _NUMBER.fullmatch(value) else literal(value)}"
         for name, value in options.items()
     )
-
-
-def _relation(table: str) -> str:
-    """Return ``schema.name`` with identifiers quoted where needed."""
-    return ".".join(map(quoted, table.split(".", 1)))
 
 
 def _index_name(table: str, columns: str) -> tuple[str, str]:
     """Return the name that PostgreSQL would give to an index, alone and with the table's schema."""
     schema, _, name = table.rpartition(".")
     index = "_".join((name, *columns_of(columns), "idx"))
-    return quoted(index), _relation(f"{schema}.{index}" if schema else index)
+    return quoted(index), relation(f"{schema}.{index}" if schema else index)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pgdyno.spec.sql_text import NAME, folded, quoted
 
 _COLUMN = re.compile(NAME)
+_COLUMNS = re.compile(rf"\s*{NAME}\s*(?:,\s*{NAME}\s*)*")
 
 
 def columns_of(text: str) -> tuple[str, ...]:
@@ -16,10 +17,9 @@ def columns_of(text: str) -> tuple[str, ...]:
     listed = text.strip()
     if listed.startswith("(") and listed.endswith(")"):
         listed = listed[1:-1]
-    names = [name.strip() for name in listed.split(",")]
-    if not all(_COLUMN.fullmatch(name) for name in names):
+    if _COLUMNS.fullmatch(listed) is None:
         raise ValueError(f'"{text}" is not a list of columns, such as "customer, placed"')
-    return tuple(map(folded, names))
+    return tuple(map(folded, _COLUMN.findall(listed)))
 
 
 def columns_text(columns: Iterable[str]) -> str:

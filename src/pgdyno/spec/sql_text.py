@@ -1,10 +1,18 @@
-"""Names in the text of SQL, with quotes or without, and statements that end a transaction."""
+"""Names and literals in the text of SQL, with quotes or without, and statements that end a
+transaction.
+
+What pgdyno prints as SQL holds names and values that a role on the server has chosen. ``quoted``,
+``literal`` and ``relation`` write them so that each is one token on one line, whatever is in it,
+with standard_conforming_strings on or off.
+"""
 
 from __future__ import annotations
 
 import re
 
-NAME = r'(?:"(?:[^"]|"")+"|[A-Za-z_][\w$]*)'
+from pgdyno.visible import visible
+
+NAME = r'(?:(?:[uU]&)?"(?:[^"]|"")+"|[A-Za-z_][\w$]*)'
 """Pattern of an identifier."""
 RELATION = rf"(?:{NAME}\s*\.\s*)?{NAME}"
 """Pattern of a table, with a schema or without."""
@@ -21,19 +29,79 @@ with
 """
 RESERVED = frozenset(_RESERVED.split())
 """Words that PostgreSQL 15 to 18 read as a name only in quotes: ``pg_get_keywords()``."""
+_ESCAPE = re.compile(r"\\(?:(\\)|\+([0-9A-Fa-f]{6})|([0-9A-Fa-f]{4}))")
+_QUOTED = re.compile(
+    r"""e'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|(?:u&)?"(?:[^"]|"")*\"""", re.I | re.S
+)
 _ENDS = re.compile(r"\s*(?:end|commit)\b", re.IGNORECASE)
 
 
 def folded(name: str) -> str:
     """Return an identifier as PostgreSQL stores it: without quotes, or in lower case."""
     name = name.strip()
+    if name[:3].lower() == 'u&"':
+        return _ESCAPE.sub(_unescaped, name[3:-1].replace('""', '"'))
     return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
 
 
 def quoted(name: str) -> str:
     """Return an identifier as SQL has it, quoted where it would not be read as it is stored."""
-    plain = re.fullmatch(r"[a-z_][a-z0-9_]*", name) and name not in RESERVED
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    if re.fullmatch(r"[a-z_][a-z0-9_]*", name) and name not in RESERVED:
+        return name
+    doubled = name.replace('"', '""')
+    if not _is_escaped(name):
+        return f'"{doubled}"'
+    return 'U&"' + _escaped(doubled.replace("\\", "\\\\"), r"\{:04X}", r"\+{:06X}") + '"'
+
+
+def literal(text: str) -> str:
+    """Return a string constant as SQL has it."""
+    doubled = text.replace("'", "''")
+    if "\\" not in text and not _is_escaped(text):
+        return f"'{doubled}'"
+    return "E'" + _escaped(doubled.replace("\\", "\\\\"), r"\u{:04X}", r"\U{:08X}") + "'"
+
+
+def relation(name: str) -> str:
+    """Return ``schema.name``, as a run file has it, with both quoted where needed."""
+    return ".".join(map(quoted, name.split(".", 1)))
+
+
+def on_one_line(sql: str) -> str:
+    """Return SQL whose names the server has quoted, which leaves line breaks as they are, with
+    those escaped."""
+    return _QUOTED.sub(_on_one_line, sql)
+
+
+def _is_escaped(text: str) -> bool:
+    return any(map(_needs_escape, text))
+
+
+def _needs_escape(letter: str) -> bool:
+    return letter in "\n\t" or (visible(letter) != letter and not "\ud800" <= letter <= "\udfff")
+
+
+def _escaped(text: str, short: str, long: str) -> str:
+    """Return a text with what a terminal would obey in the form for its code point."""
+    return "".join(
+        (short if ord(letter) < 1 << 16 else long).format(ord(letter))
+        if _needs_escape(letter)
+        else letter
+        for letter in text
+    )
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return found[1] or chr(int(found[2] or found[3], 16))
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    token = found[0]
+    if not _is_escaped(token):
+        return token
+    if token.startswith("'"):
+        return literal(token[1:-1].replace("''", "'"))
+    return quoted(folded(token)) if token.endswith('"') else token
 
 
 def names_table(written: str, table: str) -> bool:

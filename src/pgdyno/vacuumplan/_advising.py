@@ -28,6 +28,7 @@ from msgspec import Struct, field
 
 from pgdyno.diagnose.words import duration, figure, percent, size
 from pgdyno.results.vacuumplan import PlannedOption, PlannedTable
+from pgdyno.spec.sql_text import on_one_line
 
 ROWS_MIN = 1_000
 CHANGES_MIN = 1_000
@@ -348,7 +349,7 @@ def _statement(relation: str, wanted: Mapping[str, float]) -> str | None:
     if not wanted:
         return None
     listed = ", ".join(f"{name} = {shown(name, value)}" for name, value in wanted.items())
-    return f"ALTER TABLE {relation} SET ({listed});"
+    return f"ALTER TABLE {on_one_line(relation)} SET ({listed});"
 
 
 def shown(name: str, value: float) -> str:

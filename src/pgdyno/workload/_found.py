@@ -3,13 +3,16 @@ schema in which new ones are made."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from pgdyno.errors import SetupError
+from pgdyno.server.connecting.conninfo import as_option
 from pgdyno.server.connecting.marks import is_ours
+from pgdyno.spec.sql_text import on_one_line
 from pgdyno.workload._queries import query
 
 if TYPE_CHECKING:
@@ -128,7 +131,9 @@ def hidden(conn: Control, names: Iterable[str]) -> SetupError | None:
     if row is None:
         return None
     schema, role, may_use = row
-    way = f"ALTER ROLE {role} SET search_path = {schema}; or PGOPTIONS='-c search_path={schema}'"
+    option = as_option("search_path", schema)
+    role, schema = on_one_line(role), on_one_line(schema)
+    way = f"ALTER ROLE {role} SET search_path = {schema}; or PGOPTIONS={shlex.quote(option)}"
     return SetupError(
         f"{', '.join(names)}: in the schema {schema} of the database {conn.info.dbname}, which is"
         f" not visible to the role {role}: its search_path is {conn.user_path or 'empty'}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
 from pgdyno.server.connecting.complaints import hint_for, primary
+from pgdyno.spec.sql_text import quoted
 
 if TYPE_CHECKING:
     from psycopg import sql
@@ -66,6 +67,6 @@ def setup_errors(what: str) -> Iterator[None]:
             hint = "another role owns the tables: run as their owner, or GRANT ALL ON them"
         if tablespace := _TABLESPACE.search(str(error)):
             hint = _TABLESPACE_HINTS.get(error.sqlstate or "", hint)
-            hint = hint and hint.format(tablespace[1])
+            hint = hint and hint.format(quoted(tablespace[1]))
         message = primary(error)
         raise SetupError(f"cannot set up {what}: {message}", code="tables", hint=hint) from None

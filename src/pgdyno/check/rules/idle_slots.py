@@ -10,6 +10,7 @@ from __future__ import annotations
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
 from pgdyno.diagnose.words import size
+from pgdyno.spec.sql_text import literal
 
 
 def examine(sight: Sight) -> Fault | Fine:
@@ -42,7 +43,7 @@ def examine(sight: Sight) -> Fault | Fine:
             measured(keep.name, "no limit" if unlimited else keep.bytes, "bytes"),
         ],
         advice="let its consumer go on, or drop the slot if there is none any more",
-        commands=[f"SELECT pg_drop_replication_slot('{row['slot']}')" for row in rows],
+        commands=[f"SELECT pg_drop_replication_slot({literal(row['slot'])})" for row in rows],
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
 from pgdyno.diagnose.words import listed
+from pgdyno.spec.sql_text import literal
 
 _BAD = {"lost": "has lost its WAL", "unreserved": "is about to lose its WAL"}
 
@@ -33,7 +34,7 @@ def examine(sight: Sight) -> Fault | Fine:
         confidence=0.95,
         evidence=[measured(f"{row['slot']}, wal_status", row["wal_status"], "") for row in rows],
         advice="build the consumer again with a slot of its own, or drop the slot if there is none",
-        commands=[f"SELECT pg_drop_replication_slot('{name}')" for name in lost],
+        commands=[f"SELECT pg_drop_replication_slot({literal(name)})" for name in lost],
     )
 
 

@@ -11,6 +11,7 @@ from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured, proposed
 from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import duration, figure, size
+from pgdyno.spec.sql_text import literal
 
 BYTES_S_MIN = 1 << 20
 COUNTED_S_MIN = 3600.0
@@ -43,7 +44,7 @@ def examine(sight: Sight) -> Fault | Fine:
         confidence=0.5,
         evidence=evidence,
         advice="set log_temp_files to see which statements; raise work_mem for their role only",
-        commands=[f"ALTER ROLE … SET work_mem = '{value}'"],
+        commands=[f"ALTER ROLE … SET work_mem = {literal(value)}"],
         proposals=[proposed("work-mem", "sorts and hashes in memory", {"work_mem": value})],
     )
 

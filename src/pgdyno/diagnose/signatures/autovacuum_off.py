@@ -19,6 +19,7 @@ from pgdyno.diagnose.finding import Proposal
 from pgdyno.diagnose.words import figure
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import DEFAULTS
+from pgdyno.spec.sql_text import relation
 
 LIFTABLE = 0.7
 """Vacuum comes once per naptime, and dead rows pile up in between."""
@@ -67,7 +68,9 @@ def _proposals(setting: str | None, share: float, seen: Bloat) -> list[Proposal]
 
 
 def _reset_options(tables: list[str]) -> str:
-    return "; ".join(f"ALTER TABLE {table} RESET (autovacuum_enabled)" for table in tables[:3])
+    return "; ".join(
+        f"ALTER TABLE {relation(table)} RESET (autovacuum_enabled)" for table in tables[:3]
+    )
 
 
 SIGNATURE = Signature(

@@ -28,6 +28,7 @@ from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.diagnose.words import duration, figure, percent
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import AUTOVACUUM, DEFAULTS
+from pgdyno.spec.sql_text import relation
 
 NAPTIMES = 3
 TIMES = 2
@@ -76,8 +77,8 @@ def examine(s: Situation) -> Found | Cleared:
         proposals=_proposals(autovacuum, s, seen),
         advice=(
             "raise autovacuum_vacuum_cost_limit, or lower autovacuum_vacuum_cost_delay, for the"
-            f" server or with ALTER TABLE {worst.relation} SET (…); more workers share one limit"
-            " and help only with many tables"
+            f" server or with ALTER TABLE {relation(worst.relation)} SET (…); more workers share"
+            " one limit and help only with many tables"
         ),
     )
 

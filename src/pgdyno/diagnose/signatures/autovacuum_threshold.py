@@ -24,6 +24,7 @@ from pgdyno.diagnose.facts.holders import held_back
 from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.diagnose.words import duration, figure
 from pgdyno.spec.change import Change
+from pgdyno.spec.sql_text import relation
 
 DEAD_ROWS_MAX = 100_000_000
 DUE_S = 2 * 3600.0
@@ -96,7 +97,7 @@ def _proposals(table: Upkeep, share: float) -> list[Proposal]:
 
 def _advice(table: Upkeep) -> str:
     options = ", ".join(f"{name} = {value}" for name, value in _options(table).items())
-    return f"ALTER TABLE {table.relation} SET ({options})"
+    return f"ALTER TABLE {relation(table.relation)} SET ({options})"
 
 
 def _evidence(s: Situation, table: Upkeep) -> list[Evidence]:

@@ -35,7 +35,7 @@ from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.diagnose.words import figure, percent
 from pgdyno.spec.change import Change
 from pgdyno.spec.columns import columns_text
-from pgdyno.spec.sql_text import mentions, names_table
+from pgdyno.spec.sql_text import mentions, names_table, relation
 
 if TYPE_CHECKING:
     from pgdyno.record import StatementTotal
@@ -69,7 +69,7 @@ def examine(s: Situation) -> Found | Cleared:
         evidence=evidence,
         proposals=_index(s, worst, columns),
         advice=(
-            f"create an index of {worst.name} on"
+            f"create an index of {relation(worst.name)} on"
             f" {columns_text(columns) or 'the columns that the statement compares'}, if EXPLAIN"
             " shows that a filter removes most rows"
         ),

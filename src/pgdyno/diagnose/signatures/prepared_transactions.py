@@ -15,6 +15,7 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import duration, figure
+from pgdyno.spec.sql_text import literal
 
 HELD_S_MAX = 300.0
 PERIOD_S_MIN = 5.0
@@ -49,8 +50,9 @@ def examine(s: Situation) -> Found | Cleared:
         confidence=0.9 if held_s >= HELD_S_MAX else 0.7,
         evidence=evidence,
         advice=(
-            f"in its database, ask the transaction's coordinator, and then COMMIT PREPARED '{gid}'"
-            f" or ROLLBACK PREPARED '{gid}'; max_prepared_transactions = 0 where none are wanted"
+            "in its database, ask the transaction's coordinator, and then COMMIT PREPARED"
+            f" {literal(gid)} or ROLLBACK PREPARED {literal(gid)}; max_prepared_transactions = 0"
+            " where none are wanted"
         ),
     )
 

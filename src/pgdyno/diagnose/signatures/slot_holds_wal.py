@@ -25,6 +25,7 @@ from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import counted, duration, megabytes
 from pgdyno.record import Series
 from pgdyno.spec.age import PIN
+from pgdyno.spec.sql_text import literal
 
 WRITTEN_BYTES_MIN = 1 << 20
 BEHIND_BYTES_MIN = 64 << 20
@@ -95,8 +96,8 @@ def _found(s: Situation, slot: _Slot, evidence: list[Evidence]) -> Found:
         about_to_fail=seen.about_to_fail and slot.safe_bytes is None,
         advice=(
             "let its consumer go on, or, if there is none any more, drop the slot:"
-            f" SELECT pg_drop_replication_slot('{slot.name}'); max_slot_wal_keep_size limits what"
-            " slots may keep, at the price of a consumer that must be built again"
+            f" SELECT pg_drop_replication_slot({literal(slot.name)}); max_slot_wal_keep_size"
+            " limits what slots may keep, at the price of a consumer that must be built again"
         ),
     )
 

@@ -20,6 +20,7 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.holders import KEPT_S_MIN, KEPT_SHARE, Holder, last_holder
 from pgdyno.diagnose.finding import Evidence
 from pgdyno.diagnose.words import duration, figure, percent
+from pgdyno.spec.sql_text import literal
 
 AGE_MAX = 50_000_000
 LIFTABLE = 0.9
@@ -30,10 +31,10 @@ _ADVICE = {
         "end the transaction, or its session with pg_terminate_backend({name}); limit such with"
         " idle_in_transaction_session_timeout, from version 17 with transaction_timeout"
     ),
-    "prepared": "COMMIT PREPARED or ROLLBACK PREPARED '{name}'",
+    "prepared": "COMMIT PREPARED or ROLLBACK PREPARED {literal}",
     "slot": (
         "let its consumer go on, or, if there is none any more, drop it:"
-        " SELECT pg_drop_replication_slot('{name}')"
+        " SELECT pg_drop_replication_slot({literal})"
     ),
     "standby": (
         "end long queries on the standby, or set hot_standby_feedback = off there and"
@@ -67,7 +68,7 @@ def examine(s: Situation) -> Found | Cleared:
         confidence=0.9 if seen.share else 0.7,
         evidence=evidence,
         causes=("prepared-transactions",) if holder.kind == "prepared" else (),
-        advice=_ADVICE.get(holder.kind, "").format(name=holder.name),
+        advice=_ADVICE.get(holder.kind, "").format(name=holder.name, literal=literal(holder.name)),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,6 +18,7 @@ from pgdyno.report.words.sentences import finding_name
 from pgdyno.report.words.tables import Table
 from pgdyno.results.check import CheckFinding, CheckResult, ObservedLoad, Proof, WriteProbe
 from pgdyno.stats.words import percent_words, significant
+from pgdyno.visible import shell_line
 
 TEMPLATE = "check.html.j2"
 TONES = {"will fail": "bad", "limit": "warn", "costs": "plain", "minor": "plain"}
@@ -89,7 +89,7 @@ def make_page(run: RunFile) -> CheckPage:
         repeat_text="",
         spec_lines=[],
         spec_command=[],
-        repeat_lines=[shlex.join(["pgdyno", "check", uri])],
+        repeat_lines=[shell_line(["pgdyno", "check", uri])],
     )
 
 

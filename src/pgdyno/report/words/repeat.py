@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 from pgdyno.record import RunFile, RunInfo
+from pgdyno.visible import shell_line
 
 
 def repeat_lines(run: RunFile) -> list[str]:
@@ -15,7 +15,7 @@ def repeat_lines(run: RunFile) -> list[str]:
 
 def story_command(path: Path) -> str:
     """Return the command that repeats a story from the run file of one of its chapters."""
-    return shlex.join(["pgdyno", "story", str(path.absolute())])
+    return shell_line(["pgdyno", "story", str(path.absolute())])
 
 
 def spec_command(run: RunFile) -> str:
@@ -41,7 +41,7 @@ def command_of(run: RunFile, source: str) -> str:
             words += ["--control", str(info.server.get("uri"))]
     if (info.spec.get("workload") or {}).get("initialize"):
         words.append("--initialize")
-    return shlex.join(map(str, [*words, *(info.asked or _drill_options(run))]))
+    return shell_line(map(str, [*words, *(info.asked or _drill_options(run))]))
 
 
 def _drill_options(run: RunFile) -> list[str]:

@@ -7,7 +7,6 @@ resolved by psycopg once, and all other code uses the resolved values.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from pgdyno.server.connecting.complaints import (
     primary,
     wrong_value,
 )
-from pgdyno.server.connecting.conninfo import OWN_NAME, ConnInfo, Host
+from pgdyno.server.connecting.conninfo import OWN_NAME, ConnInfo, Host, as_option
 from pgdyno.server.connecting.marks import PLAIN, mark
 from pgdyno.spec.sql_text import quoted
 
@@ -83,8 +82,8 @@ def catalog_first(conninfo: ConnInfo) -> ConnInfo:
     if "pg_catalog" not in schemas[1:]:
         return conninfo
     others = [quoted(each) for each in schemas if each != "pg_catalog"]
-    path = re.sub(r"([\\\s])", r"\\\1", ",".join(("pg_catalog", *others)))
-    options = f"{conninfo.options.get('options', '')} -c search_path={path}".strip()
+    path = as_option("search_path", ",".join(("pg_catalog", *others)))
+    options = f"{conninfo.options.get('options', '')} {path}".strip()
     return replace(conninfo, options={**conninfo.options, "options": options})
 
 
@@ -138,7 +137,7 @@ def own_database(conninfo: ConnInfo, unbegun: ExitStack) -> ConnInfo:
             except psycopg.errors.DuplicateDatabase:
                 pass
             except psycopg.Error as error:
-                grant = f"as a superuser: CREATE DATABASE {OWN_NAME} OWNER {conninfo.user}"
+                grant = f"as a superuser: CREATE DATABASE {OWN_NAME} OWNER {quoted(conninfo.user)}"
                 raise SetupError(
                     f"the database {OWN_NAME} cannot be created: {primary(error)}",
                     code="no-own-database",

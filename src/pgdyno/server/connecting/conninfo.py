@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, TypedDict, cast
 from urllib.parse import quote, urlencode
@@ -35,6 +36,12 @@ _ENGINE_KEYS = (
 # Parameters that choose among several servers; the server is not chosen again once connected.
 _CHOOSING = ("load_balance_hosts", "target_session_attrs")
 _OLD_TLS = ("TLSv1", "TLSv1.1")
+
+
+def as_option(name: str, value: str) -> str:
+    """Return a setting as libpq's ``options`` has it."""
+    escaped = re.sub(r"([\\\s])", r"\\\1", value)
+    return f"-c {name}={escaped}"
 
 
 class Host(Struct, frozen=True):

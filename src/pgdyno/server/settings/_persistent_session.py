@@ -25,6 +25,7 @@ from pgdyno.server.settings._auto_conf import parse_auto_conf
 from pgdyno.server.settings._statements import alter_system
 from pgdyno.server.settings.reloading import configuration_error, reload
 from pgdyno.server.versioned_sql import query
+from pgdyno.spec.sql_text import quoted, relation
 
 if TYPE_CHECKING:
     import psycopg
@@ -224,11 +225,12 @@ class PersistentSession:
 
     def _hidden(self, names: list[str], reason: str = "") -> SetupError:
         shadowed = [name for name in names if name in PINNED]
-        grant = f"GRANT pg_read_all_settings TO {self.role}"
+        role = quoted(self.role)
+        grant = f"GRANT pg_read_all_settings TO {role}"
         if shadowed:
             grant = (
-                f"GRANT SELECT ON pg_file_settings TO {self.role}; GRANT EXECUTE ON FUNCTION"
-                f" pg_show_all_file_settings() TO {self.role}; in database {self.database}"
+                f"GRANT SELECT ON pg_file_settings TO {role}; GRANT EXECUTE ON FUNCTION"
+                f" pg_show_all_file_settings() TO {role}; in database {self.database}"
             )
         return SetupError(
             f"{', '.join(names)}: the present value is not visible to the role {self.role},"
@@ -330,11 +332,13 @@ class PersistentSession:
                 f"the role {self.role} may not reload the server's configuration{reason}",
                 code="no-permission",
                 hint=f"as a superuser, in database {self.database}:"
-                f" GRANT EXECUTE ON FUNCTION pg_reload_conf() TO {self.role}",
+                f" GRANT EXECUTE ON FUNCTION pg_reload_conf() TO {quoted(self.role)}",
             )
-        grant = f"as a superuser: GRANT ALTER SYSTEM ON PARAMETER {name} TO {self.role}"
+        grant = f"GRANT ALTER SYSTEM ON PARAMETER {relation(name)} TO {quoted(self.role)}"
         return SetupError(
             f"{name}: the role {self.role} may not change it{reason}",
             code="no-permission",
-            hint=grant if self.version >= 150000 else "before PostgreSQL 15, only a superuser may",
+            hint=f"as a superuser: {grant}"
+            if self.version >= 150000
+            else "before PostgreSQL 15, only a superuser may",
         )

@@ -10,6 +10,7 @@ from pgdyno.server.settings._persistent_session import PersistentSession
 from pgdyno.server.settings._statements import alter_system
 from pgdyno.server.settings._undo import MARK, UndoRecord
 from pgdyno.server.settings._unloaded import unloaded
+from pgdyno.spec.sql_text import on_one_line, relation
 
 
 @dataclass
@@ -114,9 +115,9 @@ def manual_statements(record: UndoRecord) -> list[str]:
     lines = []
     for name, changed in record.settings.items():
         if changed.before_known:
-            lines.append(f"{alter_system(name, changed.before)};")
+            lines.append(f"{on_one_line(alter_system(name, changed.before))};")
         else:
-            lines.append(f"ALTER SYSTEM SET {name} = '…';")
+            lines.append(f"ALTER SYSTEM SET {relation(name)} = '…';")
     if record.marked:
         lines.append(f"{alter_system(MARK, None)};")
     return [*lines, "SELECT pg_reload_conf();"]
