@@ -1,4 +1,4 @@
-"""Removal of passwords from run files and messages.
+"""Removal of passwords, and of credentials of web requests, from run files and messages.
 
 A spec, a statement seen in pg_stat_activity, a setting or a server's message can contain a
 password. Where the end of a password cannot be determined, more text is blanked rather than less.
@@ -16,6 +16,8 @@ from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import quote
+
+from pgdyno.credentials import MARK, hidden
 
 _NAMES = (
     r"(?:ssl|pg)?passw(?:or)?d|passphrase|ssl_passphrase_command|pwd"
@@ -92,7 +94,9 @@ _TELLTALE = re.compile(r":/|pass|pwd|scram|_secret|md5", re.I)
 
 
 def blank(text: str) -> str:
-    """Return ``text`` with every password in it replaced by ``***``."""
+    """Return ``text`` with every password in it replaced by ``***``, and every other credential by
+    what it hashes to."""
+    text = hidden(text)
     if not _TELLTALE.search(text):
         return text
     text = _COMPOSED.sub(rf"\g<1> {BLANK}", text)
@@ -101,6 +105,12 @@ def blank(text: str) -> str:
     text = _COMMAND.sub(rf"\g<1>{BLANK}", text)
     text = _NAMED.sub(_blanked, text)
     return _VERIFIER.sub(BLANK, text)
+
+
+def is_blanked(text: str) -> bool:
+    """True if ``text`` has something in place of a credential, so that it cannot be run."""
+    probed = text.replace(BLANK, "x1y2")
+    return MARK.search(text) is not None or (probed != text and blank(probed) != probed)
 
 
 def may_hold_password(word: str) -> bool:

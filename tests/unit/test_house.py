@@ -22,6 +22,7 @@ PACKAGE = ROOT / "src" / "pgdyno"
 ROOMS = [
     "shapes",
     "errors",
+    "credentials",
     "redact",
     "visible",
     "files",

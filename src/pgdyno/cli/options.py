@@ -2,6 +2,7 @@
 the command line that repeat those that were given."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import click
 from click.core import ParameterSource
 from msgspec import Struct
 
+from pgdyno import credentials
 from pgdyno.cli.grouping import Declared, instead
 from pgdyno.cli.types import Duration, Share, complete_files
 from pgdyno.errors import UsageError
@@ -21,6 +23,12 @@ _PATHS = ("recording", "pg_bindir")
 Report = Annotated[
     str | None, click.option("--report", metavar="FILE", help="HTML report to write.")
 ]
+
+
+def _keep_credentials(ctx: click.Context, _parameter: click.Parameter, kept: bool) -> None:
+    if kept:
+        credentials.keep(True)
+        ctx.call_on_close(partial(credentials.keep, False))
 
 
 class OutputOptions(Struct, frozen=True, kw_only=True):
@@ -47,6 +55,17 @@ class OutputOptions(Struct, frozen=True, kw_only=True):
         ),
     ]
     report: Report
+    credentials: Annotated[
+        bool,
+        click.option(
+            "--credentials",
+            is_flag=True,
+            is_eager=True,
+            callback=_keep_credentials,
+            help="Record tokens, cookies and keys of web requests as they are written, not as what"
+            " they hash to; of a recording, keep them.",
+        ),
+    ] = False
 
 
 OutputWithPage = Annotated[

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
+from pgdyno import credentials
 from pgdyno.cli.connection import conninfo_of
 from pgdyno.cli.load_options import ArrivalOptions, InitOptions, LoadOptions, ScriptOptions
 from pgdyno.cli.options import parse_assignments
@@ -139,7 +140,11 @@ def _imported(path: Path, load: LoadOptions, overrides: Fields, *, quiet: bool) 
     from pgdyno.spec.read import spec_over
 
     http = overrides.get("http") or {}
-    choices = Choices(url=http.get("url"), variables=variables_of(load.scripts.define))
+    choices = Choices(
+        url=http.get("url"),
+        variables=variables_of(load.scripts.define),
+        credentials=credentials.are_kept(),
+    )
     imported = read_foreign(path, choices)
     for note in imported.notes:
         notes(quiet=quiet)(f"note: {note}")

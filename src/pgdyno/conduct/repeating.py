@@ -1,7 +1,8 @@
 """Writing a spec to a run file and reading it back, so that a run file is accepted as a spec.
 
 The run file has the text of every script, but no password and no connection string of an existing
-server: the user gives the connection string again to repeat the run.
+server: the user gives the connection string again to repeat the run. A script with credentials is
+read from its file again; what else had some must be given again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile, is_run_file, refusing_invalid
-from pgdyno.redact import blank
+from pgdyno.redact import blank, is_blanked
 from pgdyno.shapes import Fields
 from pgdyno.spec import Spec, read_spec
 from pgdyno.spec.read import spec_over
@@ -31,7 +32,7 @@ def recorded_fields(spec: Spec) -> dict[str, object]:
             fields[name][key] = str(Path(fields[name][key]).expanduser().absolute())
     for table, file, text in _files(fields):
         if table[text] is not None and blank(table[text]) != table[text]:
-            table[text] = None  # Without its password it would be a different script.
+            # Without its credentials it would be a different script: they are in the file.
             table[file] = str(Path(table[file]).expanduser().absolute())
     return fields
 
@@ -48,11 +49,27 @@ def read_spec_or_run(
     From a run file, return the spec of its run and an empty text. With ``story``, return the spec
     of the story that the run was a chapter of. Raises UsageError.
     """
-    if not is_spec_of_run(path):
-        return read_spec(path, overrides, group_overrides)
-    with refusing_invalid(path):
-        fields = fields_of_run(path, story=story)
-        return spec_over(fields, overrides, group_overrides, path=path), ""
+    if is_spec_of_run(path):
+        with refusing_invalid(path):
+            fields, spec_text = fields_of_run(path, story=story), ""
+            spec = spec_over(fields, overrides, group_overrides, path=path)
+    else:
+        spec, spec_text = read_spec(path, overrides, group_overrides)
+    _check_credentials(spec, path)
+    return spec, spec_text
+
+
+def _check_credentials(spec: Spec, path: Path) -> None:
+    """Raise UsageError for a spec with what a credential hashes to in its place."""
+    fields = spec.model_dump(mode="json", by_alias=True, exclude={"server": {"conninfo"}})
+    hidden = [key for key, text in _texts(fields) if is_blanked(text)]
+    if hidden:
+        raise UsageError(
+            f"{path} does not have the credentials of {', '.join(hidden[:3])}",
+            code="credentials-not-recorded",
+            hint="give the scripts, URLs and variables of the run again; with --credentials, a run"
+            " file has them",
+        )
 
 
 def check_server_named(spec: Spec, path: Path) -> None:
@@ -91,6 +108,8 @@ def fields_of_run(path: Path, *, story: bool = False) -> dict[str, object]:
         if story:
             fields = (run.run.result.get("chapter") or {}).get("of") or fields
     for table, file, text in _files(fields):
+        if table.get(text) and is_blanked(table[text]) and Path(table[file]).exists():
+            table[text] = None
         if table.get(text) is None and not Path(table[file]).expanduser().exists():
             raise UsageError(
                 f"{path} does not have the text of {table[file]}, and that file no longer exists",
@@ -118,6 +137,18 @@ def _files(fields: Fields) -> Iterator[tuple[Fields, str, str]]:
                 yield part, "file", "text"
     if workload.get("setup") is not None:
         yield workload, "setup", "setup_text"
+
+
+def _texts(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the key of each text in nested tables and lists, and the text."""
+    if isinstance(value, str):
+        yield where, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(item, f"{where}.{key}" if where else key)
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _texts(item, f"{where}[{number}]")
 
 
 def _without_none(value: Any) -> Any:

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
+from pgdyno.credentials import is_credential
 from pgdyno.errors import UsageError
 from pgdyno.imports._lines import (
     HOP_BY_HOP,
@@ -28,7 +29,6 @@ from pgdyno.spec.http import Url, parse_url
 
 _OF_BROWSERS = ("sec-", "dnt", "priority", "upgrade-insecure-requests")
 """Beginnings of headers that say something about the browser only."""
-_CREDENTIALS = {"cookie", "authorization"}
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.1, 3600
 _REQUESTS_MAX = 20_000
 
@@ -138,7 +138,7 @@ class _Writer:
                 self._left_out["headers of the connection, which pgdyno sets itself"] += 1
             elif name.startswith(_OF_BROWSERS):
                 self._left_out["headers about the browser: sec-*, dnt, priority"] += 1
-            elif name in _CREDENTIALS and not self._choices.credentials:
+            elif is_credential(name) and not self._choices.credentials:
                 self._left_out[f"headers {header.name}, which --credentials keeps"] += 1
             else:
                 value = one_line(in_text(header.value), f"the header {header.name[:60]}")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from pgdyno.credentials import hashed, is_credential
 from pgdyno.redact import BLANK, blank, is_secret
 
 
@@ -41,4 +42,6 @@ def plain(value: Any, where: str = "value") -> Any:
 def _plain_member(key: str, item: Any, where: str) -> Any:
     if is_secret(key) and not isinstance(item, bool) and item not in (None, ""):
         return BLANK
+    if isinstance(item, str) and where.endswith("variables") and is_credential(key):
+        return hashed(item)
     return plain(item, f"{where}.{key}")

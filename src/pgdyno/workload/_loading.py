@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pgdyno.errors import UsageError
+from pgdyno.redact import blank
 from pgdyno.workload._csv import read_lines, with_csv
 from pgdyno.workload._model import Tables, WeightedScript, Workload
 from pgdyno.workload._textfile import read_text
@@ -106,7 +107,7 @@ def load_mix(mix: str | list[ScriptPart], wanted: WorkloadSpec | None = None) ->
 
 def _name_of(part: ScriptPart) -> str:
     if part.request is not None:
-        return f"GET {part.request}"
+        return f"GET {blank(part.request)}"
     return Path(part.file).stem if part.file else str(part.builtin)
 
 
