@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -58,3 +59,14 @@ def test_what_makes_no_sense_is_refused(pg18: Cluster, words: Sequence[str], mes
     done = pgdyno(pg18, *words)
     assert done.returncode == 1
     assert message in done.stderr
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_page_that_cannot_be_written(pg18: Cluster, tmp_path: Path, *, kept: bool) -> None:
+    """What was found is printed, and a run file is spoken of only if there is one."""
+    run = tmp_path / "check.db"
+    words = ["-T", "2", "--fail-on", "never", "-q", "--report", "/dev/full", "--format", "json"]
+    done = pgdyno(pg18, *words, *(["-o", str(run)] if kept else []))
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["run_file"] == (str(run) if kept else None)
+    assert ("the run file is kept" in done.stderr) == kept == run.exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import click
@@ -14,7 +15,7 @@ from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.options import Database, Quiet, Report, TextOrJson
 from pgdyno.cli.server_options import ConnectOptions
 from pgdyno.cli.types import Duration, complete_files
-from pgdyno.errors import ThresholdError, UsageError
+from pgdyno.errors import PgdynoError, ThresholdError, UsageError
 
 if TYPE_CHECKING:
     from pgdyno.check.checking import Request
@@ -107,7 +108,6 @@ def command(what: Database, connect: ConnectOptions, options: CheckOptions) -> N
     """
     from pgdyno.check.checking import check
     from pgdyno.cli.files import wanted_page
-    from pgdyno.cli.output import write_page
     from pgdyno.cli.screen import watcher_for
 
     request = _request(what, connect, options)
@@ -116,9 +116,30 @@ def command(what: Database, connect: ConnectOptions, options: CheckOptions) -> N
         return
     page = wanted_page(options.report)
     with watcher_for(quiet=options.quiet, every_s=1.0) as watcher:
-        result = check(request, watcher, partial(write_page, page=page))
+        unwritten: list[PgdynoError] = []
+        result = check(request, watcher, partial(_write_page, page, request, unwritten))
     _print(options.output_format, result)
+    if unwritten:
+        raise unwritten[0]
     _fail_on(options.fail_on, result)
+
+
+def _write_page(
+    page: Path | None, request: Request, unwritten: list[PgdynoError], path: Path
+) -> None:
+    """Write the page; a problem with that is kept until the result is printed, as there may be no
+    run file that has it."""
+    from pgdyno.cli.output import write_page
+    from pgdyno.record import RunFile
+    from pgdyno.report import write_html
+
+    try:
+        if request.path is not None:
+            write_page(path, page)
+        elif page is not None:
+            write_html(RunFile(path), page)
+    except PgdynoError as problem:
+        unwritten.append(problem)
 
 
 def _request(what: tuple[str, ...], connect: ConnectOptions, options: CheckOptions) -> Request:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from pgdyno.errors import RunError
+from pgdyno.errors import RunError, SetupError
 from pgdyno.redact import blank
 from pgdyno.visible import visible, visible_within
 
@@ -67,7 +67,11 @@ def write_page(path: Path, page: Path | None) -> None:
         from pgdyno.record import RunFile
         from pgdyno.report import write_html
 
-        write_html(RunFile(path), page)
+        try:
+            write_html(RunFile(path), page)
+        except SetupError as problem:
+            problem.hint = f"{problem.hint}; the run file is kept: pgdyno report {path} makes it"
+            raise
 
 
 def print_summary(path: Path) -> None:

@@ -38,5 +38,5 @@ def unwritable(path: Path, problem: OSError) -> PgdynoError:
     return SetupError(
         f"cannot write the report {path}: {problem.strerror or problem}",
         code="report-unwritable",
-        hint="choose another path or free some space; the recorded run file is kept",
+        hint="choose another path or free some space",
     )
