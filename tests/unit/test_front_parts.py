@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from pgdyno.errors import SetupError
-from pgdyno.front import FrontSettings, application_jar, find_java
+from pgdyno.front import FrontSettings, _jar, application_jar, find_java
 from pgdyno.front._java import Java
 from pgdyno.front._settings import properties_text
 from pgdyno.report.words.front import line
@@ -21,6 +22,7 @@ from pgdyno.results.front import (
     FrontTimes,
 )
 from pgdyno.server import ConnInfo
+from pgdyno.server.locks import locked
 
 SERVER = ConnInfo("127.0.0.1", 5432, "app", "secret", "shop")
 READING = FrontReading(
@@ -114,6 +116,22 @@ def test_a_build_that_fails_says_why_and_leaves_nothing(program: Program, open_d
         with pytest.raises(SetupError, match="cannot be built: No compiler is provided"):
             application_jar(Java("/usr/bin/java", 17), print)
     assert [path.name for path in (open_dir / "cache" / "front").iterdir()] == ["lock"]
+
+
+@pytest.mark.parametrize("building", [False, True])
+def test_what_a_killed_build_left_is_removed(open_dir: Path, *, building: bool) -> None:
+    cache = open_dir / "cache" / "front"
+    jar = cache / f"pgdyno-front-{_jar._digest()}.jar"
+    left = cache / "build-left" / "application"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PGDYNO_HOME", str(open_dir))
+        patch.delenv("PGDYNO_FRONT_JAR", raising=False)
+        patch.setattr(_jar, "_PACKAGED", Path("/nowhere"))
+        left.mkdir(parents=True)
+        jar.touch()
+        with locked(cache / "lock") if building else nullcontext():
+            assert application_jar(Java("/usr/bin/java", 17), print) == jar
+    assert left.parent.exists() == building
 
 
 def test_a_jar_that_is_named_is_used(

@@ -16,11 +16,12 @@ from pgdyno.front._java import Java, find_maven
 from pgdyno.server.directories import cache_home, shared_directory
 from pgdyno.server.local.guarded import Guarded
 from pgdyno.server.local.logtext import log_text
-from pgdyno.server.locks import locked
+from pgdyno.server.locks import locked, try_lock
 
 _SOURCES = Path(__file__).with_name("application")
 _PACKAGED = Path(__file__).with_name("pgdyno-front.jar")
 _BUILT = Path("target", "pgdyno-front.jar")
+_LOCK, _BUILDING = "lock", "build-"
 _BUILD_S_MAX = 900.0
 _ELSEWHERE = "PGDYNO_FRONT_JAR names one that was built elsewhere"
 
@@ -33,13 +34,24 @@ def application_jar(java: Java, note: Callable[[str], None]) -> Path:
     if _PACKAGED.exists():
         return _PACKAGED
     cache = shared_directory(cache_home() / "front")
+    _remove_left(cache)
     jar = cache / f"pgdyno-front-{_digest()}.jar"
     if not jar.exists():
-        with locked(cache / "lock"):
+        with locked(cache / _LOCK):
             if not jar.exists():  # Another pgdyno may have built it meanwhile.
                 note("building the front end with Maven, once: this takes up to a minute")
                 _build(java, jar)
     return jar
+
+
+def _remove_left(cache: Path) -> None:
+    """Remove the directories in which a killed pgdyno was building; the lock is that of the one
+    that builds now."""
+    left = list(cache.glob(f"{_BUILDING}*"))
+    if left and (lock := try_lock(cache / _LOCK)) is not None:
+        for each in left:
+            shutil.rmtree(each, ignore_errors=True)
+        os.close(lock)
 
 
 def _given(jar: Path) -> Path:
@@ -67,7 +79,7 @@ def _digest() -> str:
 
 def _build(java: Java, jar: Path) -> None:
     maven = find_maven()
-    with tempfile.TemporaryDirectory(dir=jar.parent, prefix="build-") as name:
+    with tempfile.TemporaryDirectory(dir=jar.parent, prefix=_BUILDING) as name:
         place = Path(name, "application")
         for path in _sources():
             target = place / path.relative_to(_SOURCES)
