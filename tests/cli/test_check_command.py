@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from pgdyno.server import Cluster
+from pgdyno.spec.sql_text import quoted
 
 pytestmark = pytest.mark.server
 
@@ -59,6 +60,24 @@ def test_what_makes_no_sense_is_refused(pg18: Cluster, words: Sequence[str], mes
     done = pgdyno(pg18, *words)
     assert done.returncode == 1
     assert message in done.stderr
+
+
+def test_no_name_on_the_server_begins_a_line(pg18: Cluster) -> None:
+    names = ["x\nerror: forged\r\u202e", "y\nhint: forged \x1b[2J"]
+    with psycopg.connect(**pg18.conninfo.kwargs(), autocommit=True) as conn:
+        for name in names:
+            conn.execute(f"create sequence {quoted(name)} as smallint".encode())
+            conn.execute("select setval(%s::regclass, 32700)", [f'"{name}"'])
+        try:
+            done = pgdyno(pg18, "-T", "2", "--fail-on", "never")
+        finally:
+            for name in names:
+                conn.execute(f"drop sequence {quoted(name)}".encode())
+    assert done.returncode == 0, done.stderr
+    lines = (done.stdout + done.stderr).splitlines()
+    assert [line for line in lines if "forged" in line]
+    assert [line for line in lines if line.lstrip().startswith(("error:", "hint:"))] == []
+    assert not {"\x1b", "\u202e"} & set(done.stdout + done.stderr)
 
 
 @pytest.mark.parametrize("kept", [True, False])

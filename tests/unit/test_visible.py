@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from report_runs import comparison_run, plain_run
 from rich.console import Console
 
-from pgdyno.cli.output import print_csv, print_result, printable
+from pgdyno.cli.output import print_csv, print_result, printable, printable_lines
 from pgdyno.record import RunFile
-from pgdyno.report import terminal_summary, write_html
-from pgdyno.visible import visible
+from pgdyno.report import statement_lines, terminal_summary, write_html
+from pgdyno.report.terminal._lines import Line, print_lines
+from pgdyno.visible import visible, visible_line
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m[red]x[/red]\r\u202e\x00\u2066\x9b2J"
 SHOWN = r"\x1b]0;owned\x07\x1b[31m[red]x[/red]\x0d\u202e\x00\u2066\x9b2J"
@@ -106,3 +107,34 @@ def test_findings_and_trials_of_hostile_servers_are_shown(tmp_path: Path) -> Non
     assert unfit(output.getvalue()) == []
     assert "\x1b" not in page
     assert r"\u001b" not in page
+
+
+@given(st.text(st.characters(), max_size=30))
+def test_no_name_begins_a_line(name: str) -> None:
+    said = f'the table "{name}" is large'
+    output = io.StringIO()
+    print_lines([Line(said)], Console(file=output, width=400))
+    for shown in (visible_line(said), printable(said), output.getvalue().removesuffix("\n")):
+        assert "\n" not in shown
+    lines = printable_lines(f"2 settings cannot be used\n  {said}\n  b").split("\n")
+    assert all(line.startswith("  ") for line in lines[1:])
+    assert lines[-1] == "  b"
+
+
+def test_names_of_a_run_file_begin_no_line(tmp_path: Path) -> None:
+    name = "x\nerror: forged\r\nhint: forged"
+    path = comparison_run(tmp_path / "compared.db")
+    with sqlite3.connect(path) as db:
+        db.execute("update trial set title = ?, sentence = ?", [name, name])
+        db.execute("update finding set sentence = ?", [name])
+        db.execute("update run set status_detail = ?, name = ?", [name, name])
+        db.execute("update statement set text = text || ?", [name])
+        db.execute("update statement_interval set statement = statement || ?", [name])
+        db.execute("update error set message = ?, statement = ?, detail = ?", [name, name, name])
+    db.close()
+    output = io.StringIO()
+    with RunFile(path) as run:
+        terminal_summary(run, Console(file=output, width=120))
+        said = [*output.getvalue().splitlines(), *map(visible_line, statement_lines(run))]
+    assert "forged" in output.getvalue()
+    assert [line for line in said if line.startswith(("error:", "hint:"))] == []

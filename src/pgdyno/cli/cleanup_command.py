@@ -13,7 +13,7 @@ from pgdyno.cli.options import Database
 from pgdyno.cli.positional import parse_positional
 from pgdyno.cli.server_options import ConnectOptions
 from pgdyno.errors import UsageError
-from pgdyno.visible import visible
+from pgdyno.visible import visible_line
 
 if TYPE_CHECKING:
     from pgdyno.server import ConnInfo
@@ -95,4 +95,4 @@ def _confirm(*, yes: bool) -> None:
 
 def _print_line(line: str) -> None:
     """Print one line; names may contain control characters."""
-    click.echo(visible(line).replace("\n", "\\n"))
+    click.echo(visible_line(line))

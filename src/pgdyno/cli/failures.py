@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from pgdyno.cli.group import listed_commands
-from pgdyno.cli.output import Printed, print_json, printable
+from pgdyno.cli.output import Printed, print_json, printable_lines
 from pgdyno.errors import (
     INTERNAL,
     REPORT,
@@ -33,8 +33,8 @@ from pgdyno.errors import (
     ending_of,
     partial_results,
 )
-from pgdyno.redact import URI_HINT, may_hold_password, withhold
-from pgdyno.visible import is_utf8
+from pgdyno.redact import URI_HINT, blank, may_hold_password, withhold
+from pgdyno.visible import is_utf8, visible
 
 _NAMING = (
     "-d", "--dbname", "-h", "--host", "-p", "--port", "-U", "--username", "--control", "-f",
@@ -112,14 +112,17 @@ def _print_traceback(problem: BaseException) -> None:
     if os.environ.get("PGDYNO_TRACEBACK"):
         import traceback
 
-        click.echo(printable("".join(traceback.format_exception(problem))), err=True)
+        click.echo(visible(blank("".join(traceback.format_exception(problem)))), err=True)
 
 
 def _print_error(message: str, hint: str | None) -> None:
-    click.echo(click.style("error", fg="red", bold=True) + f": {printable(message)}", err=True)
+    click.echo(
+        click.style("error", fg="red", bold=True) + f": {printable_lines(message)}", err=True
+    )
     if hint:
         click.echo(
-            "\n" + click.style("hint", fg="cyan", bold=True) + f": {printable(hint)}", err=True
+            "\n" + click.style("hint", fg="cyan", bold=True) + f": {printable_lines(hint)}",
+            err=True,
         )
 
 

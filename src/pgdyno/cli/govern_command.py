@@ -211,4 +211,4 @@ def _echo(text: str, *, err: bool = False) -> None:
     from pgdyno.cli.output import printable
 
     # One line for each decision: the name of a database may have line ends.
-    click.echo(printable(text).replace("\n", "\\n"), err=err)
+    click.echo(printable(text), err=err)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ import click
 
 from pgdyno.errors import RunError, SetupError
 from pgdyno.redact import blank
-from pgdyno.visible import visible, visible_within
+from pgdyno.visible import visible, visible_line, visible_within
+
+_BREAK = re.compile(r"\n(?!  )")
 
 
 @dataclass
@@ -34,8 +37,14 @@ def print_json(value: object) -> None:
 
 
 def printable(text: str) -> str:
-    """Return text that may quote a server, a file or user input, made safe for a terminal."""
-    return visible(blank(text))
+    """Return a line that may quote a server, a file or user input, made safe for a terminal."""
+    return visible_line(blank(text))
+
+
+def printable_lines(text: str) -> str:
+    """Return text made safe for a terminal, in which only indented lines can begin: no name begins
+    one that looks like the next message."""
+    return _BREAK.sub(r"\\n", visible(blank(text)))
 
 
 def notes(*, quiet: bool) -> Callable[[str], None]:
@@ -89,7 +98,7 @@ def print_statements(path: Path) -> None:
 
     console = stdout_console()
     for line in statement_lines(RunFile(path)):
-        console.print(line, soft_wrap=True, markup=False)
+        console.print(visible_line(line), soft_wrap=True, markup=False)
 
 
 def print_rows(path: Path) -> None:

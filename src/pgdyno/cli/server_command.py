@@ -9,7 +9,7 @@ import click
 
 from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.options import TextOrJson
-from pgdyno.cli.output import print_json
+from pgdyno.cli.output import print_json, printable
 
 HELP_ORDER = 120
 
@@ -95,16 +95,16 @@ def sweep_leftovers(
     from pgdyno.server import check_restored, restore_all_leftovers, sweep
 
     for line in sweep(dismantle):
-        click.echo(line)
+        click.echo(printable(line))
     for line in restore_left_parameters():
-        click.echo(line)
+        click.echo(printable(line))
     outcomes = restore_all_leftovers(quick=False)
     if conninfo is not None:
         for line in _restored(conninfo):
-            click.echo(line)
+            click.echo(printable(line))
     outcomes = [each for each in outcomes if each.still_applies]
     for line in (line for each in outcomes for line in each.sentences):
-        click.echo(line)
+        click.echo(printable(line))
     check_restored(outcomes)
 
 

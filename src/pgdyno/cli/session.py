@@ -18,7 +18,7 @@ from pgdyno.errors import UsageError
 from pgdyno.record import Continuation
 from pgdyno.spec import Spec
 from pgdyno.trial.trust import check_something_succeeded
-from pgdyno.visible import visible
+from pgdyno.visible import visible_line
 
 WITH_REQUESTS = ("run", "investigate", "compare", "knee")
 """Commands that send requests to a web server."""
@@ -98,5 +98,5 @@ def initialise_only(spec: Spec, load: LoadOptions, progress: ProgressOptions) ->
     with watching(progress) as watcher:
         done = initialise(spec, watcher)
     took_s = time.monotonic() - began_s
-    where = visible(done.database)
+    where = visible_line(done.database)
     click.echo(f"initialised in {took_s:.2f} s: scale {done.scale}, in the database {where}")

@@ -363,7 +363,8 @@ class RunningLoad:
                 self._noted.add(key)
                 named: Row = {name: value for name, value in row.items() if name != "group"}
                 error = ErrorTotal(client_group=row["group"], **named)
-                self._watcher.note("\n".join(error_lines(error)))
+                for line in error_lines(error):
+                    self._watcher.note(line)
         counted = sum(row["count"] for row in interval["errors"])
         if self._verbose and counted > len(rows):
             self._watcher.note(f"and {counted - len(rows):,} more errors in this second")

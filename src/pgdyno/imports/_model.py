@@ -86,7 +86,7 @@ class Account:
         if len(missing) > _SHOWN_MAX:
             shown.append(f"and {len(missing) - _SHOWN_MAX} more")
         raise UsageError(
-            "\n".join(shown),
+            "\n  ".join(shown),
             code="import-incomplete",
             hint=f"pgdyno import --partial {self.file} writes the rest as a spec and scripts, with"
             " what is missing named where it was",

@@ -16,6 +16,7 @@ from pgdyno.results.vacuumplan import (
 )
 from pgdyno.stats.words import effect_words
 from pgdyno.vacuumplan._advising import shown
+from pgdyno.visible import visible
 
 _WIDTH = 110
 _NAMED = 20
@@ -149,7 +150,7 @@ def _every(hours: float | None) -> str:
 
 def _comment(text: str, indent: str = "") -> list[str]:
     """Return comment lines; a name with a line break cannot end one."""
-    plain = " ".join(text.split())
+    plain = visible(" ".join(text.split()))
     return textwrap.wrap(
         plain,
         _WIDTH,

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pgdyno.report.words import numbers
-from pgdyno.visible import visible
+from pgdyno.visible import visible_line
 
 ENDING_MIN = 5
 """Number of lines at the end that are always printed, because they have the result."""
@@ -51,7 +51,7 @@ def print_lines(lines: Iterable[Line], console: Console) -> None:
 
 def rendered(line: Line) -> Text:
     """Return a line for rich, with control characters in quoted text escaped."""
-    text = Text(visible(line.text), style=line.style, no_wrap=True, overflow="ignore")
+    text = Text(visible_line(line.text), style=line.style, no_wrap=True, overflow="ignore")
     text.stylize("bold", 0, line.bold_to)
     return text
 

@@ -87,7 +87,7 @@ def check_restored(outcomes: Iterable[RecordOutcome]) -> None:
         raise SetupError(
             f"{len(failed)} undo record{'s' if len(failed) > 1 else ''} left",
             code="undo-pending",
-            hint="\n".join((first, *ways)),
+            hint="\n  ".join((first, *ways)),
         )
 
 
