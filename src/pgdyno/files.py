@@ -1,17 +1,47 @@
-"""Atomic writing of files: a reader sees either the old file or the new one, complete.
+"""Reading of files that a user names, and atomic writing: a reader sees either the old file or the
+new one, complete.
 
-The content is first flushed to a temporary file in the same directory, readable by its owner only,
-which then replaces the file. A device or a pipe that a user names is written directly.
+Written content is first flushed to a temporary file in the same directory, readable by its owner
+only, which then replaces the file. A device or a pipe that a user names is written directly. It is
+not read: opening a pipe waits for its other end, and a device may have no end.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+_HANDED_OVER = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""Files that this process has been given open: ``<(command)`` of a shell is a pipe of these."""
+
+
+def read_at_most(path: Path, bytes_max: int | None) -> bytes:
+    """Return the first ``bytes_max`` bytes of a file that a user or another file names, and one
+    more if it is longer; without a maximum all of it.
+
+    Raises OSError, also for what is neither a file nor a pipe that this process was given: that is
+    not opened.
+    """
+    handed_over = str(path).startswith(_HANDED_OVER)
+    _check_readable(path.stat().st_mode, pipe=handed_over)
+    # Between the two looks another file may have come in its place.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        _check_readable(os.fstat(file.fileno()).st_mode, pipe=handed_over)
+        os.set_blocking(file.fileno(), handed_over)
+        return file.read(-1 if bytes_max is None else bytes_max + 1) or b""
+
+
+def _check_readable(mode: int, *, pipe: bool) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode) and not (pipe and stat.S_ISFIFO(mode)):
+        raise OSError(errno.EINVAL, "it is a pipe, a socket or a device, and not a file")
 
 
 def write_whole(path: Path, content: bytes) -> None:

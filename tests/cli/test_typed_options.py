@@ -41,7 +41,7 @@ Pgdyno = Callable[..., "object"]
         ("--pr=2", "no such option '--pr'"),
         ("-h db..example -d x", "the host db..example is not known"),
         ("-h . -d x", "the host . is not known"),
-        ("-f /dev/zero", "the script /dev/zero is longer than 16 MB"),
+        ("-f /dev/zero", "the script /dev/zero cannot be read: it is a pipe, a socket or a device"),
     ],
 )
 def test_the_option_that_was_typed_is_named(pgdyno: Pgdyno, words: str, message: str) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.files import write_whole
+from pgdyno.files import read_at_most, write_whole
 from pgdyno.imports._model import Choices, Imported
 
 PLAN, RECORDING = ".jmx", ".har"
@@ -46,8 +46,7 @@ def read_foreign(path: Path, choices: Choices) -> Imported:
 
 def _content(path: Path, bytes_max: int) -> bytes:
     try:
-        with path.expanduser().open("rb") as file:
-            content = file.read(bytes_max + 1)  # A device may have no end.
+        content = read_at_most(path.expanduser(), bytes_max)
     except OSError as problem:
         raise UsageError(
             f"{path} cannot be read: {problem.strerror}", code="import-unreadable"

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.errors import UsageError
+from pgdyno.files import read_at_most
 from pgdyno.visible import visible
 
 _LINE = re.compile(
@@ -87,8 +88,7 @@ class Profile(Struct, frozen=True):
 def read_profile(path: Path) -> Profile:
     """Return the profile in a file; a file that ends in .toml is a spec. Raises UsageError."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(_BYTES_MAX + 1)
+        raw = read_at_most(path, _BYTES_MAX)
     except OSError as problem:
         raise UsageError(
             f"the profile {visible(str(path))} cannot be read: {problem.strerror}",

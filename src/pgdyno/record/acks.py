@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from pgdyno.errors import UsageError
+from pgdyno.files import read_at_most
 from pgdyno.shapes import Json
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def _paths(directory: Path) -> Iterator[Path]:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_at_most(path, None)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", code="acks-missing") from error
 

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import UsageError
+from pgdyno.files import read_at_most
 from pgdyno.shapes import Fields
 from pgdyno.spec.model import Spec
 
@@ -185,8 +186,7 @@ def _without_none(fields: Fields) -> Fields:
 
 def _read_text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(SPEC_BYTES_MAX + 1)  # A device may have no end.
+        content = read_at_most(path, SPEC_BYTES_MAX)
         if len(content) > SPEC_BYTES_MAX:
             raise UsageError(f"{path}: not a spec: larger than 1 MiB", code="spec-unreadable")
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgdyno.errors import UsageError
+from pgdyno.files import read_at_most
 
 _BYTES_MAX = 256 << 20
 _URLS_BYTES_MAX = 1 << 20
@@ -14,8 +15,7 @@ def read_text(file: str, what: str, *, bytes_max: int = _BYTES_MAX) -> str:
     """Return the text of ``file``, called ``what`` in errors. Raises UsageError."""
     code = f"{what}-file"
     try:
-        with Path(file).expanduser().open("rb") as opened:
-            content = opened.read(bytes_max + 1)  # A device may have no end.
+        content = read_at_most(Path(file).expanduser(), bytes_max)
         if len(content) > bytes_max:
             raise UsageError(f"the {what} {file} is longer than {bytes_max >> 20} MB", code=code)
         text = content.decode("utf-8-sig")
