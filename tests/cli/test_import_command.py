@@ -137,6 +137,23 @@ def test_wrong_use_is_refused(number: int, pgdyno: Callable[..., Said], files: P
     assert [path.name for path in files.parent.iterdir()] == ["from"]
 
 
+def test_files_elsewhere_are_read_when_allowed(
+    web: Shop, pgdyno: Callable[..., Said], files: Path
+) -> None:
+    (files / "users.csv").rename(files.parent / "users.csv")
+    plan = files / "shop.jmx"
+    plan.write_text(plan.read_text().replace("users.csv", "../users.csv"))
+    here = (str(plan), "-D", "host=127.0.0.1", "-D", f"port={web.port}")
+    for command in (("run", "-o", "a.db"), ("import", "-o", "to")):
+        web.requests.clear()
+        said = pgdyno(*command, *here)
+        assert (said.status, "--allow-files" in said.err) == (1, True), said.err
+        assert str(files.parent / "users.csv") in said.err
+        assert not web.requests
+        assert pgdyno(*command, *here, "--allow-files").status == 0
+        assert without_queries(web.requests) == (VISIT if "run" in command else {})
+
+
 def test_a_script_reads_lines_of_a_file(web: Shop, pgdyno: Callable[..., Said]) -> None:
     web.requests.clear()
     Path("a dir").mkdir()

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from imported_files import TEXTS, lines_of, survives
 from jmeter_plans import HEAD, collection, element, plan, request
 
-from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.errors import UsageError
 from pgdyno.imports import Choices, Imported, fields_with_texts, read_foreign
 from pgdyno.spec import spec_from_fields
 from pgdyno.workload import load_workloads
@@ -36,9 +37,10 @@ def imported(tmp_path: Path) -> Callable[..., Imported]:
     return read
 
 
-def lines_of(found: Imported) -> list[str]:
-    (text,) = found.scripts.values()
-    return [line for line in text.splitlines() if line and not line.startswith("-- ")]
+def pause(time: str, *below: str, action: str = "1") -> str:
+    """A flow control action."""
+    keys = {"ActionProcessor__action": action, "ActionProcessor__duration": time}
+    return element("TestAction", *below, **keys)
 
 
 ELEMENTS: dict[str, tuple[str, list[str]]] = {
@@ -195,6 +197,56 @@ ELEMENTS: dict[str, tuple[str, list[str]]] = {
         ["\\get /a", "\\extract where header Location", "\\get :where"],
     ),
     "a-name-of-pgdyno": (request("/a:scale"), ["\\get /a%3Ascale"]),
+    "a-name-of-pgdyno-in-a-header": (
+        request(
+            "/a",
+            element(
+                "HeaderManager",
+                records='<collectionProp name="HeaderManager.headers"><elementProp name="">'
+                '<stringProp name="Header.name">X</stringProp>'
+                '<stringProp name="Header.value">a:txn</stringProp></elementProp></collectionProp>',
+            ),
+        ),
+        ["\\get /a", "\\header X: a::{empty}txn"],
+    ),
+    "empty-times": (
+        pause("", element("ConstantTimer", ConstantTimer__delay=""))
+        + element("UniformRandomTimer", ConstantTimer__delay="", RandomTimer__range="")
+        + request("/a"),
+        ["\\get /a"],
+    ),
+    "think-time": (
+        pause(
+            "0",
+            element(
+                "UniformRandomTimer",
+                ConstantTimer__delay="${__P(delay,1000)}",
+                RandomTimer__range="100.0",
+            ),
+        )
+        + request("/a"),
+        ["\\set pause_ms random(1000, 1100)", "\\sleep :pause_ms ms", "\\get /a"],
+    ),
+    "pause-with-timers-in-scope": (
+        element("ConstantTimer", ConstantTimer__delay="30") + pause("12") + request("/a"),
+        ["\\sleep 42 ms", "\\sleep 30 ms", "\\get /a"],
+    ),
+    "times-that-change": (
+        request(
+            "/a",
+            element("ConstantTimer", ConstantTimer__delay="${__Random(5,9)}"),
+            element("ConstantTimer", ConstantTimer__delay="${__Random(1,2,late)}"),
+            element("ConstantTimer", ConstantTimer__delay="${__Random(3,4)}"),
+        ),
+        [
+            "\\set random random(5, 9)",
+            "\\set late random(1, 2)",
+            "\\set random_2 random(3, 4)",
+            "\\set pause_ms :random + :late + :random_2",
+            "\\sleep :pause_ms ms",
+            "\\get /a",
+        ],
+    ),
 }
 
 
@@ -223,7 +275,63 @@ def test_groups_rates_and_durations_are_the_specs(imported: Callable[..., Import
     assert imported(plan(request("/a"))).fields["load"] == {"transactions": 3, "hold": "1d"}
 
 
+def rate(a_minute: str, **keys: str) -> str:
+    """A constant throughput timer."""
+    value = f"<doubleProp><name>throughput</name><value>{a_minute}</value></doubleProp>"
+    return element("ConstantThroughputTimer", records=value, **keys)
+
+
+RATES: dict[str, tuple[str, float]] = {
+    "below a pause": (pause("", rate("20.0")) + request("/a") + request("/b"), 2 * 20 / 60),
+    "below a pause, of all threads": (pause("", rate("30", calcMode="2")) + request("/a"), 0.5),
+    "below a request": (request("/a") + request("/b", rate("60")), 2.0),
+    "of all, a pause too": (rate("60") + pause("5") + request("/a"), 1.0),
+    "in a loop": (element("LoopController", pause("", rate("60")), LoopController__loops="4"), 0.5),
+}
+
+
+@pytest.mark.parametrize("case", RATES)
+def test_a_rate_counts_what_it_holds_up(case: str, imported: Callable[..., Imported]) -> None:
+    inside, rate_hz = RATES[case]
+    (group,) = imported(plan(inside, request("/z") if "loop" in case else "")).fields["clients"]
+    assert group["arrival"] == {"rate": pytest.approx(rate_hz, abs=1e-6), "process": "constant"}
+
+
+@pytest.mark.parametrize(
+    ("inside", "why"),
+    [
+        (element("OnceOnlyController", request("/a", rate("60"))), "not sent in each transaction"),
+        (request("/a", rate("")), "a throughput of 0"),
+        (request("/a", rate("60")) + request("/b", rate("6")), "a second timer"),
+    ],
+)
+def test_a_rate_that_cannot_be_held_is_named(
+    inside: str, why: str, imported: Callable[..., Imported]
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        imported(plan(inside))
+    assert "arrival" not in imported(plan(inside), partial=True).fields["clients"][0]
+
+
+@pytest.mark.parametrize("time", [" 250 ", "1.5", "5s", "x", "1e3"])
+def test_a_time_that_jmeter_takes_for_0_is_0_and_said(
+    time: str, imported: Callable[..., Imported]
+) -> None:
+    timer = element("ConstantTimer", ConstantTimer__delay=time)
+    for inside in (pause(time) + request("/a"), timer + request("/a")):
+        found = imported(plan(inside))
+        assert lines_of(found) == ["\\get /a"]
+        assert [each for each in found.notes if f'"{time}"' in each]
+
+
 MISSING: dict[str, tuple[str, str]] = {
+    "end-of-loop": (pause("", action="3"), "it ends threads or loops"),
+    "below-a-pause": (pause("", element("JSR223Timer", name="t")), 'the JSR223Timer "t"'),
+    "property": (pause("${__property(x)}"), "give the property with -D x=VALUE"),
+    "number-with-blanks": (
+        element("LoopController", request("/a"), LoopController__loops=" 2 "),
+        "JMeter takes it for 0 because of the blanks",
+    ),
     "one-at-a-time": (
         element("InterleaveControl", element("GenericController", request("/a"), request("/b"))),
         "it takes the requests of a controller one at a time",
@@ -264,18 +372,6 @@ MISSING: dict[str, tuple[str, str]] = {
         "none.csv cannot be read: No such file",
     ),
     "counter": (request("/${__counter(FALSE,)}"), "which all threads share"),
-    "a-name-of-pgdyno": (
-        request(
-            "/a",
-            element(
-                "HeaderManager",
-                records='<collectionProp name="HeaderManager.headers"><elementProp name="">'
-                '<stringProp name="Header.name">X</stringProp>'
-                '<stringProp name="Header.value">a:txn</stringProp></elementProp></collectionProp>',
-            ),
-        ),
-        "the text :txn",
-    ),
 }
 
 
@@ -331,7 +427,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     ),
     "shape.har": (
         json.dumps({"log": {"entries": [{"startedDateTime": "yesterday", "request": 5}]}}),
-        "log.entries[0].startedDateTime: ",
+        "log.entries[0].request: expected an object",
     ),
     "surrogate.har": (
         '{"log": {"entries": [{"startedDateTime": "2026-11-20T10:00:00Z",'
@@ -352,66 +448,6 @@ def test_what_is_no_plan_or_recording_is_refused(
         imported(content, name)
     assert why in refused.value.message
     assert len(refused.value.message) < 600
-
-
-def entry(url: str, **request_keys: Any) -> dict[str, Any]:
-    return {
-        "startedDateTime": "2026-11-20T10:00:00Z",
-        "request": {"method": "GET", "url": url, **request_keys},
-        "response": {"status": 200},
-    }
-
-
-def recording(*entries: dict[str, Any]) -> str:
-    return json.dumps({"log": {"entries": entries}})
-
-
-def test_credentials_and_pauses_are_as_asked(imported: Callable[..., Imported]) -> None:
-    headers = [{"name": "Cookie", "value": "a=b"}, {"name": "TE", "value": "trailers"}]
-    pages = [
-        entry("http://a.example/1", headers=headers) | {"pageref": "p1"},
-        entry("http://a.example/2")
-        | {"pageref": "p2", "startedDateTime": "2026-11-20T10:00:02.5Z"},
-    ]
-    text = recording(*pages)
-    assert lines_of(imported(text, "a.har")) == ["\\get /1", "\\sleep 2500 ms", "\\get /2"]
-    kept = imported(text, "a.har", credentials=True, pauses=False)
-    assert lines_of(kept) == ["\\get /1", "\\header Cookie: a=b", "\\get /2"]
-
-
-@pytest.mark.parametrize(
-    ("posted", "why"),
-    [
-        ({"mimeType": "multipart/form-data; boundary=x", "text": "--x"}, "several parts"),
-        ({"mimeType": "image/png", "text": "iVBO", "encoding": "base64"}, "in base64"),
-        ({"mimeType": "text/plain", "text": "a\n\nb"}, "empty or indented lines"),
-        ({"mimeType": "text/plain", "text": "a\0b"}, "control characters"),
-        ({"mimeType": "text/plain", "text": '{"a":scale}'}, "the text :scale"),
-    ],
-)
-def test_bodies_that_scripts_cannot_say_are_named(
-    posted: dict[str, str], why: str, imported: Callable[..., Imported]
-) -> None:
-    keys = {"method": "POST", "postData": posted}
-    text = recording(entry("http://a.example/1", **keys), entry("http://a.example/2"))
-    with pytest.raises(UsageError) as refused:
-        imported(text, "a.har")
-    assert f"log.entries[0], POST /1: a body {why}".split(": ")[0] in refused.value.message
-    assert why in refused.value.message
-    assert lines_of(imported(text, "a.har", partial=True)) == ["\\get /2"]
-
-
-def survives(content: bytes, kind: str, directory: Path) -> None:
-    """Read any file: the end is a spec whose scripts are right, or one error."""
-    path = directory / f"any{kind}"
-    path.write_bytes(content)
-    for partial in (False, True):
-        try:
-            found = read_foreign(path, Choices(partial=partial, origin=None))
-            spec_from_fields(fields_with_texts(found))
-        except PgdynoError as problem:
-            assert problem.message
-            assert problem.exit_status == 1
 
 
 @pytest.fixture(scope="module")
@@ -437,36 +473,6 @@ def test_files_with_a_part_changed_end_well(place: Path, data: st.DataObject) ->
     survives(content[:start] + inserted + content[start + length :], Path(name).suffix, place)
 
 
-WORDS = st.sampled_from(
-    [
-        "${",
-        "${x}",
-        "${__Random(1,",
-        "${__P(a,${__P(b)})}",
-        "}",
-        "\\",
-        ",",
-        ":txn",
-        "a",
-        " ",
-        "/",
-        "http://",
-        "é",
-        "\n",
-        "'",
-        '"',
-        "%",
-        "1",
-        "-1",
-        "$..",
-        "(?=",
-        "[",
-        "{",
-    ]
-)
-TEXTS = st.lists(WORDS, max_size=6).map("".join)
-
-
 @given(path=TEXTS, name=TEXTS, pattern=TEXTS, loops=TEXTS, wanted=TEXTS)
 def test_plans_with_any_texts_end_well(
     place: Path, path: str, name: str, pattern: str, loops: str, wanted: str
@@ -482,24 +488,3 @@ def test_plans_with_any_texts_end_well(
     ]
     text = plan(request(path, *below), request("/z/${x}"), loops=loops)
     survives(text.encode(), ".jmx", place)
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | TEXTS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
-    max_leaves=6,
-)
-
-
-@given(
-    url=TEXTS.map(lambda text: f"http://a.example/{text}"),
-    headers=VALUES | st.lists(st.fixed_dictionaries({"name": TEXTS, "value": TEXTS}), max_size=3),
-    posted=VALUES | st.fixed_dictionaries({"mimeType": TEXTS, "text": TEXTS, "params": VALUES}),
-    response=VALUES | st.fixed_dictionaries({"status": st.integers(-1, 700)}),
-)
-def test_recordings_of_any_shape_end_well(
-    place: Path, url: str, headers: Any, posted: Any, response: Any
-) -> None:
-    keys = {"method": "POST", "headers": headers, "postData": posted}
-    text = recording(entry(url, **keys) | {"response": response}, entry("http://a.example/z"))
-    survives(text.encode(), ".har", place)

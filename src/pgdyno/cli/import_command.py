@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.load_options import AllowFiles
 from pgdyno.cli.options import TextOrJson
 from pgdyno.cli.output import print_json, printable
 
@@ -76,6 +77,7 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
             help="Pause between pages as the visitor did whom a browser recorded (default on).",
         ),
     ]
+    allow_files: AllowFiles
     output_format: TextOrJson
 
 
@@ -108,6 +110,7 @@ def command(
         partial=own.partial,
         credentials=own.credentials,
         pauses=own.pauses,
+        outside_files=own.allow_files,
     )
     imported = read_foreign(path, choices)
     directory = Path(path.stem) if own.output is None else Path(own.output)

@@ -378,6 +378,17 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     ]
 
 
+AllowFiles = Annotated[
+    bool,
+    click.option(
+        "--allow-files",
+        is_flag=True,
+        help="Read files that a JMeter plan names outside of its directory: their lines are sent to"
+        " the plan's server.",
+    ),
+]
+
+
 class UrlOptions(Struct, frozen=True, kw_only=True):
     """A web server to load, in place of PostgreSQL."""
 
@@ -409,6 +420,7 @@ class UrlOptions(Struct, frozen=True, kw_only=True):
             " endpoint in Prometheus' text format.",
         ),
     ] = None
+    allow_files: AllowFiles = False
 
 
 class LoadOptions(Struct, frozen=True, kw_only=True):

@@ -144,6 +144,7 @@ def _imported(path: Path, load: LoadOptions, overrides: Fields, *, quiet: bool) 
         url=http.get("url"),
         variables=variables_of(load.scripts.define),
         credentials=credentials.are_kept(),
+        outside_files=load.urls.allow_files,
     )
     imported = read_foreign(path, choices)
     for note in imported.notes:

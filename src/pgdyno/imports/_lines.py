@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from urllib.parse import quote
 
 from pgdyno.workload import ENGINE_VARIABLES
 
 _NAMES = re.compile(r":\{?([A-Za-z_]\w*)", re.ASCII)
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_VALUES = {"empty": "", "cr": "\r"}
+"""Variables of imported scripts for what a line cannot hold, or could not end with."""
+RESERVED = frozenset({*ENGINE_VARIABLES, *_VALUES})
+"""Names that no variable of a plan has in scripts."""
+_NOTHING, _RETURN = ":{empty}", ":{cr}"
+_OWN_NAMES = re.compile(rf":(?=\{{?(?:{'|'.join(sorted(RESERVED))})(?!\w))", re.ASCII)
+"""Colons before what is a variable of every imported script."""
+FORM = "application/x-www-form-urlencoded"
 _KEPT_IN_URL = "/:?@!$&'()*+,;=%~-._[]"
 _METACHARACTERS = re.compile(r"[\\.^$*+?()\[\]{}|]")
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
@@ -29,7 +39,7 @@ def names_after_colons(text: str) -> set[str]:
 
 def in_url(text: str) -> str:
     """Return literal text for a path or query: with what must be encoded, encoded."""
-    return _without_variables(quote(text, safe=_KEPT_IN_URL), "%3A")
+    return _OWN_NAMES.sub("%3A", quote(text, safe=_KEPT_IN_URL))
 
 
 def in_form(text: str) -> str:
@@ -38,36 +48,48 @@ def in_form(text: str) -> str:
 
 
 def in_text(text: str) -> str:
-    """Return literal text for a header or a body. Raises CannotTake."""
-    return _without_variables(text, None)
-
-
-def _without_variables(text: str, colon: str | None) -> str:
-    for name in sorted(names_after_colons(text) & ENGINE_VARIABLES):
-        if colon is None:
-            raise CannotTake(f"the text :{name}, which is a variable of every script")
-        text = re.sub(rf":(?={name}\b)", colon, text)
-    return text
+    """Return literal text for a header or a body."""
+    return _OWN_NAMES.sub(f":{_NOTHING}", text)
 
 
 def one_line(text: str, what: str) -> str:
     """Return a text that a line of a script can hold. Raises CannotTake."""
-    if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
+    if _CONTROL.search(text):
         raise CannotTake(f"{what} with control characters")
     if text.endswith("\\"):
         raise CannotTake(f"{what} that ends with a backslash")
     return text.strip()
 
 
-def body_lines(text: str) -> list[str]:
-    """Return the lines ``\\body`` of a body. Raises CannotTake for one that they cannot say."""
-    lines = text.replace("\r\n", "\n").strip().split("\n")
-    markup = text.lstrip()[:1] in ("{", "[", "<")
-    if markup:
-        lines = [line for line in lines if line.strip()]
-    elif any(not line.strip() or line != line.strip() for line in lines):
-        raise CannotTake("a body with empty or indented lines, other than JSON or XML")
-    return [f"\\body {one_line(line, 'a body')}" for line in lines if text.strip()]
+def body_lines(text: str, content_type: str | None) -> list[str]:
+    """Return the lines ``\\body`` of a body, which they say byte for byte.
+
+    Raises CannotTake for one that they cannot say.
+    """
+    lines = [_body_line(line) for line in text.split("\n")] if text else []
+    if content_type is None:  # The engine then sends the type that the first letter stands for.
+        is_form = text != "" and lines[0][0] not in "{[<"
+    else:
+        is_form = content_type.lower().startswith(FORM)
+    if is_form and "\r" in text:  # Values of variables are encoded in it.
+        raise CannotTake("a form with carriage returns")
+    return [f"\\body {line}" for line in lines]
+
+
+def _body_line(line: str) -> str:
+    """Return a line with variables where scripts would leave out blanks, or it has no text."""
+    line = line.replace("\r", _RETURN)
+    if _CONTROL.search(line):
+        raise CannotTake("a body with control characters")
+    start = _NOTHING if not line or line[0].isspace() else ""
+    end = _NOTHING if line[-1:].isspace() or line.endswith("\\") else ""
+    return f"{start}{line}{end}"
+
+
+def variables_of_lines(texts: Iterable[str]) -> dict[str, str]:
+    """Return the variables of scripts that stand for what their lines cannot hold."""
+    names = {name for text in texts for name in names_after_colons(text)}
+    return {name: value for name, value in _VALUES.items() if name in names}
 
 
 def is_plain(pattern: str) -> bool:

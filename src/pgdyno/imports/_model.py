@@ -27,6 +27,8 @@ class Choices(Struct, frozen=True):
     """Send the cookies and the Authorization headers of a recording."""
     pauses: bool = True
     """Pause between the pages of a recording."""
+    outside_files: bool = False
+    """Read files that a plan names outside of its directory."""
 
 
 class Imported(Struct, frozen=True):

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.imports._lines import CannotTake, comment, slug
+from pgdyno.imports._lines import CannotTake, comment, slug, variables_of_lines
 from pgdyno.imports._model import Account, Choices, Imported
 from pgdyno.imports._origins import chosen_origin
 from pgdyno.imports._plan_checks import EXTRACTORS, extracted_names
 from pgdyno.imports._plan_groups import GroupWriter, applying, samplers_of
+from pgdyno.imports._plan_refusals import check_files, check_protocol
 from pgdyno.imports._plan_requests import IN_SCOPE, ONCE, Sampler, is_defaults
 from pgdyno.imports._plan_start import names_at_start, start_lines
 from pgdyno.imports._plan_texts import Texts, literal_names, variables_set_by
@@ -79,6 +80,7 @@ class _Importer:
     def imported(self) -> Imported:
         """Return the spec."""
         self._define()
+        check_protocol(self._plan, str(self._path))
         self._check_plan()
         groups = [group for each in self._group_elements() if (group := self._group(each))]
         if not groups:
@@ -105,6 +107,8 @@ class _Importer:
                 code="import-empty-plan",
             )
         fields = self._fields(groups, origin, clients)
+        if variables := self._texts.first_values | variables_of_lines(scripts.values()):
+            fields["workload"] = {"variables": variables}
         self._account.check(partial=self._choices.partial)
         return Imported(
             fields["name"], fields, scripts, self._tables,
@@ -119,6 +123,8 @@ class _Importer:
             if element.kind == "Arguments":
                 for record in element.records("Arguments.arguments"):
                     self._texts.fix(record.text("Argument.name"), record.text("Argument.value"))
+        if not self._choices.outside_files:
+            check_files(self._plan, self._texts, self._path)
         for element in self._plan.walk():
             self._learn(element)
 
@@ -174,7 +180,7 @@ class _Importer:
             )
             scheduled = element.flag("ThreadGroup.scheduler")
             on_error = element.text("ThreadGroup.on_sample_error", "continue")
-            if scheduled and texts.number(element.text("ThreadGroup.delay") or "0", "a delay of"):
+            if scheduled and texts.whole(element.text("ThreadGroup.delay"), "a delay of"):
                 raise CannotTake("it begins later than the others")
             if on_error == "stopthread":
                 raise CannotTake("a thread ends with its first failed request")
@@ -183,9 +189,9 @@ class _Importer:
                 element,
                 element.name or "clients",
                 texts.whole(element.text("ThreadGroup.num_threads", "1"), "a number of threads of"),
-                texts.number(element.text("ThreadGroup.ramp_time") or "0", "a ramp of"),
+                texts.whole(element.text("ThreadGroup.ramp_time"), "a ramp of"),
                 _FOREVER if forever else texts.whole(loops, "a number of loops of"),
-                texts.number(duration, "a duration of") if duration.strip() else None,
+                texts.whole(duration, "a duration of") or None,
                 on_error in ("stoptest", "stoptestnow"),
             )  # fmt: skip
         except CannotTake as problem:
@@ -235,8 +241,11 @@ class _Importer:
             "name": self._group_name(group),
             "count": max(group.clients, 1),
         }
-        if not group.clients:
-            self._account.missing(group.element.line, f"{group.element.described} has no threads")
+        for what, number in (("threads", group.clients), ("loops", group.loops)):
+            if not number:
+                self._account.missing(
+                    group.element.line, f"{group.element.described} has no {what}"
+                )
         arrival = self._arrival(group, writer, alone=alone)
         if writer.requests > 1 and not group.stops and group.element.text(
             "ThreadGroup.on_sample_error", "continue"
@@ -282,17 +291,14 @@ class _Importer:
         if not timers:
             return None
         timer = timers[0]
-        samplers = list(samplers_of(group.element, self._scope))
         try:
             if len(timers) > 1:
                 raise CannotTake("a second timer that holds a rate")
-            if writer.conditional or not all(timer in each.scope for each in samplers):
-                raise CannotTake("a rate of some of the requests only")
+            if writer.paced_at_times or not writer.paced:
+                raise CannotTake("a rate of requests that are not sent in each transaction")
             if timer in self._plan.below and not alone:
                 raise CannotTake("a rate that thread groups share")
-            arrival = arrival_of(
-                timer, self._texts, clients=group.clients, requests=writer.requests
-            )
+            arrival = arrival_of(timer, self._texts, clients=group.clients, requests=writer.paced)
         except CannotTake as problem:
             self._account.missing(timer.line, f"{timer.described}: {problem}")
             return None
@@ -323,8 +329,6 @@ class _Importer:
         if timeout_ms := self._timeout_ms(groups):
             http["timeout"] = f"{timeout_ms}ms"
         fields: Fields = {"name": slug(self._path.stem), "http": http}
-        if self._texts.first_values:
-            fields["workload"] = {"variables": self._texts.first_values}
         return fields | {"clients": _distinct(clients), "load": self._load(groups)}
 
     def _timeout_ms(self, groups: list[_Group]) -> int:
@@ -339,7 +343,7 @@ class _Importer:
     def _timeout_of(self, sampler: Sampler) -> int:
         try:
             text = self._texts.fixed_text(sampler.text("HTTPSampler.response_timeout"))
-            return self._texts.whole(text or "0", "a timeout of")
+            return self._texts.whole(text, "a timeout of")
         except CannotTake as problem:
             self._account.note(sampler.element.line, f"the timeout is not taken: {problem}")
             return 0

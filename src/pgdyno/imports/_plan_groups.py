@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from pgdyno.imports._lines import CannotTake, comment, pause_line
+from pgdyno.imports._lines import CannotTake, comment
 from pgdyno.imports._model import Account
 from pgdyno.imports._plan_requests import (
     IN_SCOPE,
@@ -16,6 +17,7 @@ from pgdyno.imports._plan_requests import (
     request_lines,
 )
 from pgdyno.imports._plan_texts import Texts
+from pgdyno.imports._plan_timers import PAUSES, RATES, pause_lines
 from pgdyno.imports._plan_tree import Element
 
 _LINES_MAX = 20_000
@@ -64,8 +66,11 @@ class GroupWriter:
         self._own_names: dict[tuple[str, int], str] = {}
         self.requests = 0
         """Requests of a transaction, as far as no condition decides."""
-        self.conditional = False
-        """Some requests depend on a condition."""
+        self.paced = 0
+        """Requests and pauses of a transaction that a rate holds up."""
+        self.paced_at_times = False
+        """Some of these depend on a condition."""
+        self._conditions = 0
 
     def script(self, group: Element, scope: Sequence[Element], start: Sequence[str]) -> str:
         """Return the text of the script; ``start`` are its first lines. Raises CannotTake."""
@@ -94,7 +99,7 @@ class GroupWriter:
             if kind in SAMPLERS:
                 self._request(element, scope)
             elif kind == "TestAction":
-                self._pause(element)
+                self._pause(element, scope)
             elif kind in _PLAIN:
                 self._below(element, scope)
             elif writer := _CONTROLLERS.get(kind):
@@ -121,6 +126,7 @@ class GroupWriter:
             *lines,
         ]
         self.requests += 1
+        self._pace(sampler)
 
     def _unsupported_below(self, element: Element) -> Iterator[str]:
         """Yield a line for each element below a sampler that is not supported."""
@@ -133,12 +139,19 @@ class GroupWriter:
             text = self._account.missing(child.line, f"{child.described} is not supported")
             yield comment(f"not taken, {text}")
 
-    def _pause(self, element: Element) -> None:
-        if element.text("ActionProcessor.action", "1") != "1":
-            raise CannotTake("it ends threads")
-        time_ms = self._texts.number(element.text("ActionProcessor.duration", "0"), "a pause of")
-        if time_ms:
-            self._lines.append(pause_line(time_ms))
+    def _pause(self, element: Element, scope: Sequence[Element]) -> None:
+        sampler = Sampler(element, [*scope, *applying(element)])
+        self._lines += pause_lines(
+            sampler.of_kind(PAUSES), self._texts, self._account, action=element
+        )
+        self._lines += self._unsupported_below(element)
+        self._pace(sampler)
+
+    def _pace(self, sampler: Sampler) -> None:
+        """Count a request, or a pause, that a rate holds up."""
+        if sampler.of_kind(RATES):
+            self.paced += 1
+            self.paced_at_times |= self._conditions > 0
 
     def _loop(self, element: Element, scope: Sequence[Element]) -> None:
         loops = element.text("LoopController.loops", "1")
@@ -148,10 +161,19 @@ class GroupWriter:
             self._below(element, scope)
 
     def _within(self, condition: str, element: Element, scope: Sequence[Element]) -> None:
-        self.conditional = True
         self._lines += ["", f"\\if {condition}"]
-        self._below(element, scope)
+        with self._condition():
+            self._below(element, scope)
         self._lines.append("\\endif")
+
+    @contextmanager
+    def _condition(self) -> Iterator[None]:
+        """Within the block, lines are written that a condition decides about."""
+        self._conditions += 1
+        try:
+            yield
+        finally:
+            self._conditions -= 1
 
     def _once(self, element: Element, scope: Sequence[Element]) -> None:
         self._within(":txn = 0", element, scope)
@@ -200,11 +222,11 @@ class GroupWriter:
         grouped = element.text("InterleaveControl.style", "0") == "1"
         if not grouped and any(len(list(samplers_of(each, here))) > 1 for each in branches):
             raise CannotTake("it takes the requests of a controller one at a time")
-        self.conditional = True
         self._lines += ["", f"\\set {name} {expression(len(branches))}"]
         for number, branch in enumerate(branches, 1):
             self._lines.append(f"\\{'if' if number == 1 else 'elif'} :{name} = {number}")
-            self._one(branch, here)
+            with self._condition():
+                self._one(branch, here)
         self._lines.append("\\endif")
 
 

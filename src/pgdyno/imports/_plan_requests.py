@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 from pgdyno.imports._lines import (
     HOP_BY_HOP,
@@ -118,9 +118,9 @@ def request_lines(sampler: Sampler, texts: Texts, account: Account) -> list[str]
         raise CannotTake(f"the method {method}")
     target = _target(sampler, method, texts, before)
     headers = _headers(sampler, texts, account, before)
-    body = _body(sampler, method, texts, before)
-    typed = any(name.lower() == "content-type" for name, _ in headers)
-    if body and not typed and _is_raw(sampler):
+    content_type = next((text for name, text in headers if name.lower() == "content-type"), None)
+    body = _body(sampler, method, content_type, texts, before)
+    if body and content_type is None and _is_raw(sampler):
         headers.append(("Content-Type", _RAW))
     lines = [f"\\header {name}: {value}" for name, value in headers] + body
     for check in sampler.of_kind(CHECKS):
@@ -129,7 +129,7 @@ def request_lines(sampler: Sampler, texts: Texts, account: Account) -> list[str]
         sampler.element.flag(f"HTTPSampler.{key}") for key in ("follow_redirects", "auto_redirects")
     ):
         lines.append("\\follow")
-    pauses = pause_lines(sampler.of_kind(PAUSES), texts)
+    pauses = pause_lines(sampler.of_kind(PAUSES), texts, account)
     return [*pauses, *before, f"\\{method.lower()} {target}", *lines]
 
 
@@ -151,7 +151,7 @@ def _target(sampler: Sampler, method: str, texts: Texts, before: list[str]) -> s
     if not target.startswith("/") and not is_link:
         target = f"/{target}"
     if method in _WITH_QUERY and not _is_raw(sampler):
-        query = _joined(sampler.arguments(), texts, before)
+        query = _joined(sampler.arguments(), in_url, texts, before)
         if query:
             target += ("&" if "?" in target else "?") + query
     return target
@@ -163,11 +163,14 @@ def _is_raw(sampler: Sampler) -> bool:
     return sampler.element.flag("HTTPSampler.postBodyRaw") or (bool(arguments) and not named)
 
 
-def _joined(arguments: list[Record], texts: Texts, before: list[str]) -> str:
+def _joined(
+    arguments: list[Record], as_written: Callable[[str], str], texts: Texts, before: list[str]
+) -> str:
+    """Return a query or the body of a form; ``as_written`` is for what is encoded in the plan."""
     pairs = []
     for each in arguments:
         encode = each.text("HTTPArgument.always_encode").strip().lower() == "true"
-        literal: Callable[[str], str] = in_form if encode else in_url
+        literal = in_form if encode else as_written
         name = texts.render(each.text("Argument.name"), literal, before)
         value = texts.render(each.text("Argument.value"), literal, before)
         bare = not value and each.text("HTTPArgument.use_equals", "true").lower() == "false"
@@ -175,17 +178,24 @@ def _joined(arguments: list[Record], texts: Texts, before: list[str]) -> str:
     return "&".join(pairs)
 
 
-def _body(sampler: Sampler, method: str, texts: Texts, before: list[str]) -> list[str]:
+def _body(
+    sampler: Sampler, method: str, content_type: str | None, texts: Texts, before: list[str]
+) -> list[str]:
     arguments = sampler.arguments()
     if not arguments or (method in _WITH_QUERY and not _is_raw(sampler)):
         return []
     if not _is_raw(sampler):
-        return body_lines(_joined(arguments, texts, before))
+        return body_lines(_joined(arguments, _encoded_anew, texts, before), content_type)
     text = "".join(each.text("Argument.value") for each in arguments)
-    lines = body_lines(texts.render(text, in_text, before))
+    lines = body_lines(texts.render(text, in_text, before), content_type or _RAW)
     if lines and method in ("GET", "HEAD"):
         raise CannotTake(f"a body of a {method} request")
     return lines
+
+
+def _encoded_anew(text: str) -> str:
+    """Return a value of a form as JMeter sends one that is encoded in the plan: decoded first."""
+    return in_form(unquote_plus(text))
 
 
 def _headers(

@@ -89,6 +89,17 @@ def _free_name(file: str, tables: Mapping[str, str], text: str) -> str:
     return name
 
 
+def file_of(element: Element, texts: Texts, directory: Path) -> Path:
+    """Return the file of a CSV data set, links followed. Raises CannotTake."""
+    name = texts.fixed_text(element.text("filename")).strip()
+    if not name:
+        raise CannotTake("no file is named")
+    try:
+        return (directory.expanduser().resolve() / name).resolve()
+    except (OSError, ValueError, RuntimeError):  # A zero byte, or links in a circle.
+        raise CannotTake(f"its file {name[:80]!r} cannot be read") from None
+
+
 def _rows(element: Element, texts: Texts, directory: Path) -> list[list[str]]:
     encoding = texts.fixed_text(element.text("fileEncoding")).strip().lower()
     if encoding not in ("", "utf-8", "utf8", "us-ascii", "ascii"):
@@ -97,11 +108,9 @@ def _rows(element: Element, texts: Texts, directory: Path) -> list[list[str]]:
     delimiter = _DELIMITERS.get(written, written)
     if len(delimiter) != 1:
         raise CannotTake(f'the delimiter "{delimiter}"')
-    file = texts.fixed_text(element.text("filename")).strip()
-    if not file:
-        raise CannotTake("no file is named")
+    file = file_of(element, texts, directory)
     try:
-        text = io.StringIO(read_lines(str(directory / file)))
+        text = io.StringIO(read_lines(str(file)))
     except UsageError as problem:
         raise CannotTake(problem.message) from None
     if element.flag("quotedData"):

@@ -12,8 +12,7 @@ from urllib.parse import quote_plus
 
 from msgspec import Struct, field
 
-from pgdyno.imports._lines import CannotTake, names_after_colons
-from pgdyno.workload import ENGINE_VARIABLES
+from pgdyno.imports._lines import RESERVED, CannotTake, names_after_colons
 
 _NESTING_MAX = 20
 _RANDOM_LETTERS_MAX = 65_535
@@ -102,7 +101,7 @@ class Texts:
         self._given = set(fixed)
         self._names: dict[str, str] = {}
         self._of_functions: dict[str, list[str]] = {}
-        self._taken = literals | ENGINE_VARIABLES | {"row"}
+        self._taken = literals | RESERVED | {"row"}
 
     def fix(self, name: str, value: str) -> None:
         """Set a variable of the plan, unless the user gave it."""
@@ -165,10 +164,10 @@ class Texts:
         raise CannotTake(f"{part.written}: nothing in the plan sets it; give it with -D NAME=VALUE")
 
     def number(self, text: str, what: str) -> float:
-        """Return a number that does not change. Raises CannotTake."""
+        """Return a number that does not change; nothing is 0, as in JMeter. Raises CannotTake."""
         value = self.fixed_text(text).strip()
         try:
-            number = float(value)
+            number = float(value or "0")
         except ValueError:
             number = float("nan")
         if not 0 <= number < 1e12:
@@ -177,6 +176,9 @@ class Texts:
 
     def whole(self, text: str, what: str) -> int:
         """Return a whole number that does not change. Raises CannotTake."""
+        value = self.fixed_text(text)
+        if value != value.strip():  # What JMeter reads as a double may have them.
+            raise CannotTake(f'{what} "{value[:40]}": JMeter takes it for 0 because of the blanks')
         number = self.number(text, what)
         if number != int(number):
             raise CannotTake(f"{what} {number:g}, which is not a whole number")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import string
 from collections import Counter
 from pathlib import Path
@@ -21,30 +22,37 @@ from pgdyno.imports._lines import (
     one_line,
     pause_line,
     slug,
+    variables_of_lines,
 )
 from pgdyno.imports._model import Account, Choices, Imported
 from pgdyno.imports._origins import chosen_origin
-from pgdyno.imports._recording_model import Entry, Posted, read_entries, seconds_between
+from pgdyno.imports._recording_model import Entry, Posted, Recording, read_recording
+from pgdyno.shapes import Fields
 from pgdyno.spec.http import Url, parse_url
 
 _OF_BROWSERS = ("sec-", "dnt", "priority", "upgrade-insecure-requests")
 """Beginnings of headers that say something about the browser only."""
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.1, 3600
+_IDLE_S_MIN = 1.0
+"""Without a new page, a time without requests that is taken for the visitor's pause: scripts of a
+page send what belongs to one click sooner."""
 _REQUESTS_MAX = 20_000
 
 
 def import_recording(content: bytes, path: Path, choices: Choices) -> Imported:
     """Return the spec of a recording. Raises UsageError for what is not supported."""
-    entries = read_entries(content, str(path))
-    writer = _Writer(path, choices)
-    origin = writer.origin(entries)
-    text = writer.script(entries, origin)
+    recording = read_recording(content, str(path))
+    writer = _Writer(path, choices, recording)
+    origin = writer.origin()
+    text = writer.script(origin)
     writer.account.check(partial=choices.partial)
     name = slug(path.stem)
     file = f"{name}.http"
     http: dict[str, object] = {"url": choices.url or f"{origin}/"}
     group = {"name": "visitors", "count": 1, "script": [{"file": file}]}
-    fields = {"name": name, "http": http, "clients": [group]}
+    fields: Fields = {"name": name, "http": http, "clients": [group]}
+    if variables := variables_of_lines([text]):
+        fields["workload"] = {"variables": variables}
     account = writer.account
     return Imported(name, fields, {file: text}, {}, account.all_missing, account.all_notes)
 
@@ -52,15 +60,18 @@ def import_recording(content: bytes, path: Path, choices: Choices) -> Imported:
 class _Writer:
     """Writes the script of a recording."""
 
-    def __init__(self, path: Path, choices: Choices) -> None:
+    def __init__(self, path: Path, choices: Choices, recording: Recording) -> None:
         self.account = Account(str(path))
+        self._recording = recording
         self._choices = choices
         self._left_out: Counter[str] = Counter()
         self._lines: list[str] = []
+        self._pauses = 0
 
-    def origin(self, entries: list[Entry]) -> str:
+    def origin(self) -> str:
         """Return the server of the requests. Raises UsageError if there are several."""
-        origins = Counter(url.origin for entry in entries if (url := _web_url(entry)))
+        urls = (_web_url(entry) for _, entry in self._recording.entries)
+        origins = Counter(url.origin for url in urls if url)
         if not origins:
             raise UsageError(
                 f"{self.account.file}: there is no request to a web server in it",
@@ -68,18 +79,19 @@ class _Writer:
             )
         return chosen_origin(origins, [], self.account.file, self._choices)
 
-    def script(self, entries: list[Entry], origin: str) -> str:
+    def script(self, origin: str) -> str:
         """Return the text of the script."""
         before: Entry | None = None
-        for number, entry in enumerate(entries):
+        idle_from_s = 0.0
+        for number, entry in self._recording.entries:
             url = _web_url(entry)
-            if (why := _left_out(entry, url, origin)) is not None:
+            if (why := self._reason(entry, url, origin)) is not None:
                 self._left_out[why] += 1
                 continue
             assert url is not None
             if before is not None:
-                self._pause(before, entry)
-            before = entry
+                self._pause(entry.starts_s - idle_from_s, same_page=entry.page == before.page)
+            before, idle_from_s = entry, max(idle_from_s, entry.ends_s)
             self._request(number, entry, url)
         if len(self._lines) > _REQUESTS_MAX * 10:
             raise UsageError(
@@ -91,19 +103,46 @@ class _Writer:
                 f"{self.account.file}: none of its requests to {origin} can be repeated",
                 code="import-empty-recording",
             )
-        for why, count in sorted(self._left_out.items()):
-            self.account.note(0, f"left out ({count}): {why}")
+        self._note_all()
         return "\n".join(self._lines) + "\n"
 
-    def _pause(self, before: Entry, entry: Entry) -> None:
-        """Pause where a new page begins, as long as the visitor did."""
-        if not self._choices.pauses or entry.page is None or entry.page == before.page:
+    def _note_all(self) -> None:
+        if self._recording.without_time:
+            self._left_out["requests without a time, whose place nobody knows"] = (
+                self._recording.without_time
+            )
+        for why, count in sorted(self._left_out.items()):
+            self.account.note(0, f"left out ({count}): {why}")
+        if self._choices.pauses and not self._pauses:
+            self.account.note(
+                0, "the recording has no pauses: each request follows the response before it"
+            )
+
+    def _pause(self, idle_s: float, *, same_page: bool) -> None:
+        """Pause as long as the visitor did: before a new page, or a while after the last response
+        of a page (Safari has all in one page)."""
+        if not self._choices.pauses or idle_s < (_IDLE_S_MIN if same_page else _PAUSE_S_MIN):
             return
-        pause_s = seconds_between(before, entry)
-        if pause_s > _PAUSE_S_MAX:
-            self.account.note(0, f"a pause of {pause_s / 3600:.0f} h between pages is one of 1 h")
-        if pause_s >= _PAUSE_S_MIN:
-            self._lines += ["", pause_line(min(pause_s, _PAUSE_S_MAX) * 1000)]
+        if idle_s > _PAUSE_S_MAX:
+            self.account.note(0, f"a pause of {idle_s / 3600:.0f} h is one of 1 h")
+        self._pauses += 1
+        self._lines += ["", pause_line(min(idle_s, _PAUSE_S_MAX) * 1000)]
+
+    def _reason(self, entry: Entry, url: Url | None, origin: str) -> str | None:
+        """Return why a request is left out, if it is."""
+        if url is None:
+            return (
+                "requests that are not of HTTP, such as data: and ws:, or whose URL cannot be sent"
+            )
+        if url.origin != origin:
+            return f"requests to {url.origin}"
+        if entry.is_cached(self._recording.browser):
+            return "requests that the browser answered itself, from its cache"
+        if not 100 <= entry.response.status <= 599:
+            return "requests that had no response"
+        if entry.response.status == 101:
+            return "requests that became a WebSocket"
+        return None
 
     def _request(self, number: int, entry: Entry, url: Url) -> None:
         try:
@@ -121,14 +160,31 @@ class _Writer:
             raise CannotTake(f"the method {method[:20]} is not supported")
         lines = [f"\\{method.lower()} {in_url(url.target)}"]
         lines += self._headers(entry)
-        if entry.request.posted is not None:
-            body = _body(entry.request.posted)
-            if body and method in ("GET", "HEAD"):
+        if entry.request.posted is not None and (text := _body_text(entry.request.posted)):
+            if method in ("GET", "HEAD"):
                 raise CannotTake(f"a body of a {method} request is not supported")
-            lines += body
+            lines += self._body(entry, text, entry.request.posted.mime_type)
         if not 200 <= entry.response.status < 400:
             lines.append(f"\\status {entry.response.status}")
         return lines
+
+    def _body(self, entry: Entry, text: str, mime_type: str) -> list[str]:
+        """Return the lines of a body, and one for its type if the headers have none."""
+        length = _header(entry, "content-length") or ""
+        if length.isdecimal() and int(length) != (found := len(text.encode())):
+            problem = f"a body of {length} bytes, of which the recording has {found:,}"
+            if mime_type.startswith("multipart/"):
+                raise CannotTake(problem)
+            self.account.note(
+                0,
+                f"{entry.request.method[:20]} {entry.request.url[:80]}: the browser sent {problem}",
+            )
+        content_type = _header(entry, "content-type")
+        typed = []
+        if content_type is None and mime_type:
+            content_type = mime_type
+            typed = [f"\\header Content-Type: {one_line(in_text(mime_type), 'a type')}"]
+        return typed + body_lines(in_text(text), content_type)
 
     def _headers(self, entry: Entry) -> list[str]:
         lines = []
@@ -155,30 +211,32 @@ def _web_url(entry: Entry) -> Url | None:
         return None
 
 
-def _left_out(entry: Entry, url: Url | None, origin: str) -> str | None:
-    """Return why a request is left out, if it is."""
-    if url is None:
-        return "requests that are not of HTTP, such as data: and ws:, or whose URL cannot be sent"
-    if url.origin != origin:
-        return f"requests to {url.origin}"
-    if entry.from_cache:
-        return "requests that the browser answered from its cache"
-    if not 100 <= entry.response.status <= 599:
-        return "requests that had no response"
-    if entry.response.status == 101:
-        return "requests that became a WebSocket"
-    return None
+def _header(entry: Entry, name: str) -> str | None:
+    """Return the value of a header of the request."""
+    found = (each.value for each in entry.request.headers if each.name.lower() == name)
+    return next(found, None)
 
 
-def _body(posted: Posted) -> list[str]:
-    if posted.encoding:
-        raise CannotTake(f"a body in {posted.encoding[:20]} is not supported")
-    if posted.mime_type.startswith("multipart/"):
-        raise CannotTake("a body of several parts is not supported")
-    if posted.text:
-        return body_lines(in_text(posted.text))
+def _body_text(posted: Posted) -> str:
+    """Return the text that was sent. Raises CannotTake."""
     fields = posted.params or []
+    if posted.text and posted.encoding:
+        return _decoded(posted.text, posted.encoding)
     if any(each.file_name for each in fields):
         raise CannotTake("an upload of files is not supported")
-    pairs = (f"{in_form(each.name)}={in_form(each.value)}" for each in fields)
-    return body_lines("&".join(pairs))
+    if posted.text:
+        return posted.text
+    if posted.mime_type.startswith("multipart/"):
+        raise CannotTake("a body of several parts, whose text the recording does not have")
+    return "&".join(f"{in_form(each.name)}={in_form(each.value)}" for each in fields)
+
+
+def _decoded(text: str, encoding: str) -> str:
+    if encoding.lower() != "base64":
+        raise CannotTake(f"a body in {encoding[:20]} is not supported")
+    try:
+        return base64.b64decode("".join(text.split()), validate=True).decode()
+    except UnicodeDecodeError:
+        raise CannotTake("a body of bytes that are not UTF-8 text is not supported") from None
+    except ValueError:
+        raise CannotTake("a body that is not valid base64") from None

@@ -7,11 +7,15 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from msgspec import Struct
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from pgdyno.errors import UsageError
 
 _SHOWN_MAX = 5
+_DURATION_MS_MAX = 1e12
+_SAFARI_ASKED = "Network Load"
+"""Safari's name of a request that reached a server."""
 _WORDS = {
     "model_type": "expected an object",
     "list_type": "expected an array",
@@ -32,6 +36,27 @@ class _Read(BaseModel):
         if isinstance(value, str) and _SURROGATES.search(value):
             raise ValueError("not a valid text")
         return value
+
+
+def _moment(value: Any) -> datetime | None:
+    """Return a time, that of Greenwich if it names no zone; None for what is none."""
+    try:
+        moment = datetime.fromisoformat(value)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        moment.timestamp()
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+    return moment
+
+
+def _duration_ms(value: Any) -> float:
+    """Return a duration; 0 for what is none, as browsers write null or -1."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < _DURATION_MS_MAX else 0.0
+
+
+_Moment = Annotated[datetime | None, BeforeValidator(_moment)]
+_Duration = Annotated[float, BeforeValidator(_duration_ms)]
 
 
 class Pair(_Read):
@@ -70,16 +95,47 @@ class Response(_Read):
 class Entry(_Read):
     """A request and its response."""
 
-    started: datetime = Field(alias="startedDateTime")
-    time_ms: Annotated[float, Field(alias="time")] = 0
+    started: _Moment = Field(None, alias="startedDateTime")
+    """None if no time is named."""
+    time_ms: _Duration = Field(0, alias="time")
     page: str | None = Field(None, alias="pageref")
     request: Request
     response: Response = Field(default_factory=lambda: Response())
     from_cache: Any = Field(None, alias="_fromCache")
     """Chromium's mark of a response that the browser had: ``memory`` or ``disk``."""
+    fetched: Any = Field(None, alias="_fetchType")
+    """Safari's source of the response."""
+    cache: Any = None
+    """Firefox has ``afterRequest`` in it, if only as null, for a response that it had."""
+
+    @property
+    def starts_s(self) -> float:
+        """The moment at which the request began."""
+        assert self.started is not None
+        return self.started.timestamp()
+
+    @property
+    def ends_s(self) -> float:
+        """The moment at which its response was there."""
+        return self.starts_s + self.time_ms / 1000
+
+    def is_cached(self, browser: str) -> bool:
+        """Return whether the browser had the response, and asked no server."""
+        if self.from_cache or (self.fetched not in (None, "", _SAFARI_ASKED)):
+            return True
+        return (
+            "firefox" in browser.lower()
+            and isinstance(self.cache, dict)
+            and "afterRequest" in self.cache
+        )
+
+
+class _Creator(_Read):
+    name: str = ""
 
 
 class _Log(_Read):
+    creator: _Creator | None = None
     entries: list[Entry]
 
 
@@ -87,8 +143,18 @@ class _Recording(_Read):
     log: _Log
 
 
-def read_entries(content: bytes, file: str) -> list[Entry]:
-    """Return the requests in the order of their beginning.
+class Recording(Struct, frozen=True):
+    """Requests in the order of their beginning, and what is said of all."""
+
+    entries: list[tuple[int, Entry]]
+    """Each after its number in the file."""
+    without_time: int
+    """Entries that name no time: nobody knows where they belong."""
+    browser: str
+
+
+def read_recording(content: bytes, file: str) -> Recording:
+    """Return what a HAR file says.
 
     Raises UsageError with the line or the key of what is wrong.
     """
@@ -106,19 +172,15 @@ def read_entries(content: bytes, file: str) -> list[Entry]:
             code="import-refused",
         ) from None
     try:
-        entries = _Recording.model_validate(document).log.entries
+        log = _Recording.model_validate(document).log
     except ValidationError as problem:
         raise _refused(problem, file) from None
-    return sorted(entries, key=lambda entry: _moment(entry.started))
-
-
-def _moment(time: datetime) -> float:
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-
-
-def seconds_between(before: Entry, after: Entry) -> float:
-    """Return the time from the end of a request to the beginning of another one."""
-    return _moment(after.started) - _moment(before.started) - before.time_ms / 1000
+    timed = [each for each in enumerate(log.entries) if each[1].started is not None]
+    return Recording(
+        sorted(timed, key=lambda each: each[1].starts_s),
+        len(log.entries) - len(timed),
+        log.creator.name if log.creator else "",
+    )
 
 
 def _refused(problem: ValidationError, file: str) -> UsageError:
