@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from pgdyno.conduct import Silent, open_session
-from pgdyno.errors import UsageError
+from pgdyno.errors import SetupError, UsageError
 from pgdyno.profile.checking import Checked, ProfileCheck
 from pgdyno.profile.own import OWN, Machine, own_profile
 from pgdyno.profile.procedure import compare_profile
@@ -91,12 +91,12 @@ def test_everything_that_is_wrong_is_said_at_once(
     with pytest.raises(UsageError) as caught:
         checked(parse_profile(BAD, name="bad.conf"), spec, tmp_path / "run.db")
     lines = caught.value.message.splitlines()
-    assert lines[0] == "the profile bad.conf has 11 problems"
+    assert lines[0] == "the profile bad.conf has 10 problems"
     numbers = [int(line.split()[1].rstrip(":")) for line in lines[1:] if "  line " in line]
-    assert numbers == [1, 2, 4, 5, 6, 7, 10, 11, 12, 13, 13, 9]
+    assert numbers == [1, 2, 5, 6, 7, 10, 11, 12, 13, 13, 3, 9]
     assert "did you mean work_mem?" in lines[1]
-    assert "memory" in lines[4]
-    assert "max_wal_senders = 0" in lines[5]
+    assert "memory" in lines[3]
+    assert "max_wal_senders = 0" in lines[4]
     assert "without effect while autovacuum is off" in lines[-1]
 
 
@@ -139,6 +139,39 @@ def test_lines_in_force_already_are_no_change(
     assert [each.setting for each in found.in_force] == ["work_mem"]
     with pytest.raises(UsageError, match="every line is in force already"):
         checked(found.profile.without(["jit"]), spec, tmp_path / "b.db")
+
+
+def test_a_line_that_keeps_the_server_from_starting_is_named(
+    installation_of: Callable[[int], Installation], tmp_path: Path
+) -> None:
+    spec = spec_of(own_server(installation_of(18)))
+    text = "work_mem = 5MB\nwal_buffers = 1MB\nshared_preload_libraries = 'nowhere'\n"
+    check = ProfileCheck(parse_profile(text, name="p.conf"), spec, None)
+    with (
+        pytest.raises(SetupError) as caught,
+        open_session(
+            spec, run=tmp_path / "a.db", command="compare", spec_text="", watcher=Silent(),
+            ready=check.ready,
+        ) as session,
+    ):  # fmt: skip
+        compare_profile(session, check, budget_s=60.0, slice_s=0.1, pairs_max=6, ablate=False)
+    assert caught.value.code == "start-failed"
+    assert "nowhere" in caught.value.message
+    assert "p.conf, line 3: shared_preload_libraries = nowhere" in caught.value.message
+    assert "line 2" not in caught.value.message
+
+
+def test_a_setting_of_nobody_is_kept_and_said_to_be_without_effect(
+    installation_of: Callable[[int], Installation], tmp_path: Path
+) -> None:
+    spec = spec_of(own_server(installation_of(18)))
+    text = (
+        "myapp.tenant = 'x'\nauto_explain.log_timing = off\n"
+        "shared_preload_libraries = 'auto_explain'\n"
+    )
+    found = checked(parse_profile(text, name="p"), spec, tmp_path / "a.db")
+    assert len(found.profile.settings) == 3
+    assert [each.number for each in found.remarks] == [1]
 
 
 @pytest.mark.long

@@ -44,9 +44,43 @@ def test_all_lines_that_cannot_be_read_are_named() -> None:
         "work_mem\nwork_mem = 4MB\nwork_mem = 8 MB\ninclude 'x'\nwork_mem = 5MB\nwork_mem = 4MB\n",
         name="p",
     )
-    assert [each.number for each in profile.problems] == [1, 3, 4, 5]
-    assert [each.number for each in profile.repeated] == [6]
+    assert [each.number for each in profile.problems] == [1, 3, 4]
+    assert [each.number for each in profile.repeated] == [2, 5]
     assert profile.settings == {"work_mem": "4MB"}
+
+
+def test_a_file_of_sql_is_named_once() -> None:
+    text = (
+        "-- tuned\nALTER SYSTEM SET work_mem = '8MB';\nalter system set jit to off;\n"
+        "ALTER SYSTEM RESET wal_buffers;\nselect pg_reload_conf();\n"
+    )
+    (problem,) = parse_profile(text, name="p").problems
+    assert problem.number == 1
+    assert "write work_mem = '8MB'" in (problem.hint or "")
+    one = parse_profile("jit = off\nALTER SYSTEM SET work_mem TO '8MB'\n", name="p")
+    assert [each.number for each in one.problems] == [2]
+    assert one.settings == {"jit": "off"}
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("1.5GB", "'1.5GB'"),
+        ("1e2", "'1e2'"),
+        ("1.5e2", "1.5e2"),
+        ("16MB", "16MB"),
+        ("pg_catalog.english", "'pg_catalog.english'"),
+        ("a-b", "a-b"),
+        ("", "''"),
+        ("it's", "'it''s'"),
+        ("a\\b\n", "'a\\\\b\\n'"),
+        ("1 GB", "'1 GB'"),
+    ],
+)
+def test_a_value_is_quoted_where_the_server_needs_it(value: str, written: str) -> None:
+    (line,) = conf_lines([("x.y", value, "")])
+    assert line == f"x.y = {written}"
+    assert parse_profile(line, name="p").settings == {"x.y": value}
 
 
 def test_settings_of_a_spec_are_a_profile(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from pgdyno.profile.reading import Problem, Profile, ProfileLine
 from pgdyno.remedy import Assessment, Circumstances, assess, circumstances
 from pgdyno.server import Setting
 from pgdyno.server.local.startup import check_before_start
-from pgdyno.server.settings.setting_values import same_value
+from pgdyno.server.settings.setting_values import same_value, unquoted_list
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.durability import DurabilityClass, within
 from pgdyno.spec.units import format_size
@@ -106,13 +106,19 @@ def check_profile(
         gone = {each.number for each in beyond}
         sound = sound.without(line.setting for line in sound.lines if line.number in gone)
         values = Values(found, sound.settings)
+    undefined = [line for line in sound.lines if line.setting not in found]
+    found |= target.settings.describe(line.setting for line in undefined)
     in_force = _in_force(sound, found)
     kept = sound.without(line.setting for line in in_force)
     server = circumstances(spec, target.facts["settings"])
     assessed = assessments(kept, server)
     limit = allow or (None if target.ours else "D0")
     dangerous = [*_above(kept, assessed, limit)]
-    remarks = [*profile.repeated, *_remarks(sound, values, target)]
+    remarks = [
+        *profile.repeated,
+        *_remarks(sound, values, target),
+        *_of_nobody(undefined, sound),
+    ]
     fatal = dangerous if profile.adapts else [*refused, *beyond, *dangerous]
     if fatal:
         raise _unusable(profile, fatal, remarks)
@@ -245,6 +251,23 @@ def _remarks(profile: Profile, values: Values, target: Target) -> Iterator[Probl
                 yield Problem(line.number, f"{line}: {rule.sentence}")
                 break
     yield from _about_the_machine(profile, values, target)
+
+
+def _of_nobody(undefined: Iterable[ProfileLine], profile: Profile) -> Iterator[Problem]:
+    """Yield the lines that no library defines, of those that the profile loads either."""
+    libraries = {
+        each
+        for name in ("shared", "session", "local")
+        if (line := profile.of(f"{name}_preload_libraries"))
+        for each in unquoted_list(line.value).split(",")
+    }
+    for line in undefined:
+        if line.setting.partition(".")[0] not in libraries:
+            yield Problem(
+                line.number,
+                f"{line}: no library that is loaded has this setting; the server keeps the text,"
+                " which only an application would read",
+            )
 
 
 def _about_the_machine(profile: Profile, values: Values, target: Target) -> Iterator[Problem]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from msgspec import Struct
 
 from pgdyno.conduct import Session
-from pgdyno.errors import UsageError
+from pgdyno.errors import SetupError, UsageError
 from pgdyno.profile._ablating import PAIR_SHARE, Ablating, Plan, not_ablated
 from pgdyno.profile._elimination import expected_trials
 from pgdyno.profile.checking import Checked, ProfileCheck, units_of
@@ -28,6 +29,9 @@ _DEFAULT_SLICE_SECONDS = 2.0
 _BUDGET_S_MIN, _BUDGET_S_MAX = 180.0, 900.0
 LEAST_BUDGET_S = 90.0
 """Time in which the whole profile and a group of lines can be measured at all."""
+_VALUE_MIN = 4
+"""Length of a value that is not in a message by chance."""
+_LINES_SHOWN_MAX = 5
 _DIVIDED = ("better", "worse", "mixed")
 """Outcomes of the whole profile of which lines can be the cause."""
 
@@ -66,28 +70,41 @@ def compare_profile(
         session.watcher.note(note)
     count = len(checked.profile.lines)
     title = f"the profile {checked.profile.name} ({count} setting{'s' if count != 1 else ''})"
-    if not ablate:
+    seconds, further = slice_s, _OfProfile(checked)
+    if ablate:
+        plan = Plan(checked, budget_s, pairs_max)
+        seconds = slice_s or _seconds(session, plan)
+        further = _OfProfile(checked, plan, time.monotonic() + budget_s)
+    with _naming_lines(checked):
         return compare(
             session,
             checked.change,
             title=title,
-            budget_s=budget_s,
-            slice_s=slice_s,
+            budget_s=PAIR_SHARE * budget_s if ablate and seconds else budget_s,
+            slice_s=seconds,
             pairs_max=pairs_max,
-            further=_OfProfile(checked),
+            further=further,
         )
-    plan = Plan(checked, budget_s, pairs_max)
-    seconds = slice_s or _seconds(session, plan)
-    further = _OfProfile(checked, plan, time.monotonic() + budget_s)
-    return compare(
-        session,
-        checked.change,
-        title=title,
-        budget_s=PAIR_SHARE * budget_s if seconds else budget_s,
-        slice_s=seconds,
-        pairs_max=pairs_max,
-        further=further,
-    )
+
+
+@contextmanager
+def _naming_lines(checked: Checked) -> Iterator[None]:
+    """Within the block, an error of a server that does not start names the lines that it is about:
+    those whose name or value it has, or else those that are read at the start."""
+    try:
+        yield
+    except SetupError as problem:
+        lines = [each for each in checked.profile.lines if each.setting in checked.restarts]
+        said = f"{problem.message} {problem.hint or ''}"
+        named = [
+            each
+            for each in checked.profile.lines
+            if each.setting in said or (len(each.value) >= _VALUE_MIN and each.value in said)
+        ]
+        if problem.code == "start-failed" and (found := named or lines):
+            listed = "; ".join(f"line {each.number}: {each}" for each in found[:_LINES_SHOWN_MAX])
+            problem.message = f"{problem.message}: {checked.profile.name}, {listed}"
+        raise
 
 
 def _seconds(session: Session, plan: Plan) -> float | None:

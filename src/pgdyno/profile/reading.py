@@ -1,7 +1,6 @@
 """Profiles as users write them: postgresql.conf syntax, or the table ``server.settings`` of a spec.
 
-The syntax is that of guc-file.l: ``name = value``, the equals sign optional, values quoted where
-they are not a simple word or a number, and comments. Files are not included from other files.
+Of a name that is there twice the last line counts. Files are not included from other files.
 """
 
 from __future__ import annotations
@@ -17,19 +16,13 @@ from msgspec.structs import replace
 
 from pgdyno.errors import UsageError
 from pgdyno.files import read_at_most
+from pgdyno.profile._conf_syntax import ConfLine, as_text, conf_lines_of, is_value
 from pgdyno.visible import visible
 
-_LINE = re.compile(
-    r"\s*(?P<name>[A-Za-z_][A-Za-z0-9_$]*(?:\.[A-Za-z_][A-Za-z0-9_$]*)?)"
-    r"(?:\s*=\s*|\s+)"
-    r"(?P<value>'(?:[^'\\]|''|\\.)*'|[-+.:/\w]+)"
-    r"\s*(?:#.*)?"
-)
-_BLANK = re.compile(r"\s*(?:#.*)?")
-_SIMPLE = re.compile(r"[A-Za-z_][-._:/A-Za-z0-9]*|[-+]?[0-9]+(?:\.[0-9]+)?[A-Za-z]*")
-_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _INCLUDES = ("include", "include_if_exists", "include_dir")
 _BYTES_MAX = 1 << 20
+_STATEMENT = re.compile(r"\s*alter\s+system\s+(?:re)?set\b", re.IGNORECASE)
+_SETTING = re.compile(r"\s*alter\s+system\s+set\s+(\S+?)\s*(?:=|\sto\s)\s*(.*?)\s*;?\s*", re.I)
 
 
 class ProfileLine(Struct, frozen=True):
@@ -61,9 +54,9 @@ class Profile(Struct, frozen=True):
     name: str
     lines: tuple[ProfileLine, ...]
     problems: tuple[Problem, ...] = ()
-    """Lines that cannot be read, and names that are there twice with different values."""
+    """Lines that cannot be read."""
     repeated: tuple[Problem, ...] = ()
-    """Lines that only repeat an earlier one."""
+    """Lines without effect, since a later one has the same name."""
     adapts: bool = False
     """True for a profile of pgdyno's, whose lines that a server lacks are left out."""
     of_machine: bool = False
@@ -98,51 +91,82 @@ def read_profile(path: Path) -> Profile:
         ) from None
     if len(raw) > _BYTES_MAX or b"\0" in raw:
         raise UsageError(f"{visible(str(path))} is not a profile: no text", code="profile-no-text")
-    text = raw.decode("utf-8", errors="replace")
     if path.suffix == ".toml":
-        return _of_spec(path, text)
-    return parse_profile(text, name=path.name)
+        return _of_spec(path, raw.decode("utf-8", errors="replace"))
+    return parse_profile(raw.decode("utf-8", errors="surrogateescape"), name=path.name)
 
 
 def parse_profile(text: str, *, name: str) -> Profile:
     """Return the profile that ``text`` is, in the syntax of postgresql.conf."""
     lines: list[ProfileLine] = []
+    unread: list[ConfLine] = []
     problems: list[Problem] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        if _BLANK.fullmatch(line):
-            continue
-        match = _LINE.fullmatch(line)
-        if match is None:
-            problems.append(Problem(number, f"not NAME = VALUE: {visible(line.strip())[:60]}"))
-        elif match["name"].lower() in _INCLUDES:
+    for line in conf_lines_of(text):
+        if line.wrong is not None:
+            unread.append(line)
+        elif line.name.lower() in _INCLUDES:
             problems.append(
-                Problem(number, "other files are not included", "put their lines into this one")
+                Problem(
+                    line.number, "other files are not included", "put their lines into this one"
+                )
             )
         else:
-            lines.append(ProfileLine(number, match["name"].lower(), _unquoted(match["value"])))
+            lines.append(ProfileLine(line.number, line.name.lower(), line.value))
+    if any(_STATEMENT.match(line.text) for line in unread):
+        problems.append(_statements(unread))
+    else:
+        problems += map(_unreadable, unread)
     return _distinct(name, lines, problems)
+
+
+def _statements(lines: list[ConfLine]) -> Problem:
+    """Return what is wrong with a file of SQL: once, and not line by line."""
+    count = sum(_STATEMENT.match(line.text) is not None for line in lines)
+    found = (_SETTING.fullmatch(line.text) for line in lines)
+    example = next((f"{each[1]} = {each[2]}" for each in found if each), "NAME = VALUE")
+    which = "a line is" if count == 1 else f"{count} lines are"
+    return Problem(
+        lines[0].number,
+        f"{which} SQL, ALTER SYSTEM, and a profile has lines NAME = VALUE",
+        f"write {visible(example)[:80]}; or give postgresql.auto.conf of a server that has executed"
+        " the file",
+    )
+
+
+def _unreadable(line: ConfLine) -> Problem:
+    """Return at which word the server's parser stops, and how to write the line."""
+    assert line.wrong is not None
+    shown = visible(line.text.strip())[:60]
+    if line.wrong.kind == "end":
+        return Problem(line.number, f"{shown}: there is no value", "write NAME = VALUE")
+    word = visible(as_text(line.wrong.text))[:40]
+    return Problem(line.number, f"{shown}: PostgreSQL stops reading at {word}", _corrected(line))
+
+
+def _corrected(line: ConfLine) -> str:
+    if not line.written:
+        return "write NAME = VALUE, with a name of letters, digits and _"
+    value = line.written.rstrip("; \t\r").strip('"')
+    if re.fullmatch(r"[-+]?\d+,\d+", value):
+        value = value.replace(",", ".")
+    if value.startswith("'"):
+        return "a text ends with its second quote; within it, write '' for a quote"
+    return f"write {line.name} = {visible(quoted(value))[:80]}"
 
 
 def _distinct(name: str, lines: Iterable[ProfileLine], problems: list[Problem]) -> Profile:
     """Return the profile of lines of which some may have the same name."""
-    first: dict[str, ProfileLine] = {}
-    repeated = []
-    for line in lines:
-        earlier = first.setdefault(line.setting, line)
-        if earlier is line:
-            continue
-        where = f"is on line {earlier.number} already"
-        if earlier.value == line.value:
-            repeated.append(Problem(line.number, f"{line.setting} {where}"))
-        else:
-            problems.append(
-                Problem(
-                    line.number,
-                    f"{line} {where}, as {earlier.value}",
-                    "PostgreSQL takes the last one",
-                )
-            )
-    return Profile(name, tuple(first.values()), tuple(problems), tuple(repeated))
+    lines = [*lines]
+    last = {line.setting: line for line in lines}
+    repeated = [
+        Problem(line.number, f"{line} has no effect: line {last[line.setting].number} has"
+                f" {last[line.setting]}")
+        for line in lines
+        if line is not last[line.setting]
+    ]  # fmt: skip
+    kept = tuple(line for line in lines if line is last[line.setting])
+    problems = sorted(problems, key=lambda each: each.number)
+    return Profile(name, kept, tuple(problems), tuple(repeated))
 
 
 def _of_spec(path: Path, text: str) -> Profile:
@@ -177,16 +201,9 @@ def _as_text(value: Any) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
-def _unquoted(value: str) -> str:
-    if not value.startswith("'"):
-        return value
-    inner = value[1:-1].replace("''", "'")
-    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), inner)
-
-
 def quoted(value: str) -> str:
     """Return a value as postgresql.conf has it, quoted where that is needed."""
-    if _SIMPLE.fullmatch(value):
+    if is_value(value):
         return value
     escaped = value.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n")
     return f"'{escaped}'"

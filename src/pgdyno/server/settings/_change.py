@@ -39,6 +39,7 @@ from pgdyno.server.settings.setting_values import (
     Setting,
     as_shown,
     check_value,
+    placeholder,
     same_value,
     unknown_setting,
 )
@@ -102,14 +103,15 @@ class Settings:
         return cls(conninfo, with_undo=True, may_apply=may_apply)
 
     def describe(self, names: Iterable[str]) -> dict[str, Setting]:
-        """Return the named settings as a new connection has them; UsageError for an unknown one."""
+        """Return the named settings as a new connection has them; UsageError for an unknown one.
+
+        One of an application, or of a library that is not loaded, is a text without a value.
+        """
         wanted = [name.lower() for name in names]
         with connect(self._conninfo) as conn:
             found = {each.name.lower(): each for each in _described(conn, wanted)}
-            for name in wanted:
-                if name not in found:
-                    known = [row[0] for row in conn.execute(query("setting_names"))]
-                    raise unknown_setting(name, known, _major(conn))
+            if missing := [name for name in wanted if name not in found]:
+                found |= _placeholders(conn, missing)
         return {found[name].name: found[name] for name in wanted}
 
     def check(self, settings: Mapping[str, str]) -> dict[str, str]:
@@ -136,11 +138,10 @@ class Settings:
         rejected: dict[str, UsageError] = {}
         with connect(self._conninfo) as conn:
             found = {each.name.lower(): each for each in _described(conn, [*lower])}
-            known = [row[0] for row in conn.execute(query("setting_names"))]
             for name, value in lower.items():
                 try:
                     if name not in found:
-                        raise unknown_setting(name, known, _major(conn))
+                        found |= _placeholders(conn, [name])
                     check_value(found[name], value, _major(conn))
                     if found[name].vartype == "string":
                         _try_string(conn, found[name], value)
@@ -435,6 +436,18 @@ def _described(conn: psycopg.Connection, names: list[str]) -> list[Setting]:
         conn.execute("set statement_timeout = 0")
         rows = conn.execute(query("describe_settings"), wanted).fetchall()
     return [Setting.from_row(row) for row in rows]
+
+
+def _placeholders(conn: psycopg.Connection, names: Iterable[str]) -> dict[str, Setting]:
+    """Return settings that nothing has defined yet. Raises UsageError for a name that is none."""
+    known = [row[0] for row in conn.execute(query("setting_names"))]
+    version = _major(conn)
+    found = {}
+    for name in names:
+        if (setting := placeholder(name, known, version)) is None:
+            raise unknown_setting(name, known, version)
+        found[name] = setting
+    return found
 
 
 def _try_string(conn: psycopg.Connection, setting: Setting, value: str) -> None:

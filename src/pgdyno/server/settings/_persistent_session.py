@@ -179,7 +179,11 @@ class PersistentSession:
         try:
             if "." in name:
                 # Some versions alter only a custom parameter that is set in the session.
-                self.rows(b"select set_config(%(name)s, '', false)", {"name": name})
+                self.rows(
+                    b"select set_config(%(name)s, '', false)"
+                    b" where current_setting(%(name)s, true) is null",
+                    {"name": name},
+                )
             self.rows(alter_system(name, value).encode())
         except psycopg.Error as error:
             raise self._refused(name, error) from None

@@ -98,6 +98,8 @@ def _session_may_set(conn: psycopg.Connection, name: str) -> bool:
     if name.startswith((*_USED_BY_OTHER_PROCESSES, *_READ_AT_SESSION_START)):
         return False
     row = conn.execute(query("session_may_set"), {"name": name}).fetchone()
+    if row is None and "." in name:
+        return True  # Nothing has defined it yet; any session may.
     if row is None:
         raise SetupError(f"{name}: no such setting", code="setting-unknown")
     context, superuser, major = row

@@ -20,10 +20,21 @@ from pgdyno.spec.active_settings import choice_of, switch_of
 
 _MEMORY_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _TIME_US = {"us": 1, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9, "d": 8.64e10}
-_NUMBER = re.compile(r"\s*([-+]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?))\s*(.*)")
+_INTEGER = re.compile(r"\s*([-+]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*))", re.ASCII)
+"""A number as ``strtol`` reads it: hexadecimal after 0x, octal after 0."""
+_REAL = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)", re.ASCII)
+"""A number as ``strtod`` reads it, but for hexadecimal ones."""
+_CUSTOM = re.compile(r"[a-z_\x80-\U0010ffff][\w$]*(\.[a-z_\x80-\U0010ffff][\w$]*)+", re.I)
 _SHOWN_AS = {("wal_compression", "on"): "pglz"}
 """A setting and a listed value of it → the listed value that the server takes it for; guc_tables.c
 has no other such pair from version 14 to 18."""
+_UNLISTED = {
+    "client_min_messages": ("debug", "info"),
+    "log_min_messages": ("debug",),
+    "log_min_error_statement": ("debug",),
+    "wal_level": ("archive", "hot_standby"),
+}
+"""Values that are accepted and that pg_settings does not list (guc_tables.c)."""
 RESERVED = frozenset(
     (
         "allow_alter_system",
@@ -73,7 +84,7 @@ def check_value(setting: Setting, value: str, version: str) -> None:
             code="setting-fixed",
         )
     if setting.vartype == "bool":
-        if switch_of(value) is None:
+        if switch_of(value) is None or value != value.strip():
             raise not_one_of(setting.name, value, ("on", "off"), version)
     elif setting.vartype == "enum":
         _check_enum(setting, value, version)
@@ -110,24 +121,43 @@ def unknown_setting(name: str, known: Iterable[str], version: str) -> UsageError
     )
 
 
+def placeholder(name: str, known: Iterable[str], version: str) -> Setting | None:
+    """Return a setting that nothing has defined yet, and whose value a server of this major version
+    keeps as text: that of an application, or of a library that is loaded later. None for a name
+    that it refuses (``valid_custom_variable_name``), also since a library has reserved its prefix
+    (``MarkGUCPrefixReserved``, version 15)."""
+    prefix = name.lower().partition(".")[0] + "."
+    reserved = int(version) >= 15 and any(each.lower().startswith(prefix) for each in known)
+    if reserved or not _CUSTOM.fullmatch(name):
+        return None
+    return Setting(name, "", None, "string", None, None, (), "user", "default", False)
+
+
 def in_base_unit(setting: Setting, value: str) -> float:
     """Return a number, with or without a unit, in the setting's own unit; UsageError if invalid."""
-    match = _NUMBER.fullmatch(value)
-    if match is None:
+    read = _number_in(value, setting.vartype)
+    if read is None:
         raise UsageError(f'{setting.name}: "{value}" is not a number', code="setting-value")
-    digits, unit = match[1], match[2].rstrip()
-    number = _number(digits, setting.vartype)
+    number, unit = read
     if unit:
         number = _rounded(setting, number * _unit_ratio(setting, value, unit), unit)
     return number if setting.vartype == "real" else float(round(number))
 
 
-def _number(digits: str, vartype: str) -> float:
-    """Return the number as strtol reads it: integers may be hexadecimal, or octal after a 0."""
-    if "x" in digits.lower():
-        return float(int(digits, 16))
-    octal = vartype == "integer" and re.fullmatch(r"[-+]?0[0-7]+", digits)
-    return float(int(digits, 8) if octal else float(digits))
+def _number_in(value: str, vartype: str) -> tuple[float, str] | None:
+    """Return number and unit as ``parse_int`` and ``parse_real`` of guc.c read them; None if there
+    is no number."""
+    found = _REAL.match(value) if vartype == "real" else _INTEGER.match(value)
+    end = found.end() if found else 0
+    if vartype != "real" and value[end : end + 1] in (".", "e", "E"):
+        found = _REAL.match(value)
+    if found is None:
+        return None
+    unit = value[found.end() :].strip(" \t\n\r\f\v")
+    if found.re is _REAL:
+        return float(found[1]), unit
+    octal = re.fullmatch(r"([-+]?)0([0-7]+)", found[1])
+    return float(int(f"{octal[1]}0o{octal[2]}", 0) if octal else int(found[1], 0)), unit
 
 
 def _rounded(setting: Setting, number: float, unit: str) -> float:
@@ -181,11 +211,11 @@ def _spelling(setting: Setting, value: str) -> str:
 
 
 def _check_enum(setting: Setting, value: str, version: str) -> None:
-    word = value.strip().lower()
+    word = value.lower()
     choices = {choice.lower() for choice in setting.enumvals}
     # Enumerations that replaced a Boolean also accept its other spellings, unlisted.
-    switch = {"on", "off"} <= choices and choice_of(word) in ("on", "off")
-    if word not in choices and not switch:
+    switch = {"on", "off"} <= choices and choice_of(word) in ("on", "off") and word == word.strip()
+    if word not in choices and not switch and word not in _UNLISTED.get(setting.name, ()):
         raise not_one_of(setting.name, value, setting.enumvals, version)
 
 
@@ -194,10 +224,13 @@ def _check_range(setting: Setting, value: str) -> None:
     low, high = float(setting.min or -math.inf), float(setting.max or math.inf)
     if low <= number <= high:
         return
+    read = _number_in(value, setting.vartype)
+    counted = setting.unit if read and not read[1] else None
     raise UsageError(
         f"{setting.name}: {value} is outside {_shown(setting, setting.min)}"
         f" to {_shown(setting, setting.max)}",
         code="setting-range",
+        hint=f"without a unit it is a number of {counted}" if counted else None,
     )
 
 
@@ -213,9 +246,18 @@ def _unit_ratio(setting: Setting, value: str, unit: str) -> float:
         raise UsageError(
             f'{setting.name}: "{unit}" is not a unit of this setting',
             code="setting-unit",
-            hint=f"units are {', '.join(table)}",
+            hint=_unit_hint(value, unit, table),
         )
     return table[unit] / (table[base[2]] * int(base[1] or 1))
+
+
+def _unit_hint(value: str, unit: str, table: Iterable[str]) -> str:
+    """Return how to write a unit: it counts whether its letters are small."""
+    units = [*table]
+    meant = [each for each in units if each.lower() == unit.lower()]
+    meant += [each for each in units if each.lower() == f"{unit.lower()}b"]
+    found = f"write {value.strip().removesuffix(unit)}{meant[0]}; " if meant else ""
+    return f"{found}units are {', '.join(units)}"
 
 
 def _shown(setting: Setting, bound: str | None) -> str:
