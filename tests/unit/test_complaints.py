@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pgdyno.cli import _status
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.server.connecting.complaints import connect_error, malformed, wrong_value
-from pgdyno.server.connecting.connect import resolve_conninfo
+from pgdyno.server.connecting.connect import parse_conninfo, resolve_conninfo
 
 AT = 'connection failed: connection to server at "10.0.0.1", port 6432 failed: '
 
@@ -196,6 +196,40 @@ def test_the_value_of_a_variable_is_not_taken_for_the_password(
     assert problem is not None
     assert problem.message == 'PGSSLMODE: invalid sslmode value: "***"'
     assert "PGSSLMODE in the environment" in (problem.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (f"postgresql://ann:{SECRET}@x@h/shop", "%40"),
+        (f"postgresql://ann@corp:{SECRET}@h/shop", "%40"),
+        (f"postgresql://ann:{SECRET}/x@h/shop", "%2F"),
+        (f"postgresql://ann:{SECRET}@s/x@h/shop", "%40"),
+        (f"postgresql://ann:{SECRET}%x@h/shop", "%25"),
+        (f"postgresql://ann:{SECRET} x@h/shop", "%20"),
+        (f"jdbc:postgresql://h/shop?user=ann&password={SECRET}", "jdbc:"),
+        ("jdbc:postgresql:shop", "postgresql://"),
+        ("postgresql://ann@h:99999/shop", "postgresql://"),
+    ],
+)
+def test_a_uri_that_is_not_what_was_meant_says_how_to_write_it(text: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_conninfo(text)
+    assert hint in (caught.value.hint or "")
+    assert SECRET not in f"{caught.value.message} {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql://ann:s%40x@h/shop",
+        "postgresql://ann@h,i/d@b?application_name=a@b/c",
+        "postgresql:///shop?user=ann@corp",
+        "postgresql://h/shop?host=@abstract",
+    ],
+)
+def test_a_uri_with_an_at_elsewhere_is_taken(text: str) -> None:
+    assert parse_conninfo(text)
 
 
 @pytest.mark.parametrize(

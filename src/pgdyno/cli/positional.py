@@ -76,7 +76,7 @@ def _kind_of(word: str) -> str:
 
     if word in BUILTIN_SCRIPTS:
         return "builtin"
-    if "://" in word:
+    if "://" in word or word.lower().startswith("jdbc:"):
         return "conninfo"
     if is_run_file(Path(word)):
         return "spec_path"

@@ -12,6 +12,7 @@ from pgdyno.errors import UsageError
 from pgdyno.redact import blank
 from pgdyno.workload._csv import read_lines, with_csv
 from pgdyno.workload._model import Tables, WeightedScript, Workload
+from pgdyno.workload._script_errors import check_copy_data, check_script_text
 from pgdyno.workload._textfile import read_text
 from pgdyno.workload.builtin import SCRIPTS, builtin_texts
 from pgdyno.workload.update_last import late_update
@@ -186,12 +187,8 @@ def _builtin(name: str) -> Workload:
 
 def _check(script: WeightedScript) -> None:
     """Parse the script, so that errors are reported before a server is started."""
-    from pgdyno._engine import ScriptError, check_script
-
-    try:
-        check_script(script.text, script.file)
-    except ScriptError as error:
-        raise UsageError(error.message, code="script-syntax", hint=error.hint) from None
+    statements = check_script_text(script.text, script.file)
+    check_copy_data(script.text, statements, script.file)
 
 
 def _distinct_names(stems: list[str]) -> list[str]:

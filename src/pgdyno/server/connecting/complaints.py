@@ -270,17 +270,38 @@ def password_missing(said: str, params: Mapping[str, object]) -> PgdynoError:
 
 
 def malformed(complaint: str, text: str) -> UsageError:
-    """Return the error for the connection string ``text`` that ``complaint`` is about."""
+    """Return the error for the connection string ``text`` that ``complaint`` is about.
+
+    A hint that repeats a word of the text may be withheld.
+    """
     scheme = re.match(r"[a-z][a-z0-9+.-]*(?=://)", text, re.IGNORECASE)
-    if scheme and scheme[0] not in ("postgresql", "postgres"):
+    hint = "write postgresql://user@host:5432/database or 'host=… port=… dbname=…'"
+    if text.lower().startswith("jdbc:"):
+        complaint = "a JDBC URL is no connection string of libpq"
+        if "://" in text:
+            hint = "leave out the jdbc: in front, and name parameters behind the ? as libpq does"
+    elif scheme and scheme[0] not in ("postgresql", "postgres"):
         complaint = f"a PostgreSQL URI does not begin with {scheme[0]}://"
     else:
         quotable = _quotable_in_uri if scheme else _quotable_in_keywords
         complaint = _QUOTED.sub(
             lambda found: found[0] if quotable(found[1], text) else '"…"', complaint
         )
-    hint = "write postgresql://user@host:5432/database or 'host=… port=… dbname=…'"
+        if scheme and re.search(r"[@/%\s]", text.partition("://")[2].rpartition("@")[0]):
+            hint = "before the last @, write %40 for @, %2F for /, %25 for % and %20 for a blank"
     return UsageError(f"connection: {complaint}", code="conninfo", hint=hint)
+
+
+def misread(text: str) -> str | None:
+    """Return the complaint about a URI that libpq reads as another one than was meant: to libpq the
+    password ends at the first @, and the host at the next slash."""
+    scheme, _, rest = text.partition("://")
+    _, _, after = rest.partition("?")[0].partition("@")
+    host, _, path = after.partition("/")
+    meant = "@" in host[1:] or "/" in path.partition("@")[2]
+    if scheme in ("postgresql", "postgres") and meant:
+        return "libpq takes what follows the first @ for the address, and there is another one"
+    return None
 
 
 def _quotable_in_uri(part: str, uri: str) -> bool:

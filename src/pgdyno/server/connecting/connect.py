@@ -19,6 +19,7 @@ from pgdyno.server.connecting.complaints import (
     connection_failed,
     hint_for,
     malformed,
+    misread,
     one_line,
     password_missing,
     primary,
@@ -219,10 +220,10 @@ def parse_conninfo(text: str | None) -> _Params:
         return {}
     try:
         text.encode()
-        if "=" not in text and "://" not in text:
+        if "=" not in text and "://" not in text and not text.lower().startswith("jdbc:"):
             return {"dbname": text}
         params: _Params = {**conninfo_to_dict(text)}
-        complaint = _wrong_port(str(params.get("port", "")))
+        complaint = misread(text) or _wrong_port(str(params.get("port", "")))
     except psycopg.ProgrammingError as error:
         complaint = one_line(str(error))
     except UnicodeError:  # In the text itself, or in what its %XX stand for.
