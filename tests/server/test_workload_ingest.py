@@ -65,9 +65,9 @@ def test_each_way_brings_in_the_same_rows(
 
 
 def test_two_ways_are_the_sides_of_a_comparison(database: ConnInfo, tmp_path: Path) -> None:
-    baseline, changed = sides_of({"workload.ingest": "single,copy"})
-    assert (baseline, changed) == ({"workload.ingest": "single"}, {"workload.ingest": "copy"})
     spec = spec_from_fields({**_fields(database), "load": {}})
+    baseline, changed = sides_of({"workload.ingest": "single,copy"}, spec)
+    assert (baseline, changed) == ({"workload.ingest": "single"}, {"workload.ingest": "copy"})
     change = change_of(keys=changed, spec=spec)
     with open_session(
         spec, run=tmp_path / "run.db", command="compare", spec_text="", watcher=Silent()

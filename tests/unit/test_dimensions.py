@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.dimension import change_of, dimensions, is_key, spec_with, title_of
+from pgdyno.dimension import change_of, dimensions, is_key, sides_of, spec_with, title_of
 from pgdyno.errors import UsageError
 from pgdyno.spec import Change, Spec, spec_from_fields
 
@@ -130,6 +130,31 @@ def test_words_become_settings_and_keys() -> None:
     assert change.table_options == {"public.t": {"fillfactor": "90"}}
     assert change.indexes == {"public.t": "a"}
     assert not is_key("work_mem")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "baseline"),
+    [
+        ("clients.count", "8,3", "8"),
+        ("clients.arrival.rate", "100, 200", "100"),
+        ("load.protocol", "simple,prepared", "simple"),
+        ("clients.think", "1s,20ms", "1s"),
+        ("pooler.kind", "none,pgbouncer", "none"),
+        ("clients.count", "3", None),
+        ("clients.count", "8,3,5", None),
+        ("workload.indexes.public.t", "a,b", None),
+        ("load.cpus", "0,1", None),
+    ],
+)
+def test_two_values_are_those_of_both_sides(key: str, value: str, baseline: str | None) -> None:
+    spec = spec_of({"name": "web", "arrival": OPEN})
+    of_baseline, changed = sides_of({key: value}, spec)
+    if baseline is None:
+        assert (of_baseline, changed) == ({}, {key: value})
+    else:
+        assert of_baseline == {key: baseline}
+        assert changed == {key: value.rpartition(",")[2].strip()}
+        assert spec_with(spec, change_of(keys=of_baseline))
 
 
 def test_a_plain_rate_is_told_to_the_running_load_and_one_with_a_shape_is_not() -> None:

@@ -11,6 +11,7 @@ from pgdyno.diagnose.course import course_of
 from pgdyno.diagnose.words import counted
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words.headlines import headline_and_rest
+from pgdyno.report.words.sentences import _client_words
 
 
 @pytest.mark.parametrize(("tps", "has_p99"), [(2.0, False), (1000.0, True)])
@@ -32,6 +33,19 @@ def test_a_run_that_stood_still_most_of_the_time_has_no_usual_throughput(tmp_pat
     assert course.drops_absent.startswith("too short to judge: no transaction ended in most")
     with written(tmp_path, Load()) as run:
         assert course_of(run, [part.id for part in run.slices()]).drops_absent == "none was found"
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        ({"think": "50s", "latency_limit": "50ms"}, "1 client with pauses of 50s, late after 50ms"),
+        ({"think": "0ms"}, "1 client"),
+        ({}, "1 client"),
+    ],
+)
+def test_the_clients_times_have_units(times: dict[str, str], said: str) -> None:
+    spec = {"clients": [{"name": "web", "count": 1, **times}]}
+    assert _client_words(spec, {}, pools=True) == [said]
 
 
 @pytest.mark.parametrize(

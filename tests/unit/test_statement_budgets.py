@@ -94,9 +94,11 @@ def test_of_a_statement_in_few_samples_no_part_is_told(tmp_path: Path) -> None:
 
 def test_statements_of_a_pipeline_have_no_time_of_their_own(tmp_path: Path) -> None:
     pipeline = [(text, 4.0) for text in ("begin", UPDATE, "select 1", "commit")]
-    found = concluded(tmp_path, replace(SCRIPT, script_ms=pipeline))
-    assert not found.statements
-    assert any("pipeline" in sentence for sentence in found.missing)
+    for script, said in (("\\startpipeline\nselect 1;\n\\endpipeline", True), ("", False)):
+        found = concluded(tmp_path, replace(SCRIPT, script_ms=pipeline, script_text=script))
+        assert not found.statements
+        assert any("pipeline" in sentence for sentence in found.missing) == said
+        assert any("pauses of the client" in sentence for sentence in found.missing)
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,26 @@ def test_what_differs_is_said_by_key_and_what_is_alike_too(tmp_path: Path) -> No
     assert result["differs"]["settings"] == [{"key": "max_wal_size", "a": "1GB", "b": "8GB"}]
     assert result["differs"]["host"] == [{"key": "cores", "a": 2, "b": 64}]
     assert "the machines differ" in result["cautions"]
-    assert "different text, 2 lines" in text
+    assert "a text of 2 lines" in text  # The other one has no script of its own.
     assert "same        server and engine" in text
+
+
+def test_of_two_texts_the_lines_that_differ_are_shown(tmp_path: Path) -> None:
+    beginning = "select 'a long line of which only the end differs', "
+    texts = (
+        f"select 1;\n{beginning}1;\nselect 3;\nselect 4;\n",
+        f"select 1;\n{beginning}2;\nselect 3;\nselect 4;\nselect 5;\n",
+    )
+    paths = []
+    for name, text in zip("ab", texts, strict=True):
+        spec = {**report_runs.SPEC, "workload": {"script": [{"file": "a.sql", "text": text}]}}
+        paths.append(report_runs.plain_run(tmp_path / f"{name}.db", spec=spec))
+    _, text = told(*paths)
+    rows = [line.split("  ") for line in text.splitlines() if ", line " in line]
+    assert [[cell.strip() for cell in row if cell.strip()] for row in rows] == [
+        ["spec workload.script.a.text, line 2", "…nd differs', 1;", "…nd differs', 2;"],
+        ["spec workload.script.a.text, line 5", "—", "select 5;"],
+    ]
 
 
 def test_two_runs_alike_differ_in_nothing(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def _sides(spec: Spec, vary: tuple[str, ...]) -> tuple[Spec, dict[str, str]]:
     """Return the spec of the baseline, and the keys of the changed side."""
     from pgdyno.dimension import change_of, sides_of, spec_with
 
-    baseline, changed = sides_of(parse_assignments(vary, "--vary"))
+    baseline, changed = sides_of(parse_assignments(vary, "--vary"), spec)
     return spec_with(spec, change_of(keys=baseline), where="--vary"), changed
 
 

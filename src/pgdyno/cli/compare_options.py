@@ -94,8 +94,8 @@ class CompareOptions(Struct, frozen=True, kw_only=True):
             "--vary",
             multiple=True,
             metavar="KEY=VALUE",
-            help="Spec key of the changed side, such as load.protocol=simple; of both sides for a"
-            " pooler, such as pooler.default_pool_size=5,20.",
+            help="Spec key of the changed side, such as load.protocol=simple; with two values, of"
+            " both sides, such as clients.count=8,3 or pooler.kind=none,pgbouncer.",
         ),
     ]
     profiles: ProfileOptions

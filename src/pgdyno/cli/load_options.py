@@ -465,7 +465,11 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     ] = None
     think: Annotated[
         int | None,
-        click.option("--think", type=Duration(), help="Pause of each client after a transaction."),
+        click.option(
+            "--think",
+            type=Duration(),
+            help="Pause of each client after a transaction (a bare number is in s).",
+        ),
     ]
     arrival: ArrivalOptions = ArrivalOptions()
     connections: ConnectionOptions

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
+from pgdyno.diagnose.facts.statement_times import has_pipeline
 from pgdyno.diagnose.finding import Skip
 
 SAMPLED_MIN = 30
@@ -33,10 +34,11 @@ def _missing(s: Situation) -> Iterator[str]:
     if not s.statements:
         yield "the times of statements were not recorded"
     elif s.overlapping_groups or s.between_statements_ms is None:
-        yield (
-            "statements of a pipeline are answered together: none has a time of its own, and pauses"
-            " of the client between them are not known"
+        together = (
+            "statements of a pipeline are answered together: none has a time of its own, and "
         )
+        pipeline = has_pipeline(s.run.run.spec)
+        yield f"{together if pipeline else ''}pauses of the client between statements are not known"
     server = s.run.run.server
     if s.is_pooled:
         yield (

@@ -83,18 +83,28 @@ def change_of(
     return change
 
 
-def sides_of(keys: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def sides_of(keys: Mapping[str, str], spec: Spec) -> tuple[dict[str, str], dict[str, str]]:
     """Return the keys of the baseline and those of the changed side, from ``KEY=A,B`` and, for the
-    changed side alone, ``KEY=B``."""
+    changed side alone, ``KEY=B``. Where the spec can have ``A,B`` as one value, as for columns, it
+    is that value."""
     two_sided = [each for each in dimensions() if each.two_sided]
     baseline, changed = {}, {}
     for key, value in keys.items():
         first, comma, second = (part.strip() for part in value.partition(","))
-        if comma and "," not in second and any(each.owns(key) for each in two_sided):
+        sides = any(each.owns(key) for each in two_sided) or not _is_possible(spec, key, value)
+        if comma and "," not in second and sides:
             baseline[key], changed[key] = first, second
         else:
             changed[key] = value
     return baseline, changed
+
+
+def _is_possible(spec: Spec, key: str, value: str) -> bool:
+    try:
+        spec_with(spec, Change(spec={key: value}))
+    except UsageError:
+        return False
+    return True
 
 
 def is_key(name: str) -> bool:

@@ -30,16 +30,23 @@ def time_notes(run: RunFile, totals: Iterable[StatementTotal]) -> list[str]:
 def _notes(run: RunFile, totals: Iterable[StatementTotal]) -> Iterator[str]:
     if any(total.failed for total in totals):
         yield "times are those of the executions that succeeded; failed ones were not timed"
-    if any(_PIPELINE.search(text) for text in _script_texts(run.run.spec)):
+    if has_pipeline(run.run.spec):
         yield (
             "statements of a pipeline are sent together: the time of each counts from then and"
             " includes that of those before it, so their times and shares overlap"
         )
 
 
+def has_pipeline(spec: Fields) -> bool:
+    """True if the load sends statements of a pipeline."""
+    if (spec.get("workload") or {}).get("ingest") == "pipeline":
+        return True
+    return any(_PIPELINE.search(text) for text in _script_texts(spec))
+
+
 def _script_texts(spec: Fields) -> Iterator[str]:
-    """Yield the texts of the load's scripts as far as the spec has them; built-in ones, which have
-    no pipeline, are only named."""
+    """Yield the texts of the load's scripts as far as the spec has them; built-in ones, of which
+    only that of an ingest may have a pipeline, are only named."""
     for part in (spec.get("workload") or {}, *(spec.get("clients") or [])):
         scripts = part.get("script")
         if isinstance(scripts, Sequence) and not isinstance(scripts, str):

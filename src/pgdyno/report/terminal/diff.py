@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import zip_longest
 from typing import Any
 
 from rich.console import Console
@@ -27,6 +29,9 @@ from pgdyno.results.diff import DiffResult, DrillFigures, LoadFigures, Pair
 VALUE_WIDTH = 34
 NAME_WIDTH = 46
 STATEMENTS_MAX = 8
+TEXT_LINES_MAX = 5
+"""Lines of two texts that differ and are shown."""
+_ALIGNED_MAX = 2000
 WAITS_MAX = 8
 _HEAD = ("A", "B", "B / A")
 
@@ -71,9 +76,10 @@ def _differing_lines(differs: results.Differs, width: int) -> list[Line]:
     are listed in one line."""
     parts: dict[str, tuple[results.Different, ...]] = dict(differs)
     rows = [
-        [f"{part} {each.key}", _shown(each.a), _shown(each.b)]
+        row
         for part, found in parts.items()
         for each in found
+        for row in _rows(f"{part} {each.key}", each.a, each.b)
     ]
     alike = [part for part, found in parts.items() if not found]
     lines = _left_table(("differs", "A", "B"), rows) if rows else []
@@ -90,13 +96,46 @@ def _left_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line
     return lines
 
 
+def _rows(name: str, a: Any, b: Any) -> list[list[str]]:
+    """Return a row for two values, or one for each line in which two texts differ."""
+    texts = [each for each in (a, b) if isinstance(each, str)]
+    if len(texts) < 2 or not any("\n" in each for each in texts):
+        return [[name, _shown(a), _shown(b)]]
+    differing = [*_differing(*(each.splitlines() for each in texts))]
+    rows = [[f"{name}, line {number}", *_apart(*lines)] for number, *lines in differing]
+    left = len(rows) - TEXT_LINES_MAX
+    more = [[f"{name}, more lines", f"{left}", ""]] if left > 0 else []
+    return rows[:TEXT_LINES_MAX] + more or [[name, "other line ends", ""]]
+
+
+def _differing(a: list[str], b: list[str]) -> Iterator[tuple[int, str | None, str | None]]:
+    """Yield line number and both lines; None where a side has none."""
+    blocks: Sequence[tuple[str, int, int, int, int]] = [("replace", 0, len(a), 0, len(b))]
+    if len(a) + len(b) <= _ALIGNED_MAX:  # To align more would take long.
+        blocks = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
+    for kind, *(a_from, a_to, b_from, b_to) in blocks:
+        lines = zip_longest(a[a_from:a_to], b[b_from:b_to])
+        for number, (mine, theirs) in enumerate(lines, (a_from if a_to > a_from else b_from) + 1):
+            if kind != "equal" and mine != theirs:
+                yield number, mine, theirs
+
+
+def _apart(a: str | None, b: str | None) -> list[str]:
+    """Return two lines, from shortly before the place at which they differ if that is far."""
+    if a is None or b is None:
+        return [_shown(a), _shown(b)]
+    alike = next(n for n, each in enumerate(zip_longest(a, b)) if each[0] != each[1])
+    if max(len(a), len(b)) <= VALUE_WIDTH or alike < VALUE_WIDTH // 2:
+        return [_shown(a), _shown(b)]
+    return [cut(f"…{each[alike - VALUE_WIDTH // 4 :]}", VALUE_WIDTH) for each in (a, b)]
+
+
 def _shown(value: Any) -> str:
     """Return a value on one line; for text of several lines, the number of lines."""
     if value is None:
         return numbers.ABSENT
     if isinstance(value, str) and "\n" in value:
-        lines = value.strip().count("\n") + 1
-        return f"different text, {lines} line{'s' if lines > 1 else ''}"
+        return f"a text of {value.strip().count(chr(10)) + 1} lines"
     text = value if isinstance(value, str) else json.dumps(value)
     return cut(text, VALUE_WIDTH)
 

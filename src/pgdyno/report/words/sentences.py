@@ -22,6 +22,7 @@ from pgdyno.shapes import Fields
 from pgdyno.spec.change import Change
 from pgdyno.spec.disk import in_words
 from pgdyno.spec.pooler import SIZE_SETTINGS
+from pgdyno.spec.units import parse_duration_ms
 from pgdyno.stats import EFFECT_MATTERS, mean_with_interval
 from pgdyno.stats.words import interval_words, more_pairs_words
 
@@ -181,7 +182,7 @@ def _client_words(spec: Fields, connected: Mapping[str, int], *, pools: bool) ->
         through = _through(pool, group.get("instances", 1)) if pools and pool.get("max") else ""
         name = f" ({group['name']})" if len(groups) > 1 else ""
         who = _clients(group.get("count"), connected.get(group.get("name", "")))
-        words.append(f"{who}{name}{through}{_arrival_words(group)}")
+        words.append(f"{who}{name}{through}{_arrival_words(group)}{_time_words(group)}")
     return words
 
 
@@ -212,6 +213,16 @@ def _arrival_words(group: Fields) -> str:
     if not isinstance(arrival, Mapping):
         return ", idle" if group.get("idle") else ""
     return f" at {numbers.tps(arrival.get('rate'))}/s ({arrival.get('process', 'poisson')})"
+
+
+def _time_words(group: Fields) -> str:
+    """Return `` with pauses of 50s, late after 50ms``, as far as the group has these."""
+    words = []
+    if (think := group.get("think")) and parse_duration_ms(think):
+        words.append(f"with pauses of {think}")
+    if limit := group.get("latency_limit"):
+        words.append(f"late after {limit}")
+    return f" {', '.join(words)}" if words else ""
 
 
 def disks(info: RunInfo) -> str:
