@@ -256,6 +256,31 @@ def test_an_age_allowed_by_the_settings_is_no_failsafe(tmp_path: Path) -> None:
     assert not diagnosed(tmp_path, load)["transaction-ids"].about_to_fail
 
 
+@pytest.mark.parametrize(
+    ("age", "version_num", "fails", "warned"),
+    [
+        (2_040_000_000, 180006, False, False),
+        (2_050_000_000, 180006, True, False),
+        (2_110_000_000, 180006, True, True),
+        (2_040_000_000, 190000, False, False),
+        (2_050_000_000, 190000, True, True),
+    ],
+)
+def test_an_age_near_the_stop_is_no_minor_matter_whatever_the_settings_allow(
+    tmp_path: Path, age: int, version_num: int, fails: bool, warned: bool
+) -> None:
+    load = aged(age, settings={"autovacuum_freeze_max_age": "2000000000"},
+                server_facts={"version_num": version_num})  # fmt: skip
+    finding = diagnosed(tmp_path, load)["transaction-ids"]
+    assert finding.about_to_fail == fails
+    [warnings_in] = [
+        each.value
+        for each in finding.evidence
+        if each.name == "oldest transaction ID, the server's warnings in"
+    ]
+    assert (warnings_in == 0) == warned
+
+
 def test_multixacts_are_found_too(tmp_path: Path) -> None:
     def rows(edge: int) -> Sequence[Mapping[str, Any]]:
         return [{"database": "shop", "xid_age": 5000, "mxid_age": 1_700_000_000 + 50_000 * edge}]

@@ -46,12 +46,14 @@ def vacuumed(seconds: Sequence[int], slower: float = 1.0, **given: Any) -> Load:
     for second in seconds:
         tps[second] *= slower
     mxid_age = given.pop("mxid_age", 0)
+    version_num = given.pop("version_num", 180006)
     rows = {
         "metric_vacuum": progress(seconds, **given),
         "metric_autovacuum": upkeep(mxid_age=mxid_age),
         "metric_multixact": lambda _: [{"member_files": 2, "members_max": 104_704}],
     }
-    return churn(rows=rows, tps_by_second=tps)
+    facts = {"version_num": version_num}
+    return churn(rows=rows, tps_by_second=tps, server_facts=facts)
 
 
 def account(tmp_path: Path, load: Load) -> Vacuums:
@@ -104,10 +106,17 @@ def test_tables_and_multixacts_at_the_end(tmp_path: Path) -> None:
     [table] = found.tables
     assert (table.relation, table.mxid_age) == ("public.orders", 77)
     assert table.dead > 0
+    assert found.members == 104_704
     assert found.members_share == pytest.approx(104_704 / 2**32, rel=0.01)
     assert found.vacuums == ()
     captions = [each.caption for each in words.tables(found)]
     assert captions == ["Tables at the end"]
+
+
+def test_members_have_no_limit_in_19(tmp_path: Path) -> None:
+    found = account(tmp_path, vacuumed((), version_num=190000))
+    assert (found.members, found.members_share) == (104_704, None)
+    assert "104,704 members" in " ".join(words.page_sentences(found))
 
 
 def test_columns_without_figures_are_left_out(tmp_path: Path) -> None:

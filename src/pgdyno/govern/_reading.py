@@ -19,6 +19,7 @@ from pgdyno.results.govern import DatabaseAge, MemberSpace, RelationAge
 from pgdyno.server import ConnInfo, connect
 from pgdyno.server.versioned_sql import query_for
 from pgdyno.shapes import Row
+from pgdyno.spec.age import members_room
 from pgdyno.spec.sql_text import quoted
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ _SHOWN = 10
 
 _MEMBERS_PER_FILE = 32 * 1636
 """Pages of 8 kB in a file, and members on each (multixact.c)."""
-_MEMBER_SPACE = 2**32
 
 
 class Limits(Struct, frozen=True):
@@ -175,8 +175,9 @@ class Reader:
         """Return the space that members of multixacts use; or None and why it is not known."""
         import psycopg
 
-        if _query_text(self._conn, "members") is None or limits.block_size != 8192:
-            return None, ""  # Version 19 has no such limit.
+        room = members_room(self._conn.info.server_version)
+        if room is None or limits.block_size != 8192:
+            return None, ""
         try:
             files = self._rows("members")[0]["files"]
         except psycopg.errors.InsufficientPrivilege:
@@ -185,7 +186,7 @@ class Reader:
                 f" pg_catalog.pg_ls_dir(text) TO {quoted(self._conninfo.user)}"
             )
         used = max(0, files - 1) * _MEMBERS_PER_FILE  # The file in hand may be empty.
-        return MemberSpace(used=used, share=used / _MEMBER_SPACE), ""
+        return MemberSpace(used=used, share=used / room), ""
 
     def _session_in(self, database: str) -> psycopg.Connection:
         if self._elsewhere is None or self._elsewhere.info.dbname != database:

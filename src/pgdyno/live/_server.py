@@ -14,7 +14,7 @@ from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from pgdyno.live._figures import Figures
-from pgdyno.spec.age import FREEZE_AGES, FREEZE_SETTINGS, STOP_AGE, WARNING_AGE
+from pgdyno.spec.age import FREEZE_AGES, FREEZE_SETTINGS, STOP_AGE, warning_age
 
 if TYPE_CHECKING:
     from pgdyno.record import RunInfo
@@ -310,7 +310,7 @@ def _derived(figures: Figures, run: RunInfo) -> Iterator[Metric]:
     freeze_age = int(settings.get(FREEZE_SETTINGS["xid"], FREEZE_AGES["xid"]))
     limits = {
         "forced autovacuum": freeze_age,
-        "warning": WARNING_AGE,
+        "warning": warning_age(int(run.server.get("version_num") or 0)),
         "stop": STOP_AGE,
     }
     left = GaugeMetricFamily(

@@ -360,8 +360,8 @@ create table metric_autovacuum (
 );
 create table metric_multixact (           -- with these
     at_ms integer not null, slice_id integer,
-    member_files integer,                 -- files of members, each with room for 52,352
-    members_max integer
+    member_files integer,                 -- files of members, each with room for 52,352; NULL from 19
+    members_max integer                   -- their room; from version 19 on, the members there are
 );
 create table metric_activity (
     at_ms integer not null, slice_id integer,

@@ -183,9 +183,12 @@ class Vacuums(Part):
     xid_age: int | None
     """Age of the oldest transaction ID of all databases"""
     mxid_age: int | None
+    members: int | None = None
+    """Members of multixacts: before version 19 as many as its files have room for; null: not
+    readable for this role"""
     members_share: float | None
-    """Used part of the room for members of multixacts, up to the end of a file; null: not readable
-    for this role"""
+    """Used part of the room for them; null: not readable for this role, or without a limit, as from
+    version 19 on"""
 
 
 class DatabaseBehind(Part):

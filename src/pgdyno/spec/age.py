@@ -22,10 +22,24 @@ def _whole(value: Any) -> Any:
 Age = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=AGE_MAX)]
 PIN = "pgdyno_age"
 """Name of the slot, or of the prepared transaction, by which pgdyno keeps an age."""
-STOP_AGE = (1 << 31) - 1 - 3_000_000
-"""Age of the oldest ID at which a server assigns no more (varsup.c, multixact.c)."""
-WARNING_AGE = (1 << 31) - 1 - 40_000_000
-"""Age from which the server warns; 60 million less in newer versions."""
+_WRAP_AGE = (1 << 31) - 1
+STOP_AGE = _WRAP_AGE - 3_000_000
+"""Age of the oldest ID at which a server of any version assigns no more (varsup.c, multixact.c)."""
+_NEWER_LIMITS_FROM = 190000
+"""First server_version_num that warns earlier, and has no limit for members of multixacts."""
+
+
+def warning_age(version_num: int = _NEWER_LIMITS_FROM) -> int:
+    """Return the age of the oldest ID from which a server warns, in its log and to clients; without
+    a version, that of the newest."""
+    return _WRAP_AGE - (100_000_000 if version_num >= _NEWER_LIMITS_FROM else 40_000_000)
+
+
+def members_room(version_num: int) -> int | None:
+    """Return how many members of multixacts there can be (multixact.c); None without a limit."""
+    return None if version_num >= _NEWER_LIMITS_FROM else 1 << 32
+
+
 FAILSAFE_AGE = 1_600_000_000
 """Default of vacuum_failsafe_age and vacuum_multixact_failsafe_age."""
 FREEZE_AGES: dict[Ids, int] = {"xid": 200_000_000, "mxid": 400_000_000}

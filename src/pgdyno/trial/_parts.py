@@ -165,6 +165,7 @@ def vacuums_of(run: RunFile, slice_ids: Sequence[int]) -> Vacuums | None:
         effect=_effect(account.effect),
         xid_age=account.xid_age,
         mxid_age=account.mxid_age,
+        members=account.members,
         members_share=_known(account.members_share),
     )
 

@@ -19,11 +19,9 @@ from msgspec import Struct
 from pgdyno.diagnose.facts.intervals import whole
 from pgdyno.record import RunFile
 from pgdyno.shapes import Row
-from pgdyno.spec.age import failsafe_age
+from pgdyno.spec.age import failsafe_age, members_room
 from pgdyno.stats import CONTRAST_MIN, contrast
 
-MEMBERS_MAX = 1 << 32
-"""Room for members of multixacts (multixact.c); without that limit since version 19."""
 ENDED_MS = 2_500
 """A vacuum whose last sample is older than this at the end of the run has ended."""
 Limits = tuple[float, float]
@@ -90,7 +88,10 @@ class Account(Struct, frozen=True):
     effect: Effect
     xid_age: int | None
     mxid_age: int | None
+    members: int | None
+    """Members of multixacts, at most where the server does not count them."""
     members_share: float | None
+    """Part of the room for them; None: not known, or the version has no limit."""
 
 
 def vacuum_account(run: RunFile, slice_ids: Sequence[int]) -> Account | None:
@@ -101,13 +102,16 @@ def vacuum_account(run: RunFile, slice_ids: Sequence[int]) -> Account | None:
         return None
     progress = run.samples("metric_vacuum", slice_ids)
     seconds = list(_seconds(run, slice_ids))
+    members = _most(run.samples("metric_multixact", slice_ids), "members_max")
+    room = members_room(int(run.run.server.get("version_num") or 0))
     return Account(
         states=states,
         courses=_courses(run, slice_ids, progress, seconds),
         effect=_effect(seconds, progress, progress),
         xid_age=_most(ages, "xid_age"),
         mxid_age=_most(ages, "mxid_age"),
-        members_share=_members(run, slice_ids),
+        members=members,
+        members_share=None if members is None or room is None else members / room,
     )
 
 
@@ -117,11 +121,6 @@ def _whole(value: Any) -> int | None:
 
 def _most(rows: Rows, column: str) -> int | None:
     return _whole(max((row[column] for row in rows if row[column] is not None), default=None))
-
-
-def _members(run: RunFile, slice_ids: Collection[int]) -> float | None:
-    most = _most(run.samples("metric_multixact", slice_ids), "members_max")
-    return None if most is None else most / MEMBERS_MAX
 
 
 def _states(run: RunFile, slice_ids: Sequence[int]) -> list[State]:

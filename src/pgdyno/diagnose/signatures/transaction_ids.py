@@ -4,14 +4,14 @@ Trigger: transactions that the server refused an ID; a database whose oldest tra
 multixact is ``AGE_MAX`` old; or older than the
 age at which autovacuum must freeze it, and at this rate at the stop within ``HORIZON_S``: then
 freezing does not keep up, or something holds it back. It is about to fail in the second case, from
-the age of ``vacuum_failsafe_age`` on, and from the server's first warnings.
+the age of ``vacuum_failsafe_age`` on, and from that at which the newest version warns.
 
 Thresholds: db-triage warns at 1.0 billion and alarms at 1.5 (check_postgres: 1.3 and 1.4); a day is
 the horizon of ``facts.kept_wal``. The server stops assigning IDs 3 million before the oldest is
-2^31 behind, and warns 40 million before (varsup.c, multixact.c; 100 million in newer versions);
-from vacuum_failsafe_age, 1.6 billion by default, vacuum skips its cost delay and indexes (14 and
-later). The room for members of multixacts, which can end before their IDs do, has no counter in SQL
-before version 19 and is not checked.
+2^31 behind, and warns 40 million before that (varsup.c, multixact.c), which leaves little time:
+100 million since version 19, the bar for all versions. From vacuum_failsafe_age, 1.6
+billion by default, vacuum skips its cost delay and indexes (14 and later). The room for members of
+multixacts, which can end before their IDs do before version 19, is not checked.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from pgdyno.spec.age import (
     FREEZE_SETTINGS,
     ID_NOUNS,
     STOP_AGE,
-    WARNING_AGE,
     Ids,
     failsafe_age,
+    warning_age,
 )
 
 AGE_MAX = 1_000_000_000
@@ -51,6 +51,8 @@ class Headroom(Struct, frozen=True):
     per_s: float
     freeze_age: float
     failsafe_age: float
+    warning_age: float
+    """At which this server's version warns."""
 
     def left_s(self, age: float) -> float | None:
         """Return the time until ``age`` at this rate: 0 if it is reached, None if never."""
@@ -71,7 +73,7 @@ class Headroom(Struct, frozen=True):
     @property
     def about_to_fail(self) -> bool:
         """True if the server itself takes it for an emergency, or stops soon."""
-        return self.stops_soon or self.age >= min(self.failsafe_age, WARNING_AGE)
+        return self.stops_soon or self.age >= min(self.failsafe_age, warning_age())
 
 
 def examine(s: Situation) -> Found | Cleared:
@@ -106,17 +108,18 @@ def _refused_in_words(s: Situation, refused: int) -> str:
     oldest = [
         f"the oldest {ID_NOUNS[ids]} was {figure(float(max(ages[column])))} old"
         for ids, column in _COLUMNS.items()
-        if max(ages[column]) >= WARNING_AGE
+        if max(ages[column]) >= warning_age(s.server_version_num)
     ]
     why = f": {' and '.join(oldest)}" if oldest else ""
     return f"the server refused {counted(refused, 'transaction', 'transactions')} an ID{why}"
 
 
 def _age_in_words(s: Situation, worst: Headroom) -> str:
+    warns = "; it warns of that in its log" if worst.age >= worst.warning_age else ""
     return (
         f"the oldest {ID_NOUNS[worst.ids]} of database {worst.database} is"
         f" {figure(worst.age)} old, {percent(worst.age / STOP_AGE)} of the age at which the"
-        f" server stops writing{_left_in_words(worst)}{_kept_in_words(s, worst)}"
+        f" server stops writing{_left_in_words(worst)}{_kept_in_words(s, worst)}{warns}"
     )
 
 
@@ -146,6 +149,7 @@ def _headroom(s: Situation, rows: Series, ids: Ids) -> Headroom:
         per_s,
         freeze_age,
         failsafe_age(ids, s.settings.number),
+        warning_age(s.server_version_num),
     )
 
 
@@ -192,6 +196,7 @@ def _evidence(s: Situation, room: Headroom) -> list[Evidence]:
         s.evidence(f"{ID_NOUNS[room.ids]}s assigned", room.per_s, "count/s"),
         s.evidence(f"{what}, forced freezing in", room.left_s(room.freeze_age), "s"),
         s.evidence(f"{what}, failsafe in", room.left_s(room.failsafe_age), "s"),
+        s.evidence(f"{what}, the server's warnings in", room.left_s(room.warning_age), "s"),
         s.evidence(f"{what}, stop in", room.left_s(STOP_AGE), "s",
                    f"within {duration(HORIZON_S)} if freezing is overdue"),
     ]  # fmt: skip

@@ -149,17 +149,21 @@ def page_sentences(found: Vacuums | None) -> list[str]:
         if found.xid_age is not None
         else ""
     )
-    members = (
-        f"{percent_words(found.members_share)} of the room for members of multixacts is used"
-        if found.members_share is not None
-        else ""
-    )
     compared = (
         f"{effect_words(found.effect)}; what else happened in these seconds is part of that"
         if found.vacuums
         else ""
     )
-    return [numbers.sentence(text) for text in (compared, ages, members) if text]
+    return [numbers.sentence(text) for text in (compared, ages, _members(found)) if text]
+
+
+def _members(found: Vacuums) -> str:
+    """Return how many members of multixacts there are; '' if it is not known."""
+    if found.members_share is not None:
+        return f"{percent_words(found.members_share)} of the room for members of multixacts is used"
+    if found.members is None:
+        return ""
+    return f"multixacts have {numbers.count(found.members)} members, which has no limit"
 
 
 def _vacuum_rows(found: Vacuums) -> list[list[str]]:
