@@ -63,7 +63,7 @@ test-long: build ## Run the tests that take long on any machine: about ten minut
 	$(PLAY) -m long $(TESTS)
 
 .PHONY: test-versions
-test-versions: build ## Run the server part of the tests on each of PostgreSQL 14 to 18 found
+test-versions: build ## Run the server part of the tests on each of PostgreSQL 14 to 19 found
 	$(BIN)/python tests/each_version.py --numprocesses $(WORKERS) --dist loadfile -q
 
 .PHONY: exam

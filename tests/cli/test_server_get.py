@@ -187,7 +187,7 @@ def test_a_version_that_is_not_supported_is_refused(pgdyno: Pgdyno, room: Path) 
     said = pgdyno("server", "get", "13")
     assert said.status == 1
     assert said.err == (
-        "error: PostgreSQL 13 is not supported\n\nhint: pgdyno supports PostgreSQL 14 to 18\n"
+        "error: PostgreSQL 13 is not supported\n\nhint: pgdyno supports PostgreSQL 14 to 19\n"
     )
 
 

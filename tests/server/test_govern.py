@@ -397,7 +397,7 @@ def test_what_a_pin_keeps_old_is_not_vacuumed_again_and_again(cluster18: Cluster
 def test_a_role_without_rights_is_told_what_would_allow_it(cluster: Cluster) -> None:
     with connected(cluster) as conn:
         conn.execute("drop role if exists loader; create role loader login")
-    found = decide_once(Request(text_of(cluster, user="loader")))
+    found = decide_once(Request(text_of(cluster, user="loader")), print)
     assert found.decision == "go"
     said = " ".join(found.not_known)
     assert "GRANT pg_monitor TO loader" in said
@@ -507,7 +507,7 @@ def test_a_slot_that_pins_a_high_age_is_named_and_autovacuum_ends_the_pause(
     done = run_as(server_account(), [resetwal, "-x", str(there), "-D", cluster.data_dir])
     assert done.returncode == 0, done.stderr
     cluster.start()
-    found = decide_once(Request(text_of(cluster)))
+    found = decide_once(Request(text_of(cluster)), print)
     assert (found.decision, [pin.name for pin in found.pins if pin.blocks]) == ("pause", ["old"])
     assert any("not below the low mark" in each for each in found.warnings)
     cluster.stop()
@@ -537,8 +537,8 @@ def test_one_decision_ends_with_a_status(
 ) -> None:
     burn(cluster18, 100)
     low = Request(text_of(cluster18), marks=Marks(10, 20))
-    assert decide_once(low).decision == "pause"
-    assert decide_once(replace(low, marks=Marks())).decision == "go"
+    assert decide_once(low, print).decision == "pause"
+    assert decide_once(replace(low, marks=Marks()), print).decision == "go"
     with pytest.raises(ThresholdError, match="should pause"):
         _once(low)
     said = capsys.readouterr().out.splitlines()
@@ -554,7 +554,7 @@ def test_one_decision_ends_with_a_status(
 def _once(request: Request) -> None:
     from pgdyno.cli.govern_command import _print_once
 
-    _print_once(decide_once(request), "text", quiet=False)
+    _print_once(decide_once(request, print), "text", quiet=False)
 
 
 def test_a_standby_is_refused(cluster18: Cluster) -> None:
@@ -565,7 +565,7 @@ def test_a_standby_is_refused(cluster18: Cluster) -> None:
     cluster18.start()
     try:
         with pytest.raises(SetupError, match="is a standby"):
-            decide_once(Request(text_of(cluster18)))
+            decide_once(Request(text_of(cluster18)), print)
     finally:
         cluster18.stop()
         signal_file.unlink()

@@ -14,6 +14,7 @@ from pgdyno.record.facts import ServerFacts
 from pgdyno.server import ConnInfo, connect, resolve_conninfo, server_behind, server_facts
 from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.versioned_sql import query_for
+from pgdyno.server.versions import caution
 
 if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control
@@ -64,6 +65,7 @@ def reach(where: Where, note: Callable[[str], None]) -> Reached:
     """
     entrance = _resolved(where.conninfo)
     conninfo = server_behind(entrance, where.control)
+    caution(conninfo.version, note)
     pooled = conninfo is not entrance
     if pooled:
         note(f"checking {conninfo.uri_without_password}, the server behind the pooler")

@@ -47,7 +47,7 @@ def command(
     from pgdyno.workload.cleanup import clean_up, plan_cleanup
 
     conninfo = _server(what, connect)
-    with exclusive_use(conninfo, wait_ms=0, note=lambda text: click.echo(text, err=True)):
+    with exclusive_use(conninfo, wait_ms=0, note=_note):
         left, plan = leftover_settings(conninfo), plan_cleanup(conninfo)
         _show(left, plan)
         if not (left or plan.removals) or dry_run:
@@ -58,6 +58,7 @@ def command(
 
 def _server(what: tuple[str, ...], connect: ConnectOptions) -> ConnInfo:
     from pgdyno.server import resolve_conninfo, server_behind
+    from pgdyno.server.versions import caution
     from pgdyno.workload.cleanup import outside_own_database
 
     positional = parse_positional(what)
@@ -68,7 +69,9 @@ def _server(what: tuple[str, ...], connect: ConnectOptions) -> ConnInfo:
             code="no-server-named",
         )
     entrance = resolve_conninfo(conninfo_for(text, connect.prompt))
-    return outside_own_database(server_behind(entrance, connect.control))
+    conninfo = server_behind(entrance, connect.control)
+    caution(conninfo.version, _note)
+    return outside_own_database(conninfo)
 
 
 def _show(left: list[str], plan: Plan) -> None:
@@ -91,6 +94,10 @@ def _confirm(*, yes: bool) -> None:
         )
     if not click.confirm("Remove all of it?"):
         raise UsageError("nothing was removed", code="not-confirmed")
+
+
+def _note(text: str) -> None:
+    click.echo(text, err=True)
 
 
 def _print_line(line: str) -> None:

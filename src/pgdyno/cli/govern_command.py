@@ -130,13 +130,13 @@ def command(what: Database, connect: ConnectOptions, options: GovernOptions) -> 
     from pgdyno.conduct import stop_signals
     from pgdyno.govern.daemon import decide_once, govern
 
-    request = _request(what, connect, options)
+    request, note = _request(what, connect, options), notes(quiet=options.quiet)
     if options.once:
-        _print_once(decide_once(request), options.output_format, quiet=options.quiet)
+        _print_once(decide_once(request, note), options.output_format, quiet=options.quiet)
         return
     try:
         with stop_signals():
-            govern(request, _Teller(options.output_format).tell, notes(quiet=options.quiet))
+            govern(request, _Teller(options.output_format).tell, note)
     except Interrupted as stopped:
         if stopped.exit_status not in _USUAL_ENDS:
             raise

@@ -110,5 +110,8 @@ def sweep_leftovers(
 
 def _restored(conninfo: str) -> list[str]:
     from pgdyno.server import resolve_conninfo, restore_leftovers, server_behind
+    from pgdyno.server.versions import caution
 
-    return restore_leftovers(server_behind(resolve_conninfo(conninfo), None))
+    server = server_behind(resolve_conninfo(conninfo), None)
+    caution(server.version, lambda text: click.echo(text, err=True))
+    return restore_leftovers(server)

@@ -42,6 +42,7 @@ from pgdyno.probe.between import FrontSampler, PoolerSampler, Queues
 from pgdyno.record import Continuation, Recorder
 from pgdyno.record.facts import HostFacts
 from pgdyno.server import RecordOutcome, apply_missing, restore_all_leftovers, sweep
+from pgdyno.server.versions import caution
 from pgdyno.spec import Spec
 from pgdyno.workload import (
     Workload,
@@ -92,6 +93,7 @@ def open_session(
         )
         # With the credentials for this server, open_target may have restored what failed before.
         _note_undone(watcher, [each for each in undone if each.failed and each.still_applies])
+        caution(target.facts.get("version_num"), watcher.note)
         if isinstance(run, Continuation):
             check_same_server(run.path, target)
         if ready is not None:

@@ -21,6 +21,7 @@ from pgdyno.results.govern import GovernDecision, Vacuuming
 from pgdyno.server import ConnInfo, resolve_conninfo, server_behind
 from pgdyno.server.connecting.complaints import one_line
 from pgdyno.server.connecting.exclusive_use import sole_governor
+from pgdyno.server.versions import caution, plain_version
 from pgdyno.spec.address import LOOPBACK, Address
 from pgdyno.spec.govern import INTERVAL_S_MAX
 
@@ -70,7 +71,7 @@ def govern(
     Raises SetupError if the server cannot be reached at first, if another governor is at work on it
     or the address is taken, and RunError if another server answers in its place.
     """
-    conninfo = _resolved(request)
+    conninfo = _resolved(request, note)
     board = Board(conninfo.uri_without_password, request.marks, request.valid_s,
                   request.when_unknown)  # fmt: skip
     with ExitStack() as held:
@@ -86,16 +87,18 @@ def govern(
             governor.begin_again(session)
 
 
-def decide_once(request: Request) -> GovernDecision:
+def decide_once(request: Request, note: Callable[[str], None]) -> GovernDecision:
     """Return the decision of one look, without being the governor of the server."""
-    conninfo = _resolved(request)
+    conninfo = _resolved(request, note)
     with reading(conninfo) as reader:
         look = reader.look(slow=True, worst_too=True)
         return _decider(request, conninfo, reader, look).decide(look)
 
 
-def _resolved(request: Request) -> ConnInfo:
-    return server_behind(resolve_conninfo(request.conninfo), request.control)
+def _resolved(request: Request, note: Callable[[str], None]) -> ConnInfo:
+    conninfo = server_behind(resolve_conninfo(request.conninfo), request.control)
+    caution(conninfo.version, note)
+    return conninfo
 
 
 def _decider(request: Request, conninfo: ConnInfo, reader: Reader, look: Reading) -> Decider:
@@ -104,7 +107,7 @@ def _decider(request: Request, conninfo: ConnInfo, reader: Reader, look: Reading
     return Decider(
         request.marks,
         conninfo.uri_without_password,
-        version.partition(" ")[0],
+        plain_version(version),
         request.valid_s,
         request.interval_s,
         look.at_s if paused else None,

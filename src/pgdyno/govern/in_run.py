@@ -23,6 +23,7 @@ from pgdyno.record.governing import GOVERN, GOVERNED
 from pgdyno.results.govern import GovernDecision
 from pgdyno.server import ConnInfo
 from pgdyno.server.connecting.exclusive_use import sole_governor
+from pgdyno.server.versions import plain_version
 from pgdyno.spec.govern import GovernSpec
 
 _RETRY_S = 1.0
@@ -82,7 +83,7 @@ class _Governor:
         self._decider = Decider(
             Marks(spec.low, spec.high),
             self._conninfo.uri_without_password,
-            str(session.target.facts["version"]),
+            plain_version(str(session.target.facts["version"])),
             valid_s=5 * self._interval_s,
             interval_s=self._interval_s,
         )

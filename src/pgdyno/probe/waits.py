@@ -4,7 +4,7 @@ PostgreSQL renamed wait events between versions, mostly in capitals only: versio
 for WALSync and BuffileRead for BufFileRead; BufferIO moved from LWLock to IPC in version 14 and
 became BufferIo in 17. The run file has the names that the server reports; compare them with
 ``canonical`` and the sets here.
-Source: "Wait Events" in chapter 27.2 of the manuals of versions 14 to 18, and pg_wait_events.
+Source: "Wait Events" in chapter 27.2 of the manuals of versions 14 to 19, and pg_wait_events.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from pgdyno.check import Where, answering, reach, session
+from pgdyno.check import Reached, Where, answering, reach, session
 from pgdyno.errors import SetupError
 from pgdyno.results.vacuumplan import (
     PlannedOption,
@@ -19,6 +19,7 @@ from pgdyno.results.vacuumplan import (
 )
 from pgdyno.server import ConnInfo
 from pgdyno.server.versioned_sql import query_for
+from pgdyno.server.versions import plain_version
 from pgdyno.shapes import Row
 from pgdyno.vacuumplan._advising import CHANGES_MIN, Server, Table, all_in_force, plan_table
 from pgdyno.vacuumplan._bursts import parts_of, seconds_to_tell, why_no_rate
@@ -80,7 +81,7 @@ def make_plan(
     with answering(reached.conninfo):
         first, settings = look(reached.conninfo)
         if request.since_reset:
-            return _result(request, reached.conninfo, [_since_reset(first), first], settings)
+            return _result(request, reached, [_since_reset(first), first], settings)
         note(f"watching the counters for {request.seconds:g} s")
         looks, parts = [first], parts_of(request.seconds)
         for _ in range(parts):
@@ -92,7 +93,7 @@ def make_plan(
             code="vacuum-plan-reset",
             hint="run it again",
         )
-    return _result(request, reached.conninfo, looks, settings)
+    return _result(request, reached, looks, settings)
 
 
 def _since_reset(now: Look) -> Look:
@@ -156,8 +157,9 @@ def _number(text: str) -> float | None:
 
 
 def _result(
-    request: Request, conninfo: ConnInfo, looks: Sequence[Look], settings: dict[str, float]
+    request: Request, reached: Reached, looks: Sequence[Look], settings: dict[str, float]
 ) -> Plan:
+    conninfo = reached.conninfo
     before, now = looks[0], looks[-1]
     hours = (now.at_s - before.at_s) / 3600
     xids_h = None if request.since_reset else (now.next_xid - before.next_xid) / hours
@@ -179,7 +181,7 @@ def _result(
     result = VacuumPlanResult(
         schema_version=1,
         server=conninfo.uri_without_password,
-        version=f"{major}.{(conninfo.version or 0) % 10_000}",
+        version=plain_version(str(reached.facts.get("version"))),
         database=conninfo.database,
         since=since,
         over_s=now.at_s - before.at_s,

@@ -29,6 +29,7 @@ from pgdyno.results.vacuumplan import (
 )
 from pgdyno.server import Cluster, connect, find_installation
 from pgdyno.server.versioned_sql import query_for
+from pgdyno.server.versions import major_of
 from pgdyno.shapes import Row
 from pgdyno.stats import paired_effect
 from pgdyno.stats.words import rounded
@@ -96,7 +97,7 @@ def prove(
             code="nothing-to-prove",
             hint="watch a time of the usual load, longer (-T)",
         )
-    installation = find_installation(None, int(plan.version.partition(".")[0]))
+    installation = find_installation(None, major_of(plan.version))
     faster = _faster(tables, plan.every_h)
     models = models_of(plan, present, faster)
     with ExitStack() as stack:

@@ -73,7 +73,7 @@ def server_facts(conninfo: ConnInfo) -> ServerFacts:
     capabilities = {name: row.pop(name) for name in _CAPABILITIES}
     return {
         **cast("ServerFacts", row),
-        "note": newer_note(row["version"], row["version_num"]),
+        "note": newer_note(row["version_num"]),
         "capabilities": capabilities,
         "settings": settings,
         "is_local": postmaster is not None,

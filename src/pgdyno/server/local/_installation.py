@@ -82,7 +82,7 @@ class Installation(Struct, frozen=True):
     @property
     def note(self) -> str | None:
         """A warning if the version is newer than pgdyno supports."""
-        return newer_note(self.version, self.version_num)
+        return newer_note(self.version_num)
 
     def to_json(self) -> dict[str, object]:
         """Return the installation as ``pgdyno server list --format json`` prints it."""
