@@ -57,9 +57,12 @@ def test_a_word_that_the_server_shows_as_another_one_is_in_force(
     pg: Cluster, run: Callable[[str], str], word: str
 ) -> None:
     settings = Settings(pg.conninfo)
+    shown = ("pglz", "on")  # A switch up to 14.
+    if pg.installation.major >= 19 and word != "pglz":  # The best method of the build.
+        shown = ("zstd", "lz4", "pglz")
     for _ in range(2):  # Again, when nothing is to be changed.
         settings.apply({"wal_compression": word})
-        assert run("show wal_compression") in ("pglz", "on")  # A switch up to 14.
+        assert run("show wal_compression") in shown
     settings.restore_all()
     assert run("show wal_compression") == "off"
 

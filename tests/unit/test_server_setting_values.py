@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pgdyno.errors import UsageError
 from pgdyno.server.settings.setting_values import (
@@ -53,6 +54,20 @@ WAL_COMPRESSION = make(
 def test_words_that_the_server_takes_for_one_value_are_the_same(word: str, is_same: bool) -> None:
     check_value(WAL_COMPRESSION, word, "18")
     assert same_value(WAL_COMPRESSION, word) == is_same
+
+
+@pytest.mark.parametrize(
+    ("version_num", "methods", "shown"),
+    [(180006, ("pglz", "lz4", "zstd"), "pglz"), (190000, ("pglz", "lz4", "zstd"), "zstd"),
+     (190000, ("pglz", "lz4"), "lz4"), (190000, ("pglz",), "pglz")],
+)  # fmt: skip
+def test_the_best_method_of_compression_is_meant_by_on_from_19(
+    version_num: int, methods: tuple[str, ...], shown: str
+) -> None:
+    choices = (*methods, "on", "off")
+    setting = make("enum", name="wal_compression", value=shown, enumvals=choices,
+                   server_version_num=version_num)  # fmt: skip
+    assert [each for each in methods if same_value(replace(setting, value=each), "on")] == [shown]
 
 
 @pytest.mark.parametrize("word", ["on", "of", "T", "tr", "YES", "n", "0", "1", "off", "false"])

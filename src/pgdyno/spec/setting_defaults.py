@@ -1,6 +1,6 @@
 """Defaults of settings that can make a server slower, as the server has them built in.
 
-Source: guc_tables.c of PostgreSQL 14 to 18 (pg_settings.boot_val), as SHOW writes them;
+Source: guc_tables.c of PostgreSQL 14 to 19 (pg_settings.boot_val), as SHOW writes them;
 ``tests/server/test_setting_defaults.py`` compares them with servers.
 """
 
@@ -24,7 +24,6 @@ DEFAULTS = {
     "jit_inline_above_cost": "500000",
     "jit_optimize_above_cost": "500000",
     "log_duration": "off",
-    "log_lock_waits": "off",
     "log_min_duration_sample": "-1",
     "log_min_duration_statement": "-1",
     "log_statement": "none",

@@ -25,9 +25,6 @@ _INTEGER = re.compile(r"\s*([-+]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*))", re
 _REAL = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)", re.ASCII)
 """A number as ``strtod`` reads it, but for hexadecimal ones."""
 _CUSTOM = re.compile(r"[a-z_\x80-\U0010ffff][\w$]*(\.[a-z_\x80-\U0010ffff][\w$]*)+", re.I)
-_SHOWN_AS = {("wal_compression", "on"): "pglz"}
-"""A setting and a listed value of it → the listed value that the server takes it for; guc_tables.c
-has no other such pair from version 14 to 18."""
 _UNLISTED = {
     "client_min_messages": ("debug", "info"),
     "log_min_messages": ("debug",),
@@ -35,6 +32,9 @@ _UNLISTED = {
     "wal_level": ("archive", "hot_standby"),
 }
 """Values that are accepted and that pg_settings does not list (guc_tables.c)."""
+_METHODS = ("zstd", "lz4", "pglz")
+"""Of wal_compression, the one first that a server of version 19 or later takes "on" for."""
+_BEST_METHOD_FROM = 190000
 RESERVED = frozenset(
     (
         "allow_alter_system",
@@ -66,13 +66,13 @@ class Setting(Struct, frozen=True):
     """internal, postmaster, sighup, superuser-backend, backend, superuser or user."""
     source: str
     pending_restart: bool
+    server_version_num: int = 0
 
     @classmethod
     def from_row(cls, row: Sequence[Any]) -> Setting:
         """Return the setting in a row of describe_settings.sql."""
-        name, value, unit, vartype, low, high, enumvals, context, source, pending = row
-        choices = tuple(enumvals or ())
-        return cls(name, value, unit, vartype, low, high, choices, context, source, pending)
+        name, value, unit, vartype, low, high, enumvals, *rest = row
+        return cls(name, value, unit, vartype, low, high, tuple(enumvals or ()), *rest)
 
 
 def check_value(setting: Setting, value: str, version: str) -> None:
@@ -207,7 +207,11 @@ def _spelling(setting: Setting, value: str) -> str:
     word = value.strip().lower()
     if word not in setting.enumvals:
         word = choice_of(word)
-    return _SHOWN_AS.get((setting.name, word), word)
+    # guc_tables.c has no other listed value that is shown as another one, from version 14 to 19.
+    if (setting.name, word) != ("wal_compression", "on"):
+        return word
+    newer = setting.server_version_num >= _BEST_METHOD_FROM
+    return next((each for each in _METHODS if newer and each in setting.enumvals), "pglz")
 
 
 def _check_enum(setting: Setting, value: str, version: str) -> None:

@@ -10,7 +10,7 @@ with files as materialized (select * from pg_file_settings),
      order by lower(name), seqno desc
 )
 select p.name, coalesce(p.reset_val, ''), p.unit, p.vartype, p.min_val, p.max_val, p.enumvals,
-       p.context, p.source, p.pending_restart,
+       p.context, p.source, p.pending_restart, current_setting('server_version_num')::int,
        case when f.name is null then coalesce(p.boot_val, '') else f.setting end
   from pg_settings p
        left join filed f on f.name = lower(p.name)
