@@ -14,6 +14,7 @@ from pgdyno.errors import UsageError
 from pgdyno.record import ErrorTotal, Ledger, StatementTotal
 from pgdyno.server.local.aging import next_id
 from pgdyno.spec import spec_from_fields
+from pgdyno.spec.age import unfit_setting
 
 INSERT = "insert into t (a) values (:a)"
 
@@ -48,6 +49,15 @@ def test_an_age_of_a_spec() -> None:
 def test_an_age_that_cannot_be(fields: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         spec_from_fields(fields)
+
+
+@pytest.mark.parametrize(
+    ("level", "major", "fits"),
+    [("replica", 18, False), ("replica", 19, True), ("replica", None, True),
+     ("minimal", 19, False), ("logical", 14, True)],
+)  # fmt: skip
+def test_a_slot_raises_the_wal_level_from_19(level: str, major: int | None, fits: bool) -> None:
+    assert (unfit_setting("xid", {"wal_level": level}, major) == "") == fits
 
 
 def test_settings_of_the_user_have_precedence() -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from pgdyno.age._log import LOG_SETTINGS
+from pgdyno.conduct import check_age_kept
 from pgdyno.errors import UsageError
 from pgdyno.spec import Spec
-from pgdyno.spec.age import AGE_MAX, PIN_SETTINGS, Ids, unfit_setting
+from pgdyno.spec.age import AGE_MAX, PIN_SETTINGS, Ids
 
 SECONDS_DEFAULT = 10.0
 """Time under load at that age."""
@@ -70,10 +71,8 @@ def prepared_spec(spec: Spec, ids: Ids) -> Spec:
             code="age-standby",
             hint="leave standby out",
         )
-    given = spec.server.settings
-    if unfit := unfit_setting(ids, given):
-        raise UsageError(unfit, code="age-settings", hint="leave the setting out")
-    settings = {**SETTINGS, **PIN_SETTINGS[ids], **given}
+    check_age_kept(spec, ids)
+    settings = {**SETTINGS, **PIN_SETTINGS[ids], **spec.server.settings}
     server = {"settings": settings, "xid_age": None, "mxid_age": None}
     return spec.model_copy(update={"server": spec.server.model_copy(update=server)})
 

@@ -10,7 +10,13 @@ from pgdyno.conduct._other_servers import check_turns
 from pgdyno.conduct._session import Session, warm_up_seconds_max
 from pgdyno.conduct._single_run import FAILED, carry_on, carry_out, measure_with_events
 from pgdyno.conduct._snapshot import installation_of, setup_digest
-from pgdyno.conduct._target import Target, check_binaries, check_open_files, check_settings
+from pgdyno.conduct._target import (
+    Target,
+    check_age_kept,
+    check_binaries,
+    check_open_files,
+    check_settings,
+)
 from pgdyno.conduct.initialise import Initialised, initialise, prepared_server
 from pgdyno.conduct.repeating import check_server_named, is_spec_of_run, read_spec_or_run
 from pgdyno.conduct.watch import Silent, Tick, Watcher
@@ -27,6 +33,7 @@ __all__ = [
     "Watcher",
     "carry_on",
     "carry_out",
+    "check_age_kept",
     "check_binaries",
     "check_open_files",
     "check_scripts",

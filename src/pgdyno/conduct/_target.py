@@ -54,6 +54,7 @@ from pgdyno.server.replication.patroni import check_programs as check_manager
 from pgdyno.server.replication.receivers import Receivers
 from pgdyno.server.versioned_sql import query
 from pgdyno.spec import Spec
+from pgdyno.spec.age import Ids, unfit_setting
 from pgdyno.spec.pooler import in_words
 from pgdyno.spec.sql_text import quoted
 from pgdyno.spec.units import parse_size_bytes
@@ -296,9 +297,18 @@ def check_binaries(spec: Spec) -> None:
 def check_settings(spec: Spec, *given: Mapping[str, str]) -> None:
     """Raise as :func:`check_binaries` does, for all of the ``given`` settings at once."""
     check_before_start(installation_of(spec), *given)
+    if spec.server.age is not None:
+        check_age_kept(spec, spec.server.age[0])
     if spec.standby.managed:
         for settings in given:
             check_passed_on(settings)
+
+
+def check_age_kept(spec: Spec, ids: Ids) -> None:
+    """Raise UsageError if the server that ``spec`` starts cannot keep an age, with its settings and
+    version."""
+    if unfit := unfit_setting(ids, spec.server.settings, installation_of(spec).major):
+        raise UsageError(unfit, code="age-settings", hint="leave the setting out")
 
 
 def _connections_needed(spec: Spec) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from pgdyno.age.preparing import parse_age
+from pgdyno.conduct import check_age_kept
 from pgdyno.errors import UsageError
 from pgdyno.spec import Spec
-from pgdyno.spec.age import PIN_SETTINGS, Ids, unfit_setting
+from pgdyno.spec.age import PIN_SETTINGS, Ids
 
 
 class Request(Struct, frozen=True):
@@ -48,9 +49,8 @@ def request_of(spec: Spec, *, loaded: bool, age: str | None, multixact: bool) ->
         wanted = ("mxid" if multixact else "xid", parse_age(age, "--age"))
     if wanted is None:
         return Request(spec, loaded, None)
-    given = spec.server.settings
-    if unfit := unfit_setting(wanted[0], given):
-        raise UsageError(unfit, code="age-settings", hint="leave the setting out")
-    server = {"settings": {**PIN_SETTINGS[wanted[0]], **given}, "xid_age": None, "mxid_age": None}
+    check_age_kept(spec, wanted[0])
+    settings = {**PIN_SETTINGS[wanted[0]], **spec.server.settings}
+    server = {"settings": settings, "xid_age": None, "mxid_age": None}
     spec = spec.model_copy(update={"server": spec.server.model_copy(update=server)})
     return Request(spec, loaded, wanted)

@@ -93,7 +93,7 @@ class ServerSpec(Part):
     def _one_age_with_its_pin(self) -> ServerSpec:
         if self.xid_age is not None and self.mxid_age is not None:
             raise ValueError("xid_age and mxid_age cannot be used together")
-        if self.age and (unfit := unfit_setting(self.age[0], self.settings)):
+        if self.age and (unfit := unfit_setting(self.age[0], self.settings, self.version)):
             raise ValueError(unfit)
         return self
 

@@ -60,10 +60,13 @@ PIN_SETTINGS: dict[Ids, dict[str, str]] = {
 """Settings without which a server cannot keep its age: a slot, or a prepared transaction, does."""
 
 
-def unfit_setting(ids: Ids, settings: Mapping[str, str]) -> str:
-    """Return why a server with these settings cannot keep its age; '' if it can."""
+def unfit_setting(ids: Ids, settings: Mapping[str, str], major: int | None = None) -> str:
+    """Return why a server with these settings cannot keep its age; '' if it can, or if that depends
+    on the version and ``major`` is not given."""
     level = settings.get("wal_level", "logical")
-    if ids == "xid" and level != "logical":
+    # From version 19 on, the first logical slot raises effective_wal_level from replica.
+    enough = ("logical",) if major is not None and major < 19 else ("logical", "replica")
+    if ids == "xid" and level not in enough:
         return (
             "an age of transaction IDs is kept by a logical replication slot, which needs wal_level"
             f" = logical, and wal_level is {level}"
