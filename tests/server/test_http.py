@@ -183,6 +183,7 @@ def test_responses_that_are_not_wanted_fail_by_their_kind(web: Shop, code: str) 
         ("bad-response", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "keep"),
         ("bad-response", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "keep"),
         ("timeout-first-byte", b"", "keep"),
+        ("timeout-first-byte", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", "keep"),
         ("timeout-body", OK + b"ab", "keep"),
     ],
 )

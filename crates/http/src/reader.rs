@@ -102,6 +102,12 @@ impl Reader {
         self.begun
     }
 
+    /// True if a response is awaited and none of its bytes has come; interim responses may have.
+    #[must_use]
+    pub fn awaits_head(&self) -> bool {
+        self.state == State::Head && self.partial.is_empty()
+    }
+
     /// Bytes held back for a head that is not complete yet.
     #[must_use]
     pub fn partial_bytes(&self) -> usize {

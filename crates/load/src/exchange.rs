@@ -179,6 +179,10 @@ impl Exchange {
         let mut reader = std::mem::take(&mut self.reader);
         let outcome = self.take_in(&mut reader, bytes, taking);
         self.reader = reader;
+        if self.reader.awaits_head() {
+            // What came was an interim response, such as 103 Early Hints.
+            self.first_byte_ns = 0;
+        }
         outcome
     }
 
