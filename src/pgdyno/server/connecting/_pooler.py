@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,9 +30,11 @@ from pgdyno.server.connecting.connect import (
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.versioned_sql import query
 
+if TYPE_CHECKING:
+    from pgdyno.server.connecting.control import Control
+
 _TIMEOUT_S = 3
 _LOOPBACK = ("127.0.0.1", "::1")
-_ALREADY_EXISTS = b"42P05"
 _HINT = (
     "name the server itself with --control: a pooler would pass the parameters that sessions of"
     " set-up and probes set on to the clients"
@@ -165,18 +168,27 @@ def _addresses(conninfo: ConnInfo, row: dict[str, object]) -> Iterator[tuple[str
 def keeps_prepared(conninfo: ConnInfo) -> bool:
     """Return False if a pooler passes a session with its prepared statements on to other clients.
 
-    Two connections prepare a statement of one name: where both get the same session, and nobody
-    keeps the names apart, the second one already exists. A session that somebody else takes
+    One connection prepares a statement, and another looks for its name: where both get the same
+    session, and nobody keeps the names apart, it is there. A session that somebody else takes
     meanwhile hides that, so that True is no promise.
     """
-    from psycopg import pq
-
-    name = f"pgdyno_{secrets.token_hex(6)}".encode()
+    name = f"pgdyno_{secrets.token_hex(6)}"
     with connect_plain(conninfo) as one, connect_plain(conninfo) as other:
-        first, second = (each.pgconn.prepare(name, b"select 1") for each in (one, other))
-        if first.status != pq.ExecStatus.COMMAND_OK:
-            return True
-        kept = second.error_field(pq.DiagnosticField.SQLSTATE) != _ALREADY_EXISTS
-        for each in (other, one):
-            each.pgconn.exec_(b"deallocate " + name)
+        one.pgconn.prepare(name.encode(), b"select 1")
+        kept = not _drop_prepared(other, name)
+        if kept:
+            _drop_prepared(one, name)
         return kept
+
+
+def _drop_prepared(conn: Control, name: str) -> bool:
+    """Drop a prepared statement of the session that a pooler lends for a transaction; return
+    whether it has it."""
+    from pgdyno.server.connecting.control import names_of_catalog
+
+    with names_of_catalog(conn):
+        row = conn.execute(query("is_prepared"), [name], prepare=False).fetchone()
+        found = row is not None and bool(row[0])
+        if found:
+            conn.execute(f"deallocate {name}".encode())
+        return found
