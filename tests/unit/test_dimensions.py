@@ -138,12 +138,11 @@ def test_words_become_settings_and_keys() -> None:
         ("clients.count", "8,3", "8"),
         ("clients.arrival.rate", "100, 200", "100"),
         ("load.protocol", "simple,prepared", "simple"),
-        ("clients.think", "1s,20ms", "1s"),
+        ("clients.latency_limit", "1s,20ms", "1s"),
         ("pooler.kind", "none,pgbouncer", "none"),
         ("clients.count", "3", None),
         ("clients.count", "8,3,5", None),
         ("workload.indexes.public.t", "a,b", None),
-        ("load.cpus", "0,1", None),
     ],
 )
 def test_two_values_are_those_of_both_sides(key: str, value: str, baseline: str | None) -> None:

@@ -149,11 +149,12 @@ def test_without_pages_a_visitor_pauses_when_nothing_is_requested(
 
 
 def test_what_a_recording_lacks_of_a_body_is_said(imported: Callable[..., Imported]) -> None:
-    def posting(length: str, mime_type: str) -> str:
+    def posting(length: str, mime_type: str | None) -> str:
         headers = [{"name": "content-length", "value": length}]
         body = {"mimeType": mime_type, "text": "--x"}
         return recording(entry("http://a.example/1", method="POST", headers=headers, postData=body))
 
+    assert lines_of(imported(posting("3", None)))[1:] == ["\\body --x"]
     typed = "\\header Content-Type: text/plain"
     for length, said in (("3", False), ("9", True)):
         found = imported(posting(length, "text/plain"))

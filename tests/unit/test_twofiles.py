@@ -90,8 +90,8 @@ def test_of_two_texts_the_lines_that_differ_are_shown(tmp_path: Path) -> None:
     _, text = told(*paths)
     rows = [line.split("  ") for line in text.splitlines() if ", line " in line]
     assert [[cell.strip() for cell in row if cell.strip()] for row in rows] == [
-        ["spec workload.script.a.text, line 2", "…nd differs', 1;", "…nd differs', 2;"],
-        ["spec workload.script.a.text, line 5", "—", "select 5;"],
+        ["spec workload.script[1].text, line 2", "…ffers', 1;", "…ffers', 2;"],
+        ["spec workload.script[1].text, line 5", "—", "select 5;"],
     ]
 
 

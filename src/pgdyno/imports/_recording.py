@@ -163,7 +163,7 @@ class _Writer:
         if entry.request.posted is not None and (text := _body_text(entry.request.posted)):
             if method in ("GET", "HEAD"):
                 raise CannotTake(f"a body of a {method} request is not supported")
-            lines += self._body(entry, text, entry.request.posted.mime_type)
+            lines += self._body(entry, text, entry.request.posted.mime_type or "")
         if not 200 <= entry.response.status < 400:
             lines.append(f"\\status {entry.response.status}")
         return lines
@@ -226,7 +226,7 @@ def _body_text(posted: Posted) -> str:
         raise CannotTake("an upload of files is not supported")
     if posted.text:
         return posted.text
-    if posted.mime_type.startswith("multipart/"):
+    if (posted.mime_type or "").startswith("multipart/"):
         raise CannotTake("a body of several parts, whose text the recording does not have")
     return "&".join(f"{in_form(each.name)}={in_form(each.value)}" for each in fields)
 

@@ -70,7 +70,7 @@ class Pair(_Read):
 class Posted(_Read):
     """The body of a request."""
 
-    mime_type: str = Field("", alias="mimeType")
+    mime_type: str | None = Field(None, alias="mimeType")
     text: str | None = None
     params: list[Pair] | None = None
     encoding: str | None = None
