@@ -109,6 +109,33 @@ def test_the_other_way_round_the_same_side_is_changed() -> None:
     }
 
 
+def test_workers_of_19_get_the_number_of_18_and_none_has_an_effect_against_17() -> None:
+    io = {"category": "Resource Usage / I/O"}
+    nineteen = Installation(Path("/19/bin"), 190000, "19rc1", "given")
+    newest = build(
+        nineteen,
+        io_method=here("worker", **io),
+        io_min_workers=here("2", **io),
+        io_max_workers=here("8", **io),
+        io_worker_idle_timeout=here("1min", **io),
+        autovacuum_freeze_score_weight=here("1", category="Vacuuming / Automatic Vacuuming"),
+    )
+    older = build(EIGHTEEN, io_method=here("worker", **io), io_workers=here("5", **io))
+    found = level((older, newest), (EIGHTEEN, nineteen), chosen=())
+    assert found.keys("after") == {
+        "server.settings.autovacuum_freeze_score_weight": "0",
+        "server.settings.io_max_workers": "5",
+        "server.settings.io_min_workers": "5",
+    }
+    assert found.not_levelled == ()
+    found = level((build(SEVENTEEN), newest), (SEVENTEEN, nineteen), chosen=())
+    assert found.keys("after") == {
+        "server.settings.autovacuum_freeze_score_weight": "0",
+        "server.settings.io_method": "sync",
+    }
+    assert found.not_levelled == ()
+
+
 def test_what_no_version_takes_stays_as_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_levelling, "accepts", lambda *_: False)
     found = level((OLD, NEW), (SEVENTEEN, EIGHTEEN), chosen=())

@@ -18,6 +18,7 @@ from pgdyno.results.versions import LevelledSetting, UnequalSetting
 from pgdyno.server import Installation
 from pgdyno.server.connecting.build import Build, SettingHere
 from pgdyno.server.local.startup import accepts
+from pgdyno.server.versions import plain_version
 
 WITHOUT_IT: Mapping[str, str] = {
     # Release notes of 16: sorted input of aggregates; the ring of VACUUM had a fixed size.
@@ -32,12 +33,27 @@ WITHOUT_IT: Mapping[str, str] = {
     "vacuum_max_eager_freeze_failure_rate": "0",
     "enable_distinct_reordering": "off",
     "enable_self_join_elimination": "off",
+    # Of 19: aggregation before joins; the clock. Without weights autovacuum takes the tables in the
+    # order of pg_class, as before ("Autovacuum Prioritization" in the manual).
+    "enable_eager_aggregate": "off",
+    "timing_clock_source": "system",
+    "autovacuum_analyze_score_weight": "0",
+    "autovacuum_freeze_score_weight": "0",
+    "autovacuum_multixact_freeze_score_weight": "0",
+    "autovacuum_vacuum_insert_score_weight": "0",
+    "autovacuum_vacuum_score_weight": "0",
 }
 """Setting → the value with which a version that has it works as those without it."""
+_IN_PLACE_OF = {"io_min_workers": "io_workers", "io_max_workers": "io_workers"}
+"""Setting → the one that it replaces, whose value it gets; without that one it has no effect."""
 _NO_EFFECT = frozenset(
     {
-        # With io_method = sync there is nothing to combine or to do in workers.
+        # With io_method = sync there is nothing to combine or to do in workers, and as many as
+        # there are at least and at most are neither started nor ended.
         *("io_workers", "io_max_concurrency", "io_max_combine_limit"),
+        *("io_worker_idle_timeout", "io_worker_launch_interval"),
+        # They are about what is off: by default, or once it is levelled.
+        *("autovacuum_max_parallel_workers", "min_eager_agg_group_size"),
         # They limit what is set elsewhere, or keep what was always so.
         *("autovacuum_worker_slots", "file_copy_method", "vacuum_truncate", "recovery_prefetch"),
         *("wal_decode_buffer_size", "wal_summary_keep_time", "allow_alter_system"),
@@ -131,10 +147,10 @@ def level(
 def _made_equal(both: _Sides, name: str) -> tuple[str, str, str]:
     """Return the side to set, its value, and '' — or why the setting cannot be made equal."""
     old, new = both.of(both.older, name), both.of(both.newer, name)
-    versions = {side: build.version.split()[0] for side, build in both.builds.items()}
+    versions = {side: plain_version(build.version) for side, build in both.builds.items()}
     if old is None or new is None:
         side = both.newer if old is None else both.older
-        value = WITHOUT_IT.get(name)
+        value = _value_without_it(both, name)
         if value is not None and both.takes(side, name, value):
             return side, value, ""
         return side, "", f"only PostgreSQL {versions[side]} has it"
@@ -144,6 +160,12 @@ def _made_equal(both: _Sides, name: str) -> tuple[str, str, str]:
         if both.takes(side, name, value):
             return side, value, ""
     return "", "", "neither version takes the other's value"
+
+
+def _value_without_it(both: _Sides, name: str) -> str | None:
+    """Return the value with which the version that has ``name`` works as the other one."""
+    replaced = both.of(both.older, _IN_PLACE_OF.get(name, ""))
+    return WITHOUT_IT.get(name) if replaced is None else replaced.shown
 
 
 def _differing(both: _Sides, chosen: Collection[str]) -> Iterator[str]:
@@ -159,7 +181,7 @@ def _differing(both: _Sides, chosen: Collection[str]) -> Iterator[str]:
         elif len(found) == 2:
             if _differ(*found):
                 yield name
-        elif _matters_alone(name, found[0]):
+        elif _matters_alone(both, name, found[0]):
             yield name
 
 
@@ -176,9 +198,11 @@ def _plain(value: str | None) -> str:
     return "off" if value in (None, "", "off") else value
 
 
-def _matters_alone(name: str, here: SettingHere) -> bool:
+def _matters_alone(both: _Sides, name: str, here: SettingHere) -> bool:
     """True if a setting of one version alone may make a difference as it is shipped."""
     if name in WITHOUT_IT:
         return True
+    if name in _IN_PLACE_OF:
+        return both.of(both.older, _IN_PLACE_OF[name]) is not None
     off = (here.value or "") in _OFF
     return name not in _NO_EFFECT and here.category.startswith(_OF_SPEED) and not off
