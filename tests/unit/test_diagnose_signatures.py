@@ -297,6 +297,18 @@ def test_a_checkpoint_in_minutes_with_a_third_of_images_is_no_limit(tmp_path: Pa
     assert 0.3 < share < 0.5
 
 
+@pytest.mark.parametrize(
+    ("image_bytes", "status"), [(4.65e6, "found"), (3.2e6, "found"), (1e6, "cleared")]
+)
+def test_the_share_of_images_is_exact_where_the_server_counts_their_bytes(
+    tmp_path: Path, image_bytes: float, status: str
+) -> None:
+    finding, _ = checkpoints(tmp_path, "1GB", **THIRD, wal_fpi_bytes=image_bytes)
+    values = {item.name: item.value for item in finding.evidence}
+    assert values["full-page images / WAL bytes"] == pytest.approx(image_bytes / 5e6)
+    assert finding.status == status
+
+
 @pytest.mark.parametrize(("updated", "status"), [(3, "cleared"), (30_000, "found")])
 def test_wal_of_a_load_that_writes_no_rows_is_not_its_own(
     tmp_path: Path, updated: int, status: str

@@ -40,6 +40,8 @@ class ServerFacts(TypedDict, total=False):
     data_directory: str | None
     started_epoch_s: float
     settings: dict[str, str]
+    altered: list[str] | None
+    """Settings that ALTER SYSTEM has set; None: this role may not see which."""
     capabilities: dict[str, bool]
     is_local: bool
     """True if its processes are on this machine."""

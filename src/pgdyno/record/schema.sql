@@ -260,7 +260,9 @@ create table metric_bgwriter (
 );
 create table metric_wal (
     at_ms integer not null, slice_id integer,
-    wal_records integer, wal_fpi integer, wal_bytes integer, wal_buffers_full integer,
+    wal_records integer, wal_fpi integer,
+    wal_fpi_bytes integer,                -- from version 19
+    wal_bytes integer, wal_buffers_full integer,
     wal_write integer, wal_sync integer, wal_write_time_ms real, wal_sync_time_ms real,
     insert_lsn_bytes integer, flush_lsn_bytes integer,
     redo_lsn_bytes integer, checkpoint_unix_ms integer      -- of the last completed checkpoint

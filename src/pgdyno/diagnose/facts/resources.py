@@ -43,6 +43,8 @@ class Wal(Struct, frozen=True):
     bytes: float
     records: float | None
     full_page_images: float | None
+    image_bytes: float | None
+    """Of the images, compressed where they are; None before version 19."""
     syncs: float | None
     sync_ms: float | None
     buffers_full: float | None
@@ -54,11 +56,13 @@ class Wal(Struct, frozen=True):
 
     @property
     def full_page_bytes(self) -> float | None:
-        """Estimated bytes of full-page images.
+        """Bytes of full-page images, estimated where the server does not count them.
 
         An image is a page of 8 kB without its hole; what is left for it is the WAL beyond the
         records themselves, whose typical length of about 80 bytes is calibrated by injection.
         """
+        if self.image_bytes is not None:
+            return self.image_bytes
         if self.full_page_images is None or self.records is None:
             return None
         beyond_records = max(0.0, self.bytes - 80.0 * self.records)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pgdyno.record import LockQueueTotal, RunFile, StatementTotal, WaitTotal
 
 CLIENT_BACKEND = "client backend"
+PARALLEL_WORKER = "parallel worker"
 CORES_UNKNOWN = "the number of cores of the server's machine is not known"
 
 
@@ -415,7 +416,10 @@ class Facts:
         """WAL written, by the server's own count."""
         counters = {
             name: self.run.delta("metric_wal", name, self.slice_ids)
-            for name in ("wal_bytes", "wal_records", "wal_fpi", "wal_buffers_full")
+            for name in (
+                *("wal_bytes", "wal_records", "wal_fpi", "wal_fpi_bytes"),
+                "wal_buffers_full",
+            )
         }
         written = counters["wal_bytes"]
         if written is None:
@@ -426,6 +430,7 @@ class Facts:
             bytes=written,
             records=counters["wal_records"],
             full_page_images=counters["wal_fpi"],
+            image_bytes=counters["wal_fpi_bytes"],
             syncs=self.run.delta("metric_wal", "wal_sync", self.slice_ids),
             sync_ms=self.run.delta("metric_wal", "wal_sync_time_ms", self.slice_ids),
             buffers_full=counters["wal_buffers_full"],

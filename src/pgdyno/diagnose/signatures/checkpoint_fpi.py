@@ -178,7 +178,7 @@ def _evidence(s: Situation, pace: _Pace) -> list[Evidence]:
             "WAL written", pace.bytes_s, "bytes/s", bar(pace.heavy_images, "at least 1 MB/s")
         ),
         s.evidence(
-            "full-page images / WAL bytes (estimate)",
+            "full-page images / WAL bytes" + (" (estimate)" if s.wal.image_bytes is None else ""),
             pace.image_share,
             "share",
             bar(

@@ -1,5 +1,6 @@
 -- WAL counters, positions in bytes since the beginning of the WAL, and the last checkpoint.
-select w.wal_records, w.wal_fpi, w.wal_bytes::bigint as wal_bytes, w.wal_buffers_full, w.wal_write,
+select w.wal_records, w.wal_fpi, null::bigint as wal_fpi_bytes,
+       w.wal_bytes::bigint as wal_bytes, w.wal_buffers_full, w.wal_write,
        w.wal_sync, w.wal_write_time as wal_write_time_ms, w.wal_sync_time as wal_sync_time_ms,
        pg_wal_lsn_diff(
            case when pg_is_in_recovery() then pg_last_wal_replay_lsn()

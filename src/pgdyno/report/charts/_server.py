@@ -180,7 +180,7 @@ def _sampled(
 
 
 def wal(axis: TimeAxis) -> Chart | None:
-    """Return the chart of WAL written per second, with an upper bound of full-page images."""
+    """Return the chart of WAL written per second, with its full-page images, or at most so many."""
     samples = axis.series("metric_wal")
     at_ms = floats(samples["at_ms"])
     # The insert position is exact; backends report wal_bytes only about once a second.
@@ -190,15 +190,17 @@ def wal(axis: TimeAxis) -> Chart | None:
     if len(at_ms) < 2 or np.isnan(counter).all():
         return None
     ends_ms, per_second = axis.rate(at_ms, counter)
-    _, images = axis.rate(at_ms, floats(samples["wal_fpi"]))
+    exact = not np.isnan(floats(samples["wal_fpi_bytes"])).all()
+    _, images = axis.rate(at_ms, floats(samples["wal_fpi_bytes" if exact else "wal_fpi"]))
     if np.isnan(per_second).all():
         return None
     has_images = not np.isnan(images).all()
     total = per_second / 1024**2
     parts = {"WAL": total}
     if has_images:
-        image_part = np.minimum(images * PAGE_BYTES / 1024**2, total)
-        parts = {"full-page images, at most": image_part, "other WAL": total - image_part}
+        image_part = np.minimum(images * (1 if exact else PAGE_BYTES) / 1024**2, total)
+        name = "full-page images" + ("" if exact else ", at most")
+        parts = {name: image_part, "other WAL": total - image_part}
     colours = dict(zip(parts, (palette.ORANGE, palette.BLUE), strict=False))
     plot = stacked(axis, ends_ms, parts, colours, "0.0", height=200)
     checkpoints = sum(mark.kind == "checkpoint" for mark in axis.marks.marks)

@@ -1,6 +1,7 @@
--- Version 18 moved writes, syncs and their times from pg_stat_wal to pg_stat_io. The context
--- 'init', new segments being filled with zeros, is left out: pg_stat_wal never counted it.
-select w.wal_records, w.wal_fpi, w.wal_bytes::bigint as wal_bytes, w.wal_buffers_full,
+-- Version 19 also counts the bytes of page images, compressed where they are. The context 'init',
+-- new segments being filled with zeros, is left out, as in pg_stat_wal before version 18.
+select w.wal_records, w.wal_fpi, w.wal_bytes::bigint as wal_bytes,
+       w.wal_fpi_bytes::bigint as wal_fpi_bytes, w.wal_buffers_full,
        i.wal_write, i.wal_sync, i.wal_write_time_ms, i.wal_sync_time_ms,
        pg_wal_lsn_diff(
            case when pg_is_in_recovery() then pg_last_wal_replay_lsn()
