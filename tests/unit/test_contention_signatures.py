@@ -23,7 +23,10 @@ CROWD = Load(
 )
 EVENTS = {
     "relation-extension": [("Lock", "extend"), ("IO", "DataFileExtend")],
-    "page-contention": [("LWLock", "BufferContent"), ("BufferPin", "BufferPin")],
+    "page-contention": [
+        *(("LWLock", "BufferContent"), ("BufferPin", "BufferPin")),
+        *(("Buffer", "BufferExclusive"), ("Buffer", "BufferCleanup")),
+    ],
     "wal-insertion": [("LWLock", "WALInsert"), ("LWLock", "WALBufMapping")],
     "subtransactions": [("LWLock", "SubtransBuffer"), ("LWLock", "SubtransSLRU")],
     "multixact": [

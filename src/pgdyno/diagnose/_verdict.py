@@ -58,6 +58,7 @@ _WORDS: dict[Part, str] = {
     "client": "the client, within a transaction",
     "sleep": "pg_sleep",
     "parallel": "parallel workers",
+    "wait for LSN": "WAIT FOR LSN",
     "other": "other waits",
     "pause": "pauses of the script",
     "late": "the load generator's lateness after pauses",
@@ -99,6 +100,7 @@ _WOULD_TELL: dict[Part, str] = {
     "extend": "track_io_timing, and the disk's own latency",
     "temp": "log_temp_files",
     "parallel": "EXPLAIN (ANALYZE) of the parallel statements",
+    "wait for LSN": "pg_stat_replication on the primary, pg_stat_recovery on the standby",
     "unknown": "samples of pg_stat_activity (pg_monitor)",
 }
 _TELLS_BY_DEFAULT = "a profile of the server's processes (perf, pg_stat_activity)"

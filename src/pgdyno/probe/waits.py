@@ -2,8 +2,8 @@
 
 PostgreSQL renamed wait events between versions, mostly in capitals only: version 17 writes WalSync
 for WALSync and BuffileRead for BufFileRead; BufferIO moved from LWLock to IPC in version 14 and
-became BufferIo in 17. The run file has the names that the server reports; compare them with
-``canonical`` and the sets here.
+became BufferIo in 17; in 19, BufferPin and LWLock:BufferContent became the type Buffer. The run
+file has the names that the server reports; compare them with ``canonical`` and the sets here.
 Source: "Wait Events" in chapter 27.2 of the manuals of versions 14 to 19, and pg_wait_events.
 """
 
@@ -62,7 +62,13 @@ WAL_INSERT = _set("LWLock", "WALInsert", "WALBufMapping")
 """Copying a record into the WAL buffers: their locks, and room in them."""
 BUFFER_MAPPING = _set("LWLock", "BufferMapping")
 """Finding or replacing a page in shared buffers."""
-PAGE = _set("LWLock", "BufferContent") | _set("BufferPin", "BufferPin")
+PAGE_PIN = _set("BufferPin", "BufferPin") | _set("Buffer", "BufferCleanup")
+"""Waiting until nobody else uses a page."""
+PAGE = (
+    _set("LWLock", "BufferContent")
+    | _set("Buffer", "BufferShared", "BufferShareExclusive", "BufferExclusive")
+    | PAGE_PIN
+)
 """Access to one page in shared buffers that others use."""
 LOCK_MANAGER = _set("LWLock", "LockManager", "LockFastPath")
 """The table of heavyweight locks itself."""
@@ -76,6 +82,12 @@ VACUUM_DELAY = _set("Timeout", "VacuumDelay")
 """A vacuum asleep for its cost delay."""
 SLEEP = _set("Timeout", "PgSleep")
 """pg_sleep in a script."""
+COMMIT_DELAY = _set("Timeout", "CommitDelay")
+"""The delay of commit_delay, a wait event of its own from version 19 on."""
+WAIT_FOR_LSN = _set("IPC", "WaitForWalReplay", "WaitForWalFlush", "WaitForWalWrite")
+"""WAIT FOR LSN: until the WAL has come so far."""
+COPY_FILES = _set("IO", "CopyFromRead", "CopyToWrite")
+"""COPY from or to a file, a pipe or a program."""
 PARALLEL = _set(
     "IPC", "AppendReady", "BgworkerShutdown", "BgworkerStartup", "BtreePage", "ExecuteGather",
     "HashBatchAllocate", "HashBatchElect", "HashBatchLoad", "HashBuildAllocate", "HashBuildElect",

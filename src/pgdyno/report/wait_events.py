@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from pgdyno.probe import waits
 from pgdyno.probe.waits import canonical
 from pgdyno.record import RunFile
 from pgdyno.report import palette
@@ -34,7 +35,11 @@ MEANINGS = {
     "io:datafilesync": "flushing data files",
     "io:buffileread": "temporary files",
     "io:buffilewrite": "temporary files",
-    "lwlock:buffercontent": "a page in shared buffers",
+    **dict.fromkeys(waits.PAGE, "a page in shared buffers"),
+    **dict.fromkeys(waits.PAGE_PIN, "a page that others use"),
+    **dict.fromkeys(waits.WAIT_FOR_LSN, "WAIT FOR LSN"),
+    **dict.fromkeys(waits.COPY_FILES, "COPY"),
+    **dict.fromkeys(waits.COMMIT_DELAY, "commit_delay"),
     "lwlock:buffermapping": "the buffer table",
     "lwlock:procarray": "snapshots",
     "lwlock:lockmanager": "the lock table",

@@ -25,6 +25,7 @@ Wait = Literal[
     "client",
     "sleep",
     "parallel",
+    "wait for LSN",
     "other",
 ]
 WaitClass = Literal["cpu", Wait]
@@ -45,12 +46,9 @@ IN_TRANSACTION = frozenset(
     }
 )
 
-# The delay of commit_delay became a wait event of its own in version 19.
-_COMMIT_DELAY = frozenset({waits.canonical("Timeout", "CommitDelay")})
-
 _CLASSES: tuple[tuple[frozenset[str], WaitClass], ...] = (
     (waits.WAL_FLUSH | waits.WAL_SYNC | waits.WAL_WRITE, "flush"),
-    (_COMMIT_DELAY, "commit delay"),
+    (waits.COMMIT_DELAY, "commit delay"),
     (waits.WAL_INSERT, "wal insert"),
     (waits.SYNC_REPLICATION, "replica"),
     (waits.ROW_LOCK, "row"),
@@ -70,6 +68,8 @@ _CLASSES: tuple[tuple[frozenset[str], WaitClass], ...] = (
     (waits.SYNC_QUEUE, "sync queue"),
     (waits.SLEEP, "sleep"),
     (waits.PARALLEL, "parallel"),
+    (waits.WAIT_FOR_LSN, "wait for LSN"),
+    (waits.COPY_FILES, "other"),
 )
 _BY_TYPE: dict[str, WaitClass] = {
     "lock": "lock",

@@ -5,8 +5,8 @@ the sequence that gives the keys; sessions that update the same few small tables
 pages.
 
 Trigger and threshold: at least ``CONTENDED_SHARE`` of the client sessions in a transaction wait for
-LWLock:BufferContent or for a pinned buffer, see ``_contention``. Which page it is, no view tells;
-the statements that wait name the table.
+a page or its pin (LWLock:BufferContent and BufferPin, from version 19 on the type Buffer), see
+``_contention``. Which page it is, no view tells; the statements that wait name the table.
 """
 
 from __future__ import annotations
