@@ -164,18 +164,24 @@ def judged(
     )
     assert rows.keys() <= given.keys()
     given |= rows
-    return judge(cast("RunFile", Recorded(given, HOST | (host or {}), missing or {})), found_before)
+    facts = {"superuser": True, "data_directory": "/srv/pg"} | dict(server or {})
+    recorded = Recorded(given, HOST | (host or {}), missing or {}, facts)
+    return judge(cast("RunFile", recorded), found_before)
 
 
 class Recorded:
     """As much of a run file as rules read: rows as they come back from JSON, and the host."""
 
     def __init__(
-        self, rows: Mapping[str, Rows], host: Mapping[str, Any], missing: Mapping[str, Missing]
+        self,
+        rows: Mapping[str, Rows],
+        host: Mapping[str, Any],
+        missing: Mapping[str, Missing],
+        server: Mapping[str, Any],
     ) -> None:
         self._rows = rows
         self._missing = missing
-        self.run = SimpleNamespace(host=host)
+        self.run = SimpleNamespace(host=host, server=server)
 
     def looks(self) -> list[LookRow]:
         """What was looked at."""

@@ -395,6 +395,23 @@ def test_a_hidden_setting_is_listed() -> None:
     assert [each.subject for each in judgement.not_looked_at] == ["the setting max_wal_size"]
 
 
+@pytest.mark.parametrize(
+    ("server", "allows"),
+    [({"superuser": True}, ""), ({"superuser": False}, "GRANT pg_read_all_settings TO the role")],
+)
+def test_no_grant_is_proposed_to_a_superuser(server: dict[str, Any], allows: str) -> None:
+    judgement = judged(settings=setting_rows({}, hidden=["max_wal_size"]), server=server)
+    assert [each.allow for each in judgement.not_looked_at] == [allows]
+
+
+@pytest.mark.parametrize(("known", "grant"), [("/srv/pg", False), (None, True)])
+def test_a_data_directory_elsewhere_needs_no_right(known: str | None, grant: bool) -> None:
+    judgement = judged(host={"filesystem": {}}, server={"data_directory": known})
+    (entry,) = judgement.not_looked_at
+    assert entry.rules == ("unsafe-file-system",)
+    assert ("GRANT" in entry.allow) == grant
+
+
 def test_a_fault_that_a_signature_found_is_not_said_twice() -> None:
     given: Given = {"slot": [slot(active=False, kept_bytes=5e9)]}
     assert "idle-slots" in found(judged(**given))

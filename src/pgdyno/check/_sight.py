@@ -139,10 +139,17 @@ class Sight:
         if found is None:
             raise Unseen(
                 f"the setting {name}",
-                "it is hidden from this role, or this server does not have it",
-                "GRANT pg_read_all_settings TO the role",
+                "this server does not have it"
+                if self.is_superuser
+                else "it is hidden from this role, or this server does not have it",
+                "" if self.is_superuser else "GRANT pg_read_all_settings TO the role",
             )
         return found
+
+    @property
+    def is_superuser(self) -> bool:
+        """True if the role of the check has all rights, so that no grant shows it more."""
+        return bool(self.run.run.server.get("superuser"))
 
     @property
     def major(self) -> int:

@@ -23,12 +23,7 @@ def examine(sight: Sight) -> Fault | Fine:
     """Examine the mounts of data and WAL."""
     mounts = sight.host.get("filesystem") or {}
     if not mounts:
-        raise Unseen(
-            "the file systems of data and WAL",
-            "the data directory is hidden from this role or this account",
-            "GRANT pg_read_all_settings TO the role; run pgdyno check as an account that may enter"
-            " the data directory",
-        )
+        raise Unseen("the file systems of data and WAL", *_unseen(sight))
     wrong = [fault for what, mount in mounts.items() for fault in _wrong(what, mount)]
     evidence = [
         measured(f"file system of the {what}", f"{mount['type']} ({mount['options']})", "")
@@ -43,6 +38,22 @@ def examine(sight: Sight) -> Fault | Fine:
         confidence=0.8,
         evidence=evidence,
         advice="mount it with its defaults, or move data and WAL to a file system on a disk",
+    )
+
+
+def _unseen(sight: Sight) -> tuple[str, str]:
+    """Return why the data directory is not seen, and what would allow it: a right is lacking only
+    where the server does not tell its name."""
+    known = sight.run.run.server.get("data_directory")
+    if not known:
+        return (
+            "the data directory is hidden from this role",
+            "GRANT pg_read_all_settings TO the role",
+        )
+    return (
+        f"{known} is not visible from here: the server has other directories than pgdyno (a"
+        " container, a chroot), or this account may not enter it",
+        "run pgdyno check where the server sees its files, as an account that may enter them",
     )
 
 
