@@ -106,8 +106,9 @@ def _since_reset(now: Look) -> Look:
             f"--since-reset: the statistics of this database were {what}, so that rates since then"
             " are not known well enough",
             code="vacuum-plan-young",
-            hint=f"SELECT pg_stat_reset(), wait for {_SINCE_RESET_H_MIN:g} hours of the usual load;"
-            " or leave --since-reset out: several looks, within -T",
+            hint="leave --since-reset out: several looks, within -T; or SELECT pg_stat_reset(),"
+            " then ANALYZE, as autovacuum forgets what it had counted until then and may be late"
+            f" with what is necessary, and {_SINCE_RESET_H_MIN:g} hours of the usual load",
         )
     assert now.reset_s is not None
     return Look(now.reset_s, now.next_xid, now.database_age, now.reset_s, {})
