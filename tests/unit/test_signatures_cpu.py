@@ -55,6 +55,22 @@ def test_sequential_scans_are_named_with_their_statement(tmp_path: Path) -> None
     assert "index" in first.advice
 
 
+@pytest.mark.parametrize(
+    ("backend_type", "who"),
+    [("parallel worker", "process of a parallel scan"), ("walwriter", "scan")],
+)
+def test_parallel_scans_are_counted_by_process(tmp_path: Path, backend_type: str, who: str) -> None:
+    text = "select count(*) from wide where b = ?"
+    waits = {"ticks": 100, "backend_type": backend_type, "state": "active", "wait_event_type": "",
+             "wait_event": "", "statement_id": None, "count": 50}  # fmt: skip
+    load = replace(
+        BUSY, tps=400, service_ms=8, statements={text: 400}, statement=text, tables=SCANS,
+        rows={"wait_sample": lambda _: [waits]},
+    )  # fmt: skip
+    first = ranked(tmp_path, load)[0]
+    assert first.sentence == f"public.wide is read as a whole, 100,000 rows by each {who}: {text}"
+
+
 BY_B = "select count(*) from wide where b = :b"
 SCANNED = replace(BUSY, tps=400, service_ms=8, statements={BY_B: 400}, statement=BY_B, tables=SCANS)
 

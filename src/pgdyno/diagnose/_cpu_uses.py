@@ -27,7 +27,7 @@ from pgdyno.diagnose.facts.compiling import (
 from pgdyno.diagnose.facts.costly import costly_settings
 from pgdyno.diagnose.facts.missed_hot import missed_updates
 from pgdyno.diagnose.facts.quota import is_crowded_out, is_stolen, is_throttled
-from pgdyno.diagnose.facts.slices import CLIENT_BACKEND, Facts
+from pgdyno.diagnose.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER, Facts
 from pgdyno.diagnose.facts.tables import scanned_tables
 from pgdyno.diagnose.finding import Skip
 from pgdyno.stats.prediction import Prediction, between
@@ -133,7 +133,7 @@ def backend_cores(s: Facts) -> float:
     used = s.process_cores(CLIENT_BACKEND)
     if used is None:
         return min(s.sessions("cpu"), s.cores)
-    return used + (s.process_cores("parallel worker") or 0.0)
+    return used + (s.process_cores(PARALLEL_WORKER) or 0.0)
 
 
 @lru_cache(maxsize=1)

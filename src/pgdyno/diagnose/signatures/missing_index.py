@@ -28,7 +28,7 @@ from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.compiling import STATEMENT_CPU_S
-from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
+from pgdyno.diagnose.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER
 from pgdyno.diagnose.facts.tables import Table, indexes, scanned_tables, tables
 from pgdyno.diagnose.facts.waits import wait_class
 from pgdyno.diagnose.finding import Evidence, Proposal, Skip
@@ -57,11 +57,10 @@ def examine(s: Situation) -> Found | Cleared:
         )
     worst = scanned[0]
     statement = _statement(s, worst)
-    each = figure((worst.scanned_rows or 0.0) / worst.scans)
     columns = _columns(s, worst)
     where = f": {statement}" if statement else ""
     return Found(
-        sentence=f"{worst.name} is read as a whole, {each} rows by each scan{where}",
+        sentence=f"{worst.name} is read as a whole, {_rows_words(s, worst)}{where}",
         parts=cpu_parts(s),
         share=share,
         liftable=ratio_without(s, cpu_uses(s)["missing-index"]).lifted,
@@ -109,9 +108,17 @@ def _index(s: Situation, table: Table, columns: tuple[str, ...]) -> list[Proposa
     if ratio < WORTHWHILE_RATIO:
         return []
     change = Change(indexes={table.name: columns_text(columns)})
-    rows = figure((table.scanned_rows or 0.0) / table.scans)
-    why = f"the statement would read the rows that it finds instead of {rows}"
+    why = f"the statement would read the rows that it finds instead of {_rows_words(s, table)}"
     return [Proposal("create-index", change, ratio, why, specific=True)]
+
+
+def _rows_words(s: Situation, table: Table) -> str:
+    """Return how many rows a scan of a table reads. In every version, each process of a parallel
+    scan counts a scan, and the rows that it read itself (heapam.c)."""
+    rows = figure((table.scanned_rows or 0.0) / table.scans)
+    waits = s.run.waits(s.slice_ids)
+    parallel = any(wait.backend_type == PARALLEL_WORKER and wait.average for wait in waits)
+    return f"{rows} rows by each {'process of a parallel scan' if parallel else 'scan'}"
 
 
 def _computing_share(s: Situation, table: Table) -> float:
@@ -153,7 +160,7 @@ SIGNATURE = Signature(
     id="missing-index",
     false_positives=(
         "statements that need most rows of the table, as reports do; a scan that ends early, after"
-        " a LIMIT"
+        " a LIMIT; the server counts a parallel scan once for each of its processes"
     ),
     examine=examine,
 )
