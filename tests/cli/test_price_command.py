@@ -20,7 +20,7 @@ from pgdyno.record import RunFile
 
 Pgdyno = Callable[..., Any]
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
-SHORT = ("-s", "1", "-c", "2", "--budget", "1s", "-q")
+SHORT = ("-s", "1", "-c", "2", "-q")
 
 
 def refused(pgdyno: Pgdyno, *arguments: str) -> str:

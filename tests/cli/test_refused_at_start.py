@@ -28,6 +28,15 @@ Pgdyno = Callable[..., "object"]
         ),
         ("compare --set fsync=off --budget 10s", "--budget 10s: a verdict needs about"),
         (
+            "compare --set synchronous_commit=off --budget 30s",
+            "hint: --budget 35s",
+        ),
+        (
+            "price --ladder async-200ms,fpw-off --cuts 2 --budget 100s",
+            "--budget 100s: this list needs about",
+        ),
+        ("price --ladder async-200ms --cuts 0 --budget 8s", "hint: --budget 20s"),
+        (
             "compare --set fsync=off --slice 5s --budget 60s",
             "hint: --budget 130s, or shorter slices (--slice)",
         ),

@@ -61,7 +61,7 @@ ASKED = {
     ),
     "investigate": ("investigate", "shop.toml", "--budget", "8s", "--allow", "D1", "--no-drill"),
     "drill": ("drill", "shop.toml", "--fault", "kill", "--cuts", "1", "--wal-disk", "plain"),
-    "price": ("price", "shop.toml", "--ladder", "async-200ms", "--cuts", "0", "--budget", "8s"),
+    "price": ("price", "shop.toml", "--ladder", "async-200ms", "--cuts", "0", "--budget", "20s"),
     "killed": ("story", "shop.toml", "--only", "1"),
 }  # fmt: skip
 STATUSES = (0, 3, 4)

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 import report_runs
 
+from pgdyno.errors import UsageError
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.stats import paired_effect
 from pgdyno.trial._judging import Matters, judge, same_rate, verdict_of
 from pgdyno.trial._sides import GroupSlice, Measured, Side, measure_of
+from pgdyno.trial.compare import check_budget
 from pgdyno.trial.recorded import pair_ratios
 
 OPEN = {"name": "open", "count": 16, "arrival": {"rate": 100}}
@@ -177,3 +179,20 @@ def test_recorded_pairs_count_no_more_of_an_open_loop_than_became_due(
     for ratio, (a, b) in zip(ratios.values(), run.pairs(trial_id), strict=True):
         done = throughput_tps(run, [b.id]) / throughput_tps(run, [a.id])
         assert ratio / done == pytest.approx(expected, rel=0.04)
+
+
+@pytest.mark.parametrize(
+    ("in_force", "least"),
+    [(None, "35s"), ({"wal_writer_delay": "200ms"}, "35s"), ({"wal_writer_delay": "1s"}, "130s")],
+)
+def test_a_budget_is_refused_with_the_least_that_works_on_a_server_of_theirs(
+    in_force: dict[str, str] | None, least: str
+) -> None:
+    spec = spec_from_fields({"server": {"kind": "existing", "conninfo": "host=db"}})
+    change = Change(settings={"synchronous_commit": "off"})
+    with pytest.raises(UsageError) as caught:
+        check_budget(spec, change, budget_ms=30_000, slice_ms=None, in_force=in_force)
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith(f"--budget {least}")
+    enough_ms = int(least.removesuffix("s")) * 1000
+    check_budget(spec, change, budget_ms=enough_ms, slice_ms=None, in_force=in_force)

@@ -26,6 +26,7 @@ from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
+    from pgdyno.conduct import Target
     from pgdyno.profile.reading import Profile
     from pgdyno.results.compare import CompareResult
     from pgdyno.spec import Change, Spec
@@ -100,14 +101,13 @@ class _Asked(Struct, frozen=True):
 def _of_change(asked: _Asked) -> CompareResult:
     """Return the effect of --set, --pool-max and --vary."""
     from pgdyno.cli.session import session_for
-    from pgdyno.trial.compare import check_budget, compare
+    from pgdyno.trial.compare import compare
 
     own = asked.own
     settings = parse_assignments(own.settings, "--set")
     spec, keys = _sides(asked.spec, own.vary)
     change = _change(spec, asked.load.connections.pool_max, settings, keys)
-    if given_options("budget"):
-        check_budget(spec, change, budget_ms=own.budget, slice_ms=own.slice_ms)
+    _check_budget(own, spec, change)
     words = given_options(
         *("settings", "pool_max", "vary", "budget", "slice_ms", "pairs", "may_apply")
     )
@@ -121,6 +121,7 @@ def _of_change(asked: _Asked) -> CompareResult:
         words,
         settings=settings,
         may_apply=own.may_apply,
+        ready=lambda target: _check_budget(own, spec, change, target),
     ) as session:
         return compare(
             session,
@@ -129,6 +130,18 @@ def _of_change(asked: _Asked) -> CompareResult:
             slice_s=own.slice_s,
             pairs_max=own.pairs,
         )
+
+
+def _check_budget(
+    own: CompareOptions, spec: Spec, change: Change, target: Target | None = None
+) -> None:
+    """Raise UsageError for a given --budget in which there is no verdict; with the server also by
+    what only its settings tell."""
+    from pgdyno.trial.compare import check_budget
+
+    if given_options("budget"):
+        in_force = None if target is None else target.facts["settings"]
+        check_budget(spec, change, budget_ms=own.budget, slice_ms=own.slice_ms, in_force=in_force)
 
 
 def _of_profile(asked: _Asked, profile: Profile) -> CompareResult:
@@ -149,6 +162,12 @@ def _of_profile(asked: _Asked, profile: Profile) -> CompareResult:
         else:
             budget_s = default_budget_s(profile)
     check = ProfileCheck(profile, asked.spec, own.profiles.allow)
+
+    def ready(target: Target) -> None:
+        check.ready(target)
+        if not ablate:
+            _check_budget(own, asked.spec, check.checked.change, target)
+
     words = given_options(
         *("profile", "ablate", "allow", "budget", "slice_ms", "pairs", "may_apply")
     )
@@ -162,7 +181,7 @@ def _of_profile(asked: _Asked, profile: Profile) -> CompareResult:
         words,
         settings=profile.settings,
         may_apply=own.may_apply,
-        ready=check.ready,
+        ready=ready,
     ) as session:
         return compare_profile(
             session,

@@ -93,7 +93,13 @@ def command(
       pgdyno price --pg-bindir DIR --pg-bindir OTHER_DIR
     """
     from pgdyno.cli.session import session_for
-    from pgdyno.price.pricing import check_price, check_promises, price, price_options
+    from pgdyno.price.pricing import (
+        check_budget,
+        check_price,
+        check_promises,
+        price,
+        price_options,
+    )
     from pgdyno.results.trust import check_trust
 
     positional = parse_without_database(load.what, "price")
@@ -116,6 +122,7 @@ def command(
     )
     for spec, _ in servers.specs:
         check_price(spec, options.candidates, options.cuts)
+    check_budget(options)
 
     def price_server(run: ServerRun, against: Priced | None) -> Priced:
         with session_for(

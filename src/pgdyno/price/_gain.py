@@ -14,7 +14,7 @@ from pgdyno.errors import SetupError, TrustError, UsageError
 from pgdyno.price.candidates import Candidate
 from pgdyno.results.common import Postponed
 from pgdyno.results.price import Gain, NotMeasured
-from pgdyno.spec import Spec
+from pgdyno.spec import Change, Spec
 from pgdyno.stats import PAIRS_MIN
 from pgdyno.stats.words import effect_words, rounded
 from pgdyno.trial.compare import WARM_UP_SECONDS, failures_by_side, measure_noise
@@ -110,6 +110,20 @@ def too_long(candidate: Candidate, budget_s: float) -> str | None:
     if not question.seconds or needed_s <= _SHARE_MAX * budget_s:
         return None
     return not_measurable(question.seconds, math.ceil(needed_s / _SHARE_MAX / 60))
+
+
+def least_gain_seconds(candidates: Sequence[Candidate], budget_s: float) -> float:
+    """Return how long the noise floor and six pairs of each candidate take on an idle machine,
+    without those that the budget is too short for, which are not measured."""
+    low, _ = _SLICE_SECONDS_RANGE
+    identical = Question(kind="noise", title="", a=Change(), b=Change(), seconds=low)
+    questions = [
+        price_question(each, low)
+        for each in candidates
+        if not each.is_baseline and too_long(each, budget_s) is None
+    ]
+    pairs_s = sum(each.pair_seconds_least for each in (identical, *questions))
+    return WARM_UP_SECONDS + PAIRS_MIN * pairs_s
 
 
 def begin_gains(session: Session, seconds: float, rng: random.Random) -> Noise:

@@ -28,7 +28,9 @@ class DrillPlan(Struct, frozen=True):
     """Maximum for each drill; ``None``: the usual number of its fault."""
     seed: int
     deadline_s: float
-    """On the monotonic clock; no cut begins later."""
+    """On the monotonic clock; no cut begins later, but for the first of a drill."""
+    ends: bool = False
+    """True if no drill begins later either."""
 
 
 @dataclass
@@ -80,6 +82,10 @@ def drill_all(
     assert session.target.cluster is not None, "drills are for servers that pgdyno started"
     with session.server_down():
         for number, (candidate, fault) in enumerate(due):
+            if plan.ends and time.monotonic() > plan.deadline_s:
+                table.break_off(candidate, fault, "the budget was over")
+                on_growth()
+                continue
             session.watcher.phase(f"drill: {fault} under {candidate.title}")
             options = DrillOptions(
                 fault=fault,
@@ -127,10 +133,11 @@ def reason(problem: PgdynoError | Interrupted) -> str:
 
 def _share_s(plan: DrillPlan, faults: Sequence[str]) -> float:
     """Return the seconds for the first of the remaining drills: at least enough for a cut or two,
-    also after the deadline."""
+    also after the deadline unless that ends them."""
     left_s = plan.deadline_s - time.monotonic()
     weights = [find_fault(fault).seconds_min for fault in faults]
-    return max(left_s * weights[0] / sum(weights) - _START_SECONDS, weights[0])
+    share_s = max(left_s * weights[0] / sum(weights) - _START_SECONDS, weights[0])
+    return min(share_s, left_s) if plan.ends else share_s
 
 
 def not_drilled(fault: str, why: str) -> NotDrilled:

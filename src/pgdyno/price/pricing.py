@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -10,10 +11,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.conduct import Session
+from pgdyno.diagnose.words import counted
 from pgdyno.dimension import spec_with
+from pgdyno.drill.fault import find_fault
 from pgdyno.drill.witnesses import check_witnesses
 from pgdyno.errors import Interrupted, PgdynoError, ThresholdError, UsageError
-from pgdyno.price._gain import GainTrial, begin_gains, check_real_disk, measure_gains, slice_seconds
+from pgdyno.price._gain import (
+    GainTrial,
+    begin_gains,
+    check_real_disk,
+    least_gain_seconds,
+    measure_gains,
+    slice_seconds,
+)
 from pgdyno.price._loss import DrillPlan, LossTable, drill_all, reason
 from pgdyno.price.candidates import Candidate, choose
 from pgdyno.price.sentences import sentence, verdict
@@ -23,6 +33,7 @@ from pgdyno.results.common import Measure
 from pgdyno.results.loss import Drilled, Loss
 from pgdyno.results.price import Price, PriceResult
 from pgdyno.spec import Change, Spec
+from pgdyno.spec.units import format_duration
 from pgdyno.stats import PAIRS_MIN
 from pgdyno.trial.compare import noise_of
 from pgdyno.trial.pairs import Noise
@@ -44,6 +55,8 @@ class PriceOptions(Struct, frozen=True):
     """Maximum for each drill; 0: no drills."""
     budget_s: float
     seed: int
+    budget_given: bool = False
+    """True for a budget that somebody chose, which is kept."""
 
 
 def default_budget_s(candidates: Sequence[Candidate], cuts: int) -> float:
@@ -80,6 +93,29 @@ def price_options(
         cuts=cuts,
         budget_s=budget_ms / 1000 if budget_ms else default_budget_s(candidates, cuts),
         seed=spec.load.seed or 1,
+        budget_given=budget_ms is not None,
+    )
+
+
+def check_budget(options: PriceOptions) -> None:
+    """Raise UsageError for a budget that was chosen and in which the list cannot be priced: six
+    pairs of each candidate, and of each drill a cut or two."""
+    gain_s = options.budget_s * (_GAIN_SHARE if options.cuts else 1.0)
+    needed_s = least_gain_seconds(options.candidates, gain_s)
+    drills = [fault for each in options.candidates for fault in each.assessment.faults]
+    if options.cuts:
+        needed_s += sum(find_fault(fault).seconds_min for fault in drills)
+    if not options.budget_given or round(needed_s) <= options.budget_s:
+        return
+    measured = counted(len(options.candidates) - 1, "candidate", "candidates")
+    what = f"{measured} and the noise floor, six pairs of slices each"
+    also = f", and {len(drills)} drills" if options.cuts else ""
+    fewer = ", or without drills (--cuts 0)" if options.cuts else ""
+    raise UsageError(
+        f"--budget {format_duration(round(1000 * options.budget_s))}: this list needs about"
+        f" {needed_s:.0f} s: {what}{also}",
+        code="contradiction",
+        hint=f"--budget {5 * math.ceil(needed_s / 5)}s, fewer candidates (--ladder){fewer}",
     )
 
 
@@ -163,7 +199,8 @@ class _Pricing:
             self._gains[candidate.id] = trial
             self.record()
         if options.cuts:
-            plan = DrillPlan(options.cuts, options.seed, self._began_s + options.budget_s)
+            deadline_s = self._began_s + options.budget_s
+            plan = DrillPlan(options.cuts, options.seed, deadline_s, options.budget_given)
             drill_all(session, options.candidates, plan, self._losses, self.record)
         self.ended_by = ""
 

@@ -31,9 +31,6 @@ from pgdyno.trial.result import ci95, effect_of, failures_of, head
 WARM_UP_SECONDS = 2.0
 _SLICE_SECONDS_MIN = 0.8
 _SLICE_SECONDS_MAX = 60.0
-LEAST_SHARE = 0.55
-"""Part of the time that slices are estimated to take beyond their length which passes on an idle
-machine: calibrated on 2 cores, where a comparison over restarts takes 75 s."""
 _STEPS: Mapping[Need, str] = {
     "restart": "restarts of the server",
     "rewrite": "rewritten tables",
@@ -107,7 +104,7 @@ def compare(
 
 def _too_long(question: Question, budget_s: float) -> str | None:
     """Return the reason if six pairs and as many identical ones do not fit into the budget."""
-    needed_s = _needed_seconds(question)
+    needed_s = round(_least_seconds(question))
     if needed_s <= budget_s:
         return None
     return not_measurable(question.seconds, math.ceil(needed_s / 60))
@@ -130,9 +127,7 @@ def _needed_seconds(question: Question) -> float:
 
 def _least_seconds(question: Question) -> float:
     """Return how long six pairs and as many identical ones take on an idle machine."""
-    measured_s = 2 * question.seconds
-    pair_s = measured_s + LEAST_SHARE * (question.pair_seconds - measured_s)
-    return WARM_UP_SECONDS + 2 * PAIRS_MIN * pair_s
+    return WARM_UP_SECONDS + 2 * PAIRS_MIN * question.pair_seconds_least
 
 
 def _note_excess(session: Session, question: Question, budget_s: float) -> None:
@@ -158,21 +153,29 @@ def _least_words(question: Question) -> str:
     )
 
 
-def check_budget(spec: Spec, change: Change, *, budget_ms: int, slice_ms: int | None) -> None:
+def check_budget(
+    spec: Spec,
+    change: Change,
+    *,
+    budget_ms: int,
+    slice_ms: int | None,
+    in_force: Mapping[str, str] | None = None,
+) -> None:
     """Raise UsageError if the least that a verdict on ``change`` needs is longer than the budget.
 
-    A change whose effect comes so late that slices are longer than usual is left to ``compare``.
+    ``in_force`` are the settings of the running server; without them, those of the spec count.
     """
-    server, budget_s = circumstances(spec), budget_ms / 1000
+    server, budget_s = circumstances(spec, in_force), budget_ms / 1000
     seconds = slice_ms / 1000 if slice_ms else slice_seconds(budget_s)
     question = compare_question(change, server, title="", seconds=seconds)
+    least_s = _SLICE_SECONDS_MIN
     if not slice_ms:
-        question = replace(question, seconds=_fitting_seconds(question, budget_s))
-        if assess(change, server).effect_after_s > question.seconds:
-            return
+        least_s = max(least_s, assess(change, server).effect_after_s)
+        seconds = max(_fitting_seconds(question, budget_s), least_s)
+        question = replace(question, seconds=seconds)
     if round(_least_seconds(question)) > budget_s:
         enough_s = 5 * math.ceil(_least_seconds(question) / 5)
-        shorter = question.seconds > _SLICE_SECONDS_MIN
+        shorter = question.seconds > least_s
         raise UsageError(
             f"--budget {format_duration(budget_ms)}: {_least_words(question)}",
             code="contradiction",
