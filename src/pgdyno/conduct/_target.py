@@ -507,9 +507,9 @@ def _open_existing(
     else:
         if warning := check_connections(spec, facts, conninfo):
             watcher.note(f"warning: {warning}")
-    gateway = (
-        None if pooled else _in_front(spec, _loaded(entrance, spec, workloads), stack, watcher)
-    )
+    if not (pooled or spec.pooler.in_use or any(each.own for each in workloads)):
+        entrance = catalog_first(entrance)
+    gateway = None if pooled else _in_front(spec, entrance, stack, watcher)
     facts["pooler"] = None if gateway is None else gateway.facts()
     return Target(
         # Settings under trial, such as timeouts, do not affect probes and set-up.
@@ -524,13 +524,6 @@ def _open_existing(
         else SessionSettings(without_time_limits(conninfo)),
         setup_undo=setup_undo,
     )
-
-
-def _loaded(server: ConnInfo, spec: Spec, workloads: Collection[Workload]) -> ConnInfo:
-    """Return connection values of the load: with a search_path of its own if all statements are
-    pgdyno's; a pooler would refuse it."""
-    of_users = any(each.own for each in workloads)
-    return server if of_users or spec.pooler.in_use else catalog_first(server)
 
 
 _UNPREPARED = (
