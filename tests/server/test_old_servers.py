@@ -106,6 +106,12 @@ def test_an_age_that_forces_nothing_needs_no_recovery(
     result = lived(spec_of(installation_of(18)), tmp_path / "run.db", "xid", 1e8)
     assert result.recovery is None
     assert "no vacuum is forced at this age" in result.sentence
+    with RunFile(tmp_path / "run.db") as run:
+        (event,) = run.events("age")
+        young, old = run.slices()
+    assert event.duration_ms == pytest.approx(1000 * result.seconds, abs=1)
+    assert young.ended_ms is not None
+    assert young.ended_ms <= event.at_ms <= event.at_ms + event.duration_ms <= old.started_ms
 
 
 def test_a_run_begins_on_a_server_of_the_age_of_its_spec(

@@ -52,13 +52,18 @@ def grow_old(target: Target, watcher: Watcher, ids: Ids, age: int) -> Aged:
 
 
 def note_age(aged: Aged, recorder: Recorder) -> None:
-    """Record the age in the run file."""
-    noun = ID_NOUNS[aged.jump.ids]
+    """Record the age in the run file, with the time that it took if it was raised during the run
+    and not before."""
+    jump = aged.jump
+    detail = asdict(jump) | {"rows": aged.rows}
+    del detail["began_ns"]
+    during = recorder.at_ms(jump.began_ns) >= 0
     recorder.add_event(
         AGED,
-        f"oldest {noun} brought to an age of {aged.jump.after:,} by pgdyno",
-        asdict(aged.jump) | {"rows": aged.rows},
-        duration_ms=aged.jump.seconds * 1000,
+        f"oldest {ID_NOUNS[jump.ids]} brought to an age of {jump.after:,} by pgdyno",
+        detail,
+        ns=jump.began_ns if during else None,
+        duration_ms=jump.seconds * 1000 if during else None,
     )
 
 

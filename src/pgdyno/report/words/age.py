@@ -16,7 +16,7 @@ HEAD = (
     "p99 ms",
     "refused",
     "failed",
-    "vacuums",
+    "forced vacuums",
     "failsafe",
     "warnings",
 )

@@ -64,6 +64,8 @@ class Jump(Struct, frozen=True):
     after: int
     seconds: float
     """From the order to stop until the server accepts connections again"""
+    began_ns: int
+    """The order, by the monotonic clock"""
 
 
 def read_ages(conn: psycopg.Connection) -> Ages:
@@ -89,13 +91,13 @@ def fast_forward(cluster: Cluster, ids: Ids, age: int) -> Jump:
                 code="age-reached",
             )
         _pin(conn, ids)
-    began_s = time.monotonic()
+    began_ns = time.monotonic_ns()
     cluster.stop()
     _reset(cluster, ids, ages.oldest(ids), age)
     cluster.start()
-    seconds = time.monotonic() - began_s
+    seconds = (time.monotonic_ns() - began_ns) / 1e9
     with connect(cluster.conninfo) as conn:
-        return Jump(ids, ages.age(ids), read_ages(conn).age(ids), seconds)
+        return Jump(ids, ages.age(ids), read_ages(conn).age(ids), seconds, began_ns)
 
 
 def unpin(conn: psycopg.Connection, ids: Ids) -> None:
