@@ -233,6 +233,30 @@ def test_text_of_the_server_is_not_taken_for_markup(tmp_path: Path) -> None:
     assert "[bold]not markup[/bold] :smile:" in out.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("altered", "line"),
+    [
+        (["work_mem"], "ALTER SYSTEM RESET synchronous_commit;"),
+        (["synchronous_commit"], "ALTER SYSTEM SET synchronous_commit = 'on';"),
+        (None, "ALTER SYSTEM SET synchronous_commit = 'on';"),
+    ],
+)
+def test_only_what_alter_system_had_set_is_set_again(
+    tmp_path: Path, altered: list[str] | None, line: str
+) -> None:
+    server = {"settings": {"synchronous_commit": "on"}, "altered": altered}
+    spec = report_runs.SPEC | {"server": {"kind": "existing", "conninfo": "host=db"}}
+    writer = report_runs.Writer(tmp_path / "run.db", 60, command="investigate", spec=spec,
+                                server=server)  # fmt: skip
+    decided = {"remedy": "async-commit", "step": 1, "verdict": "better", "decision": "kept"}
+    change = {"settings": {"synchronous_commit": "off"}}
+    free = report_runs.FREE
+    tried = report_runs.Tried("remedy", "async", free, free, change, columns=decided)
+    report_runs.write_trial(writer, tried)
+    shown = RunSummary(RunFile(writer.finish()))
+    assert shown.kept.lines_to_undo(shown.before_all)[0] == line
+
+
 def test_the_lines_to_undo_a_change_of_the_web_front_end_have_its_value_before(
     tmp_path: Path,
 ) -> None:

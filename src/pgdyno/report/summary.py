@@ -440,13 +440,20 @@ class RunSummary:
         """Settings and pools before the run, as far as known: of the user's own server, of clients,
         of the pooler and of the web front end."""
         groups, pooler = self.info.spec.get("clients") or [], self.info.spec.get("pooler") or {}
-        theirs = (self.info.spec.get("server") or {}).get("kind") == "existing"
         return Change(
-            settings=dict(self.info.server.get("settings") or {}) if theirs else {},
+            settings=self._settings_to_restore(),
             pool_max={g["name"]: (g.get("pool") or {}).get("max") for g in groups},
             spec={f"pooler.{n}": v for n, v in (pooler.get("settings") or {}).items()}
             | values_in_force(self.info.spec.get("front")),
         )
+
+    def _settings_to_restore(self) -> dict[str, str]:
+        """Return the settings of the user's own server that ALTER SYSTEM had set: the others return
+        with RESET. All that are known, where the role may not see which those are."""
+        if (self.info.spec.get("server") or {}).get("kind") != "existing":
+            return {}
+        known, altered = self.info.server.get("settings") or {}, self.info.server.get("altered")
+        return {n: v for n, v in known.items() if altered is None or n in altered}
 
     def _kept(self) -> Change:
         """Return all changes that are in force at the end, as one."""

@@ -34,7 +34,7 @@ NOT_PAIRS = (
 _PER_START = frozenset(
     {
         *("data_directory", "uri", "entrance_uri", "postmaster_pid", "started_epoch_s"),
-        *("database_bytes", "settings", "version_num", "reactor_why", "port", "tables"),
+        *("database_bytes", "settings", "altered", "version_num", "reactor_why", "port", "tables"),
         *("unix_socket_directories", "is_local", "note"),
     }
 )

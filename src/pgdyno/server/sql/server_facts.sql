@@ -17,4 +17,7 @@ select current_setting('server_version') as version,
        coalesce((select 'io_uring' = any (enumvals) from pg_settings
                   where name = 'io_method'), false) as io_uring,
        exists (select from pg_collation where collname = 'und-x-icu') as icu,
-       pg_backend_pid() as backend_pid
+       pg_backend_pid() as backend_pid,
+       case when pg_has_role('pg_read_all_settings', 'USAGE')
+            then array(select name from pg_settings
+                        where sourcefile ~ '/postgresql[.]auto[.]conf$' order by name) end as altered
