@@ -6,6 +6,7 @@ from pgdyno.diagnose import SeenStatement, observed
 from pgdyno.record import RunFile
 from pgdyno.results.check import BusyStatement, ObservedLoad, WaitEvent
 from pgdyno.stats.words import rounded
+from pgdyno.trial.costliest import costliest_of
 
 STATEMENTS_MAX = 10
 WAITS_MAX = 12
@@ -30,6 +31,7 @@ def observed_load(run: RunFile, slice_ids: list[int]) -> ObservedLoad:
             if sessions > 0
         ),
         statements=tuple(_statement(each, seen.seconds) for each in busy),
+        costliest=costliest_of(run, slice_ids),
     )
 
 

@@ -4,6 +4,7 @@
 A signature is added by adding one file to ``signatures/``.
 """
 
+from pgdyno.diagnose._costliest import costliest
 from pgdyno.diagnose._diagnosis import (
     LIMIT_SHARE_MIN,
     SECONDS_MIN,
@@ -12,6 +13,7 @@ from pgdyno.diagnose._diagnosis import (
     refusals,
     too_short,
 )
+from pgdyno.diagnose._held import LIGHT_SESSIONS
 from pgdyno.diagnose._levels import sudden_changes
 from pgdyno.diagnose._missing import ALWAYS as ALWAYS_MISSING
 from pgdyno.diagnose._named import NamedPart
@@ -26,6 +28,7 @@ __all__ = [
     "ALWAYS_MISSING",
     "CORES_UNKNOWN",
     "HELD",
+    "LIGHT_SESSIONS",
     "LIMIT_SHARE_MIN",
     "NOTHING",
     "NOT_BY_SECOND",
@@ -41,6 +44,7 @@ __all__ = [
     "SeenStatement",
     "StatementBudget",
     "Verdict",
+    "costliest",
     "diagnose",
     "observed",
     "part_words",

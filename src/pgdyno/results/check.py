@@ -8,6 +8,7 @@ from pydantic import ConfigDict
 
 from pgdyno.results.common import IfAbsent, Part
 from pgdyno.results.run import Evidence
+from pgdyno.results.run_parts import CostliestStatement
 from pgdyno.spec.durability import AssessedClass
 
 Severity = Literal["will fail", "limit", "costs", "minor"]
@@ -62,6 +63,8 @@ class ObservedLoad(Part):
     """Of the sessions in a transaction, the largest first"""
     statements: tuple[BusyStatement, ...]
     """Those that take the most time first"""
+    costliest: CostliestStatement | None = None
+    """null: a check of an older version"""
 
 
 class CommitPart(Part):

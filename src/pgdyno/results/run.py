@@ -19,7 +19,13 @@ from pgdyno.results.common import (
     Part,
     Verdict,
 )
-from pgdyno.results.run_parts import EntityResolution, RunGovernor, ServerStatements, Vacuums
+from pgdyno.results.run_parts import (
+    CostliestStatement,
+    EntityResolution,
+    RunGovernor,
+    ServerStatements,
+    Vacuums,
+)
 from pgdyno.shapes import Json
 
 OpenInterval = Annotated[
@@ -316,6 +322,8 @@ class RunResult(Head):
     """Absent: the spec has none"""
     server_statements: ServerStatements | None = None
     """Absent: not asked for (--statements)"""
+    costliest: CostliestStatement | None = None
+    """null: a run of an older version"""
     chapter: RecordedChapter | None = None
     """The chapter, for a run of a story"""
 

@@ -3,6 +3,8 @@ counts of statements (pg_stat_statements), vacuum, and the database behind a web
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pgdyno.results.common import Interval95, Latency, Part
 from pgdyno.results.govern import GovernMarks, Of
 
@@ -50,6 +52,22 @@ class RunGovernor(Part):
     """Tables vacuumed during pauses; null: it does not vacuum"""
     refused: int
     """Transactions that the server refused an ID"""
+    sentence: str
+
+
+class CostliestStatement(Part):
+    """The statement with the largest share of the time"""
+
+    statement: str | None
+    """null, as are the next four: no statement was timed, counted or seen"""
+    share: float | None
+    measure: Literal["clients", "server", "samples"] | None
+    """Whole of the share: the times of the statements as the clients measure them; the time that
+    pg_stat_statements counts; sessions seen at work"""
+    rows_read: float | None
+    """By sequential scans, in one execution; null: not known"""
+    rows_returned: float | None
+    """Or changed, by one execution; null: not counted (pg_stat_statements)"""
     sentence: str
 
 

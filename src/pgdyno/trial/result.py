@@ -34,6 +34,7 @@ from pgdyno.stats import (
 )
 from pgdyno.stats.words import rounded
 from pgdyno.trial._parts import entities_of, governor_of, statements_of, vacuums_of
+from pgdyno.trial.costliest import costliest_of
 from pgdyno.trial.trust import distrust
 
 LATENCY_PARTS: tuple[ScriptKind, ...] = (
@@ -57,6 +58,7 @@ def run_result(
     optional = {
         "governor": governor_of(run),
         "server_statements": statements_of(run, slice_ids),
+        "costliest": costliest_of(run, slice_ids),
     }
     return results.RunResult(
         **dict(head(run, findings)),

@@ -35,6 +35,7 @@ class CheckPage(Frame):
     commits: Table | None
     waits: Table | None
     statements: Table | None
+    costliest: str
     time_charts: Sequence[Chart]
 
     @property
@@ -84,6 +85,7 @@ def make_page(run: RunFile) -> CheckPage:
         commits=_commits(result.write_probe),
         waits=_waits(result.load),
         statements=_statements(result.load),
+        costliest="" if result.load.costliest is None else result.load.costliest.sentence,
         time_charts=time_charts(time_axis(run)),
         facts=accounts.fact_tables(run),
         repeat_text="",

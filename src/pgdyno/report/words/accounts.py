@@ -52,6 +52,7 @@ CONNECT_PHASES: dict[ConnectKind, str] = {
 }
 HIDDEN_FACTS = (
     "settings",
+    "altered",
     "options",
     "started_epoch_s",
     "postmaster_pid",
@@ -240,7 +241,10 @@ def statement_notes(run: RunFile, summary: RunSummary) -> str:
     """Return the limits of that table, and statements that changed nothing; '' for none."""
     totals = by_time(run.statements(summary.after.slice_ids if summary.after else None))
     notes = time_notes(run, list(totals)[:STATEMENTS_MAX])
-    return numbers.sentence("; ".join([*notes, *filter(None, [untouched_words(totals)])]))
+    said = ["; ".join([*notes, *filter(None, [untouched_words(totals)])])]
+    if summary.single_run is not None and (found := summary.single_run.costliest) is not None:
+        said.insert(0, f"costliest statement: {found.sentence}")
+    return " ".join(numbers.sentence(each) for each in said if each)
 
 
 def untouched_words(totals: Iterable[StatementTotal]) -> str:

@@ -1,0 +1,140 @@
+"""The costliest statement: its share of the time, and the rows that it reads against those that it
+returns.
+
+A load of SQL by pgdyno has the times of its own statements. Of other loads pg_stat_statements
+counts the time, or else the samples of sessions tell it. Rows returned are counted by
+pg_stat_statements alone. Rows read are those of sequential scans of the tables that the statement
+mentions, where no other statement mentions one of them; no view counts them by statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from pgdyno.diagnose._statements import same_shape, shape
+from pgdyno.diagnose.facts.sessions import CLIENT_BACKEND
+from pgdyno.diagnose.words import figure, percent
+from pgdyno.record import RunFile, StatementCount
+from pgdyno.spec.sql_text import mentions
+
+Measure = Literal["clients", "server", "samples"]
+_OF: dict[Measure, str] = {
+    "clients": "the statements' time, as the clients measure it",
+    "server": "the time that pg_stat_statements counts",
+    "samples": "the sessions seen at work",
+}
+_LETTERS_MAX = 80
+
+
+class Costliest(Struct, frozen=True):
+    """The statement with the largest share of the time."""
+
+    statement: str
+    share: float
+    measure: Measure
+    rows_read: float | None
+    """By sequential scans in one execution; None: not known."""
+    rows_returned: float | None
+    """Or changed, by one execution; None: not counted."""
+
+    @property
+    def sentence(self) -> str:
+        """Sentence on what is known of it and what would tell the rest, without a period."""
+        text = " ".join(self.statement.split())
+        text = text if len(text) <= _LETTERS_MAX else f"{text[: _LETTERS_MAX - 1]}…"
+        return "; ".join((f"{percent(self.share)} of {_OF[self.measure]}: {text}", *self._rows()))
+
+    def _rows(self) -> Iterator[str]:
+        read = None if self.rows_read is None else f"{figure(self.rows_read)} rows in whole tables"
+        returned = None if self.rows_returned is None else f"{figure(self.rows_returned)} rows"
+        if read and returned:
+            yield f"one execution reads {read}, and returns or changes {returned}"
+        elif read:
+            yield f"one execution reads {read}; pg_stat_statements would tell how many it returns"
+        elif returned:
+            yield f"one execution returns or changes {returned}; EXPLAIN (ANALYZE) tells those read"
+        else:
+            yield "its rows: pg_stat_statements counts those returned, EXPLAIN (ANALYZE) those read"
+
+
+def costliest(run: RunFile, slice_ids: Collection[int]) -> Costliest | None:
+    """Return it; None where no statement was timed, counted or seen."""
+    counts = run.statement_counts(slice_ids)
+    times: dict[Measure, dict[str, float]] = {
+        "clients": _timed(run, slice_ids),
+        "server": _summed((each.statement, each.exec_ms) for each in counts),
+        "samples": _seen(run, slice_ids),
+    }
+    measure = next((name for name, mine in times.items() if sum(mine.values()) > 0), None)
+    if measure is None:
+        return None
+    spent = times[measure]
+    text = max(spent, key=lambda each: spent[each])
+    others = {each for mine in times.values() for each in mine if not _alike(each, text)}
+    counted = [each for each in counts if _alike(each.statement, text)]
+    executions = _executions(run, slice_ids, text) or sum(each.calls for each in counted)
+    return Costliest(
+        text,
+        spent[text] / sum(spent.values()),
+        measure,
+        _read(run, slice_ids, text, others, executions),
+        _returned(counted),
+    )
+
+
+def _timed(run: RunFile, slice_ids: Collection[int]) -> dict[str, float]:
+    """Return the time of each statement by the clients; requests are none."""
+    if run.run.spec.get("http"):
+        return {}
+    totals = run.statements(slice_ids)
+    return _summed((each.statement, each.service.mean * each.service.count) for each in totals)
+
+
+def _seen(run: RunFile, slice_ids: Collection[int]) -> dict[str, float]:
+    return _summed(
+        (each.statement, each.average)
+        for each in run.waits(slice_ids)
+        if each.backend_type == CLIENT_BACKEND and each.state == "active" and each.statement
+    )
+
+
+def _summed(pairs: Iterator[tuple[str, float]]) -> dict[str, float]:
+    """Return the sums by text; texts of one shape have one of them."""
+    sums: dict[str, float] = {}
+    texts: dict[str, str] = {}
+    for text, value in pairs:
+        name = texts.setdefault(shape(text), text)
+        sums[name] = sums.get(name, 0.0) + value
+    return sums
+
+
+def _alike(one: str, other: str) -> bool:
+    return same_shape(shape(one), shape(other))
+
+
+def _executions(run: RunFile, slice_ids: Collection[int], text: str) -> int:
+    return sum(each.done for each in run.statements(slice_ids) if _alike(each.statement, text))
+
+
+def _read(
+    run: RunFile,
+    slice_ids: Collection[int],
+    text: str,
+    others: Collection[str],
+    executions: int,
+) -> float | None:
+    """Return the rows that one execution reads in whole tables; None if others read these too."""
+    tables = {str(name) for name in run.series("metric_table", slice_ids)["relation"]}
+    mine = sorted(each for each in tables if mentions(text, each))
+    if not mine or not executions or any(mentions(each, name) for each in others for name in mine):
+        return None
+    rows = run.delta("metric_table", "seq_tup_read", slice_ids, where={"relation": mine})
+    return None if rows is None else rows / executions
+
+
+def _returned(counted: Collection[StatementCount]) -> float | None:
+    calls = sum(each.calls for each in counted)
+    return sum(each.rows for each in counted) / calls if calls else None

@@ -1,0 +1,63 @@
+"""The costliest statement: whose time it is, and the rows that it reads and returns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from diagnose_runs import CPU, Load, written
+
+from pgdyno.diagnose import costliest
+from pgdyno.trial.costliest import costliest_of
+
+READS = "select count(*) from wide where b = ?"
+WRITES = "update small set n = n + 1 where id = ?"
+SCANS = {"public.wide": {"seq_scan": 400.0, "seq_tup_read": 4e7}}
+
+
+def found_in(tmp_path: Path, load: Load) -> Any:
+    with written(tmp_path, load) as run:
+        return costliest(run, [each.id for each in run.slices()])
+
+
+def test_of_a_load_of_pgdyno_its_own_times_count(tmp_path: Path) -> None:
+    load = Load(tps=400, script_ms=((READS, 6.0), (WRITES, 2.0)), tables=SCANS)
+    found = found_in(tmp_path, load)
+    assert (found.statement, found.measure) == (READS, "clients")
+    assert found.share == pytest.approx(0.75, rel=0.02)
+    assert found.rows_read == pytest.approx(100_000, rel=0.02)
+    assert found.rows_returned is None
+    assert "pg_stat_statements" in found.sentence, "it says what would tell"
+
+
+def test_rows_are_those_of_one_statement_or_not_known(tmp_path: Path) -> None:
+    other = "select max(b) from wide"
+    load = Load(tps=400, script_ms=((READS, 6.0), (other, 2.0)), tables=SCANS)
+    found = found_in(tmp_path, load)
+    assert (found.statement, found.rows_read) == (READS, None)
+    assert "EXPLAIN (ANALYZE)" in found.sentence
+
+
+def test_sessions_that_were_seen_stand_in_for_times(tmp_path: Path) -> None:
+    found = found_in(tmp_path, Load(statement=READS, sessions={CPU: 2.0}))
+    assert (found.statement, found.measure, found.share) == (READS, "samples", 1.0)
+
+
+def test_rows_returned_are_those_that_the_server_counts(tmp_path: Path) -> None:
+    counted = {
+        READS: {"calls": 400, "exec_ms": 2400.0, "rows": 400},
+        WRITES: {"calls": 400, "exec_ms": 400.0, "rows": 400},
+    }
+    found = found_in(tmp_path, Load(tps=400, counted=counted, tables=SCANS))
+    assert (found.statement, found.measure) == (READS, "server")
+    assert found.share == pytest.approx(6 / 7)
+    assert found.rows_read == pytest.approx(100_000, rel=0.15)
+    assert found.rows_returned == 1.0
+
+
+def test_where_nothing_was_seen_the_line_says_what_would_tell(tmp_path: Path) -> None:
+    with written(tmp_path, Load(sessions={})) as run:
+        found = costliest_of(run, [-1])
+    assert (found.statement, found.share) == (None, None)
+    assert "pg_stat_statements" in found.sentence
