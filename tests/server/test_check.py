@@ -21,6 +21,7 @@ from pgdyno.check import _write_probe
 from pgdyno.check._proofs import proofs_of
 from pgdyno.check._reach import Where, limited, session
 from pgdyno.check._result import _of_light_load
+from pgdyno.check._severity import severity_of
 from pgdyno.check._sight import proposed
 from pgdyno.check.checking import Request, check
 from pgdyno.check.watching import Away, Watch, watch
@@ -122,6 +123,19 @@ def test_parts_of_a_light_load_s_time_are_no_findings(
 ) -> None:
     finding = Finding("commit-flush", "found", "30 % is spent", share=share, rank=rank)
     assert _of_light_load(finding).status == status
+
+
+@pytest.mark.parametrize(
+    ("light", "finding", "severity"),
+    [
+        (False, Finding("stall", "found", "", share=0.6, rank=1), "limit"),
+        (True, Finding("stall", "found", "", share=0.6, rank=1), "costs"),
+        (True, Finding("stall", "found", "", share=0.6, rank=1, about_to_fail=True), "will fail"),
+        (True, Finding("jit", "found", "", share=0.6), "minor"),
+    ],
+)
+def test_a_light_load_has_no_limit(light: bool, finding: Finding, severity: str) -> None:
+    assert severity_of(finding, light=light) == severity
 
 
 def test_a_server_without_load_has_no_limit(pg: Cluster) -> None:

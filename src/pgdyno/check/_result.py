@@ -18,12 +18,13 @@ from pgdyno.check._write_probe import LOOK
 from pgdyno.diagnose import (
     CORES_UNKNOWN,
     HELD,
+    LIGHT_SESSIONS,
     NOT_BY_SECOND,
     NOT_OF_CLIENTS,
     UNEXPLAINED,
     Diagnosis,
 )
-from pgdyno.diagnose.finding import Finding
+from pgdyno.diagnose.finding import Finding, Severity
 from pgdyno.diagnose.words import counted
 from pgdyno.probe import TRACKED
 from pgdyno.record import RunFile
@@ -90,12 +91,15 @@ def check_result(
 ) -> CheckResult:
     """Return the result; ``seconds`` is the time that the check took."""
     info = run.run
-    findings = _in_order(seen.findings)
     before = circumstances_recorded(info.spec, info.server.get("settings"))
     uri = str(info.server.get("uri") or "")
     load = observed_load(run, slice_ids)
+    light = load.at_work is not None and load.at_work < LIGHT_SESSIONS
     predicts = load.cores is not None
-    shown = tuple(_finding(each, uri, before, predicts) for each in findings)
+    shown = tuple(
+        _finding(each, severity, uri, before, predicts=predicts)
+        for each, severity in _in_order(seen.findings, light=light)
+    )
     return CheckResult(
         schema_version=1,
         run_file=str(run.path) if kept else None,
@@ -139,16 +143,19 @@ def _write_probe(run: RunFile) -> WriteProbe | None:
     )
 
 
-def _in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """Return what was found, the worst first, then by the share of the time that would go."""
-    found = [each for each in findings if each.status == "found"]
-    return sorted(found, key=lambda each: (SEVERITIES.index(severity_of(each)), -each.weight))
+def _in_order(findings: Iterable[Finding], *, light: bool) -> list[tuple[Finding, Severity]]:
+    """Return what was found with its severity, the worst first, then by the share of the time that
+    would go."""
+    found = [(each, severity_of(each, light=light)) for each in findings if each.status == "found"]
+    return sorted(found, key=lambda each: (SEVERITIES.index(each[1]), -each[0].weight))
 
 
-def _finding(finding: Finding, uri: str, before: Circumstances, predicts: bool) -> CheckFinding:
+def _finding(
+    finding: Finding, severity: Severity, uri: str, before: Circumstances, *, predicts: bool
+) -> CheckFinding:
     return CheckFinding(
         id=finding.id,
-        severity=severity_of(finding),
+        severity=severity,
         sentence=finding.sentence,
         share=rounded(finding.share) if finding.severity is None else None,
         confidence=finding.confidence,

@@ -12,15 +12,15 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 """The worst first."""
 
 
-def severity_of(finding: Finding) -> Severity:
-    """Return how much a finding that was found matters."""
+def severity_of(finding: Finding, *, light: bool = False) -> Severity:
+    """Return how much a finding that was found matters; a light load has no limit."""
     if finding.about_to_fail:
         return "will fail"
     if finding.severity is not None:
         return finding.severity
     if finding.rank is None:
         return "minor"
-    return "limit" if finding.share >= LIMIT_SHARE_MIN else "costs"
+    return "limit" if finding.share >= LIMIT_SHARE_MIN and not light else "costs"
 
 
 def findings_at_least(result: CheckResult, least: str) -> list[CheckFinding]:
