@@ -112,7 +112,7 @@ def test_the_digest_has_groups_and_shapes(tmp_path: Path) -> None:
     assert (first.blocks_dirtied, first.read_ms, first.jit_ms) == (20, 2.0, None)
     assert [each.text for each in found.shapes] == ["commit", LONGER, INSERT]
     heads, rows = short_rows(found, 8, 44)
-    assert heads == ["calls", "share", "per call", "WAL", "dirtied", "read", "I/O"]
+    assert heads == ["calls", "of server's time", "per call", "WAL", "dirtied", "read", "I/O"]
     assert rows[1][1:] == ["30", "40 %", "3.33 ms", "7.81 kB", "20", "0", "3.00 ms"]
     assert "JIT" not in heads, "this version does not count it"
     assert len(tables(found)) == 2

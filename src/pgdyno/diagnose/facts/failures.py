@@ -37,7 +37,7 @@ class Failures(Struct, frozen=True):
     def __str__(self) -> str:
         if not self.count:
             return f"0 of {self.ended:,}"
-        error = f", most of them {self.error}" if self.top else ""
+        error = f", most often {self.error}" if self.top else ""
         return f"{self.count:,} of {self.ended:,} ({percent(self.share)}){error}"
 
     def to_json(self) -> dict[str, object]:

@@ -32,4 +32,6 @@ def usable(s: Facts) -> float:
 def most_of(s: Facts, column: str) -> Origin | None:
     """Return the origin with most sessions on average in one of the states."""
     found = [each for each in origins(s.run, s.slice_ids) if each.means[column] > 0]
-    return max(found, key=lambda origin: origin.means[column], default=None)
+    most = max(found, key=lambda origin: origin.means[column], default=None)
+    every = sum(origin.means[column] for origin in found)
+    return most if most is not None and most.means[column] > every / 2 else None

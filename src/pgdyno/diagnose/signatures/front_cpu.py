@@ -45,6 +45,8 @@ def examine(s: Situation) -> Found | Cleared:
                    1000 * load.jvm_cores / load.requests_s, "ms"),
     ]  # fmt: skip
     page = max(load.pages, key=_own_time)
+    of_page = _own_time(page) / (sum(map(_own_time, load.pages)) or 1.0)
+    most = "most of it" if of_page > 0.5 else "the largest part"
     spent = f"{figure(own_ms)} of {figure(s.budget.response_ms)} ms"
     if share < SHARE or of_cores < CORES_SHARE:
         return Cleared(
@@ -55,7 +57,7 @@ def examine(s: Situation) -> Found | Cleared:
     return Found(
         sentence=(
             f"the application itself takes {spent} and {figure(load.jvm_cores)} of"
-            f" {figure(s.cores)} cores, most of it for {page.path}"
+            f" {figure(s.cores)} cores, {most} for {page.path}"
         ),
         parts=parts,
         liftable=1.0,

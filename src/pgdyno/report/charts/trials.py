@@ -336,7 +336,8 @@ def _waits_description(bars: Mapping[str, Mapping[str, float]]) -> str:
     parts = []
     for name, bar in bars.items():
         most = max(bar, key=lambda event: bar[event])
-        share = numbers.percent(bar[most] / sum(bar.values()))
+        share = bar[most] / sum(bar.values())
+        are = "most are" if share > 0.5 else "the largest part is"
         label = name.split(" · ")[0]
-        parts.append(f"{label}, most are {wait_events.phrase(most)} ({share})")
+        parts.append(f"{label}, {are} {wait_events.phrase(most)} ({numbers.percent(share)})")
     return numbers.sentence("; ".join(parts))

@@ -19,7 +19,7 @@ Cell = Callable[[StatementFigures], str]
 _COLUMNS: dict[str, tuple[str, Cell]] = {
     "calls": ("calls", lambda each: numbers.count(each.calls)),
     "exec_ms": ("time", lambda each: numbers.ms(each.exec_ms)),
-    "share": ("share", lambda each: numbers.percent(each.share)),
+    "share": ("of server's time", lambda each: numbers.percent(each.share)),
     "each": ("per call", lambda each: numbers.ms(each.exec_ms / each.calls)),
     "plan_ms": ("planning", lambda each: numbers.ms(each.plan_ms)),
     "rows": ("rows", lambda each: numbers.count(each.rows)),
