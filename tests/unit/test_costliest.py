@@ -39,6 +39,12 @@ def test_rows_are_those_of_one_statement_or_not_known(tmp_path: Path) -> None:
     assert "EXPLAIN (ANALYZE)" in found.sentence
 
 
+def test_a_commit_has_no_rows(tmp_path: Path) -> None:
+    found = found_in(tmp_path, Load(tps=400, script_ms=((WRITES, 2.0), ("end;", 6.0))))
+    assert found.statement == "end;"
+    assert "EXPLAIN" not in found.sentence
+
+
 def test_sessions_that_were_seen_stand_in_for_times(tmp_path: Path) -> None:
     found = found_in(tmp_path, Load(statement=READS, sessions={CPU: 2.0}))
     assert (found.statement, found.measure, found.share) == (READS, "samples", 1.0)

@@ -18,7 +18,7 @@ from pgdyno.diagnose._statements import same_shape, shape
 from pgdyno.diagnose.facts.sessions import CLIENT_BACKEND
 from pgdyno.diagnose.words import figure, percent
 from pgdyno.record import RunFile, StatementCount
-from pgdyno.spec.sql_text import mentions
+from pgdyno.spec.sql_text import is_commit, mentions
 
 Measure = Literal["clients", "server", "samples"]
 _OF: dict[Measure, str] = {
@@ -48,6 +48,9 @@ class Costliest(Struct, frozen=True):
         return "; ".join((f"{percent(self.share)} of {_OF[self.measure]}: {text}", *self._rows()))
 
     def _rows(self) -> Iterator[str]:
+        if is_commit(self.statement):
+            yield "it reads no rows, its time is that of the commit"
+            return
         read = None if self.rows_read is None else f"{figure(self.rows_read)} rows in whole tables"
         returned = None if self.rows_returned is None else f"{figure(self.rows_returned)} rows"
         if read and returned:
