@@ -136,7 +136,8 @@ def _statements(lines: list[ConfLine]) -> Problem:
 def _unreadable(line: ConfLine) -> Problem:
     """Return at which word the server's parser stops, and how to write the line."""
     assert line.wrong is not None
-    shown = visible(line.text.strip())[:60]
+    said = f"{line.name} = {line.written}" if line.written else line.text.strip()
+    shown = visible(said)[:60]
     if line.wrong.kind == "end":
         return Problem(line.number, f"{shown}: there is no value", "write NAME = VALUE")
     word = visible(as_text(line.wrong.text))[:40]
