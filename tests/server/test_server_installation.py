@@ -94,7 +94,7 @@ def test_versions_old_and_new(
         return
     installation = find_installation(tmp_path)
     assert (installation.version, installation.version_num) == (version, version_num)
-    assert (installation.note is not None) == (version_num >= 190000)
+    assert (installation.note is not None) == (version_num >= 200000)
 
 
 def test_programs_that_the_server_account_cannot_reach_are_copied(

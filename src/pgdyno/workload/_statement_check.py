@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
-from pgdyno.server import ConnInfo, connect, connect_plain
+from pgdyno.server import ConnInfo, catalog_first, connect, connect_plain
 from pgdyno.workload._found import (
     BUSINESS_COLUMNS,
     ENTITY_COLUMNS,
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _UNDEFINED_TABLE = "42P01"
 _NAMES = frozenset((_UNDEFINED_TABLE, "42703", "42883", "42704", "3F000"))
 """SQLSTATEs of tables, columns, functions, other objects and schemas that do not exist."""
+_UNKNOWN_TYPE = frozenset(("42725", "42P18"))
+"""SQLSTATEs of a parameter whose type the server cannot tell."""
 _OF_THE_TEXT = ("0A", "22", "3F", "42", "54")
 """Classes of SQLSTATEs of errors that the text of a statement has; others are of the moment."""
 _ORDINARY = re.compile(
@@ -95,8 +97,9 @@ def check_statements(
     """
     from pgdyno._engine import check_script
 
-    refused, makers = [], set()
-    with connect_plain(conninfo) as conn:
+    refused, makers, scripts = [], set(), list(scripts)
+    of_users = any(each.own for each in scripts)
+    with connect_plain(conninfo if of_users else catalog_first(conninfo)) as conn:
         limit_lock_waits(conn)
         for script in scripts:
             for statement in check_script(script.text, script.file, [*defined])["sent"]:
@@ -106,7 +109,7 @@ def check_statements(
                 if refusal is not None and _is_of_text(refusal, statement, protocol):
                     refused.append(refusal)
     if told := [each for each in refused if not (makers and each.sqlstate in _NAMES)]:
-        raise _error(told, conninfo)
+        raise _error(told, conninfo, protocol)
     return _left_to_the_run(sorted(makers)) if makers else None
 
 
@@ -183,7 +186,7 @@ def _place(statement: SentStatement, position: int) -> tuple[int, int]:
     return statement["line"] + len(lines) - 1, start + len(lines[-1])
 
 
-def _error(refused: list[_Refusal], conninfo: ConnInfo) -> PgdynoError:
+def _error(refused: list[_Refusal], conninfo: ConnInfo, protocol: str) -> PgdynoError:
     """Return the error for the first refusal, with the others behind it."""
     first, others = refused[0], refused[1:]
     if first.sqlstate == _UNDEFINED_TABLE:
@@ -191,7 +194,13 @@ def _error(refused: list[_Refusal], conninfo: ConnInfo) -> PgdynoError:
             error: PgdynoError = _missing_table(first, conn)
     else:
         expected = f"\\expect {first.sqlstate} before the statement, if the error is wanted"
-        error = UsageError(first.in_words, code="statement-refused", hint=first.hint or expected)
+        if first.sqlstate in _UNKNOWN_TYPE and protocol != "simple":
+            expected = "cast the variable, such as :name::int; or -M simple"
+        error = UsageError(
+            first.in_words,
+            code="statement-refused",
+            hint=expected if first.sqlstate in _UNKNOWN_TYPE else first.hint or expected,
+        )
     lines = [each.in_words for each in others[:_SHOWN]]
     if len(others) > _SHOWN:
         lines.append(f"and {len(others) - _SHOWN} more")
