@@ -68,7 +68,7 @@ def pins_of(spec: Spec, snapshot: Snapshot | None) -> dict[str, str]:
     if snapshot is None or snapshot.aged is None:
         return pins
     ids = snapshot.aged
-    if unfit := unfit_setting(ids, spec.server.settings):
+    if unfit := unfit_setting(ids, spec.server.settings, snapshot.major):
         raise UsageError(
             f"the snapshot {snapshot.name} has an age that was raised: {unfit}",
             code="snapshot-settings",
