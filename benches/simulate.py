@@ -36,6 +36,7 @@ from pgdyno.stats import (
     Verdict,
     knee,
     mean_with_interval,
+    steady_from,
 )
 from pgdyno.trial._judging import Judged, Matters, judge
 from pgdyno.trial._sides import GroupSlice, Measured, Side
@@ -418,6 +419,39 @@ def change_lines(runs: int) -> Iterator[str]:
 def mean_coverage(size: int, phi: float, runs: int) -> float | None:
     """Return the coverage of the interval within a run of ``size`` seconds; None: it has none."""
     rng = np.random.default_rng([_SEED, size, int(10 * phi)])
+SERIES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    "constant": np.ones_like,
+    "falls by a fifth": lambda part: 1 - 0.2 * part,
+    "falls by half": lambda part: 1 - 0.5 * part,
+    "falls to 2 %": lambda part: np.power(0.02, part),
+    "half in the last fifth": lambda part: np.where(part < 0.8, 1.0, 0.5),
+    "waves of ±20 %, five": lambda part: 1 + 0.2 * np.sin(10 * math.pi * part),
+    "stops for 3 s": lambda part: np.where(
+        np.abs(part * len(part) - 0.7 * len(part)) < 2, 0.0, 1.0
+    ),
+}
+"""Levels of a series by the part of its time that has passed."""
+
+
+def called_steady(name: str, size: int, noise: float, phi: float, runs: int) -> float:
+    """Return the share of series that are called steady, from whichever second on."""
+    rng = np.random.default_rng([_SEED, size, int(100 * noise), int(10 * phi)])
+    level = SERIES[name](np.arange(size) / size)
+    series = (level * (1 + noise * _dependent(rng, size, phi)) for _ in range(runs))
+    return float(np.mean([steady_from(each.clip(0)) is not None for each in series]))
+
+
+def steady_lines(runs: int) -> Iterator[str]:
+    """Yield the table of series that are called steady."""
+    yield f"Called steady, of {runs} series each: by level, noise of a second and its dependence"
+    sizes = (20, 60, 300)
+    yield f"{'level':<24}{'noise':>7}{'φ':>6}" + "".join(f"{f'{size} s':>9}" for size in sizes)
+    for name in SERIES:
+        for noise, phi in ((0.05, 0.0), (0.2, 0.0), (0.2, 0.5), (0.2, 0.8)):
+            found = (called_steady(name, size, noise, phi, runs) for size in sizes)
+            yield f"{name:<24}{noise:>7.0%}{phi:>6}" + "".join(f"{each:>9.0%}" for each in found)
+
+
     covered = []
     for _ in range(runs):
         estimate = mean_with_interval(_dependent(rng, size, phi))
@@ -472,6 +506,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         change_lines(max(100, trials // 2)),
         knee_lines(max(20, trials // 4)),
     ):
+        steady_lines(trials),
         for line in lines:
             print(line, flush=True)
         print()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pgdyno.diagnose._levels import sudden_changes
-from pgdyno.stats import change_points, mean_with_interval, steady_from
+from pgdyno.stats import change_points, mean_with_interval, steady_from, stops_in
+from pgdyno.trial.result import steadiness_of
 
 Series = NDArray[np.float64]
 
@@ -56,12 +58,110 @@ def test_what_never_settles_is_never_steady() -> None:
     assert unsteady >= 20  # a random walk may stay put by chance
 
 
-def test_single_stalls_are_no_drift() -> None:
+def test_single_stalls_are_no_drift_and_are_counted() -> None:
     generator = np.random.default_rng(4)
     for _ in range(30):
         values = 1000 + 50 * generator.normal(size=120)
-        values[generator.integers(0, 120, 4)] = 0
+        values[10 + 25 * generator.permutation(4)] = 0
         assert steady_from(values) is not None
+        assert stops_in(values) == 4
+        assert steadiness_of(list(values)).steady
+
+
+def test_a_series_that_stops_is_never_steady() -> None:
+    assert steady_from([212, 202, 202, 186, 190, 7] + [0] * 11 + [201, 2498, 196]) is None
+    generator = np.random.default_rng(14)
+    for size in (20, 60, 300):
+        for seconds in (2, 3, 10):
+            for noise in (0.0, 0.02, 0.2):
+                values = 1000 * (1 + noise * generator.normal(size=size))
+                at = generator.integers(size // 2 - 1, size - seconds + 1)
+                values[at : at + seconds] = 0
+                assert steady_from(values) is None
+                assert steadiness_of(list(values)).steady is False
+    often = 1000 + 50 * generator.normal(size=60)
+    often[5::10] = 0
+    assert steady_from(often) is None
+
+
+def steady_share(
+    level: Callable[[Series, np.random.Generator], Series], noise: float, size: int, phi: float = 0
+) -> float:
+    """Share of 60 series called steady; ``level`` of the seconds, with AR(1) noise relative to
+    it."""
+    generator = np.random.default_rng(15)
+    times = np.arange(size, dtype=float)
+    found = [
+        steady_from((level(times, generator) * (1 + noise * each)).clip(0))
+        for each in (autoregressive(generator, size, phi) for _ in range(60))
+    ]
+    return float(np.mean([start is not None for start in found]))
+
+
+def constant(times: Series, generator: np.random.Generator) -> Series:
+    return np.full_like(times, 1000.0)
+
+
+def falling(times: Series, generator: np.random.Generator) -> Series:
+    return 1665 * (36 / 1665) ** (times / len(times))
+
+
+def falling_by_half(times: Series, generator: np.random.Generator) -> Series:
+    return 1000 * (1 - 0.5 * times / len(times))
+
+
+def falling_late(times: Series, generator: np.random.Generator) -> Series:
+    return 1000 * (36 / 1000) ** np.maximum(2 * times / len(times) - 1, 0)
+
+
+def late_step(times: Series, generator: np.random.Generator) -> Series:
+    return np.where(times < 0.8 * len(times), 1000.0, 500.0)
+
+
+def wave(times: Series, generator: np.random.Generator) -> Series:
+    turns = times / generator.uniform(4, len(times) / 2) + generator.random()
+    return np.asarray(1000 * (1 + 0.5 * np.sin(2 * np.pi * turns)))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02, 0.1, 0.2])
+@pytest.mark.parametrize("size", [60, 120, 300])
+@pytest.mark.parametrize("level", [falling, falling_by_half, falling_late, late_step, wave])
+def test_what_falls_steps_or_waves_is_not_called_steady(
+    level: Callable[[Series, np.random.Generator], Series], size: int, noise: float
+) -> None:
+    bound = 0.0 if noise <= 0.02 else 0.1 if noise <= 0.1 or size > 60 else 0.3
+    assert steady_share(level, noise, size) <= bound
+
+
+@pytest.mark.parametrize(
+    ("noise", "phi", "size", "least"),
+    [
+        (noise, phi, size, 0.85 if size >= 60 else 0.75)
+        for noise in (0.02, 0.1, 0.25)
+        for phi in (0.0, 0.3, 0.5)
+        for size in (20, 60, 120, 300)
+    ],
+)
+def test_noise_around_a_constant_is_called_steady(
+    noise: float, phi: float, size: int, least: float
+) -> None:
+    assert steady_share(constant, noise, size, phi) >= least
+
+
+@pytest.mark.parametrize("size", [120, 300])
+def test_a_level_that_wanders_is_not_called_steady(size: int) -> None:
+    assert steady_share(constant, 0.3, size, 0.95) <= 0.25
+
+
+@pytest.mark.parametrize(
+    ("rate", "size", "least"),
+    [(1, 60, 0.75), (1, 300, 0.9), (2, 60, 0.9), (5, 20, 0.75), (5, 60, 0.9), (30, 20, 0.9)],
+)
+def test_counts_at_a_low_rate_are_called_steady(rate: float, size: int, least: float) -> None:
+    generator = np.random.default_rng(16)
+    starts = [steady_from(generator.poisson(rate, size)) for _ in range(100)]
+    assert np.mean([start is not None for start in starts]) >= least
+    assert all(stops_in(generator.poisson(rate, size)) <= 1 for _ in range(100))
 
 
 def test_too_few_or_broken_values_tell_nothing() -> None:

@@ -17,7 +17,7 @@ from pgdyno.results.knee import Sustained
 from pgdyno.search.points import PointSlice
 from pgdyno.stats import mean_bounds
 from pgdyno.stats.words import percent_words, significant
-from pgdyno.trial.result import limit_of, steadiness
+from pgdyno.trial.result import Steadiness, limit_of, steadiness
 
 LASTS_SHARE = 0.9
 """Share of the throughput of the shorter slices below which the long one is said to have less."""
@@ -29,8 +29,8 @@ class Hold(Struct, frozen=True):
 
     point: float
     measured: PointSlice
-    steadiness: str
-    """As ``pgdyno run`` says it."""
+    steadiness: Steadiness
+    """As ``pgdyno run`` has it."""
 
     @classmethod
     def of(cls, run: RunFile, point: float, measured: PointSlice) -> Hold:
@@ -42,9 +42,7 @@ class Hold(Struct, frozen=True):
         """True if the throughput became steady; None if the slice is too short to tell."""
         if self.measured.behind:
             return False
-        if self.steadiness.startswith("too short"):
-            return None
-        return self.steadiness != "never steady"
+        return self.steadiness.steady
 
 
 @dataclass
@@ -135,7 +133,7 @@ def sustained(hold: Hold | None, curve: Curve) -> Sustained | None:
         p99_ms=p99_ms,
         steady=hold.steady,
         sentence=f"{tps_words(measured.tps)} tps over {measured.seconds:.0f} s{latency},"
-        f" {hold.steadiness}{less if share < LASTS_SHARE else ''}{behind}",
+        f" {hold.steadiness.sentence}{less if share < LASTS_SHARE else ''}{behind}",
     )
 
 

@@ -165,9 +165,9 @@ def _halves(run: RunFile, group: str, slice_id: int) -> tuple[float, float]:
 
 
 def is_steady(slices: Sequence[PointSlice]) -> bool | None:
-    """Return whether throughput was the same in both halves of a point's slices, within 10 % or
-    what their spread explains, and the backlog did not grow in most of them. None: one slice, which
-    cannot tell."""
+    """Return whether throughput was the same in both halves of a point's slices, within 10 %, and
+    the backlog did not grow in most of them. None: one slice, or a larger drift that the spread of
+    the slices explains, cannot tell."""
     if 2 * sum(each.behind for each in slices) > len(slices):
         return False
     pairs = [each.halves for each in slices if min(each.halves) > 0]
@@ -176,4 +176,6 @@ def is_steady(slices: Sequence[PointSlice]) -> bool | None:
     logs = [math.log(second / first) for first, second in pairs]
     low, high = mean_bounds(logs)
     drift = abs(sum(logs) / len(logs))
-    return drift <= math.log1p(DRIFT_MATTERS) or low <= 0 <= high
+    if drift <= math.log1p(DRIFT_MATTERS):
+        return True
+    return None if low <= 0 <= high else False

@@ -25,6 +25,7 @@ from pgdyno.stats.steady import (
     Estimate,
     mean_with_interval,
     steady_from,
+    stops_in,
 )
 
 __all__ = [
@@ -53,4 +54,5 @@ __all__ = [
     "pairs_needed",
     "plan_pairs",
     "steady_from",
+    "stops_in",
 ]

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Literal
 
+from msgspec import Struct
+
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import (
     Diagnosis,
@@ -31,6 +33,7 @@ from pgdyno.stats import (
     POINTS_MIN,
     Effect,
     steady_from,
+    stops_in,
 )
 from pgdyno.stats.words import rounded
 from pgdyno.trial._parts import entities_of, governor_of, statements_of, vacuums_of
@@ -68,7 +71,7 @@ def run_result(
         ledger=whole_ledger(run),
         ledger_measured=_columns(run.ledger(slice_ids), "measured"),
         throughput_tps=round(throughput_tps(run, slice_ids), 2),
-        steadiness=steadiness(run, slice_ids),
+        steadiness=steadiness(run, slice_ids).sentence,
         throughput_over_time=course.to_json(),
         latency_over_time=course.latency_json(),
         throughput_by_clients=scaling.to_json() if (scaling := scaling_of(run)) else None,
@@ -264,18 +267,36 @@ def _connections(run: RunFile, slice_ids: list[int], account: GroupAccount) -> r
     )
 
 
-def steadiness(run: RunFile, slice_ids: list[int]) -> str:
-    """Return when the throughput became steady, in a few words.
+class Steadiness(Struct, frozen=True):
+    """Steadiness of the throughput of a period, with the second from which on it is steady."""
+
+    steady: bool | None
+    """None: the period is too short to tell."""
+    sentence: str
+
+
+def steadiness(run: RunFile, slice_ids: list[int]) -> Steadiness:
+    """Return whether and when the throughput became steady.
 
     Uses whole seconds only; the first and last intervals of a slice may be shorter.
     """
     whole = [i for i in run.intervals(slice_ids) if i.duration_ms >= _WHOLE_INTERVAL_MS]
-    if len(whole) < POINTS_MIN:
-        return f"too short to tell: {len(whole)} s measured, {POINTS_MIN} are needed"
-    start = steady_from([interval.throughput_tps for interval in whole])
+    return steadiness_of([interval.throughput_tps for interval in whole])
+
+
+def steadiness_of(tps: Sequence[float]) -> Steadiness:
+    """Return whether and when the throughput of whole seconds became steady."""
+    if len(tps) < POINTS_MIN:
+        short = f"too short to tell: {len(tps)} s measured, {POINTS_MIN} are needed"
+        return Steadiness(None, short)
+    start = steady_from(tps)
     if start is None:
-        return "never steady"
-    return f"steady after the first {start} s" if start else "steady from the start"
+        return Steadiness(False, "never steady")
+    sentence = f"steady after the first {start} s" if start else "steady from the start"
+    stopped = stops_in(tps[start:])
+    if stopped:
+        sentence += f", with {stopped} s below a tenth of its level"
+    return Steadiness(True, sentence)
 
 
 def whole_ledger(run: RunFile) -> common.LedgerColumns:
