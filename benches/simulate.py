@@ -139,6 +139,7 @@ class SimulatedTrial:
     rng: random.Random
     matters: Matters = field(default_factory=Matters)
     sides: dict[str, Side] = field(default_factory=lambda: {"a": Side(), "b": Side()})
+    noise: Noise | None = None
     judged: Judged = field(init=False)
 
     def run(self, plan: PairPlan, pairs_in_time: int, *, resumed: bool = False) -> PairSequence:
@@ -162,7 +163,9 @@ class SimulatedTrial:
             goes_on = sequence.goes_on(self.pairs, max(0, until - self.pairs))
 
     def _look(self, confidence: float) -> Verdict:
-        self.judged = judge(self.spec, self.sides, confidence, matters=self.matters)
+        self.judged = judge(
+            self.spec, self.sides, confidence, matters=self.matters, noise=self.noise
+        )
         return self.judged.verdict
 
 
@@ -199,7 +202,7 @@ def simulate(
     seconds = procedure.pairs_in_time * question.pair_seconds + 0.001
     plan = plan_of(question, noise, Matters(), seconds, resumable=procedure.resumed)
     slices.ratio = ratio
-    trial = SimulatedTrial(CLOSED, slices, order)
+    trial = SimulatedTrial(CLOSED, slices, order, noise=noise)
     sequence = trial.run(plan, procedure.pairs_in_time, resumed=procedure.resumed)
     assert sequence.verdict is not None
     return Outcome(trial.judged.throughput, sequence.verdict, plan)
@@ -416,9 +419,6 @@ def change_lines(runs: int) -> Iterator[str]:
             )
 
 
-def mean_coverage(size: int, phi: float, runs: int) -> float | None:
-    """Return the coverage of the interval within a run of ``size`` seconds; None: it has none."""
-    rng = np.random.default_rng([_SEED, size, int(10 * phi)])
 SERIES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "constant": np.ones_like,
     "falls by a fifth": lambda part: 1 - 0.2 * part,
@@ -452,6 +452,9 @@ def steady_lines(runs: int) -> Iterator[str]:
             yield f"{name:<24}{noise:>7.0%}{phi:>6}" + "".join(f"{each:>9.0%}" for each in found)
 
 
+def mean_coverage(size: int, phi: float, runs: int) -> float | None:
+    """Return the coverage of the interval within a run of ``size`` seconds; None: it has none."""
+    rng = np.random.default_rng([_SEED, size, int(10 * phi)])
     covered = []
     for _ in range(runs):
         estimate = mean_with_interval(_dependent(rng, size, phi))
@@ -503,10 +506,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         trial_lines(trials),
         open_loop_lines(trials),
         mean_lines(trials),
+        steady_lines(trials),
         change_lines(max(100, trials // 2)),
         knee_lines(max(20, trials // 4)),
     ):
-        steady_lines(trials),
         for line in lines:
             print(line, flush=True)
         print()

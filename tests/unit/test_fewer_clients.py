@@ -165,6 +165,7 @@ def measured(throughput: tuple[float, float, float], p99: tuple[float, float, fl
         measure="throughput",
         verdict=SimpleNamespace(outcome=outcome),
         matters=Matters(),
+        p99_is_shorter=effects[1].hi < 1,
     )
 
 

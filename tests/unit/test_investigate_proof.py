@@ -20,6 +20,7 @@ from pgdyno.stats.prediction import as_predicted, tolerated
 from pgdyno.trial.pairs import Matters
 from pgdyno.trial.question import Question
 
+from pgdyno.stats.words import ratio_words
 SPEC = spec_from_fields({"clients": [{"name": "web", "count": 8, "pool": {"max": 2}}]})
 
 
@@ -44,6 +45,8 @@ def answer(
 
 
 @pytest.mark.parametrize(
+        p99_is_shorter=False,
+        gain=ratio_words(ratio),
     ("specific", "measured", "status"),
     [
         (True, (1.4, 1.5, 1.6), "proved"),

@@ -209,6 +209,52 @@ def test_verdicts(lo: float, hi: float, outcome: str) -> None:
     assert (verdict.pairs_needed is not None) == (outcome == "inconclusive")
 
 
+NOISY = Effect(1.02, 0.7, 1.5, 6, 0.265)
+"""Identical slices of which six pairs show effects of 45 %, and 60 pairs some of 10 %."""
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "pairs", "outcome"),
+    [
+        (0.72, 0.96, 6, "inconclusive"),
+        (1.05, 1.50, 6, "inconclusive"),
+        (0.50, 0.70, 6, "worse"),
+        (1.40, 1.70, 6, "better"),
+        (0.72, 0.96, 60, "worse"),
+        (1.02, 1.08, 60, "inconclusive"),
+        (0.98, 1.02, 6, "no difference"),
+    ],
+)
+def test_what_the_noise_hides_is_called_nothing(
+    lo: float, hi: float, pairs: int, outcome: str
+) -> None:
+    assert NOISY.can_show(6) == pytest.approx(0.45, abs=0.01)
+    verdict = decide(effect_of(lo, hi, pairs), noise=NOISY)
+    assert verdict.outcome == outcome
+    assert decide(effect_of(lo, hi, pairs)).outcome == (
+        outcome if outcome == "no difference" else "better" if lo > 1 else "worse"
+    )
+    if outcome == "inconclusive":
+        assert verdict.pairs_needed is not None
+        more = math.log1p(NOISY.can_show(pairs + verdict.pairs_needed))
+        assert more <= abs(math.log(effect_of(lo, hi).ratio))
+
+
+@settings(max_examples=200)
+@given(st.floats(0.5, 2), st.floats(0.01, 0.6), st.integers(6, 40), st.floats(0.001, 0.5))
+def test_no_verdict_names_an_effect_below_the_noise(
+    ratio: float, half: float, pairs: int, log_sd: float
+) -> None:
+    effect = effect_of(ratio * math.exp(-half), ratio * math.exp(half), pairs)
+    noise = Effect(1.0, 0.9, 1.1, 6, log_sd)
+    for higher in (True, False):
+        verdict = decide(effect, higher_is_better=higher, noise=noise)
+        if verdict.outcome in ("better", "worse"):
+            assert abs(math.log(effect.ratio)) >= math.log1p(noise.can_show(pairs))
+        if verdict.outcome == "inconclusive" and not effect.excludes_1:
+            assert decide(effect, higher_is_better=higher).outcome == "inconclusive"
+
+
 @pytest.mark.parametrize("matters", [0.01, 0.03, 0.2])
 def test_the_margin_is_the_effect_that_matters(matters: float) -> None:
     inside, outside = 1 + 0.99 * matters, 1 + 1.01 * matters

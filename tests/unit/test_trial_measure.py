@@ -11,8 +11,8 @@ import report_runs
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.spec import Change, Spec, spec_from_fields
-from pgdyno.stats import paired_effect
-from pgdyno.trial._judging import Matters, judge, same_rate, verdict_of
+from pgdyno.stats import Effect, paired_effect
+from pgdyno.trial._judging import Matters, Noise, judge, same_rate, verdict_of
 from pgdyno.trial._sides import GroupSlice, Measured, Side, measure_of
 from pgdyno.trial.compare import check_budget
 from pgdyno.trial.recorded import pair_ratios
@@ -101,6 +101,21 @@ def test_whether_both_sides_ask_for_the_same_rate(change: Change, same: bool) ->
     server = {"kind": "existing", "conninfo": "host=here"}
     spec = spec_from_fields({"server": server, "clients": [{"arrival": {"rate": 100}}]})
     assert same_rate(spec, Change(), change) == same
+
+
+def test_one_rule_holds_for_throughput_latency_and_each_group() -> None:
+    shown = Effect(1.0, 0.7, 1.4, 6, 0.27)
+    noise = Noise(shown, shown, "throughput")
+    slower = paired_effect([100.0, 102, 98, 100, 103, 99], [83.0, 84, 81, 83, 86, 82])
+    assert verdict_of(slower, "throughput", Matters()).outcome == "worse"
+    for measure in ("throughput", "latency_p99"):
+        assert verdict_of(slower, measure, Matters(), noise=noise).outcome == "inconclusive"
+    a = [{"reads": closed(1000 + n), "checkout": closed(100 + n)} for n in range(6)]
+    b = [{"reads": closed(1000 - n), "checkout": closed(83 + n)} for n in range(6)]
+    sides = {"a": side_of(*a), "b": side_of(*b)}
+    for known, outcome in ((None, "worse"), (noise, "inconclusive")):
+        judged = judge(TWO, sides, 0.95, matters=Matters(), noise=known)
+        assert {each.name: each.verdict.outcome for each in judged.groups}["checkout"] == outcome
 
 
 TWO = spec_from_fields({"clients": [{"name": "reads"}, {"name": "checkout"}]})

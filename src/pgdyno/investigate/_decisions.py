@@ -28,7 +28,7 @@ def improves(answer: Answer) -> bool:
         answer.verdict.outcome in ("worse", "mixed", "not comparable")
         or answer.throughput.lo < 1 - answer.matters.throughput
     )
-    return not loses and answer.latency_p99.hi < SHORTER_RATIO
+    return not loses and answer.p99_is_shorter and answer.latency_p99.hi < SHORTER_RATIO
 
 
 def decision_of(proposal: AssessedProposal, answer: Answer, *, may_keep: bool) -> Decision:

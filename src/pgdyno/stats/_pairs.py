@@ -15,7 +15,7 @@ figures (``_plan.py``).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal
@@ -71,6 +71,10 @@ class Effect(Struct, frozen=True):
     def excludes_1(self) -> bool:
         """True if no difference at all lies outside the interval."""
         return not self.lo <= 1 <= self.hi
+
+    def pairs_to_show(self, log_ratio: float) -> int | None:
+        """Return the fewest pairs with this spread that show an effect; None if too many."""
+        return _fewest(lambda pairs: math.log1p(self.can_show(pairs)) <= abs(log_ratio))
 
     def can_show(self, pairs: int) -> float:
         """Return the smallest effect, as a fraction, that ``pairs`` with this spread show in four
@@ -164,30 +168,35 @@ def decide(
     *,
     effect_matters: float = EFFECT_MATTERS,
     higher_is_better: bool = True,
+    noise: Effect | None = None,
 ) -> Verdict:
-    """Return the verdict about the effect.
+    """Return the verdict about the effect. ``noise`` is the comparison of identical slices.
 
     - no difference: the whole interval lies within ±effect_matters. The interval shows that a
       difference is too small to matter; a lack of significance does not.
-    - better, worse: the interval excludes 1.
+    - better, worse: the interval excludes 1, and the effect is not smaller than what as many pairs
+      of identical slices can show. A trial whose pairs happen to lie close together does not call
+      an effect what the noise, as it is stated, would hide.
     - inconclusive: anything else.
-
-    Identical slices have no say in it: their interval, from few pairs, is sampling error, which
-    that of the effect accounts for already.
     """
     matters = math.log1p(effect_matters)
     measured = f"{effect_words(effect.ratio, effect.lo, effect.hi)} in {effect.pairs} pairs"
     if -matters <= math.log(effect.lo) and math.log(effect.hi) <= matters:
         within = f"all within ±{percent_words(effect_matters)}"
         return Verdict("no difference", None, f"no difference: {measured}, {within}")
-    if not effect.excludes_1:
-        return _inconclusive(effect, matters, measured)
+    shows = noise.can_show(effect.pairs) if noise is not None and noise.pairs else 0.0
+    hidden = abs(math.log(effect.ratio)) < math.log1p(shows)
+    if hidden and effect.excludes_1:
+        measured += f", less than the {percent_words(shows)} that identical slices can show"
+    if hidden or not effect.excludes_1:
+        return _inconclusive(effect, matters, measured, noise if hidden else None)
     outcome: Outcome = "better" if (effect.ratio > 1) == higher_is_better else "worse"
     return Verdict(outcome, None, f"{outcome}: {measured}")
 
 
-def _inconclusive(effect: Effect, matters: float, measured: str) -> Verdict:
-    """Return the verdict with the pairs that would decide. ``matters`` is a log ratio."""
+def _inconclusive(effect: Effect, matters: float, measured: str, noise: Effect | None) -> Verdict:
+    """Return the verdict with the pairs that would decide; ``noise`` hides the effect in so many.
+    ``matters`` is a log ratio."""
     mean, lo, hi = (math.log(value) for value in (effect.ratio, effect.lo, effect.hi))
     below, above = mean - lo, hi - mean
     if abs(mean) >= matters - abs(mean):  # closer to excluding 1 than to lying within the margin
@@ -196,6 +205,9 @@ def _inconclusive(effect: Effect, matters: float, measured: str) -> Verdict:
         target, reach = matters - abs(mean), max(below, above)
     spread = effect.log_sd * reach / _half_width(effect.log_sd, effect.pairs, effect.confidence)
     more = pairs_needed(spread, target, pairs_done=effect.pairs, confidence=effect.confidence)
+    if more and noise is not None and target == abs(mean):
+        shown_by = noise.pairs_to_show(mean)
+        more = max(more, shown_by - effect.pairs) if shown_by else None
     rest = more_pairs_words(more) if more else "more pairs are unlikely to decide it"
     return Verdict("inconclusive", more, f"inconclusive: {measured}; {rest}")
 
@@ -209,16 +221,25 @@ def pairs_needed(
     since the t quantile depends on n as well; subset means are as close, but for less than about
     ten pairs. At least 1; None if ``PAIRS_MAX`` are too few.
     """
-    if log_half_width <= 0 or _half_width(log_sd, PAIRS_MAX, confidence) > log_half_width:
+    if log_half_width <= 0:
+        return None
+    enough = _fewest(lambda pairs: _half_width(log_sd, pairs, confidence) <= log_half_width)
+    return max(1, enough - pairs_done) if enough else None
+
+
+def _fewest(suffice: Callable[[int], bool]) -> int | None:
+    """Return the fewest pairs, from two on, that suffice, as all larger numbers do; None if
+    ``PAIRS_MAX`` are too few."""
+    if not suffice(PAIRS_MAX):
         return None
     too_few, enough = 1, PAIRS_MAX
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if _half_width(log_sd, middle, confidence) <= log_half_width:
+        if suffice(middle):
             enough = middle
         else:
             too_few = middle
-    return max(1, enough - pairs_done)
+    return enough
 
 
 def _half_width(log_sd: float, pairs: int, confidence: float) -> float:

@@ -43,6 +43,23 @@ class Matters(Struct, frozen=True):
         return self.throughput if measure == "throughput" else self.latency_p99
 
 
+class Noise(Struct, frozen=True):
+    """Identical slices compared with themselves, for each measure.
+
+    Their ratio is a check of the procedure. Their spread plans the trials, and no effect that is
+    smaller than what as many of their pairs can show is called one.
+    """
+
+    throughput: Effect
+    latency_p99: Effect
+    measure: Measure
+    """The figure that identical slices were compared by."""
+
+    def of(self, measure: Measure) -> Effect:
+        """Return the ratio of identical slices in ``measure``."""
+        return self.throughput if measure == "throughput" else self.latency_p99
+
+
 class GroupEffect(Struct, frozen=True):
     """The effect on one client group."""
 
@@ -69,6 +86,7 @@ def judge(
     confidence: float,
     *,
     matters: Matters,
+    noise: Noise | None = None,
     same_rate: bool = True,
 ) -> Judged:
     """Return the verdict about all pairs, with intervals of ``confidence``."""
@@ -76,28 +94,41 @@ def judge(
     measure = measure_of(spec, (a, b))
     throughput = paired_effect(a.tps(spec), b.tps(spec), confidence=confidence)
     latency = paired_effect(a.latency_p99_ns, b.latency_p99_ns, confidence=confidence)
-    groups = _group_effects(working(spec), a, b, confidence, matters)
-    verdict = verdict_of(
-        throughput if measure == "throughput" else latency, measure, matters, same_rate=same_rate
-    )
+    groups = _group_effects(working(spec), (a, b), confidence, matters, noise)
+    compared = throughput if measure == "throughput" else latency
+    verdict = verdict_of(compared, measure, matters, noise=noise, same_rate=same_rate)
     against = [*_losses(groups), *_failing(a, b, confidence)]
     return Judged(throughput, latency, measure, groups, guarded(verdict, against))
 
 
 def verdict_of(
-    effect: Effect, measure: Measure, matters: Matters, *, same_rate: bool = True
+    effect: Effect,
+    measure: Measure,
+    matters: Matters,
+    *,
+    noise: Noise | None = None,
+    same_rate: bool = True,
 ) -> Verdict:
     """Return the verdict about the compared figure alone."""
-    margin = matters.of(measure)
+    verdict = decided(effect, measure, matters, noise)
     if measure == "throughput":
-        return decide(effect, effect_matters=margin)
-    verdict = decide(effect, effect_matters=margin, higher_is_better=False)
+        return verdict
     held = (
         "both sides held the rate, so throughput is equal by construction; p99"
         if same_rate
         else "each side held its own rate; p99"
     )
     return replace(verdict, sentence=f"{held} {verdict.sentence}")
+
+
+def decided(effect: Effect, measure: Measure, matters: Matters, noise: Noise | None) -> Verdict:
+    """Return what the pairs say of a figure, of all clients or of one group."""
+    return decide(
+        effect,
+        effect_matters=matters.of(measure),
+        higher_is_better=measure == "throughput",
+        noise=noise.of(measure) if noise else None,
+    )
 
 
 def guarded(verdict: Verdict, against: Sequence[str]) -> Verdict:
@@ -121,24 +152,31 @@ def same_rate(spec: Spec, a: Change, b: Change) -> bool:
 
 
 def _group_effects(
-    groups: Sequence[ClientGroup], a: Side, b: Side, confidence: float, matters: Matters
+    groups: Sequence[ClientGroup],
+    sides: tuple[Side, Side],
+    confidence: float,
+    matters: Matters,
+    noise: Noise | None,
 ) -> tuple[GroupEffect, ...]:
-    """Return the effect on each of several groups, at a level divided among them."""
+    """Return the effect on each of several groups, at a level divided among them. None is less
+    noisy than all of them together."""
     if len(groups) < 2:
         return ()
     each = 1 - (1 - confidence) / len(groups)
-    return tuple(_group_effect(group, a, b, each, matters) for group in groups)
+    return tuple(_group_effect(group, sides, each, matters, noise) for group in groups)
 
 
 def _group_effect(
-    group: ClientGroup, a: Side, b: Side, confidence: float, matters: Matters
+    group: ClientGroup,
+    sides: tuple[Side, Side],
+    confidence: float,
+    matters: Matters,
+    noise: Noise | None,
 ) -> GroupEffect:
-    measure = group_measure(group, a, b)
-    of_a, of_b = (_figures(side, group, measure) for side in (a, b))
+    measure = group_measure(group, *sides)
+    of_a, of_b = (_figures(side, group, measure) for side in sides)
     effect = paired_effect(of_a, of_b, confidence=confidence)
-    higher = measure == "throughput"
-    verdict = decide(effect, effect_matters=matters.of(measure), higher_is_better=higher)
-    return GroupEffect(group.name, measure, effect, verdict)
+    return GroupEffect(group.name, measure, effect, decided(effect, measure, matters, noise))
 
 
 def _figures(side: Side, group: ClientGroup, measure: Measure) -> list[float]:

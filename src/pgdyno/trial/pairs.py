@@ -34,7 +34,8 @@ from pgdyno.stats import (
     plan_pairs,
 )
 from pgdyno.stats.words import ratio_words, rounded
-from pgdyno.trial._judging import GroupEffect, Judged, Matters, judge, same_rate
+from pgdyno.trial._judging import GroupEffect, Judged, Matters, decided, judge, same_rate
+from pgdyno.trial._judging import Noise as Noise
 from pgdyno.trial._sides import Measured, Side
 from pgdyno.trial.question import PAIRS_MAX, Question
 
@@ -60,8 +61,9 @@ class Answer(Struct, frozen=True):
     """Setting in which the sides differ → sessions, reload or restart."""
     groups: tuple[GroupEffect, ...] = ()
     """The effect on each client group, if there are several."""
-    matters: Matters = field(default_factory=Matters)
+    matters: Matters = Matters()
     """The smallest effects that matter."""
+    noise: Noise | None = None
     trial: Trial | None = None
     """The trial, which :func:`resume_trial` continues."""
 
@@ -69,6 +71,12 @@ class Answer(Struct, frozen=True):
     def can_resume(self) -> bool:
         """True if the trial is inconclusive and its plan has more pairs."""
         return self.trial is not None and self.trial.sequence.can_extend
+
+    @property
+    def p99_is_shorter(self) -> bool:
+        """True if p99 fell, by the rule of the compared figure."""
+        p99 = decided(self.latency_p99, "latency_p99", self.matters, self.noise)
+        return p99.outcome == "better"
 
     @property
     def baseline_tps(self) -> float:
@@ -86,23 +94,6 @@ class Answer(Struct, frozen=True):
         if self.measure == "throughput":
             return ratio_words(self.throughput.ratio)
         return f"p99 {ratio_words(self.latency_p99.ratio)} at the held rate"
-
-
-class Noise(Struct, frozen=True):
-    """Identical slices compared with themselves, for each measure.
-
-    Their ratio is a check of the procedure, and their spread plans the trials; neither changes the
-    margins of a verdict.
-    """
-
-    throughput: Effect
-    latency_p99: Effect
-    measure: Measure
-    """The figure that identical slices were compared by."""
-
-    def of(self, measure: Measure) -> Effect:
-        """Return the ratio of identical slices in ``measure``."""
-        return self.throughput if measure == "throughput" else self.latency_p99
 
 
 class VoidSlice(Exception):
@@ -126,9 +117,10 @@ def run_trial(
     """Measure the planned pairs, as far as there is time until the deadline (monotonic); at least
     six.
 
-    ``noise`` plans them, unless there is a ``plan``; ``None`` for the trial that measures it, which
-    has six. A ``resumable`` trial may be extended by :func:`resume_trial` later. Raises TrustError
-    if so many slices are void that there is no verdict.
+    ``noise`` plans them, unless there is a ``plan``, and bounds what is called an effect; ``None``
+    for the trial that measures it, which has six. A ``resumable`` trial may be extended by
+    :func:`resume_trial` later. Raises TrustError if so many slices are void that there is no
+    verdict.
     """
     set_by = session.set_by(question.b.settings_differing_from(question.a))
     trial_id = session.recorder.add_trial(
@@ -143,9 +135,8 @@ def run_trial(
     if plan is None:
         seconds = deadline_s - time.monotonic()
         plan = plan_of(question, noise, matters, seconds, resumable=resumable)
-    trial = Trial(
-        trial_id, question, set_by, matters, same_rate(session.spec, question.a, question.b)
-    )
+    rates_are_equal = same_rate(session.spec, question.a, question.b)
+    trial = Trial(trial_id, question, set_by, matters, rates_are_equal, noise)
     trial.begin(session, plan)
     return trial.go_on(session, deadline_s, rng)
 
@@ -194,6 +185,7 @@ class Trial:
     set_by: Mapping[str, str]
     matters: Matters
     same_rate: bool
+    noise: Noise | None
     sides: dict[str, Side] = field(default_factory=lambda: {"a": Side(), "b": Side()})
     voids: list[str] = field(default_factory=list)
     pair_seconds: float = 0.0
@@ -271,6 +263,7 @@ class Trial:
             self.sides,
             confidence,
             matters=self.matters,
+            noise=self.noise,
             same_rate=self.same_rate,
         )
         if why := not_comparable(session.reader(), a.ids, b.ids):
@@ -298,6 +291,7 @@ class Trial:
             set_by=self.set_by,
             groups=judged.groups,
             matters=self.matters,
+            noise=self.noise,
             trial=self,
         )
 

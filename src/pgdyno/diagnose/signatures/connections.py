@@ -17,8 +17,6 @@ sessions on 2 cores, commits that wait for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pgdyno.diagnose._contention import unsigned
 from pgdyno.diagnose._crowding import BUSY_SHARE, QUEUE_PER_CORE, SHARED_SHARE, crowded
 from pgdyno.diagnose._fewer_clients import fewer_clients
@@ -46,9 +44,8 @@ def examine(s: Situation) -> Found | Cleared:
             " predicted to increase throughput",
             evidence,
         )
-    let_in = _let_in_words(s)
     return Found(
-        sentence=f"{figure(queue)} sessions compete for {cores}{let_in}; {_gain_words(proposals)}",
+        sentence=f"{figure(queue)} sessions compete for {cores}{_let_in_words(s)}",
         parts=("ready", *unsigned(s)),
         liftable=1.0 - 1.0 / proposals[0].predicted_ratio,
         confidence=0.8 if queue >= 2 * QUEUE_PER_CORE * s.cores else 0.6,
@@ -80,12 +77,6 @@ def _let_in_words(s: Situation) -> str:
     if s.pooler is None or size is None or not s.pooler.shares:
         return ""
     return f", which {s.pooler.name}'s pool lets in ({s.pooler.size_setting} = {size})"
-
-
-def _gain_words(proposals: Sequence[Proposal]) -> str:
-    if all(each.predicted_response_ratio is not None for each in proposals):
-        return "fewer would do nearly as much, each in less time"
-    return "fewer would increase throughput"
 
 
 def _queue_words(queue: float, s: Situation) -> str:
