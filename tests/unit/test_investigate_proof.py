@@ -6,22 +6,26 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pgdyno.diagnose.finding import Finding, Proposal
+from pgdyno.dimension import fields_with
 from pgdyno.investigate._decisions import decision_of, proof_of, recheck_decision_of
+from pgdyno.investigate._outcome import _verdict
 from pgdyno.investigate._progress import Kept, Progress, Trial, Undecided, with_kept
 from pgdyno.investigate._proposals import AssessedProposal, assessed_proposals
 from pgdyno.investigate._questions import recheck_question, remedy_question, total_question
 from pgdyno.investigate._times import TimeBudget
-from pgdyno.remedy import circumstances
+from pgdyno.remedy import assess, catalogue, circumstances
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.stats import Effect
 from pgdyno.stats.prediction import as_predicted, tolerated
+from pgdyno.stats.words import ratio_words
 from pgdyno.trial.pairs import Matters
 from pgdyno.trial.question import Question
 
-from pgdyno.stats.words import ratio_words
 SPEC = spec_from_fields({"clients": [{"name": "web", "count": 8, "pool": {"max": 2}}]})
+SERVER = circumstances(SPEC)
 
 
 def proposal(predicted: float = 1.5, *, specific: bool = True, pool: int = 4) -> AssessedProposal:
@@ -41,12 +45,12 @@ def answer(
         measure=measure,
         verdict=SimpleNamespace(outcome=outcome),
         matters=Matters(),
+        p99_is_shorter=False,
+        gain=ratio_words(ratio),
     )
 
 
 @pytest.mark.parametrize(
-        p99_is_shorter=False,
-        gain=ratio_words(ratio),
     ("specific", "measured", "status"),
     [
         (True, (1.4, 1.5, 1.6), "proved"),
@@ -124,6 +128,36 @@ def progress_of(*pools: int) -> Progress:
         progress.trials.append(Trial(question, answer(1.4, 1.5, 1.6)))
         progress.kept = with_kept(progress.kept, Kept(tried, answer(1.4, 1.5, 1.6)))
     return progress
+
+
+def headline_of(progress: Progress, total: Any) -> str:
+    question = total_question([each.proposal for each in progress.kept], SERVER, slice_s=1.0)
+    progress.trials.append(Trial(question, total))
+    return _verdict(progress, None, fields_with(SPEC, Change())).sentence
+
+
+def test_a_headline_names_what_was_measured() -> None:
+    total = answer(3.9, 4.29, 4.7)
+    said = headline_of(progress_of(8, 16), total)
+    assert said.startswith("pool 2 → 16 gives 4.29x [3.90, 4.70]; next limit:")
+
+
+def test_a_headline_names_all_that_is_kept_and_nothing_that_was_replaced() -> None:
+    progress = progress_of(8)
+    progress.kept[0] = Kept(
+        replace(progress.kept[0].proposal, remedy=catalogue()["client-count"]),
+        answer(1.4, 1.5, 1.6),
+    )
+    progress.kept.append(Kept(proposal(pool=16), answer(1.4, 1.5, 1.6)))
+    said = headline_of(progress, answer(3.9, 4.29, 4.7))
+    assert said.startswith("pool 2 → 16 gives 4.29x")
+    setting = replace(
+        proposal(), assessment=assess(Change(settings={"commit_delay": "100"}), SERVER)
+    )
+    progress.kept.append(Kept(setting, answer(1.1, 1.2, 1.3)))
+    said = headline_of(progress, answer(3.9, 4.29, 4.7))
+    names, _, _ = said.partition(" together give ")
+    assert {*names.split(", ")} == {"pool 2 → 16", "commit_delay = 100us"}
 
 
 def test_the_trial_of_the_only_kept_change_is_that_of_everything() -> None:

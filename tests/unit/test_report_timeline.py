@@ -145,6 +145,25 @@ def test_the_text_below_a_headline_does_not_repeat_it() -> None:
 
 
 @pytest.mark.parametrize(
+    "whole",
+    [
+        "2 cores are busy with other programs: pgdyno (2 processes, 1.6 cores), postgres (0.3"
+        " cores, of another server) and chromium",
+        "throughput of all clients rises with the change 4.29x [3.90, 4.70], in twelve pairs [2"
+        " void, measured again], says the trial",
+        "a statement that reads whole tables again and again for each transaction (orders,"
+        " customers, lines)",
+    ],
+)
+def test_no_headline_ends_within_or_before_a_parenthesis(whole: str) -> None:
+    headline = headlines.shortened(whole)
+    assert len(headline) <= headlines.LETTERS_MAX
+    assert not whole.removeprefix(headline).startswith(" (")
+    if not headline.endswith("…"):
+        assert all(headline.count(a) == headline.count(b) for a, b in ("()", "[]"))
+
+
+@pytest.mark.parametrize(
     "make", [report_runs.plain_run, report_runs.comparison_run, report_runs.investigation_run]
 )
 def test_titles_of_pages_are_short(make, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

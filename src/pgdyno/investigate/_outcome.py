@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pgdyno.dimension import title_of
 from pgdyno.investigate._decisions import improves
-from pgdyno.investigate._progress import Kept, Progress
+from pgdyno.investigate._progress import Kept, Progress, together
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.results.common import BothSides, LatencyEffect, Measure, Verdict
 from pgdyno.results.investigate import InvestigateResult, NotMeasured, Total
 from pgdyno.results.knee import Capacity
 from pgdyno.results.run_parts import Web
+from pgdyno.shapes import Fields
+from pgdyno.spec import Change
 from pgdyno.spec.durability import DurabilityClass
 from pgdyno.stats import EFFECT_MATTERS, geometric_mean, words
 from pgdyno.trial.compare import failures_by_side, noise_of
@@ -62,7 +66,7 @@ def result_of(run: RunFile, progress: Progress, outcome: Outcome) -> Investigate
         latency_budget=progress.latency_budget,
         out_of_time=outcome.out_of_time,
         elapsed_s=round(outcome.elapsed_s, 1),
-        verdict=_verdict(progress, absent),
+        verdict=_verdict(progress, absent, run.run.spec),
         **_web(run, progress, outcome.baseline),
         **({"capacity": outcome.capacity} if outcome.capacity else {}),
     )
@@ -126,31 +130,41 @@ def _levels(
     }
 
 
-def _verdict(progress: Progress, total_absent: str | None) -> Verdict:
-    """Return the investigation in one sentence."""
+def _verdict(progress: Progress, total_absent: str | None, spec: Fields) -> Verdict:
+    """Return the investigation in one sentence; ``spec``: as it was, without changes."""
     limit = progress.limit
     if not progress.kept:
         return limit
     trial = progress.trial_of_everything()
-    gains = _gain_words(progress, trial.answer if trial else None, total_absent)
+    gains = _gain_words(progress, trial.answer if trial else None, total_absent, spec)
     first = progress.kept[0].proposal.finding
     return Verdict(finding=first, sentence=f"{gains}; next limit: {limit.sentence}")
 
 
-def _gain_words(progress: Progress, total: Answer | None, absent: str | None) -> str:
-    """Return the benefit of all kept remedies together, and what those that guard prevent."""
+def _gain_words(progress: Progress, total: Answer | None, absent: str | None, spec: Fields) -> str:
+    """Return the benefit of all kept remedies together, and what those that guard prevent. A value
+    that was changed more than once is named with the first and the last one."""
     guards = [_guard_words(each) for each in progress.kept if each.proposal.remedy.guards]
     if not progress.gaining:
         return "; ".join(guards)
-    name = _names(progress.gaining)
+    name = title_of(together([each.proposal for each in progress.gaining]), spec)
     if total is None:
         return "; ".join([f"{name}: not measured together: {absent}", *guards])
     if total.verdict.outcome != "better":
         return "; ".join([f"{name}: {total.verdict.sentence}{_tail_words(total)}", *guards])
     effect = total.throughput if total.measure == "throughput" else total.latency_p99
-    verb = "gives" if len(progress.gaining) == 1 else "together give"
+    verb = "gives" if _in_force(progress.gaining) == 1 else "together give"
     interval = words.interval_words(effect.lo, effect.hi)
     return "; ".join([f"{name} {verb} {total.gain} {interval}", *guards])
+
+
+def _in_force(kept: Sequence[Kept]) -> int:
+    """Return how many remedies are in force: those that later ones do not replace as a whole."""
+    count, later = 0, Change()
+    for each in reversed(kept):
+        count += bool(each.proposal.change.without(later))
+        later = later.over(each.proposal.change)
+    return count
 
 
 def _tail_words(total: Answer) -> str:
@@ -159,10 +173,6 @@ def _tail_words(total: Answer) -> str:
     if not improves(total):
         return ""
     return f"; p99 {words.effect_words(p99.ratio, p99.lo, p99.hi)}"
-
-
-def _names(kept: list[Kept]) -> str:
-    return " and ".join(each.proposal.title for each in kept)
 
 
 def _guard_words(kept: Kept) -> str:

@@ -9,7 +9,8 @@ from pgdyno.report.words import numbers
 from pgdyno.report.words.cutting import cut
 
 LETTERS_MAX = 90
-_ENDS = ("; ", ", ", ": ", " (")
+_ENDS = ("; ", ", ", ": ")
+_PAIRS = (("(", ")"), ("[", "]"))
 
 
 def headline_and_rest(summary: RunSummary) -> tuple[str, str]:
@@ -47,10 +48,12 @@ def shortened(text: str) -> str:
 
 
 def _clause_ends(text: str, marks: Sequence[str]) -> Iterator[int]:
-    """Yield the ends of the clauses that fit a headline, unless they are very short."""
+    """Yield the ends of the clauses that fit a headline, unless they are very short or lie within
+    parentheses. A parenthesis ends none: it belongs to what stands before it."""
     for mark in marks:
         end = text.rfind(mark, 0, LETTERS_MAX + 1)
-        if end >= LETTERS_MAX // 5 and text.count("(", 0, end) == text.count(")", 0, end):
+        within = any(text.count(a, 0, end) > text.count(b, 0, end) for a, b in _PAIRS)
+        if end >= LETTERS_MAX // 5 and not within:
             yield end
 
 
