@@ -24,7 +24,6 @@ from pgdyno.search.curve import (
     rounded_bounds,
     sustained,
     tps_words,
-    with_hold,
 )
 from pgdyno.search.points import Aim, PointSlice, is_steady
 from pgdyno.search.sizes import DRAWS, KNEE_SHARE, Found
@@ -49,7 +48,8 @@ def capacity_of_clients(
     elapsed_s: float,
 ) -> Capacity:
     """Return the result of a search for clients."""
-    knee = _knee_of_clients(found, curve, hold) if found and found.saturated else None
+    knee = _knee_of_clients(found, curve) if found and found.saturated else None
+    points = _clients_points(found, curve) if found else ()
     return Capacity(
         varied="clients",
         group=group,
@@ -59,12 +59,10 @@ def capacity_of_clients(
         lower_bound=is_lower_bound(limit),
         highest=None if found is None else _highest(found),
         tried_max=max(curve.points, default=0),
-        curve=tuple(_clients_point(found, int(n), curve.points[n]) for n in sorted(curve.points))
-        if found
-        else (),
+        curve=points,
         law=_law(found) if found else None,
         limit=limit_verdict(limit),
-        sustained=sustained(hold, curve),
+        sustained=sustained(hold, {each.clients: each.tps for each in points}),
         out_of_time=out_of_time,
         elapsed_s=round(elapsed_s, 1),
     )
@@ -81,39 +79,40 @@ def capacity_of_rates(
     elapsed_s: float,
 ) -> Capacity:
     """Return the result of a search for a rate."""
-    knee = None if search.met is None else _knee_of_rate(search.met, curve, hold)
+    knee = None if search.met is None else _knee_of_rate(search.met, curve)
+    points = tuple(_rate_point(aim, rate, curve.points[rate]) for rate in sorted(curve.points))
     return Capacity(
         varied="rate",
         group=group,
         slo=tuple(str(each) for each in aim.limits),
         knee=knee,
-        sentence=bounded(_rate_sentence(aim, search, knee, curve, hold), limit),
+        sentence=bounded(_rate_sentence(aim, search, knee, curve), limit),
         lower_bound=is_lower_bound(limit),
         highest=None,
         tried_max=max(curve.points, default=0),
-        curve=tuple(_rate_point(aim, rate, curve.points[rate]) for rate in sorted(curve.points)),
+        curve=points,
         law=None,
         limit=limit_verdict(limit),
-        sustained=sustained(hold, curve),
+        sustained=sustained(hold, {each.rate_tps or 0.0: each.tps for each in points}),
         out_of_time=search.next_rate() is not None or (knee is not None and hold is None),
         elapsed_s=round(elapsed_s, 1),
     )
 
 
-def _knee_of_clients(found: Found, curve: Curve, hold: Hold | None) -> Knee:
+def _knee_of_clients(found: Found, curve: Curve) -> Knee:
     low, high = found.knee_bounds
     place = found.levels.points.index(found.knee)
     return Knee(
         clients=found.knee,
         tps=round(found.level(found.knee), 2),
         ci95=rounded_bounds(found.levels.interval(place)),
-        p99_ms=p99_ms_of(with_hold(curve.points[found.knee], hold)),
+        p99_ms=p99_ms_of(curve.points[found.knee]),
         clients_ci95=(low, high),
     )
 
 
-def _knee_of_rate(rate: float, curve: Curve, hold: Hold | None) -> Knee:
-    slices = with_hold(curve.points[rate], hold)
+def _knee_of_rate(rate: float, curve: Curve) -> Knee:
+    slices = curve.points[rate]
     return Knee(
         rate_tps=rate,
         tps=round(mean_tps(slices), 2),
@@ -126,6 +125,10 @@ def _highest(found: Found) -> Highest:
     return Highest(
         clients_min=min(found.top), clients_max=max(found.top), tps=round(found.top_tps, 2)
     )
+
+
+def _clients_points(found: Found, curve: Curve) -> tuple[CurvePoint, ...]:
+    return tuple(_clients_point(found, int(n), curve.points[n]) for n in sorted(curve.points))
 
 
 def _clients_point(found: Found, clients: int, slices: Sequence[PointSlice]) -> CurvePoint:
@@ -196,9 +199,7 @@ def _top_words(found: Found) -> str:
     return counted(low, "client", "clients") if low == high else f"{low:,} to {high:,} clients"
 
 
-def _rate_sentence(
-    aim: Aim, search: RateSearch, knee: Knee | None, curve: Curve, hold: Hold | None
-) -> str:
+def _rate_sentence(aim: Aim, search: RateSearch, knee: Knee | None, curve: Curve) -> str:
     limits = " and ".join(str(each) for each in aim.limits)
     if not curve.points:
         return "nothing was measured"
@@ -209,7 +210,7 @@ def _rate_sentence(
             f"no rate meets {limits}: at {_rate(lowest)}, the lowest rate that this budget can"
             f" judge: {why}"
         )
-    met = _met_words(with_hold(curve.points[knee.rate_tps], hold), knee.p99_ms)
+    met = _met_words(curve.points[knee.rate_tps], knee.p99_ms)
     head = f"up to {_rate(knee.rate_tps)} meet {limits}{met}"
     high = search.too_high
     if high is None:

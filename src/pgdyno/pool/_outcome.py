@@ -164,7 +164,7 @@ def _settings(
 def _sustained(searched: Searched) -> Sustained | None:
     """Return what the long slice says, which is of both layers where there are two."""
     layer = searched.application or searched
-    return sustained(layer.hold, layer.curve)
+    return sustained(layer.hold, {size: _tps(layer, round(size)) for size in layer.curve.points})
 
 
 def _best(searched: Searched) -> BestSize:
@@ -195,7 +195,7 @@ def _point(searched: Searched, size: int) -> SizePoint:
     place = found.levels.points.index(size) if found and known else 0
     return SizePoint(
         size=size,
-        tps=round(found.levels.value(place) if found and known else mean_tps(slices), 2),
+        tps=_tps(searched, size),
         ci95=rounded_bounds(found.levels.interval(place)) if found and known else None,
         **latency_figures(slices),
         service_ms=round(on_connection_ms(slices, searched.pools * size), 3),
@@ -205,6 +205,14 @@ def _point(searched: Searched, size: int) -> SizePoint:
         steady=steady,
         why=why or ("throughput drifted within its slices" if steady is False else ""),
     )
+
+
+def _tps(searched: Searched, size: int) -> float:
+    """Return the throughput of a size, as the curve has it."""
+    found = searched.found
+    if found is not None and size in found.levels.points:
+        return round(found.level(size), 2)
+    return round(mean_tps(searched.curve.points[size]), 2)
 
 
 def _why(limits: Sequence[Limit], slices: Sequence[PointSlice]) -> str:

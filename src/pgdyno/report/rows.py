@@ -88,25 +88,21 @@ def interval_rows(run: RunFile) -> Iterator[Row]:
 
 def slice_rows(run: RunFile) -> Iterator[Row]:
     """Yield one row per slice of the trials of a run."""
-    from pgdyno.record import throughput_tps
+    from pgdyno.trial.recorded import slice_figures
 
     for each in run.slices():
         if each.trial_id is None:
             continue
+        tps, p99_ms = slice_figures(run, each.id)
         yield {
             "trial": each.trial_id,
             "pair": each.pair,
             "side": each.side,
-            "throughput_tps": round(throughput_tps(run, [each.id]), 2),
-            "response_ms_p99": _response_ms_p99(run, each.id),
+            "throughput_tps": round(tps, 2),
+            "response_ms_p99": None if p99_ms is None else round(p99_ms, 3),
             "failed": run.ledger([each.id]).failed,
             "void": each.void or "",
         }
-
-
-def _response_ms_p99(run: RunFile, slice_id: int) -> float | None:
-    response = run.histogram("response", [slice_id])
-    return response.percentile(99) / 1e6 if response.count else None
 
 
 def finding_rows(result: CheckResult) -> Iterator[Row]:

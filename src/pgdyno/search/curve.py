@@ -1,10 +1,16 @@
 """The slices of a search by point, and what they say together: level, response time, whether it
-lasts."""
+lasts.
+
+A point has one throughput and one p99, in the curve, the answer and every sentence: those of its
+shorter slices. The throughput is their geometric mean, as that of a trial's side is; where points
+were measured in rounds, it is that of the average round (``stats/levels.py``). Percentiles are
+those of all their transactions. The long slice has figures of its own.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -15,7 +21,7 @@ from pgdyno.record import Distribution, RunFile
 from pgdyno.results.common import Verdict
 from pgdyno.results.knee import Sustained
 from pgdyno.search.points import PointSlice
-from pgdyno.stats import mean_bounds
+from pgdyno.stats import geometric_mean, mean_bounds
 from pgdyno.stats.words import percent_words, significant
 from pgdyno.trial.result import Steadiness, limit_of, steadiness
 
@@ -86,15 +92,10 @@ def p99_ms_of(slices: Sequence[PointSlice]) -> float | None:
     return None if p99_ns is None else round(p99_ns / 1e6, 3)
 
 
-def with_hold(slices: Sequence[PointSlice], hold: Hold | None) -> list[PointSlice]:
-    """Return the slices of a point and the long one."""
-    return [*slices, hold.measured] if hold else list(slices)
-
-
 def mean_tps(slices: Sequence[PointSlice]) -> float:
-    """Return the throughput over the slices."""
-    seconds = sum(each.seconds for each in slices)
-    return sum(each.tps * each.seconds for each in slices) / seconds if seconds else 0.0
+    """Return the throughput of the slices: their geometric mean; 0 if one of them did nothing."""
+    values = [each.tps for each in slices]
+    return geometric_mean(values) if values and min(values) > 0 else 0.0
 
 
 def interval_of(values: Sequence[float]) -> tuple[float, float] | None:
@@ -117,12 +118,12 @@ def limit_verdict(diagnosis: Diagnosis | None) -> Verdict:
     return limit_of(diagnosis)
 
 
-def sustained(hold: Hold | None, curve: Curve) -> Sustained | None:
-    """Return what the long slice says."""
+def sustained(hold: Hold | None, curve_tps: Mapping[float, float]) -> Sustained | None:
+    """Return what the long slice says, beside the throughput of its point in the curve."""
     if hold is None:
         return None
     measured = hold.measured
-    share = measured.tps / max(mean_tps(curve.points[hold.point]), 1e-9)
+    share = measured.tps / max(curve_tps[hold.point], 1e-9)
     less = f"; {percent_words(1 - share)} less than in the shorter slices"
     p99_ms = p99_ms_of([measured])
     latency = "" if p99_ms is None else f", p99 {significant(p99_ms)} ms"
@@ -164,4 +165,6 @@ def on_connection_ms(slices: Sequence[PointSlice], connections: int) -> float:
     if not done:
         return 0.0
     service_ms = sum(each.service_ms * each.response.count for each in slices) / done
-    return min(service_ms, 1000 * connections / mean_tps(slices))
+    seconds = sum(each.seconds for each in slices)
+    tps = sum(each.tps * each.seconds for each in slices) / seconds
+    return min(service_ms, 1000 * connections / tps) if tps else service_ms
