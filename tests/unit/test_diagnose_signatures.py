@@ -23,6 +23,8 @@ from diagnose_runs import (
 from msgspec.structs import replace
 
 from pgdyno.diagnose import Finding, diagnose
+from pgdyno.diagnose.course import course_of
+from pgdyno.diagnose.signatures.stall import _REASONS as STALL_WORDS
 from pgdyno.spec.change import Change
 
 # Sixteen clients behind two connections; the server waits for its disk half of the time.
@@ -368,6 +370,28 @@ def test_stall_is_tied_to_what_overlaps_it(tmp_path: Path, cause: str) -> None:
     assert finding.share == pytest.approx(0.2, abs=0.01)
     drop = finding.evidence[-1]
     assert drop.window_ms == (4000, 6000)
+
+
+@pytest.mark.parametrize("kind", ["sql", "checkpoint"])
+def test_a_drop_that_an_event_overlaps_is_not_without_a_cause(tmp_path: Path, kind: str) -> None:
+    idle = {"sessions": {CPU: 0.2}}
+    load = replace(FLUSH, tps_by_second=STALLED, by_second={4: idle, 5: idle})
+    run = written(tmp_path, load)
+    with closing(sqlite3.connect(run.path)) as database, database:
+        database.execute(
+            "insert into event (at_ms, kind, label, duration_ms) values (4200, ?, 'vacuum t', 900)",
+            (kind,),
+        )
+    ids = [run.slices()[-1].id]
+    (drop,) = course_of(run, ids).drops
+    assert drop.reason == "event"
+    assert len(drop.beside) == 1
+    finding = {each.id: each for each in diagnose(run, ids).findings}["stall"]
+    assert finding.status == "found"
+    assert drop.beside[0] in finding.sentence
+    assert STALL_WORDS["unexplained"] not in finding.sentence
+    evidence = [each.name for each in finding.evidence]
+    assert not any(STALL_WORDS["unexplained"] in name for name in evidence)
 
 
 def test_steady_load_has_no_stall(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 A drop is tied to the first of these that was there, from the most direct to the least: a lock that
 the sessions waited for; a checkpoint syncing files; the kernel writing dirty pages back; a vacuum;
-the WAL's device; otherwise it stays unexplained.
+the WAL's device; an event that was recorded; otherwise it stays unexplained.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pgdyno.record import Interval, Series
 from pgdyno.record.own import overlaps_own, own_events
 
 Reason = Literal[
-    "lock", "checkpoint sync", "kernel writeback", "vacuum", "WAL device", "unexplained"
+    "lock", "checkpoint sync", "kernel writeback", "vacuum", "WAL device", "event", "unexplained"
 ]
 
 AROUND_MS = 1500
@@ -62,13 +62,14 @@ class Drop(Struct, frozen=True):
 
     @property
     def explained(self) -> bool:
-        """True if the samples show something that overlaps it."""
+        """True if samples or events show something that overlaps it."""
         return self.reason != "unexplained"
 
     @property
-    def overlapped(self) -> bool:
-        """True if anything is known to overlap it."""
-        return self.explained or bool(self.events)
+    def beside(self) -> list[str]:
+        """Events that overlap it, and what the samples show."""
+        shown = [] if self.reason in ("event", "unexplained") else [self.detail]
+        return [*self.events, *shown]
 
     @property
     def duration_ms(self) -> int:
@@ -141,9 +142,12 @@ def _at_rest(s: Situation, interval: Interval, median_tps: float) -> bool:
 def _drop(intervals: list[Interval], median_tps: float, overlap: Overlap) -> Drop:
     window = (intervals[0].at_ms, round(intervals[-1].at_ms + intervals[-1].duration_ms))
     lost = sum(median_tps * i.duration_ms / 1000 - i.done for i in intervals)
+    events = overlap.events(window)
     reason, detail = overlap.reason(window)
+    if reason == "unexplained" and events:
+        reason, detail = "event", "; ".join(events)
     done_tps = 1000 * sum(i.done for i in intervals) / sum(i.duration_ms for i in intervals)
-    return Drop(window, lost, reason, detail, done_tps, overlap.events(window))
+    return Drop(window, lost, reason, detail, done_tps, events)
 
 
 class Overlap:

@@ -60,8 +60,7 @@ class Course(Struct, frozen=True):
 
     def drop_sentence(self, drop: Drop) -> str:
         """Text of the drop with its duration and cause, without its time."""
-        beside = [*drop.events, drop.detail] if drop.explained or not drop.events else drop.events
-        overlap = f"overlapped with {'; '.join(beside)}" if drop.overlapped else drop.detail
+        overlap = f"overlapped with {'; '.join(drop.beside)}" if drop.explained else drop.detail
         return (
             f"throughput nearly stopped for {figure(drop.duration_ms / 1000)} s,"
             f" {figure(drop.done_tps)} tps where the median is {figure(self.median_tps)}; {overlap}"
@@ -85,7 +84,7 @@ class Course(Struct, frozen=True):
                     "at_s": round(drop.window_ms[0] / 1000, 1),
                     "lasted_s": round(drop.duration_ms / 1000, 1),
                     "throughput_tps": round(drop.done_tps, 2),
-                    "overlapped_with": [*drop.events, *([drop.detail] if drop.explained else [])],
+                    "overlapped_with": drop.beside,
                     "sentence": self.drop_sentence(drop),
                 }
                 for drop in self.drops

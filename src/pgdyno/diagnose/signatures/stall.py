@@ -2,7 +2,7 @@
 
 Trigger: at least one interval below ``DROP_SHARE`` of the median throughput, in a period of
 constant load. Each drop is tied to what overlapped it (see ``drops``), and the finding says which
-reason cost most.
+reason cost most; of a drop about which the samples show nothing, the events that overlapped it.
 
 Thresholds: 20 % of the median is what a graph shows as "drops to zero"; db-triage calls a
 checkpoint whose average sync takes 5 s an alarm, which is late. The bars for what overlaps are
@@ -15,7 +15,7 @@ from pgdyno.diagnose._drops import DROP_SHARE, Drops, Reason, find_drops
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence, Proposal
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.diagnose.words import counted, figure, listed, percent
 from pgdyno.spec.change import Change
 
 _REASONS: dict[Reason, str] = {
@@ -24,6 +24,7 @@ _REASONS: dict[Reason, str] = {
     "kernel writeback": "the kernel was writing dirty pages back",
     "vacuum": "a vacuum was running",
     "WAL device": "the WAL's device did not answer",
+    "event": "an event was recorded",
     "unexplained": "no recorded cause overlapped",
 }
 _CREDIBLE: dict[Reason, float] = {"checkpoint sync": 0.5, "kernel writeback": 0.5, "vacuum": 0.5}
@@ -58,16 +59,24 @@ def examine(s: Situation) -> Found | Cleared:
     return Found(
         sentence=(
             f"throughput drops below a fifth of its median {times}, for up to"
-            f" {figure(longest_s)} s, while {_REASONS[main]}"
+            f" {figure(longest_s)} s, while {_REASONS[main]}{_events_words(drops, main)}"
         ),
         share=drops.lost_share,
         liftable=1.0,
         momentary=True,
-        confidence=0.5 if main == "unexplained" else 0.8,
+        confidence=0.5 if main in ("event", "unexplained") else 0.8,
         evidence=_evidence(s, drops),
         causes=_CAUSES.get(main, ()),
         proposals=_proposals(s, drops, main),
     )
+
+
+def _events_words(drops: Drops, main: Reason) -> str:
+    """Return the events that overlapped, where nothing else is known of most of the loss."""
+    if main != "event":
+        return ""
+    of_event = (drop.events for drop in drops.all if drop.reason == "event")
+    return f": {listed(list(dict.fromkeys(each for events in of_event for each in events)))}"
 
 
 def _evidence(s: Situation, drops: Drops) -> list[Evidence]:
