@@ -76,6 +76,21 @@ def test_each_kind_of_queue_is_named_and_no_other(tmp_path: Path, kind: str) -> 
     assert {status[other] for other in OTHERS[kind]} == {"cleared"}
 
 
+FOR_ROWS = ("hot-row", "batch-update", "foreign-key", "deadlocks", "idle-in-transaction")
+
+
+@pytest.mark.parametrize("kind", FOR_ROWS)
+def test_what_is_cleared_of_one_kind_says_that_others_wait(tmp_path: Path, kind: str) -> None:
+    findings = diagnosed(tmp_path, _load(kind))
+    for other in {*FOR_ROWS} - {kind}:
+        assert findings[other].status == "cleared"
+        assert "0 of 16 sessions in a transaction wait for" in findings[other].sentence
+        assert "; 15 more wait for rows in queues of another kind" in findings[other].sentence
+    assert "more wait" not in findings[kind].sentence
+    assert "more wait" not in findings["advisory-lock"].sentence
+    assert "more wait" not in findings["relation-lock"].sentence
+
+
 @pytest.mark.parametrize("kind", CASES)
 def test_few_waiting_sessions_are_no_limit(tmp_path: Path, kind: str) -> None:
     load = _load(kind)

@@ -70,6 +70,12 @@ _USUALLY: dict[Kind, HeavyweightWait] = {
     "relation": "relation",
 }
 """Kind → class of waits that is taken to be of this kind where no look tells."""
+_WANTED: dict[HeavyweightWait, str] = {
+    "row": "rows",
+    "advisory": "advisory locks",
+    "relation": "tables",
+    "lock": "other locks",
+}
 _OTHER: dict[str, Kind] = {"advisory": "advisory", "relation": "relation", "object": "object"}
 _EVENT_OF: dict[Kind, tuple[str, str]] = {"object": ("Lock", "object")}
 """Kind → the wait event that is its alone."""
@@ -192,6 +198,16 @@ def summary(s: Situation, found: Queues, what: str) -> str:
     """Return how many sessions wait: "12 of 16 sessions in a transaction wait for WHAT"."""
     waiting, at_work = figure(found.sessions), figure(s.sessions_at_work)
     return f"{waiting} of {at_work} sessions in a transaction wait for {what}"
+
+
+def cleared(s: Situation, found: Queues, what: str) -> str:
+    """Return how few sessions wait in these queues, and how many more wait for such locks in queues
+    of another kind, of which this clears nothing."""
+    usual = _USUALLY.get(found.kind, "lock" if found.kind in ("object", "other") else "row")
+    parts = found.parts or (usual,)
+    more, wanted = s.sessions(*parts) - found.sessions, " and ".join(_WANTED[p] for p in parts)
+    others = f"; {figure(more)} more wait for {wanted} in queues of another kind"
+    return f"{summary(s, found, what)}{others if more >= WAITING_MIN else ''}"
 
 
 def evidence(s: Situation, found: Queues, what: str) -> list[Evidence]:

@@ -11,7 +11,14 @@ from __future__ import annotations
 import re
 
 from pgdyno.diagnose._lock_holders import FOREIGN_ADVICE, holder_of
-from pgdyno.diagnose._queues import evidence, matters, queues, quoted, summary
+from pgdyno.diagnose._queues import (
+    cleared,
+    evidence,
+    matters,
+    queues,
+    quoted,
+    summary,
+)
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 
@@ -23,7 +30,7 @@ def examine(s: Situation) -> Found | Cleared:
     found = queues(s, "advisory")
     sentence, shown = summary(s, found, "an advisory lock"), evidence(s, found, "an advisory lock")
     if not matters(s, found):
-        return Cleared(sentence, shown, parts=("advisory",))
+        return Cleared(cleared(s, found, "an advisory lock"), shown, parts=("advisory",))
     waiting = [found.waiting_statement, *s.statements_waiting("advisory")]
     text = next(filter(None, waiting), None)
     statement = quoted(text)

@@ -10,7 +10,15 @@ Thresholds and how the queues are distinguished: see ``_queues``.
 from __future__ import annotations
 
 from pgdyno.diagnose._lock_holders import Holder, holder_of
-from pgdyno.diagnose._queues import Queues, evidence, matters, queues, quoted, summary
+from pgdyno.diagnose._queues import (
+    Queues,
+    cleared,
+    evidence,
+    matters,
+    queues,
+    quoted,
+    summary,
+)
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.words import figure
@@ -24,14 +32,15 @@ ADVICE = (
 def examine(s: Situation) -> Found | Cleared:
     """Examine the sessions behind transactions that hold many rows."""
     found = queues(s, "batch")
-    sentence = summary(s, found, "different rows that one transaction holds")
+    what = "different rows that one transaction holds"
+    sentence = summary(s, found, what)
     shown = [
         *evidence(s, found, "rows of a batch"),
         s.evidence("different rows waited for behind one", found.mean("places"), "count"),
         s.evidence("age of the holder's transaction", found.blocker_ms("transaction"), "ms"),
     ]
     if not matters(s, found):
-        return Cleared(sentence, shown, parts=("row",))
+        return Cleared(cleared(s, found, what), shown, parts=("row",))
     holder = holder_of(s, found)
     return Found(
         sentence=f"{sentence}{_where(found)}{_by(found, holder)}",

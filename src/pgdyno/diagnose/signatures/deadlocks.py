@@ -14,7 +14,15 @@ of twenty rows in any order.
 from __future__ import annotations
 
 from pgdyno.diagnose._lock_holders import holder_of
-from pgdyno.diagnose._queues import Queues, evidence, matters, queues, quoted
+from pgdyno.diagnose._queues import (
+    Queues,
+    cleared,
+    evidence,
+    matters,
+    queues,
+    quoted,
+    summary,
+)
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence
@@ -29,10 +37,10 @@ def examine(s: Situation) -> Found | Cleared:
     """Examine the sessions in and behind cycles."""
     found = queues(s, "deadlock")
     shown = [*evidence(s, found, "one in a deadlock"), *_counts(s)]
-    waiting = f"{figure(found.sessions)} of {figure(s.sessions_at_work)} sessions in a transaction"
-    sentence = f"{waiting} are in a deadlock or wait behind one"
+    what = "each other in a deadlock, or behind one"
+    sentence = summary(s, found, what)
     if not matters(s, found):
-        return Cleared(sentence, shown, parts=("row",))
+        return Cleared(cleared(s, found, what), shown, parts=("row",))
     rows = f" over rows of {found.relation}" if found.relation else ""
     timeout_ms = s.settings.duration_ms("deadlock_timeout") or DEFAULT_TIMEOUT_MS
     return Found(

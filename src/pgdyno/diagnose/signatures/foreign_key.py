@@ -13,7 +13,14 @@ Thresholds: as for hot rows, see ``_queues``.
 from __future__ import annotations
 
 from pgdyno.diagnose._lock_holders import FOREIGN_ADVICE, holder_of
-from pgdyno.diagnose._queues import evidence, matters, queues, quoted, summary
+from pgdyno.diagnose._queues import (
+    cleared,
+    evidence,
+    matters,
+    queues,
+    quoted,
+    summary,
+)
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 
@@ -31,7 +38,7 @@ def examine(s: Situation) -> Found | Cleared:
     shown = evidence(s, found, "a referenced row")
     if not matters(s, found):
         return Cleared(
-            summary(s, found, "rows that a foreign key refers to"), shown, parts=("row",)
+            cleared(s, found, "rows that a foreign key refers to"), shown, parts=("row",)
         )
     holder, statement = holder_of(s, found), quoted(found.blocker)
     held = f", held by: {statement}" if statement else ""

@@ -18,7 +18,15 @@ from msgspec.structs import replace
 from pgdyno.diagnose._fewer_clients import fewer_clients
 from pgdyno.diagnose._lock_holders import FOREIGN_ADVICE, holder_of
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO, smaller_pools
-from pgdyno.diagnose._queues import WAITING_SHARE, Queues, evidence, matters, queues
+from pgdyno.diagnose._queues import (
+    WAITING_SHARE,
+    Queues,
+    cleared,
+    evidence,
+    matters,
+    queues,
+    summary,
+)
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose._waking import WOKEN_CPU_S
@@ -28,7 +36,7 @@ from pgdyno.diagnose.facts.sessions import QUICK_PERCENTILE
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.facts.waits import DATA, SHARED, WaitClass
 from pgdyno.diagnose.finding import Proposal
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.diagnose.words import counted, percent
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import is_commit
 from pgdyno.stats.prediction import Prediction, between
@@ -54,17 +62,16 @@ def examine(s: Situation) -> Found | Cleared:
     else:
         flush, replica = _flush_of_holding(s, found), _part_of_holding(s, "replica")
     shown = [
-        *evidence(s, found, "a row"),
+        *evidence(s, found, "the same row"),
         s.evidence("flush / time that rows are held", flush, "share"),
         s.evidence("wait for a standby / time that rows are held", replica, "share"),
     ]
-    waiting = f"{figure(found.sessions)} of {figure(s.sessions_at_work)} sessions in a transaction"
     if not matters(s, found):
-        return Cleared(f"{waiting} wait for a row", shown, parts=("row",))
+        return Cleared(cleared(s, found, "the same row"), shown, parts=("row",))
     where = f" in {found.relation}" if found.relation else ""
     why = holder.words or _of_scale(s, found.relation)
     return Found(
-        sentence=f"{waiting} wait for the same rows{where}{_held(s, flush, replica)}{why}",
+        sentence=f"{summary(s, found, f'the same rows{where}')}{_held(s, flush, replica)}{why}",
         parts=("row",),
         share=found.own_share,
         liftable=s.loop.ratio(row=0.0).lifted,

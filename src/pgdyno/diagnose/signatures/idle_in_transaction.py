@@ -22,7 +22,16 @@ from __future__ import annotations
 
 from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._lock_holders import FOREIGN_ADVICE, holder_of
-from pgdyno.diagnose._queues import THINK_MS, Queues, evidence, matters, queues, quoted, think_ms
+from pgdyno.diagnose._queues import (
+    THINK_MS,
+    Queues,
+    cleared,
+    evidence,
+    matters,
+    queues,
+    quoted,
+    think_ms,
+)
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence
@@ -44,11 +53,7 @@ def examine(s: Situation) -> Found | Cleared:
         parts += _OF_CROWD
         share = None if share is None else share + s.budget.share(*_OF_CROWD)
     if not parts:
-        return Cleared(
-            f"{figure(found.sessions)} sessions wait for locks of sessions that are idle in a"
-            " transaction",
-            shown,
-        )
+        return Cleared(cleared(s, found, "locks of sessions that are idle in a transaction"), shown)
     return Found(
         sentence=_sentence(s, found, blocks=blocks, crowds=crowds),
         parts=parts,

@@ -30,7 +30,14 @@ from msgspec.structs import replace
 from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._lock_holders import FOREIGN_ADVICE, holder_of
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
-from pgdyno.diagnose._queues import Queues, evidence, matters, queues, summary
+from pgdyno.diagnose._queues import (
+    Queues,
+    cleared,
+    evidence,
+    matters,
+    queues,
+    summary,
+)
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.flush import device_words
@@ -57,7 +64,7 @@ def examine(s: Situation) -> Found | Cleared:
     texts = _waiting_statements(s)
     if not matters(s, found) or _define(texts) > sum(texts.values()) / 2:
         parts: tuple[Part, ...] = ("lock",) if found.whole and not matters(s, found) else ()
-        return Cleared(summary(s, found, "an object other than a table"), shown, parts=parts)
+        return Cleared(cleared(s, found, "an object other than a table"), shown, parts=parts)
     flush, replica = (_part_of_holding(s, found, name) for name in ("flush", "replica"))
     shown += [
         s.evidence("flush / time that the lock is held (estimate)", flush, "share"),

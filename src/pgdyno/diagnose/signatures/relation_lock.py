@@ -12,7 +12,15 @@ Thresholds: as for hot rows, see ``_queues``.
 from __future__ import annotations
 
 from pgdyno.diagnose._lock_holders import FOREIGN_ADVICE, Holder, holder_of
-from pgdyno.diagnose._queues import Queues, evidence, matters, queues, quoted, summary
+from pgdyno.diagnose._queues import (
+    Queues,
+    cleared,
+    evidence,
+    matters,
+    queues,
+    quoted,
+    summary,
+)
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 
@@ -23,7 +31,7 @@ def examine(s: Situation) -> Found | Cleared:
     table = f"a lock on {found.relation}" if found.relation else "a lock on a table"
     sentence, shown = summary(s, found, table), evidence(s, found, "a relation")
     if not matters(s, found):
-        return Cleared(summary(s, found, "a lock on a table"), shown, parts=("relation",))
+        return Cleared(cleared(s, found, "a lock on a table"), shown, parts=("relation",))
     holder = holder_of(s, found)
     return Found(
         sentence=f"{sentence}{_held_by(found, holder)}",
