@@ -14,10 +14,12 @@ from patience import wait_until
 from pgdyno.conduct import Silent, open_session
 from pgdyno.diagnose.facts import client_sessions
 from pgdyno.investigate.observe import observe
+from pgdyno.probe import Probes
 from pgdyno.probe._link import connect
 from pgdyno.probe._origins import by_origin
+from pgdyno.probe._probes import Pace
 from pgdyno.probe._queries import queries_for
-from pgdyno.record import RunFile
+from pgdyno.record import Recorder, RunFile
 from pgdyno.record.sessionages import STATES
 from pgdyno.report import write_html
 from pgdyno.report.terminal._run_summary import summary_lines
@@ -91,3 +93,38 @@ def test_a_session_that_is_starting_is_not_taken_for_a_hidden_one(pg18: Cluster)
         begun.result().close()
     assert origins
     assert not any(origin["hidden"] for origin in origins)
+
+
+def test_the_probes_of_another_pgdyno_are_no_load(pg: Cluster, tmp_path: Path) -> None:
+    made = [
+        Recorder.create(tmp_path / f"{name}.db", name=name, command="check")
+        for name in ("other", "own")
+    ]
+    other, own = (
+        Probes(pg.conninfo, each, local=True, data_dir=pg.data_dir, pace=Pace(of_others=True))
+        for each in made
+    )
+
+    def counted() -> tuple[int, int]:
+        """Looks, and the transactions of probes by the last one."""
+        writer = made[1]._writer
+        with writer.together():
+            rows = [*writer._db.execute("select own_transactions from metric_load order by at_ms")]
+        return len(rows), rows[-1][0] if rows else 0
+
+    other.start()
+    own.start()
+    try:
+        before = other._own_transactions()
+        wait_until(lambda: counted()[0] >= 2, "two looks", look=own.sample_now)
+        wait_until(
+            lambda: counted()[1] >= own._own_transactions() + 5,
+            "transactions of the other's probes are counted with the own ones",
+            look=own.sample_now,
+        )
+        assert counted()[1] <= own._own_transactions() + other._own_transactions() - before + 1
+    finally:
+        own.stop()
+        other.stop()
+        for each in made:
+            each.close()

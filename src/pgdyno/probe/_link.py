@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from pgdyno.probe._missing import Missing
+from pgdyno.probe._other_probes import SHOWN
 from pgdyno.probe._queries import Query, all_queries, first_version, queries_for
 from pgdyno.record.fileformat import columns
 from pgdyno.shapes import Row
@@ -128,7 +129,15 @@ class Link:
         finally:
             self._busy_since_s = None
 
-    def use(self, work: Callable[[psycopg.Connection[Row]], None]) -> None:
+    def show(self, transactions: int) -> None:
+        """Show other pgdynos how many transactions these probes have made; nothing while the server
+        is away."""
+        import psycopg
+
+        with contextlib.suppress(psycopg.errors.QueryCanceled):
+            self.use(lambda connection: connection.execute(SHOWN.format(transactions).encode()))
+
+    def use(self, work: Callable[[psycopg.Connection[Row]], object]) -> None:
         """Do some work on the connection; nothing while the server is away.
 
         Its errors are raised, except those that lose the connection.

@@ -225,6 +225,7 @@ class Probes:
                     self._host.follow(self._server.start_session())
                 if self._statements is not None:
                     self._statements.sample(full=full)
+                self._link.show(self._own_transactions())
         self._host.sample(roles, full=full)
 
     def _tick(self) -> None:

@@ -12,6 +12,7 @@ from pgdyno.probe._link import Link
 from pgdyno.probe._locks import Lock, summarise
 from pgdyno.probe._missing import Missing
 from pgdyno.probe._origins import by_origin, by_state
+from pgdyno.probe._other_probes import OtherProbes
 from pgdyno.probe._processes import find_postmaster
 from pgdyno.probe._vacuums import Vacuum, VacuumWatch
 from pgdyno.probe.gaps import Gaps
@@ -41,7 +42,8 @@ OFF = {
 class ServerSampler:
     """Sampler that reads through one link and writes the metric tables. Not thread-safe.
 
-    With ``own_transactions``, which counts those of the probes, it also reads the load of others.
+    With ``own_transactions``, which counts those of the probes, it also reads the load of others,
+    to which the probes of another pgdyno do not belong.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class ServerSampler:
         self._checkpoints = watch
         self._vacuums = VacuumWatch()
         self._foreign = ForeignLoad()
+        self._other_probes = OtherProbes()
         self._sizes: dict[str, int] = {}
         self._samples = 0
         self._connections = 0
@@ -104,7 +107,7 @@ class ServerSampler:
         slice_id = self._recorder.current_slice
         extra = ["lock", "foreign", "client", *(("process",) if with_roles else ())]
         own = self._own_transactions
-        answers = self._link.fetch([*PLAIN, *extra, *(("load",) if own else ())])
+        answers = self._link.fetch([*PLAIN, *extra, *(("load", "other_probes") if own else ())])
         if answers is None:
             self._gaps.lost("server", self._link.why_away)
             return None
@@ -117,7 +120,8 @@ class ServerSampler:
             answers |= self._ask_seldom()
         self._samples += 1
         if own is not None and "load" in answers:
-            answers["load"][0]["own_transactions"] = own()
+            others = self._other_probes.add(answers.get("other_probes", []))
+            answers["load"][0]["own_transactions"] = own() + others
         for name, rows in self._rows(answers, full=full).items():
             self._recorder.add_rows(f"metric_{name}", rows, ns=ns, slice_id=slice_id)
         self._watch(ns, answers)

@@ -228,7 +228,7 @@ create table metric_load (
     transactions integer, rolled_back integer,
     sessions integer,                     -- client sessions of others, in any state
     hidden_sessions integer,              -- those that this role may not see
-    own_transactions integer              -- those of pgdyno's probes, counted in transactions
+    own_transactions integer              -- those of probes, another pgdyno's included, counted in transactions
 );
 -- Statements by pg_stat_statements: differences between two readings, of those executed. In a check,
 -- whose statements are those of others, over the slice. A column that this version of the extension

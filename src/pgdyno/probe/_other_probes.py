@@ -1,0 +1,43 @@
+"""Transactions of another pgdyno's probes on the same server, which are nobody's load.
+
+Probes show after each sample, as the text of their session's last statement, how many transactions
+they have made. Statistics by database count them beside those of a load. Anybody may wear the name
+of such a session and show any number, so that no more are believed than probes make.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pgdyno.shapes import Row
+
+RATE_MAX = 150.0
+"""Transactions per second that are believed of a session: a check looks at waits up to a hundred
+times, and five times at the queues for locks, beside the samples themselves."""
+SHOWN = "select 'pgdyno: {} transactions of probes'"
+"""The statement that shows them; ``sql/other_probes`` looks for it."""
+
+
+@dataclass
+class OtherProbes:
+    """The transactions of other pgdynos' probes since they were first seen."""
+
+    clock: Callable[[], float] = time.monotonic
+    total: int = 0
+    _known: dict[tuple[int, float], tuple[int, float]] = field(default_factory=dict)
+    """Session, by process ID and start → the number shown last, and when it was read."""
+
+    def add(self, rows: Sequence[Row]) -> int:
+        """Return the total after another look."""
+        now_s = self.clock()
+        seen = {}
+        for row in rows:
+            session, shown = (row["pid"], row["started_unix_s"]), int(row["shown"])
+            before, at_s = self._known.get(session, (shown, now_s))
+            most = round(RATE_MAX * (now_s - at_s))
+            self.total += min(max(0, shown - before), most)
+            seen[session] = (shown, now_s)
+        self._known = seen
+        return self.total
