@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from patience import wait_until
 from pgdyno.conduct import Silent, open_session
@@ -93,6 +95,56 @@ def test_a_session_that_is_starting_is_not_taken_for_a_hidden_one(pg18: Cluster)
         begun.result().close()
     assert origins
     assert not any(origin["hidden"] for origin in origins)
+
+
+def load_of(connection: psycopg.Connection, name: str = "load") -> list[dict[str, object]]:
+    major = connection.info.server_version // 10_000
+    return connection.execute(queries_for(major)[name].text.encode()).fetchall()  # type: ignore[return-value]
+
+
+def parallel(connection: psycopg.Connection) -> None:
+    """Have each statement of the session executed by a parallel worker."""
+    new = connection.info.server_version >= 160_000
+    connection.execute(f"set {'debug_parallel_query' if new else 'force_parallel_mode'} = on")
+
+
+def test_a_parallel_worker_that_has_ended_is_not_a_hidden_session(pg: Cluster) -> None:
+    """While many of them come and go, their type is NULL in some looks at pg_stat_activity."""
+    kwargs = pg.conninfo.kwargs()
+    ended = threading.Event()
+
+    def work() -> int:
+        done = 0
+        with psycopg.connect(**kwargs, autocommit=True) as connection:
+            parallel(connection)
+            while not ended.is_set():
+                connection.execute("select count(*) from pg_class")
+                done += 1
+        return done
+
+    with ThreadPoolExecutor(4) as pool, connect(pg.conninfo) as looking:
+        workers = [pool.submit(work) for _ in range(4)]
+        try:
+            for _ in range(1500):
+                assert load_of(looking)[0]["hidden_sessions"] == 0
+                assert all(row["state"] is not None for row in load_of(looking, "client"))
+        finally:
+            ended.set()
+        assert all(each.result() for each in workers)
+
+
+def test_sessions_that_the_privileges_hide_are_counted(pg: Cluster) -> None:
+    with psycopg.connect(**pg.conninfo.kwargs(), autocommit=True) as connection:
+        connection.execute("create role sees_little login password 'probe'")
+        try:
+            little = replace(pg.conninfo, user="sees_little", password="probe")
+            with connect(little) as looking, connect(pg.conninfo) as sees_all:
+                hidden = load_of(looking)[0]["hidden_sessions"]
+                assert isinstance(hidden, int)
+                assert hidden >= 1
+                assert load_of(sees_all)[0]["hidden_sessions"] == 0
+        finally:
+            connection.execute("drop role sees_little")
 
 
 def test_the_probes_of_another_pgdyno_are_no_load(pg: Cluster, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 -- record/sessionages.py: less than 1 s, 10 s, 1 min, 10 min, 1 h, and longer. One row for each
 -- group and not for each session, so that thousands of sessions cost little. Without pgdyno's own
 -- control and probe sessions. state is NULL where this role may not see it: so is that of a session
--- that is still starting (from version 18 on "starting"), which is not one of these yet.
+-- that is still starting (from version 18 on "starting"), which is not one of these yet. A parallel
+-- worker that has ended has no backend_type either, but the text of its query.
 with sessions as (
     select coalesce(usename::text, '') as role, coalesce(application_name, '') as application,
            coalesce(host(client_addr), '') as address, state,
@@ -16,7 +17,7 @@ with sessions as (
            state = 'idle' and state_change - backend_start < interval '1 s' as unused
       from pg_stat_activity
      where (backend_type = 'client backend' and coalesce(state, 'starting') <> 'starting'
-            or backend_type is null and datid is not null)
+            or backend_type is null and datid is not null and query = '<insufficient privilege>')
        and coalesce(application_name, '') not like 'pgdyno %'
 )
 select role, application, address, state, count(*) as count,
