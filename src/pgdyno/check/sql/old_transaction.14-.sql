@@ -1,5 +1,5 @@
--- The oldest transactions of client sessions, without pgdyno's own. Clients of a load, which have the
--- name 'pgdyno' or 'pgdyno/' with their group, are another pgdyno's.
+-- The oldest transactions of client sessions, without pgdyno's own. Clients of a load, which have
+-- the name 'pgdyno' or 'pgdyno/' with their group, are another pgdyno's.
 select pid, datname as database, usename as role, application_name as application,
        coalesce(state, '') as state,
        extract(epoch from clock_timestamp() - xact_start)::float8 as transaction_s,
