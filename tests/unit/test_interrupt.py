@@ -14,7 +14,7 @@ import pytest
 from patience import wait_until
 from pgdyno.conduct import _interrupt
 from pgdyno.conduct._interrupt import hold_stop_signals, stop_signals
-from pgdyno.errors import Interrupted, PgdynoError, SetupError
+from pgdyno.errors import Interrupted, PgdynoError, RunError, SetupError
 
 
 @pytest.fixture(autouse=True)
@@ -91,6 +91,23 @@ def test_one_that_a_finalizer_loses_is_raised_again(monkeypatch: pytest.MonkeyPa
 def test_one_that_is_lost_at_the_end_is_raised_there() -> None:
     with pytest.raises(Interrupted, match="SIGINT"), stop_signals(), suppress(Interrupted):
         press()
+
+
+def _replaced(error: Exception) -> None:
+    """Raise an error in place of the signal's, as pydantic does while it builds its validators."""
+    with suppress(Interrupted):
+        press()
+    raise error
+
+
+def test_one_in_whose_place_a_library_raises_an_error_ends_the_command() -> None:
+    with pytest.raises(Interrupted, match="SIGINT"), stop_signals():
+        _replaced(ValueError("Interrupted: interrupted by SIGINT"))
+
+
+def test_an_error_of_pgdyno_says_more_than_a_signal_that_was_lost() -> None:
+    with pytest.raises(RunError), stop_signals():
+        _replaced(RunError("the server is gone", code="server-gone"))
 
 
 @pytest.mark.parametrize("held", [False, True])

@@ -6,8 +6,9 @@ nothing behind. While a session cleans up in order, signals are held; they are r
 finished, so that nothing else is started. A signal that was ignored when pgdyno started (nohup, a
 shell's background job) remains ignored.
 
-An ``Interrupted`` can be lost: Python discards errors of finalizers, and the clean-up of a library
-may raise an error of its own in its place, which is then handled. The signal is then sent again.
+An ``Interrupted`` can be lost: Python discards errors of finalizers, and a library may raise an
+error of its own in its place. If that one is handled, the signal is sent again; if it would end the
+command, the command ends by the signal.
 
 Child processes of pgdyno run in their own sessions, so that the terminal's signals do not reach one
 that is cleaning up.
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from pgdyno.errors import STOP_SIGNALS, Interrupted
+from pgdyno.errors import STOP_SIGNALS, Interrupted, PgdynoError
 
 _AGAIN_S = 0.02
 """Time for the frames that have lost an error to end, before its signal is sent again."""
@@ -53,12 +54,15 @@ class _Signals:
         """Begin the outermost block."""
         self.active, self.raised = True, _none
 
-    def end(self) -> None:
-        """End the outermost block: an error that leaves it is not lost."""
+    def end(self) -> bool:
+        """End the outermost block: an error that leaves it is not lost. Return whether one was that
+        has not been raised again."""
         self.active = False
-        if self.again is not None:
-            self.again.cancel()
-            self.again = None
+        if self.again is None:
+            return False
+        self.again.cancel()
+        self.again = None
+        return True
 
     def keep(self, error: Interrupted, number: int) -> Interrupted:
         """Remember an error that is being raised for signal ``number``."""
@@ -87,7 +91,8 @@ def stop_signals(*, hint: str | None = None) -> Iterator[None]:
     """Within the block, SIGINT, SIGTERM and SIGHUP raise :class:`Interrupted` (see the module).
 
     A held signal is raised at the end, with ``hint``, unless an error ends the outermost of several
-    such blocks: then the error says more than the signal.
+    such blocks: then the error says more than the signal, if it is one of pgdyno's or came without
+    the signal.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -103,10 +108,11 @@ def stop_signals(*, hint: str | None = None) -> Iterator[None]:
     finally:
         _signals.holding = held_before
         _restore(before)
-        if not within:
-            _signals.end()
+        lost = not within and _signals.end()
         number = None if _signals.holding else _signals.take()
-        wanted = within or sys.exception() is None
+        problem = sys.exception()
+        replaced = lost and not isinstance(problem, (PgdynoError, Interrupted))
+        wanted = within or problem is None or replaced
         if number is not None and wanted and not under_way():
             raise _signals.keep(Interrupted.by(number, hint=hint), number)
 
