@@ -70,7 +70,7 @@ def test_the_engine_gets_all_servers_and_what_is_asked_of_the_way() -> None:
     # The control connection is to the very server that was found.
     kwargs = conninfo.kwargs()
     assert (kwargs["host"], kwargs["hostaddr"], kwargs["port"]) == ("b", "10.0.0.2", 2)
-    assert "target_session_attrs" not in kwargs
+    assert kwargs["target_session_attrs"] == "any"
     assert "secret" not in repr(conninfo)
     assert "pw" not in repr(conninfo)
 

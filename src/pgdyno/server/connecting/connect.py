@@ -26,6 +26,7 @@ from pgdyno.server.connecting.complaints import (
     wrong_value,
 )
 from pgdyno.server.connecting.conninfo import OWN_NAME, ConnInfo, Host, as_option
+from pgdyno.server.connecting.hosts import attempts, goes_on, spelled_out
 from pgdyno.server.connecting.marks import PLAIN, mark
 from pgdyno.spec.sql_text import quoted
 
@@ -110,6 +111,7 @@ def resolve_conninfo(
     default = None if params.get("dbname") else _default_database(params)
     if default is not None:
         params["dbname"] = default
+    params = spelled_out(params)
     # The load engine has no GSSAPI.
     without = {"gssencmode": "disable"} if params.get("gssencmode") != "require" else {}
     way = _connect_own if params.get("dbname") == OWN_NAME else _connect
@@ -196,16 +198,23 @@ def _connect(
     values: dict[str, Any] = {"application_name": "pgdyno control", **params}
     if not os.environ.get("PGCONNECT_TIMEOUT"):
         values.setdefault("connect_timeout", _TIMEOUT_S)
+    refused: psycopg.OperationalError | None = None
     try:
-        return (opened or open_plain)(values)
-    except psycopg.OperationalError as error:
-        if getattr(error.pgconn, "needs_password", False):
-            raise password_missing(str(error), params) from None
-        raise connect_error(str(error), params) from None
+        for attempt in attempts(values):
+            try:
+                return (opened or open_plain)(attempt)
+            except psycopg.OperationalError as error:
+                refused = error
+                if not goes_on(str(error)):
+                    break
     except psycopg.ProgrammingError as error:
         raise wrong_value(str(error)) or malformed(one_line(str(error)), "") from None
     except UnicodeError as error:  # An empty or too long label; psycopg resolves names by IDNA.
         raise connect_error(f"failed to resolve host: {error}", params) from None
+    assert refused is not None, "there is at least one attempt"
+    if getattr(refused.pgconn, "needs_password", False):
+        raise password_missing(str(refused), params) from None
+    raise connect_error(str(refused), params) from None
 
 
 def parse_conninfo(text: str | None) -> _Params:
@@ -249,7 +258,13 @@ def _default_database(params: _Params) -> str | None:
 
 
 def _refuse_unsupported(effective: Mapping[str, object]) -> None:
-    """Raise SetupError for parameters that the load engine does not support."""
+    """Raise SetupError for parameters that the load engine or psycopg does not support."""
+    if str(effective.get("host") or "").startswith("@"):
+        raise SetupError(
+            f"host={effective['host']}: a socket without a file is not supported",
+            code="connection-unsupported",
+            hint="unix_socket_directories of the server can have a directory as well",
+        )
     for name, values, hint in _UNSUPPORTED:
         value = effective.get(name)
         if value and (values is None or value in values):
@@ -306,17 +321,11 @@ def _as_given(value: bytes | None) -> str:
 
 
 def _lists(params: _Params, effective: Mapping[str, str]) -> dict[str, str]:
-    """Return libpq's lists of hosts, addresses and ports as they were given.
-
-    psycopg connects to one host of a list after the other, so that the connection knows only the
-    one that it was made to, except for lists of a service.
-    """
-    variables = {"host": "PGHOST", "hostaddr": "PGHOSTADDR", "port": "PGPORT"}
-    given = {
-        name: str(params.get(name) or os.environ.get(variables[name], "")) for name in variables
-    }
+    """Return libpq's lists of hosts, addresses and ports as they were given: the connection knows
+    only the one server that it was made to."""
+    given = {name: str(params.get(name) or "") for name in ("host", "hostaddr", "port")}
     if not any("," in given[name] for name in ("host", "hostaddr")):
-        return {name: effective.get(name, "") for name in variables}
+        return {name: effective.get(name, "") for name in given}
     return {**given, "port": given["port"] or effective.get("port", "")}
 
 

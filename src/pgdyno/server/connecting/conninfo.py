@@ -10,6 +10,8 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
+from pgdyno.server.connecting.hosts import CHOOSING
+
 OWN_NAME = "pgdyno"
 """The superuser and the database of every cluster that pgdyno starts, and pgdyno's database
 elsewhere."""
@@ -33,8 +35,6 @@ _ENGINE_KEYS = (
     "ssl_min_protocol_version",
     "target_session_attrs",
 )
-# Parameters that choose among several servers; the server is not chosen again once connected.
-_CHOOSING = ("load_balance_hosts", "target_session_attrs")
 _OLD_TLS = ("TLSv1", "TLSv1.1")
 
 
@@ -123,11 +123,12 @@ class ConnInfo(Struct, frozen=True):
     def kwargs(self) -> dict[str, Any]:
         """Return keyword arguments for ``psycopg.connect`` to this server."""
         values: dict[str, Any] = {
-            **{name: value for name, value in self.options.items() if name not in _CHOOSING},
+            **{name: value for name, value in self.options.items() if name not in CHOOSING},
             "host": self.host,
             "port": self.port,
             "user": self.user,
             "dbname": self.database,
+            "target_session_attrs": "any",  # It is chosen already; the environment may say more.
         }
         values.setdefault("application_name", "pgdyno control")
         if "client_encoding" in values:

@@ -127,7 +127,8 @@ class Control(psycopg.Connection[Any]):
     def _values(self) -> dict[str, Any]:
         """Return libpq's parameters for another session like this one."""
         values: dict[str, Any] = {**self.info.get_parameters(), "password": self.info.password}
-        return values | {"connect_timeout": _CONNECT_S, "dbname": self.info.dbname}
+        same = {"dbname": self.info.dbname, "target_session_attrs": "any"}
+        return values | same | {"connect_timeout": _CONNECT_S}
 
     def wait(self, gen: Generator[Any, Any, _Answer], *given: Any, **named: Any) -> _Answer:
         """Wait as psycopg does; raise psycopg.OperationalError for an invalid or lost answer."""
