@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 from engine_runs import Run, config
-from tls_files import Authority, encrypt_key, give
+from tls_files import Authority, encrypt_key, give, self_signed
 
 from patience import wait_until
 from pgdyno._engine import EngineError, Load
@@ -307,3 +307,57 @@ def test_what_libpq_makes_of_it_reaches_the_engine(encrypted: Encrypted) -> None
             f"{where} password=secret sslmode=verify-ca sslrootcert={encrypted.other.certificate}"
         )
     assert caught.value.code == "wrong-certificate"
+
+
+@pytest.fixture
+def shown(encrypted: Encrypted, tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """Have the server show a certificate of another kind until the test ends."""
+    before = [encrypted.cluster.data_dir / name for name in ("server.crt", "server.key")]
+    kept = [Path(shutil.copy(path, tmp_path)) for path in before]
+    yield lambda *options: encrypted.use(*self_signed(tmp_path, "shown", *options))
+    encrypted.use(*kept)
+
+
+_RSA = ("-newkey", "rsa:2048")
+_EC = ("-newkey", "ec", "-pkeyopt")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (*_RSA, "-sha224"),
+        (*_RSA, "-sha3-256"),
+        (*_RSA, "-sha384", "-sigopt", "rsa_padding_mode:pss"),
+        (*_EC, "ec_paramgen_curve:P-256", "-sha224"),
+    ],
+    ids=["rsa-sha224", "rsa-sha3", "rsa-pss", "ecdsa-sha224"],
+)
+def test_passwords_are_bound_to_certificates_of_all_signatures(
+    encrypted: Encrypted, shown: Callable[..., None], options: tuple[str, ...]
+) -> None:
+    shown(*options)
+    port = encrypted.cluster.conninfo_tcp.port
+    where = f"host=127.0.0.1 port={port} dbname=postgres user=scram password=secret"
+    conninfo = resolve_conninfo(f"{where} sslmode=require channel_binding=require")
+    load = json.loads(config(conninfo, "select 1;"))
+    load["target"] = conninfo.engine_target()
+    works(json.dumps(load))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(*_EC, "ec_paramgen_curve:P-521"), ("-newkey", "rsa-pss", "-pkeyopt", "rsa_keygen_bits:2048")],
+    ids=["P-521", "RSA-PSS"],
+)
+def test_a_load_is_not_unencrypted_in_silence_where_libpq_encrypts(
+    encrypted: Encrypted, shown: Callable[..., None], options: tuple[str, ...]
+) -> None:
+    shown(*options)
+    port = encrypted.cluster.conninfo_tcp.port
+    conninfo = resolve_conninfo(f"host=127.0.0.1 port={port} dbname=postgres user=trusted")
+    assert conninfo.encrypted
+    load = json.loads(config(conninfo, "select 1;"))
+    load["target"] = conninfo.engine_target()
+    error = refusal(json.dumps(load))
+    assert "no cipher or signature algorithm in common" in error.message
+    assert "P-521 or RSA-PSS" in str(error.hint)

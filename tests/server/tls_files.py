@@ -46,6 +46,16 @@ class Authority:
         return certificate, key
 
 
+def self_signed(folder: Path, name: str, *options: str) -> tuple[Path, Path]:
+    """Certificate and key of a kind that openssl's ``options`` choose."""
+    certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
+    _openssl(
+        "req", "-new", "-x509", "-nodes", "-days", "2", "-subj", f"/CN={name}", *options,
+        "-keyout", key, "-out", certificate,
+    )  # fmt: skip
+    return certificate, key
+
+
 def encrypt_key(key: Path, password: str, *, old: bool = False) -> Path:
     """A copy of a private key that is encrypted, in the usual way or in OpenSSL's old one."""
     encrypted = key.with_suffix(".old" if old else ".enc")

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
+use pkcs1::RsaPssParams;
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring as provider};
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -19,8 +20,11 @@ use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, InconsistentKeys,
     SupportedProtocolVersion,
 };
+use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
+use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use x509_cert::Certificate;
-use x509_cert::der::Decode;
+use x509_cert::der::{Decode, Encode};
+use x509_cert::spki::AlgorithmIdentifierOwned;
 
 use crate::config::{SslMode, TargetConfig, TlsVersion};
 use crate::error::LoadError;
@@ -30,6 +34,8 @@ use verify::{Chains, Verifier, WrongName};
 pub const POSTGRESQL: &[u8] = b"postgresql";
 /// Name of HTTP/1.1 likewise.
 pub const HTTP: &[u8] = b"http/1.1";
+/// Signature algorithm (RFC 4055).
+const RSA_PSS: &str = "1.2.840.113549.1.1.10";
 
 /// Encryption of each host's connections.
 pub struct TlsPlan {
@@ -263,22 +269,58 @@ impl Tls {
 }
 
 /// The hash is the one that the certificate's signature uses, or SHA-256 for those that are out of
-/// date.
+/// date, as libpq has it. Ed25519 and Ed448 have none, and libpq connects with neither.
 fn end_point(certificate: &CertificateDer<'_>) -> Option<Box<[u8]>> {
     let parsed = Certificate::from_der(certificate).ok()?;
-    let algorithm = match parsed.signature_algorithm.oid.to_string().as_str() {
-        // With RSA: MD5, SHA-1, SHA-256, SHA-384, SHA-512; with ECDSA: SHA-1, SHA-256 …
-        "1.2.840.113549.1.1.4"
-        | "1.2.840.113549.1.1.5"
-        | "1.2.840.113549.1.1.11"
-        | "1.2.840.10045.4.1"
-        | "1.2.840.10045.4.3.2" => &ring::digest::SHA256,
-        "1.2.840.113549.1.1.12" | "1.2.840.10045.4.3.3" => &ring::digest::SHA384,
-        "1.2.840.113549.1.1.13" | "1.2.840.10045.4.3.4" => &ring::digest::SHA512,
-        // Ed25519 has none, and PSS says it in its parameters.
-        _ => return None,
+    let signature = &parsed.signature_algorithm;
+    let oid = signature.oid.to_string();
+    let hash = match oid.as_str() {
+        RSA_PSS => hash_of_pss(signature)?,
+        other => other.to_owned(),
     };
-    Some(ring::digest::digest(algorithm, certificate).as_ref().into())
+    Some(match hash.as_str() {
+        // A hash; with RSA; with ECDSA.
+        "1.2.840.113549.2.5" | "1.3.14.3.2.26" | "2.16.840.1.101.3.4.2.1" => {
+            digest::<Sha256>(certificate)
+        }
+        "1.2.840.113549.1.1.4" | "1.2.840.113549.1.1.5" | "1.2.840.10045.4.1" => {
+            digest::<Sha256>(certificate)
+        }
+        "1.2.840.113549.1.1.11" | "1.2.840.10045.4.3.2" => digest::<Sha256>(certificate),
+        "2.16.840.1.101.3.4.2.4" | "1.2.840.113549.1.1.14" | "1.2.840.10045.4.3.1" => {
+            digest::<Sha224>(certificate)
+        }
+        "2.16.840.1.101.3.4.2.2" | "1.2.840.113549.1.1.12" | "1.2.840.10045.4.3.3" => {
+            digest::<Sha384>(certificate)
+        }
+        "2.16.840.1.101.3.4.2.3" | "1.2.840.113549.1.1.13" | "1.2.840.10045.4.3.4" => {
+            digest::<Sha512>(certificate)
+        }
+        "2.16.840.1.101.3.4.2.7" | "2.16.840.1.101.3.4.3.13" | "2.16.840.1.101.3.4.3.9" => {
+            digest::<Sha3_224>(certificate)
+        }
+        "2.16.840.1.101.3.4.2.8" | "2.16.840.1.101.3.4.3.14" | "2.16.840.1.101.3.4.3.10" => {
+            digest::<Sha3_256>(certificate)
+        }
+        "2.16.840.1.101.3.4.2.9" | "2.16.840.1.101.3.4.3.15" | "2.16.840.1.101.3.4.3.11" => {
+            digest::<Sha3_384>(certificate)
+        }
+        "2.16.840.1.101.3.4.2.10" | "2.16.840.1.101.3.4.3.16" | "2.16.840.1.101.3.4.3.12" => {
+            digest::<Sha3_512>(certificate)
+        }
+        _ => return None,
+    })
+}
+
+fn digest<Hash: Digest>(certificate: &CertificateDer<'_>) -> Box<[u8]> {
+    Hash::digest(certificate).to_vec().into()
+}
+
+/// The hash of a signature by RSA-PSS, which its parameters name (RFC 4055).
+fn hash_of_pss(signature: &AlgorithmIdentifierOwned) -> Option<String> {
+    let parameters = signature.parameters.as_ref()?.to_der().ok()?;
+    let read = RsaPssParams::from_der(&parameters).ok()?;
+    Some(read.hash.oid.to_string())
 }
 
 /// A failure to encrypt a connection.
@@ -363,9 +405,15 @@ fn explain_certificate(error: &CertificateError) -> TlsError {
 fn explain_alert(alert: AlertDescription) -> TlsError {
     use AlertDescription as A;
     match alert {
-        A::CertificateRequired | A::HandshakeFailure => TlsError::hinted(
-            "it ended the TLS handshake; it may require a client certificate",
+        A::CertificateRequired => TlsError::hinted(
+            "it requires a client certificate",
             "name one with sslcert and sslkey",
+        ),
+        A::HandshakeFailure => TlsError::hinted(
+            "it ended the TLS handshake: it has no cipher or signature algorithm in common with \
+             pgdyno, or it requires a client certificate",
+            "its key may be RSA, ECDSA with P-256 or P-384, or Ed25519, and not P-521 or RSA-PSS \
+             (openssl x509 -text shows it); a client certificate is named with sslcert and sslkey",
         ),
         A::UnknownCA | A::BadCertificate | A::DecryptError | A::UnsupportedCertificate => {
             TlsError::hinted(

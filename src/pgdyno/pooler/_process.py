@@ -105,7 +105,8 @@ class PoolerProcess:
             for name, value in behind.options.items()
             if name in ("options", "client_encoding", "connect_timeout")
         }
-        return replace(behind, host=host, port=port, hostaddr=None, hosts=(), options=options)
+        here = replace(behind, host=host, port=port, hostaddr=None, hosts=(), encrypted=False)
+        return replace(here, options=options)
 
     @property
     def pid(self) -> int:

@@ -312,6 +312,7 @@ def _resolved(conn: psycopg.Connection, params: _Params) -> ConnInfo:
         options=options,
         version=info.server_version,
         server_encoding=info.parameter_status("server_encoding"),
+        encrypted=conn.pgconn.ssl_in_use,
     )
 
 

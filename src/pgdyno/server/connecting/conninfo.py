@@ -73,6 +73,7 @@ class EngineTarget(TypedDict, total=False):
     client_encoding: str
     max_protocol_version: str
     ssl_min_protocol_version: str
+    sslmode: str
     sslsni: bool
 
 
@@ -97,6 +98,8 @@ class ConnInfo(Struct, frozen=True):
     """The server's version, such as 180006, once known."""
     server_encoding: str | None = None
     """Encoding of the database, once known."""
+    encrypted: bool = False
+    """True if libpq's connection to it was encrypted."""
 
     def __repr__(self) -> str:
         """Return no password, which would stand in a traceback."""
@@ -161,6 +164,10 @@ class ConnInfo(Struct, frozen=True):
             "application_name": "pgdyno",
             **cast("EngineTarget", options),
         }
+        if self.encrypted and not self.hosts and options.get("sslmode", "prefer") == "prefer":
+            # A server that libpq connects to by TLS is not to be had unencrypted instead, where the
+            # engine's TLS lacks what OpenSSL has.
+            target["sslmode"] = "require"
         if (encoding := self._session_encoding()) is not None:
             target["client_encoding"] = encoding
         if (newest := self.options.get("max_protocol_version")) is not None:
