@@ -151,6 +151,50 @@ end;
     assert _sum(table) == [(1, 0), (2, 0), (3, 0), (4, 0)]
 
 
+_BEFORE = """
+\\set zero 0
+\\startpipeline
+begin;
+update piped set n = n + 1 where k = :client_id + 1;
+savepoint a;
+select 1 / :zero::int;
+\\syncpipeline
+"""
+
+
+def test_an_error_that_a_savepoint_takes_back_does_not_fail_what_is_committed(
+    pg: Cluster, table: psycopg.Connection[tuple[int, ...]]
+) -> None:
+    script = _BEFORE + "rollback to a;\ncommit;\n\\endpipeline\nselect 1;\n"
+    with Run(config(pg.conninfo, script)) as run:
+        run.wait_for_more("done", 50)
+    run.assert_balanced()
+    total = run.total
+    assert (total["failed"], total["reconnects"]) == (0, 0)
+    assert run.errors == {("22012", True, False): total["done"]}
+    assert sum(n for _, n in _sum(table)) == total["done"]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "commit;\n",
+        "rollback to a;\nrollback;\n",
+        # What is committed is another transaction.
+        "commit;\nbegin;\nselect 1;\ncommit;\n",
+    ],
+)
+def test_an_error_fails_what_is_not_committed_after_it(
+    pg: Cluster, table: psycopg.Connection[tuple[int, ...]], after: str
+) -> None:
+    with Run(config(pg.conninfo, _BEFORE + after + "\\endpipeline\nselect 1;\n")) as run:
+        run.wait_for_more("failed", 50)
+    run.assert_balanced()
+    assert (run.total["done"], run.total["reconnects"]) == (0, 0)
+    assert set(run.errors) == {("22012", False, False)}
+    assert _sum(table) == [(1, 0), (2, 0), (3, 0), (4, 0)]
+
+
 def test_an_error_that_only_the_sync_brings_up_fails_the_transaction(
     pg: Cluster, table: psycopg.Connection[tuple[int, ...]]
 ) -> None:

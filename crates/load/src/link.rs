@@ -78,6 +78,20 @@ pub struct Pipeline {
     pub awaited: VecDeque<Awaited>,
     /// Failure of the transaction, once all is answered.
     pub failure: Option<Box<Failure>>,
+    /// What became of the transaction after the failure, by what was sent before it was known.
+    pub after: After,
+}
+
+/// What became of a transaction block after an error in a pipeline.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// It is still open, or there was none.
+    #[default]
+    Open,
+    /// It was committed: ROLLBACK TO SAVEPOINT had taken the error back.
+    Committed,
+    /// It was rolled back.
+    Lost,
 }
 
 impl Pipeline {
@@ -91,6 +105,7 @@ impl Pipeline {
     pub fn clear(&mut self) {
         self.awaited.clear();
         self.failure = None;
+        self.after = After::Open;
     }
 
     /// Send the content of the output buffer now.

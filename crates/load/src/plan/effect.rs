@@ -11,6 +11,8 @@ pub struct Effect {
     pub opens: bool,
     /// Within a block: it may commit it.
     may_commit: bool,
+    /// Within a block: it is COMMIT or END, and does nothing else.
+    pub commits: bool,
     /// It undoes what was done before in the block.
     pub undoes: bool,
     /// The server may answer that it rolled back, as the script wants it.
@@ -30,6 +32,7 @@ impl Effect {
         Self {
             opens: ["begin", "start"].contains(&first) && !statement.joined,
             // A statement that begins with a variable can be anything.
+            commits: ["commit", "end"].contains(&first) && !statement.joined && !has(&["prepared"]),
             may_commit: text.starts_with(':') || has(&["commit", "end", "prepare"]),
             undoes: if statement.joined {
                 has(&undo)
@@ -71,6 +74,14 @@ mod tests {
         let alone: Vec<bool> = effects.iter().map(|e| e.may_commit(false)).collect();
         assert_eq!(alone, [false, true, true, true, true]);
         assert!(effects.iter().all(|e| !e.undoes));
+    }
+
+    #[test]
+    fn only_commit_and_end_alone_commit() {
+        let commits = "commit; END work; commit and chain;";
+        assert!(effects(commits).iter().all(|e| e.commits));
+        let others = "commit prepared 'x'; select 1 \\; commit; begin; rollback to s;";
+        assert!(effects(others).iter().all(|e| !e.commits));
     }
 
     #[test]

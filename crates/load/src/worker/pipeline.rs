@@ -2,11 +2,14 @@
 //!
 //! All that a script sends between two waits is sent in one write. Answers come in the order of the
 //! statements; after an error the server skips everything up to the next Sync. A transaction that
-//! fails takes in all answers first, so that the connection can be used again.
+//! fails takes in all answers first, so that the connection can be used again. If ROLLBACK TO
+//! SAVEPOINT and COMMIT were behind that Sync, the transaction is committed, and has not failed.
+
+use pgdyno_wire::TransactionStatus;
 
 use super::Worker;
 use crate::failure::Failure;
-use crate::link::{Awaited, Doing};
+use crate::link::{After, Awaited, Doing};
 use crate::sys::monotonic_ns;
 
 /// Bytes of a pipeline that are put together before they are sent.
@@ -71,14 +74,29 @@ impl Worker {
     }
 
     /// A statement of a pipeline ended well.
-    pub(super) fn on_piped_complete(&mut self, slot: usize, untouched: bool, now_ns: u64) {
+    pub(super) fn on_piped_complete(
+        &mut self,
+        slot: usize,
+        untouched: bool,
+        rolled_back: bool,
+        now_ns: u64,
+    ) {
         let Some((script, statement)) = self.statement(slot) else {
             return;
         };
         let row = script.statement_row + statement.position;
-        let opens = script.effects[statement.position].opens;
+        let effect = script.effects[statement.position];
+        let opens = effect.opens;
         self.note_piped_complete(slot);
         let link = &mut self.links[slot];
+        let in_block = link.status != TransactionStatus::Idle;
+        if link.pipeline.failure.is_some() && in_block && link.pipeline.after == After::Open {
+            if rolled_back && (effect.undoes || effect.commits) {
+                link.pipeline.after = After::Lost;
+            } else if effect.commits {
+                link.pipeline.after = After::Committed;
+            }
+        }
         if let Some(Awaited::Statement { command, sent_ns }) = link.pipeline.awaited.pop_front() {
             if opens {
                 link.opened_by = Some(command);
@@ -116,7 +134,13 @@ impl Worker {
             return;
         }
         link.doing = Doing::Idle;
+        let after = std::mem::take(&mut link.pipeline.after);
         match link.pipeline.failure.take() {
+            Some(failure) if after == After::Committed => {
+                self.script_tally(slot).expected_errors += 1;
+                self.count_error(slot, &failure, true, false);
+                self.run_script(slot, now_ns);
+            }
             Some(failure) => self.fail(slot, failure, now_ns),
             None => self.run_script(slot, now_ns),
         }

@@ -184,9 +184,8 @@ impl Worker {
         now_ns: u64,
     ) {
         if self.links[slot].pipeline.is_busy() {
-            return self.on_piped_complete(slot, untouched, now_ns);
+            return self.on_piped_complete(slot, untouched, rolled_back, now_ns);
         }
-        // In a pipeline the error before it has failed the transaction.
         let unwanted = rolled_back && self.effect(slot).is_some_and(|effect| !effect.rolls_back);
         let link = &mut self.links[slot];
         if unwanted && link.doing == Doing::Statement {
