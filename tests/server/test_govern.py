@@ -27,6 +27,7 @@ import psycopg
 import pytest
 from benches import govern as bench
 from msgspec.structs import replace
+from standby_signal import as_standby
 
 from patience import wait_until
 from pgdyno.errors import SetupError, ThresholdError
@@ -558,18 +559,8 @@ def _once(request: Request) -> None:
 
 
 def test_a_standby_is_refused(cluster18: Cluster) -> None:
-    cluster18.stop()
-    signal_file = cluster18.data_dir / "standby.signal"
-    done = run_as(server_account(), ["touch", signal_file])
-    assert done.returncode == 0
-    cluster18.start()
-    try:
-        with pytest.raises(SetupError, match="is a standby"):
-            decide_once(Request(text_of(cluster18)), print)
-    finally:
-        cluster18.stop()
-        signal_file.unlink()
-        cluster18.start()
+    with as_standby(cluster18), pytest.raises(SetupError, match="is a standby"):
+        decide_once(Request(text_of(cluster18)), print)
 
 
 def test_the_comparison_with_the_published_behaviour(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import jsonschema
 import psycopg
 import pytest
+from standby_signal import as_standby
 
 from patience import wait_until
 from pgdyno.check import Where
@@ -84,6 +85,10 @@ def planned(cluster: Cluster, **values: str) -> Plan:
         for statement in filter(str.strip, _TABLES.split(";")):
             conn.execute(statement.encode())
         wait_until(lambda: counted(conn, "Grows", "n_tup_ins") > 0, "the beginning is counted")
+    return planned_on(cluster, **values)
+
+
+def planned_on(cluster: Cluster, **values: str) -> Plan:
     conninfo = psycopg.conninfo.make_conninfo(
         "", **{**cluster.conninfo.kwargs(), "application_name": None, **values}
     )
@@ -99,6 +104,12 @@ def usual(
     """A server whose autovacuum looks every minute, as by default."""
     with Cluster.create(installation_of(request.param), {"checkpoint_timeout": "1d"}) as cluster:
         yield cluster
+
+
+def test_a_standby_is_refused(usual: Cluster) -> None:
+    with as_standby(usual), pytest.raises(SetupError, match="is a standby") as refused:
+        planned_on(usual)
+    assert (refused.value.code, refused.value.hint) == ("vacuum-plan-standby", "name the primary")
 
 
 def test_a_plan_has_a_reason_for_each_option_and_runs_as_it_is(usual: Cluster) -> None:

@@ -72,7 +72,7 @@ def make_plan(
     can be taken from.
     """
     reached = reach(request.where, note)
-    if reached.facts.get("is_in_recovery"):
+    if reached.facts.get("in_recovery"):
         raise SetupError(
             f"{reached.conninfo.uri_without_password} is a standby, where nothing is counted",
             code="vacuum-plan-standby",
