@@ -36,13 +36,13 @@ _COMMANDS = (
     "run tpcb-like {at} -c 2 -t 5 -i -s 1",
     "run business {at} -c 2 -t 5 -i",
     "run mixed {at} -c 2 -t 5 -i",
-    "run entity-resolution {at} -c 2 -t 5 -i",
     "run ingest {at} -c 2 -t 5 -i",
-    "storm select-only {at} -c 4 --budget 20",
     "server sweep {at}",
     "cleanup {at} -y",
 )
 _LONG = (
+    "run entity-resolution {at} -c 2 -t 5 -i",
+    "storm select-only {at} -c 4 --budget 20",
     "run tpcb-like {at} -c 2 -t 5 -M prepared -C -i -s 1",
     "run select-only {at} -c 2 -t 5 -M extended --vacuum-all",
     "compare tpcb-like {at} -c 2 --set commit_delay=10 --apply --budget 40",
