@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,8 @@ from pgdyno.errors import PgdynoError
 from pgdyno.server import ConnInfo, Settings
 settings = Settings.of_user(ConnInfo(**json.loads(sys.argv[1])), may_apply=True)
 settings.apply(json.loads(sys.argv[2]))
+if sql := json.loads(sys.argv[3]):
+    settings.sql.make(*sql)
 print("changed", flush=True)
 sys.stdin.readline()
 try:
@@ -38,16 +40,19 @@ def stderr_of_runs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def begin(stderr_of_runs: Path) -> Iterator[Begin]:
-    """Runs that change settings, and restore them when they are sent a line.
+    """Runs that change settings or make a change by SQL, and restore all when they are sent a line.
 
     They are in process groups of their own.
     """
     runs: list[subprocess.Popen[str]] = []
     said = stderr_of_runs.open("a")
 
-    def change(conninfo: ConnInfo, **settings: str) -> subprocess.Popen[str]:
+    def change(
+        conninfo: ConnInfo, sql: Sequence[Sequence[str]] = (), **settings: str
+    ) -> subprocess.Popen[str]:
+        given = [json.dumps(each) for each in (asdict(conninfo), settings, sql)]
         run = subprocess.Popen(
-            [sys.executable, "-c", _CHANGING, json.dumps(asdict(conninfo)), json.dumps(settings)],
+            [sys.executable, "-c", _CHANGING, *given],
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -233,7 +233,7 @@ def test_the_role_that_changed_them_is_dropped(
     wait_until(lambda: not is_locked(path), "another pgdyno may restore while the guardian retries")
     (left,) = restore_all_leftovers(quick=True)
     assert left.failed
-    assert 'ALTER SYSTEM RESET "checkpoint_timeout";' in left.manual_statements
+    assert 'ALTER SYSTEM RESET "checkpoint_timeout";' in left.manually
     assert restore_leftovers(server.conninfo)
     assert is_as(server, before)()
 

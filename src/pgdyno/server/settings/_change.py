@@ -9,7 +9,6 @@ session has set meanwhile is never overwritten.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Collection, Iterable, Mapping
 from copy import deepcopy
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 from pgdyno.errors import PgdynoError, RunError, SetupError, UsageError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
+from pgdyno.server.settings._keeping import Keeping
 from pgdyno.server.settings._persistent_session import (
     PINNED,
     PersistentSession,
@@ -32,8 +32,8 @@ from pgdyno.server.settings._restoring import (
     unloaded_by_others,
     ways_to_restore,
 )
-from pgdyno.server.settings._undo import MARK, UndoFile, UndoRecord
-from pgdyno.server.settings._undo_guard import UndoGuard
+from pgdyno.server.settings._sql_changes import SqlChanges
+from pgdyno.server.settings._undo import UndoRecord
 from pgdyno.server.settings._unloaded import require_loaded
 from pgdyno.server.settings.setting_values import (
     Setting,
@@ -60,7 +60,6 @@ _OVERRIDING = {  # pg_settings.source → its name, for sources that override AL
 _PROOF_S = 5
 _IN_FORCE_S_MAX = 5.0
 _POLL_S = 0.02
-_EXCLUSION_TRIES = 5
 
 
 class Settings:
@@ -84,16 +83,13 @@ class Settings:
         self._with_undo = with_undo
         self._may_apply = may_apply
         self._passed_on = passed_on
-        self._session: PersistentSession | None = None
-        self._record: UndoRecord | None = None
-        self._file: UndoFile | None = None
-        self._guard: UndoGuard | None = None
+        self._keeping = Keeping(conninfo, with_undo=with_undo)
+        self.sql = SqlChanges(self._keeping, may_apply=may_apply)
+        """Changes of the same server by SQL, undone together with its settings."""
         self._applied: set[str] = set()
         """Settings that have a value of pgdyno now."""
         self._altered: set[str] = set()
         """Settings that pgdyno has changed at some time, now restored or not."""
-        self._texts: set[str] = set()
-        """Settings with text values, which may contain secrets."""
         self._also_loaded: list[str] = []
         """Changes of others in the files that pgdyno's reloads have applied."""
 
@@ -188,14 +184,14 @@ class Settings:
         first = not self._changed_names()
         if self._with_undo and first:
             require_loaded(self._conninfo)
-        session = self._opened_session()
+        session = self._keeping.opened()
         try:
             self._record_before_change(session, settings, described)
             if self._with_undo and not first:
                 require_loaded(self._conninfo, self._changed_names())
             self._change(session, settings)
         finally:
-            self._close_own_session()
+            self._keeping.close_own()
 
     def reset(self, names: Iterable[str]) -> None:
         """Restore those of ``names`` that pgdyno has changed.
@@ -209,83 +205,47 @@ class Settings:
             if name.lower() in wanted and name in self._applied
         ]
         if changed:
-            session = self._opened_session()
+            session = self._keeping.opened()
             try:
-                result = restore_settings(session, self._present_record(), changed)
+                result = restore_settings(session, self._keeping.present_record(), changed)
                 self._applied -= {*changed}
                 self._also_loaded += result.also_loaded
             finally:
-                self._close_own_session()
+                self._keeping.close_own()
             for name, value in result.kept.items():
                 raise _changed_by_others(name, value)
 
     def restore_all(self) -> RestoreResult:
-        """Restore all settings, remove the undo record and dismiss the guardian.
+        """Restore all settings, undo the SQL, remove the undo record and dismiss the guardian.
 
         Raises RunError if that fails: the record stays, and the guardian keeps trying.
         """
-        if self._record is None:
+        if (record := self._keeping.record) is None:
             return RestoreResult()
-        record = self._record
         try:
-            session = self._opened_session()
-            result = restore(session, record) if record.settings else RestoreResult()
+            session = self._keeping.opened()
+            result = restore(session, record, self._keeping.note)
             never_changed = {*result.unchanged} - self._altered
             result.restored = [name for name in result.restored if name not in never_changed]
             result.also_loaded = sorted({*result.also_loaded, *self._also_loaded})
         except PgdynoError as problem:
-            if self._guard is not None:
-                self._guard.hand_over(problem.message)
-            self._clear()
+            self._keeping.hand_over(problem.message)
+            self._forget()
             raise _not_restored(record, problem) from None
-        if self._file is not None:
-            self._file.remove()
-        if self._guard is not None:
-            self._guard.dismiss()
-        self._clear()
+        self._keeping.end()
+        self._forget()
         return result
+
+    def _forget(self) -> None:
+        self._applied, self._altered = set(), set()
+        self._also_loaded = []
 
     def _is_passed_on(self, setting: Setting) -> bool:
         return setting.source == "command line" and setting.name in self._passed_on
 
     def _changed_names(self) -> list[str]:
-        return list(self._record.settings) if self._record else []
-
-    def _present_record(self) -> UndoRecord:
-        assert self._record is not None
-        return self._record
-
-    def _opened_session(self) -> PersistentSession:
-        """Return the persistent session; opened, with a new record, before the first change."""
-        if self._session is not None:
-            return self._session
-        record = self._record
-        if record is None:
-            record = UndoRecord.new(self._conninfo)
-        name = f"pgdyno undo {record.run}"
-        session = (
-            _exclusive_session(self._conninfo, name)
-            if self._with_undo
-            else PersistentSession(self._conninfo, name)
-        )
-        record.server = session.identity
-        self._session, self._record = session, record
-        return session
-
-    def _close_own_session(self) -> None:
-        """Close the session on a server of pgdyno, which may be stopped at any time."""
-        if not self._with_undo and self._session is not None:
-            self._session.close()
-            self._session = None
-
-    def _clear(self) -> None:
-        if self._session is not None:
-            self._session.close()
-        if self._file is not None:
-            self._file.close()
-        self._session = self._record = self._file = self._guard = None
-        self._applied, self._altered = set(), set()
-        self._also_loaded = []
+        record = self._keeping.record
+        return list(record.settings) if record else []
 
     def _record_before_change(
         self,
@@ -294,7 +254,7 @@ class Settings:
         described: Mapping[str, Setting],
     ) -> None:
         """Record the coming change: in the undo record, with the guardian, on the server."""
-        record = deepcopy(self._present_record())
+        record = deepcopy(self._keeping.present_record())
         session.require_reload()
         held = session.altered(settings)
         for name, value in held.items():
@@ -305,24 +265,9 @@ class Settings:
         for name, setting in described.items():
             record.settings[name].ours.add(as_shown(setting, settings[name]))
         if new and self._with_undo:
-            self._write_record(session, record, described)
-        self._record = record
-
-    def _write_record(
-        self, session: PersistentSession, record: UndoRecord, described: Mapping[str, Setting]
-    ) -> None:
-        """Write the record to disk, pass it to the guardian, and mark the server."""
-        if self._file is None:
-            self._file = UndoFile.of(record)
-        record.marked = record.marked or _may_mark(session)
-        self._file.write(record)
-        if self._guard is None:
-            self._guard = UndoGuard(self._conninfo, record, self._file)
-        self._guard.announce(record)
-        self._texts |= {name for name, each in described.items() if each.vartype == "string"}
-        self._record = record  # From here on there is something to restore.
-        if record.marked:
-            session.alter(MARK, record.mark(self._texts))
+            texts = [name for name, each in described.items() if each.vartype == "string"]
+            self._keeping.write(record, texts)
+        self._keeping.record = record
 
     def _change(self, session: PersistentSession, settings: Mapping[str, str]) -> None:
         """Apply all of ``settings``, or none if one fails."""
@@ -331,12 +276,16 @@ class Settings:
                 self._applied.add(name)
                 session.alter(name, value)
                 self._altered.add(name)
-            others = unloaded_by_others(session, self._present_record()) if self._with_undo else []
+            others = (
+                unloaded_by_others(session, self._keeping.present_record())
+                if self._with_undo
+                else []
+            )
             session.reload()
             self._also_loaded += others
             self._prove(session, settings)
         except PgdynoError:
-            restore_settings(session, self._present_record(), settings)
+            restore_settings(session, self._keeping.present_record(), settings)
             self._applied -= {*settings}
             raise
 
@@ -385,44 +334,6 @@ def _connect_after(
             code="locked-out",
             hint="it was reverted at once",
         ) from None
-
-
-def _exclusive_session(conninfo: ConnInfo, name: str) -> PersistentSession:
-    """Open a persistent session; SetupError if another pgdyno has one on this server.
-
-    Each run connects before it checks. Two that start at the same moment see each other, and both
-    try again.
-    """
-    run = name.split()[-1]
-    for attempt in range(_EXCLUSION_TRIES):
-        session = PersistentSession(conninfo, name)
-        others = [
-            row[1] for row in session.rows(query("undo_sessions")) if not row[1].endswith(run)
-        ]
-        if not others:
-            return session
-        session.close()
-        if attempt < _EXCLUSION_TRIES - 1:
-            time.sleep(random.uniform(0.05, 0.5))
-    raise in_use_error()
-
-
-def in_use_error() -> SetupError:
-    """Return the error for a server whose settings another pgdyno is changing."""
-    return SetupError(
-        "another pgdyno is changing the settings of this server",
-        code="settings-in-use",
-        hint="wait until it ends",
-    )
-
-
-def _may_mark(session: PersistentSession) -> bool:
-    if session.rows(query("may_mark"))[0][0]:
-        return True
-    if session.version < 150000:
-        return False
-    granted = b"select has_parameter_privilege('pgdyno.undo', 'alter system')"
-    return bool(session.rows(granted)[0][0])
 
 
 def _described(conn: psycopg.Connection, names: list[str]) -> list[Setting]:
@@ -500,7 +411,7 @@ def _changed_by_others(name: str, value: str | None) -> RunError:
 
 def _not_restored(record: UndoRecord, problem: PgdynoError) -> RunError:
     return RunError(
-        f"{', '.join(record.settings)}: still changed on your server: {problem.message}",
+        f"{', '.join(record.names)}: still changed on your server: {problem.message}",
         code="settings-not-restored",
         hint=f"pgdyno keeps trying for 10 minutes; otherwise {ways_to_restore(record)}",
     )

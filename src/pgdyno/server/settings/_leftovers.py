@@ -1,4 +1,4 @@
-"""Settings that killed runs have left changed: finding and restoring them.
+"""Settings that killed runs have left changed, and changes by SQL: finding and restoring them.
 
 An undo record is a leftover when its lock is free, because its run has ended. A mark on a server is
 one when no session has the name of its run. Nothing is measured on a server that has leftovers.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +19,9 @@ from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.connecting.identity import Identity, identity_of
-from pgdyno.server.settings._change import in_use_error
+from pgdyno.server.settings._keeping import in_use_error
 from pgdyno.server.settings._persistent_session import PersistentSession, without_time_limits
-from pgdyno.server.settings._restoring import RestoreResult, manual_statements, restore
+from pgdyno.server.settings._restoring import RestoreResult, manually, restore
 from pgdyno.server.settings._undo import MARK, UndoFile, UndoRecord, read_undo, undo_files
 from pgdyno.server.versioned_sql import query
 
@@ -39,8 +39,8 @@ class RecordOutcome:
 
     sentences: list[str]
     failed: bool = False
-    manual_statements: list[str] = field(default_factory=list)
-    """Statements that restore everything."""
+    manually: str = ""
+    """The way to restore everything without pgdyno; '' if that is not known."""
     path: Path | None = None
     """The record, if it was not removed."""
 
@@ -77,10 +77,9 @@ def check_restored(outcomes: Iterable[RecordOutcome]) -> None:
     """Raise SetupError, with every way to restore the settings, if some were not restored."""
     failed = [each for each in outcomes if each.failed]
     ways = [
-        f"as a superuser of that server: {' '.join(each.manual_statements)} Then, or if that"
-        f" server no longer exists: rm {each.path}"
+        f"{each.manually} Then, or if that server no longer exists: rm {each.path}"
         for each in failed
-        if each.manual_statements
+        if each.manually
     ]
     if failed:
         first = "pgdyno server sweep CONNINFO connects in another way, or as another role"
@@ -92,13 +91,14 @@ def check_restored(outcomes: Iterable[RecordOutcome]) -> None:
 
 
 def leftover_settings(conninfo: ConnInfo) -> list[str]:
-    """Return the names of the settings that :func:`restore_leftovers` would restore."""
+    """Return the names of the settings, and the SQL, that :func:`restore_leftovers` would
+    restore."""
     with connect(without_time_limits(conninfo)) as conn:
         identity, mark = identity_of(conn), _mark(conn)
     records = [record for _, record in _records_of(identity, mark)]
     if mark is not None:
         records.append(UndoRecord.from_mark(mark, identity, conninfo))
-    return sorted({name for record in records for name in record.settings})
+    return sorted({name for record in records for name in record.names})
 
 
 def restore_all_leftovers(*, quick: bool) -> list[RecordOutcome]:
@@ -156,9 +156,8 @@ def _restore_from_file(path: Path, file: UndoFile, *, quick: bool) -> RecordOutc
 
 def _failure(path: Path, record: UndoRecord, reason: str) -> RecordOutcome:
     """Return the outcome for a record that is not restored, with statements to do it manually."""
-    sentence = f"{', '.join(record.settings)} at {record.conninfo.uri_without_password}: {reason}"
-    statements = manual_statements(record)
-    return RecordOutcome([sentence], failed=True, manual_statements=statements, path=path)
+    sentence = f"{', '.join(record.names)} at {record.conninfo.uri_without_password}: {reason}"
+    return RecordOutcome([sentence], failed=True, manually=manually(record), path=path)
 
 
 def _restore_record(conninfo: ConnInfo, record: UndoRecord, file: UndoFile) -> list[str]:
@@ -174,10 +173,10 @@ def _restore_record(conninfo: ConnInfo, record: UndoRecord, file: UndoFile) -> l
                     code="server-elsewhere",
                 )
             session.end_others(f"pgdyno guardian {record.run}")
-            result = restore(session, record)
             assert record.server is not None
             # A copy that was made of the server while it was changed has its mark too.
             original = record.server.is_same(session.identity)
+            result = restore(session, record, file.write if original else lambda _: None)
         finally:
             session.close()
     except psycopg.Error as error:
@@ -269,7 +268,7 @@ def _restore_trusted(conninfo: ConnInfo, record: UndoRecord) -> list[str]:
                 code="undo-mark",
                 hint="run pgdyno server sweep where it was killed",
             )
-        result = restore(session, record)
+        result = restore(session, record, lambda _: None)
     finally:
         session.close()
     return _sentences(conninfo, result)
@@ -295,8 +294,8 @@ def _not_restorable(record: UndoRecord, problem: PgdynoError, path: Path | None)
     also = f", then delete {path}" if path else ""
     hint = f"{problem.hint}; or " if problem.hint else ""
     return SetupError(
-        f"a killed pgdyno has left {', '.join(record.settings)} changed on this server, and they"
+        f"a killed pgdyno has left {', '.join(record.names)} changed on this server, and they"
         f" cannot be restored: {problem.message}",
         code="undo-pending",
-        hint=f"{hint}as a superuser: {' '.join(manual_statements(record))}{also}",
+        hint=f"{hint}{manually(record)}{also}",
     )

@@ -1,16 +1,20 @@
-"""Restoring the settings in an undo record, except those that others have changed since."""
+"""Restoring what an undo record has: settings, except those that others have changed since, and the
+user's SQL, which is undone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from pgdyno.errors import SetupError
 from pgdyno.server.settings._persistent_session import PersistentSession
+from pgdyno.server.settings._recorded_sql import RecordedSql
 from pgdyno.server.settings._statements import alter_system
 from pgdyno.server.settings._undo import MARK, UndoRecord
+from pgdyno.server.settings._undoing_sql import undo_sql
 from pgdyno.server.settings._unloaded import unloaded
 from pgdyno.spec.sql_text import on_one_line, relation
+from pgdyno.visible import visible_line
 
 
 @dataclass
@@ -25,6 +29,8 @@ class RestoreResult:
     """Settings that another session has changed meanwhile, with that value."""
     unknown: list[str] = field(default_factory=list)
     """Settings that still have pgdyno's value, because the former value is not known here."""
+    undone: str = ""
+    """SQL of the user's, in one line, that is not in force any more; '' if there was none."""
     also_loaded: list[str] = field(default_factory=list)
     """Changes of others in the files that pgdyno's reload has applied."""
 
@@ -33,6 +39,8 @@ class RestoreResult:
         sentences = []
         if self.restored:
             sentences.append(f"your server's settings are restored: {', '.join(self.restored)}")
+        if self.undone:
+            sentences.append(f"undone on your server: {self.undone}")
         for name, value in self.kept.items():
             now = "was reset" if value is None else f"was set to {value}"
             sentences.append(f"{name} {now} by another session meanwhile; that is kept")
@@ -94,24 +102,60 @@ def unloaded_by_others(session: PersistentSession, record: UndoRecord) -> list[s
         return []  # A failure here must not prevent restoring.
 
 
-def restore(session: PersistentSession, record: UndoRecord) -> RestoreResult:
-    """Restore all settings and remove the mark; SetupError if a former value is not known."""
-    result = restore_settings(session, record, record.settings)
+def restore(
+    session: PersistentSession, record: UndoRecord, write: Callable[[UndoRecord], None]
+) -> RestoreResult:
+    """Restore all settings, undo the SQL, and remove the mark; SetupError if that fails, or if what
+    is needed is not known. ``write`` keeps the record when it has come further."""
+    if record.has_other_sql:
+        raise _not_known(["a change by SQL"], "the statements that undo it are", record)
+    problem, undone = None, ""
+    try:
+        undone = _undo_sql(session, record, write)
+    except SetupError as error:
+        problem = error  # It does not keep the settings from being restored.
+    result = RestoreResult()
+    if record.settings:
+        result = restore_settings(session, record, record.settings)
+    result.undone = undone
     if result.unknown:
-        raise SetupError(
-            f"{', '.join(result.unknown)}: still as a killed pgdyno set it; the former value is"
-            " only in the undo record on the machine where that ran",
-            code="undo-unknown",
-            hint="run pgdyno server sweep there; or " + "; ".join(manual_statements(record)),
-        )
+        raise _not_known(result.unknown, "the former value is", record)
+    if problem is not None:
+        raise problem
     if record.marked:
         session.alter(MARK, None)
+        result.also_loaded += unloaded_by_others(session, record)
         session.reload()
     return result
 
 
+def _undo_sql(
+    session: PersistentSession, record: UndoRecord, write: Callable[[UndoRecord], None]
+) -> str:
+    """Undo the SQL of the record, as far as it is in force; return it in one line, '' for none."""
+    if record.sql is None:
+        return ""
+
+    def note(now: RecordedSql) -> None:
+        record.sql = now
+        write(record)
+
+    undo_sql(session, record.run, record.sql, note)
+    return record.sql.title
+
+
+def _not_known(names: Iterable[str], what: str, record: UndoRecord) -> SetupError:
+    ways = "; or " + "; ".join(manual_statements(record)) if record.settings else ""
+    return SetupError(
+        f"{', '.join(names)}: still as a killed pgdyno set it; {what} only in the undo record on"
+        " the machine where that ran",
+        code="undo-unknown",
+        hint=f"run pgdyno server sweep there{ways}",
+    )
+
+
 def manual_statements(record: UndoRecord) -> list[str]:
-    """Return the statements that restore everything."""
+    """Return the statements that restore the settings."""
     lines = []
     for name, changed in record.settings.items():
         if changed.before_known:
@@ -120,7 +164,18 @@ def manual_statements(record: UndoRecord) -> list[str]:
             lines.append(f"ALTER SYSTEM SET {relation(name)} = '…';")
     if record.marked:
         lines.append(f"{alter_system(MARK, None)};")
-    return [*lines, "SELECT pg_reload_conf();"]
+    return [*lines, "SELECT pg_reload_conf();"] if lines else []
+
+
+def manually(record: UndoRecord) -> str:
+    """Return how a user restores everything without pgdyno."""
+    ways = []
+    if record.sql is not None and record.sql.state != "undone":
+        undo = " ".join(f"{on_one_line(each.strip()).rstrip(';')};" for each in record.sql.undo)
+        ways.append(f"in the database {visible_line(record.sql.database)}: {undo}")
+    if statements := manual_statements(record):
+        ways.append(f"as a superuser of that server: {' '.join(statements)}")
+    return " and ".join(ways)
 
 
 def ways_to_restore(record: UndoRecord, conninfo: str = "CONNINFO") -> str:
@@ -128,10 +183,7 @@ def ways_to_restore(record: UndoRecord, conninfo: str = "CONNINFO") -> str:
 
     A hint of an error has no ``conninfo``: it is withheld if it repeats a URI that was typed.
     """
-    return (
-        f"run pgdyno server sweep {conninfo};"
-        f" or as a superuser of that server: {' '.join(manual_statements(record))}"
-    )
+    return f"run pgdyno server sweep {conninfo}; or {manually(record)}"
 
 
 def _verify(session: PersistentSession, record: UndoRecord, names: list[str]) -> None:

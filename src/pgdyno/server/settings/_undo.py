@@ -1,8 +1,9 @@
-"""The undo record: the former settings of a user's server, written before the first change.
+"""The undo record: what undoes the changes of a user's server, written before the first change.
 
 It identifies the server (without a password) and lists, for every setting that pgdyno changes, the
 former value of ALTER SYSTEM (null if unset) and the values that pgdyno has set. So a value that
-another session has set meanwhile is recognised.
+another session has set meanwhile is recognised. For SQL of the user's it has the statements that
+undo it, and how far it has come (_recorded_sql.py).
 
 There are two copies. The file in pgdyno's state directory is flushed before the server is changed,
 and removed only when everything is restored. Its lock file is held by the run and its guardian: a
@@ -32,10 +33,12 @@ from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.connecting.identity import Identity
 from pgdyno.server.directories import undo_dir
 from pgdyno.server.locks import try_lock
+from pgdyno.server.settings._recorded_sql import RecordedSql
 from pgdyno.server.settings.setting_values import unquoted_list
 from pgdyno.shapes import Json
 
-_FORMAT = 2
+_FORMATS = (2, 3)
+"""Those that are read; the last is written. One without SQL is 2."""
 MARK = "pgdyno.undo"
 """The parameter that marks a server whose settings pgdyno has changed."""
 
@@ -60,7 +63,7 @@ class ChangedSetting:
 
 @dataclass
 class UndoRecord:
-    """The settings that one run of pgdyno has changed on one server."""
+    """The changes of one server by one run of pgdyno."""
 
     run: str
     server: Identity | None
@@ -71,6 +74,16 @@ class UndoRecord:
     """True if the server has the mark."""
     pid: int | None = None
     """PID of the run."""
+    sql: RecordedSql | None = None
+    """SQL of the user's."""
+    has_other_sql: bool = False
+    """True if there is SQL that is known only from a mark, which does not have its text."""
+
+    @property
+    def names(self) -> list[str]:
+        """The settings, and the SQL in one line, for messages."""
+        of_sql = [self.sql.title] if self.sql else []
+        return [*self.settings, *of_sql, *(["a change by SQL"] if self.has_other_sql else [])]
 
     @classmethod
     def new(cls, conninfo: ConnInfo) -> UndoRecord:
@@ -89,7 +102,7 @@ class UndoRecord:
     def to_json(self) -> dict[str, object]:
         """Return the record for the file and the guardian, without a password."""
         return {
-            "format": _FORMAT,
+            "format": _FORMATS[-1],
             "run": self.run,
             "server": self.server.to_json() if self.server else None,
             "conninfo": {
@@ -102,6 +115,7 @@ class UndoRecord:
             },
             "marked": self.marked,
             "pid": self.pid,
+            "sql": self.sql.to_json() if self.sql else None,
             "settings": {
                 name: {"before": changed.before, "ours": sorted(changed.ours)}
                 for name, changed in self.settings.items()
@@ -111,7 +125,7 @@ class UndoRecord:
     @classmethod
     def from_json(cls, fields: Json) -> UndoRecord:
         """Return the record in a file's fields; KeyError, TypeError or ValueError if invalid."""
-        if fields["format"] != _FORMAT:
+        if fields["format"] not in _FORMATS:
             raise ValueError
         return cls(
             run=str(fields["run"]),
@@ -123,6 +137,7 @@ class UndoRecord:
             },
             marked=bool(fields["marked"]),
             pid=fields["pid"],
+            sql=RecordedSql.from_json(fields["sql"]) if fields.get("sql") else None,
         )
 
     def mark(self, texts: Iterable[str]) -> str:
@@ -132,7 +147,8 @@ class UndoRecord:
             name: _marked_text(changed) if name in hidden else [changed.before, *changed.ours]
             for name, changed in self.settings.items()
         }
-        return json.dumps({"run": self.run, "settings": shown})
+        of_sql = {"sql": True} if self.sql else {}
+        return json.dumps({"run": self.run, "settings": shown, **of_sql})
 
     @classmethod
     def from_mark(cls, mark: str, server: Identity, conninfo: ConnInfo) -> UndoRecord:
@@ -142,7 +158,9 @@ class UndoRecord:
             settings = {
                 str(name): _changed_from_mark(values) for name, values in fields["settings"].items()
             }
-            return cls(str(fields["run"]), server, conninfo, settings, marked=True)
+            record = cls(str(fields["run"]), server, conninfo, settings, marked=True)
+            record.has_other_sql = bool(fields.get("sql"))
+            return record
         except (ValueError, TypeError, KeyError, AttributeError, IndexError):
             raise SetupError(
                 f"the server's parameter {MARK} cannot be read: {mark[:80]}",

@@ -1,4 +1,5 @@
-"""The settings guardian: a process that restores a server's settings when pgdyno is killed.
+"""The settings guardian: a process that restores a server when pgdyno is killed: its settings, and
+what SQL of the user's has changed.
 
 ``_undo_guard.py`` runs it (``outliving.Guardian``). pgdyno sends it lines of JSON: first the
 connection values (the password stays in memory), then each change before it is made. The guardian
@@ -68,7 +69,7 @@ class _Restoring:
         self._record = record
         self._killed = "pgdyno was killed; " if reported is None else ""
         self._reported = reported
-        self._names = ", ".join(record.settings)
+        self._names = ", ".join(record.names)
 
     def run(self, session: PersistentSession, file: UndoFile) -> None:
         """Try for ``RETRY_S_MAX`` seconds."""
@@ -76,7 +77,7 @@ class _Restoring:
         while True:
             try:
                 session.end_others(f"pgdyno undo {self._record.run}")
-                result = restore(session, self._record)
+                result = restore(session, self._record, file.write)
             except Exception as error:
                 reason = str(error).strip().partition("\n")[0]
             else:
