@@ -66,6 +66,8 @@ KNOWN = [
           spec={"server": {"settings": {"commit_delay": "5000", "jit_above_cost": "0"}}}),
     Known(put(jit="off"), "jit-off"),
     Known(put(jit="on"), None),
+    Known(Change(sql={"make": ("create index i on t (c)",), "undo": ("drop index i",)}), "own-sql",
+          needs=("sql",)),
     Known(key(load__protocol="prepared"), "prepared-statements", needs=("client",)),
     Known(key(workload__init__partitions="8"), "partitions", needs=("rewrite",)),
     Known(key(workload__ingest="copy"), "ingest", needs=("client",)),
@@ -243,7 +245,7 @@ def test_every_remedy_is_priced(remedy: Remedy) -> None:
         assert not text.endswith(".")
     assert (remedy.durability_class == "D0") == remedy.bound.startswith("nothing is lost")
     names = remedy.settings or remedy.keys or remedy.table_options
-    assert names or remedy.pools or remedy.clients or remedy.indexes
+    assert names or remedy.pools or remedy.clients or remedy.indexes or remedy.sql
     assert {*remedy.faults} <= {*fault_names()}
 
 

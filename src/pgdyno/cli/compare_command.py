@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pgdyno.cli.compare_options import CompareOptions, profile_of, versions_of
+from pgdyno.cli.compare_options import CompareOptions, profile_of, sql_of, versions_of
 from pgdyno.cli.files import run_path, wanted_page
 from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.load_options import LoadOptions
@@ -45,17 +45,22 @@ def command(
 ) -> None:
     """Measure the effect of one change in interleaved pairs.
 
-    --set, --pool-max, --vary, --profile or --against define the change. The result is a ratio with
-    a 95 % interval. A profile is checked first: every line that the server refuses, that
+    --set, --pool-max, --vary, --sql, --profile or --against define the change. The result is a
+    ratio with a 95 % interval. A profile is checked first: every line that the server refuses, that
     contradicts another one or that has no effect is named. With --ablate, its lines are taken back
     in groups. Two versions of PostgreSQL are compared as shipped, and with the defaults that differ
     made equal; each has loaded its own tables.
+
+    --sql and --undo-sql compare with any change by SQL; your own server is changed only with
+    --apply, and is without the change at the end, also after kill -9.
 
     \b
       pgdyno compare tpcb-like -c 8 --set synchronous_commit=off
       pgdyno compare tpcb-like -c 16 --pool-max 4
       pgdyno compare tpcb-like -c 16 --vary load.protocol=simple
       pgdyno compare tpcb-like -c 16 -M extended --vary pooler.kind=none,pgbouncer
+      pgdyno compare shop -f orders.sql --apply --sql 'create index i on orders (customer)' \\
+          --undo-sql 'drop index i'
       pgdyno compare tpcb-like -c 16 --profile mine.conf --ablate
       pgdyno compare tpcb-like --pg-version 17 --against 18
     """
@@ -99,18 +104,23 @@ class _Asked(Struct, frozen=True):
 
 
 def _of_change(asked: _Asked) -> CompareResult:
-    """Return the effect of --set, --pool-max and --vary."""
+    """Return the effect of --set, --pool-max, --vary and --sql."""
     from pgdyno.cli.session import session_for
     from pgdyno.trial.compare import compare
 
     own = asked.own
     settings = parse_assignments(own.settings, "--set")
     spec, keys = _sides(asked.spec, own.vary)
-    change = _change(spec, asked.load.connections.pool_max, settings, keys)
+    pool_max = asked.load.connections.pool_max
+    change = _change(spec, pool_max, settings, keys, sql_of(own.sql, own.undo_sql))
     _check_budget(own, spec, change)
-    words = given_options(
-        *("settings", "pool_max", "vary", "budget", "slice_ms", "pairs", "may_apply")
-    )
+    of_change = ("settings", "pool_max", "vary", "sql", "undo_sql")
+    words = given_options(*of_change, "budget", "slice_ms", "pairs", "may_apply")
+
+    def ready(target: Target) -> None:
+        _check_sql(target, change)
+        _check_budget(own, spec, change, target)
+
     with session_for(
         "compare",
         asked.load,
@@ -121,7 +131,7 @@ def _of_change(asked: _Asked) -> CompareResult:
         words,
         settings=settings,
         may_apply=own.may_apply,
-        ready=lambda target: _check_budget(own, spec, change, target),
+        ready=ready,
     ) as session:
         return compare(
             session,
@@ -129,7 +139,16 @@ def _of_change(asked: _Asked) -> CompareResult:
             budget_s=own.budget / 1000,
             slice_s=own.slice_s,
             pairs_max=own.pairs,
+            budget_given=bool(given_options("budget")),
         )
+
+
+def _check_sql(target: Target, change: Change) -> None:
+    """Raise UsageError for SQL that the server does not parse, or that needs --apply."""
+    if change.sql:
+        sql = target.settings.sql
+        sql.require_apply(change.sql["make"])
+        sql.check((*change.sql["make"], *change.sql["undo"]))
 
 
 def _check_budget(
@@ -240,18 +259,25 @@ def _sides(spec: Spec, vary: tuple[str, ...]) -> tuple[Spec, dict[str, str]]:
 
 
 def _change(
-    spec: Spec, pool_max: int | None, settings: dict[str, str], keys: dict[str, str]
+    spec: Spec,
+    pool_max: int | None,
+    settings: dict[str, str],
+    keys: dict[str, str],
+    sql: dict[str, tuple[str, ...]],
 ) -> Change:
-    """Return the change of --set, --pool-max and --vary. Raises UsageError if it is empty."""
+    """Return the change of --set, --pool-max, --vary and --sql; UsageError if it is empty."""
     from pgdyno.dimension import change_of
     from pgdyno.spec import Change
 
     pools = {group.name: pool_max for group in spec.clients} if pool_max else {}
-    change = Change(pool_max=pools).over(change_of(settings=settings, keys=keys, spec=spec))
+    change = Change(pool_max=pools, sql=sql).over(
+        change_of(settings=settings, keys=keys, spec=spec)
+    )
     if not change:
         raise UsageError(
             "nothing to compare: no change is given",
             code="nothing-to-compare",
-            hint="--set NAME=VALUE, --pool-max N, --vary KEY=VALUE, --profile FILE or --against N",
+            hint="--set NAME=VALUE, --pool-max N, --vary KEY=VALUE, --sql SQL with --undo-sql,"
+            " --profile FILE or --against N",
         )
     return change

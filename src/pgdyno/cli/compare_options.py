@@ -12,11 +12,16 @@ from msgspec import Struct
 from pgdyno.cli.options import given_options, settings_option
 from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
+from pgdyno.visible import is_utf8
 
 if TYPE_CHECKING:
     from pgdyno.profile.own import Machine
     from pgdyno.profile.reading import Profile
     from pgdyno.spec import Spec
+
+
+_CHANGES = ("settings", "pool_max", "vary", "sql", "undo_sql")
+"""Parameters that define the change, other than a profile."""
 
 
 def _show_profile(_ctx: click.Context, _parameter: click.Parameter, name: str | None) -> None:
@@ -98,6 +103,26 @@ class CompareOptions(Struct, frozen=True, kw_only=True):
             " both sides, such as clients.count=8,3 or pooler.kind=none,pgbouncer.",
         ),
     ]
+    sql: Annotated[
+        tuple[str, ...],
+        click.option(
+            "--sql",
+            multiple=True,
+            metavar="SQL",
+            help="Statement that makes the change, such as 'create index …'; several are run in the"
+            " order given, in one transaction where the server allows it.",
+        ),
+    ]
+    undo_sql: Annotated[
+        tuple[str, ...],
+        click.option(
+            "--undo-sql",
+            multiple=True,
+            metavar="SQL",
+            help="Statement that undoes --sql, such as 'drop index …'; several are run in the order"
+            " given.",
+        ),
+    ]
     profiles: ProfileOptions
     against: Annotated[
         str | None,
@@ -133,7 +158,7 @@ class CompareOptions(Struct, frozen=True, kw_only=True):
             "--apply",
             "may_apply",
             is_flag=True,
-            help="Allow changes to the settings of your server; they are restored at the end.",
+            help="Allow changes of your server, by settings and --sql; they are undone at the end.",
         ),
     ]
 
@@ -141,6 +166,28 @@ class CompareOptions(Struct, frozen=True, kw_only=True):
     def slice_s(self) -> float | None:
         """Duration of each slice."""
         return None if self.slice_ms is None else self.slice_ms / 1000
+
+
+def sql_of(make: tuple[str, ...], undo: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return --sql and --undo-sql as a change has them. Raises UsageError for one without the
+    other, and for a text that cannot be either."""
+    from pgdyno.spec.own_sql import title_of_sql, unfit
+
+    for option, statements, other in (("--sql", make, undo), ("--undo-sql", undo, make)):
+        if statements and not other:
+            missing = "--undo-sql" if option == "--sql" else "--sql"
+            raise UsageError(
+                f"{option} requires {missing}",
+                code="contradiction",
+                hint="the server is without the change in every other slice: for example --sql"
+                " 'create index i on t (c)' --undo-sql 'drop index i'",
+            )
+        for statement in statements:
+            why = unfit(statement) if is_utf8(statement) else "is not UTF-8 text"
+            if why:
+                shown = f" {title_of_sql([statement])}:" if statement.strip() else ""
+                raise UsageError(f"{option}{shown} {why}", code="sql-unfit")
+    return {"make": make, "undo": undo} if make else {}
 
 
 def profile_of(options: ProfileOptions) -> Profile | None:
@@ -158,7 +205,7 @@ def profile_of(options: ProfileOptions) -> Profile | None:
             code="empty-option",
             hint="name a file of settings, or cautious, pgtune or aggressive",
         )
-    if others := given_options("settings", "pool_max", "vary"):
+    if others := given_options(*_CHANGES):
         raise UsageError(
             f"{others[0]} cannot be combined with --profile, which is the changed side",
             code="contradiction",
@@ -176,7 +223,7 @@ def versions_of(against: str | None, spec: Spec) -> str | None:
     An option that names another change overrides the spec. Raises UsageError for what cannot be
     combined.
     """
-    others = given_options("settings", "pool_max", "vary", "profile")
+    others = given_options(*_CHANGES, "profile")
     if against is None:
         return None if others else spec.server.against
     if others:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pgdyno.spec.change import Change
 from pgdyno.spec.columns import columns_of, columns_text
@@ -11,6 +11,7 @@ from pgdyno.spec.front import CONNECTOR_NAMES, OWN_NAMES
 from pgdyno.spec.front import TITLES as TITLES_OF_POOLS
 from pgdyno.spec.pooler import TITLES
 from pgdyno.spec.sql_text import literal, quoted, relation
+from pgdyno.visible import visible
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
@@ -30,6 +31,7 @@ def lines_to_apply(
         name, _ = _index_name(table, columns)
         listed = columns_text(columns_of(columns))
         lines.append(f"CREATE INDEX CONCURRENTLY {name} ON {relation(table)} ({listed});")
+    lines += _sql_lines(change.sql.get("make", ()))
     lines += [_pool_line(group, size) for group, size in change.pool_max.items()]
     lines += [f"-- client group {g}: {n} clients" for g, n in change.clients.items()]
     lines += [f"-- client group {g}: {f:g} times the rate" for g, f in change.rate.items()]
@@ -53,6 +55,7 @@ def lines_to_undo(
     for table, columns in change.indexes.items():
         _, name = _index_name(table, columns)
         lines.append(f"DROP INDEX CONCURRENTLY {name};")
+    lines += _sql_lines(change.sql.get("undo", ()))
     for group in change.pool_max:
         if group in before.pool_max:
             lines.append(_pool_line(group, before.pool_max[group]))
@@ -119,6 +122,15 @@ def _pool_line(group: str, size: int | None) -> str:
         f"-- client pool of {group}: at most {size} connections (HikariCP maximumPoolSize={size},"
         f" DBCP maxTotal={size}, PgBouncer default_pool_size={size})"
     )
+
+
+def _sql_lines(statements: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of the user's statements as they were written, each with its semicolon."""
+    for statement in statements:
+        *lines, last = visible(statement.strip()).rstrip("; ").splitlines()
+        yield from lines
+        # Behind a comment, a semicolon would be part of it.
+        yield from (last, ";") if "--" in last else (f"{last};",)
 
 
 def _table_undo(table: str, options: Mapping[str, str], before: Mapping[str, str]) -> list[str]:

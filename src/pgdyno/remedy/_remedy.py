@@ -18,9 +18,10 @@ from pgdyno.spec.change import Change
 from pgdyno.spec.debt import Debt
 from pgdyno.spec.durability import AssessedClass
 
-Need = Literal["reload", "restart", "client", "table", "rewrite", "layout", "machine"]
+Need = Literal["reload", "restart", "client", "table", "rewrite", "layout", "machine", "sql"]
 """An action needed to apply a change: table sets an option of a table, rewrite rewrites whole
-tables, layout moves files or adds a server, machine sets a parameter of its kernel."""
+tables, layout moves files or adds a server, machine sets a parameter of its kernel, sql runs
+statements of the user's."""
 
 
 class Case(Struct, frozen=True):
@@ -58,7 +59,7 @@ def _at_once(_case: Case) -> float:
 
 class Remedy(Struct, frozen=True):
     """An entry of the catalogue. It changes what ``settings``, ``keys``, ``table_options``,
-    ``indexes``, ``pools`` and ``clients`` say."""
+    ``indexes``, ``sql``, ``pools`` and ``clients`` say."""
 
     id: str
     summary: str
@@ -77,6 +78,8 @@ class Remedy(Struct, frozen=True):
     """Storage parameters that it may change."""
     indexes: bool = False
     """True if it creates indexes."""
+    sql: bool = False
+    """True if it runs SQL of the user's."""
     pools: bool = False
     """True if it changes sizes of client pools."""
     clients: bool = False
@@ -105,8 +108,8 @@ class Remedy(Struct, frozen=True):
     def touches(self, change: Change) -> bool:
         """Return whether ``change`` includes anything that the remedy changes."""
         of_load = (self.pools and change.pool_max) or (self.clients and change.clients)
-        indexes = self.indexes and change.indexes
-        return bool(self.names_in(change)) or bool(of_load or indexes)
+        of_tables = (self.indexes and change.indexes) or (self.sql and change.sql)
+        return bool(self.names_in(change)) or bool(of_load or of_tables)
 
     def names_in(self, change: Change) -> list[str]:
         """Return the settings, keys and table options of ``change`` that belong to the remedy."""

@@ -45,7 +45,7 @@ class Catalogue(Part):
     acts_on_existing_rows: bool
     """false: rows are affected only when they are written again"""
     needs: tuple[
-        Literal["reload", "restart", "client", "table", "rewrite", "layout", "machine"], ...
+        Literal["reload", "restart", "client", "table", "rewrite", "layout", "machine", "sql"], ...
     ]
     """The actions that apply it, as far as known"""
     price: str
@@ -116,6 +116,21 @@ class Ablation(Part):
     """A sentence about what may be due to chance, with so many trials; empty without trials"""
 
 
+class ComparedSql(Part):
+    """SQL of the user's on the changed side"""
+
+    make: tuple[str, ...]
+    """The statements of --sql"""
+    undo: tuple[str, ...]
+    """The statements of --undo-sql"""
+    make_ms: float | None
+    """Median time of all times that the change was made, without a load; null: never"""
+    undo_ms: float | None
+    """Median time of its undo; null: never"""
+    times: int
+    """Number of times that it was made, the first before the load"""
+
+
 class CompareResult(Head):
     model_config = ConfigDict(title="pgdyno compare --format json")
 
@@ -156,6 +171,8 @@ class CompareResult(Head):
     taken back"""
     ablation: Ablation | None = None
     """With --ablate"""
+    sql: ComparedSql | None = None
+    """With --sql"""
     versions: ComparedVersions | None = None
     """With --against: both builds, and what differs in them, as shipped and levelled"""
 

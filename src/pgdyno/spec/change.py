@@ -1,4 +1,4 @@
-"""The difference between two slices: settings, pool sizes, client counts, rates, tables.
+"""The difference between two slices: settings, pool sizes, client counts, rates, tables, SQL.
 
 Remedies contain a ``Change``, ``pgdyno compare`` builds one from its options, and the conductor
 applies it.
@@ -28,6 +28,9 @@ class Change(Struct, frozen=True):
     """Table → storage parameters, for ALTER TABLE … SET."""
     indexes: Mapping[str, str] = field(default_factory=dict)
     """Table → columns of an index that it has in addition, as ``spec/columns.py`` reads them."""
+    sql: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """SQL of the user's: the statements that ``make`` the change, and those that ``undo`` it, each
+    in the order in which they are run."""
     spec: Mapping[str, str] = field(default_factory=dict)
     """Dotted key of the spec's load, workload, clients or standby → value, as ``load.protocol``."""
 
@@ -51,6 +54,7 @@ class Change(Struct, frozen=True):
             rate={**earlier.rate, **self.rate},
             table_options=tables,
             indexes={**earlier.indexes, **self.indexes},
+            sql={**earlier.sql, **self.sql},
             spec={**earlier.spec, **self.spec},
         )
 
@@ -68,6 +72,7 @@ class Change(Struct, frozen=True):
             rate={n: v for n, v in self.rate.items() if n not in other.rate},
             table_options={table: options for table, options in tables.items() if options},
             indexes={n: v for n, v in self.indexes.items() if n not in other.indexes},
+            sql={n: v for n, v in self.sql.items() if n not in other.sql},
             spec={n: v for n, v in self.spec.items() if n not in other.spec},
         )
 
@@ -80,6 +85,7 @@ class Change(Struct, frozen=True):
             "rate": dict(self.rate),
             "table_options": {table: dict(o) for table, o in self.table_options.items()},
             "indexes": dict(self.indexes),
+            "sql": {side: list(statements) for side, statements in self.sql.items()},
             "spec": dict(self.spec),
         }
         return {name: value for name, value in fields.items() if value}
@@ -87,4 +93,5 @@ class Change(Struct, frozen=True):
     @classmethod
     def from_json(cls, fields: Fields) -> Change:
         """Return the change that ``to_json`` wrote."""
-        return cls(**fields)
+        sql = {side: tuple(statements) for side, statements in fields.get("sql", {}).items()}
+        return cls(**{**fields, "sql": sql})

@@ -23,6 +23,7 @@ from pgdyno.spec.units import format_duration
 from pgdyno.stats import PAIRS_MIN
 from pgdyno.stats.words import rounded
 from pgdyno.trial._judging import GroupEffect
+from pgdyno.trial._sql_times import sql_times
 from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.postponed import postponed
 from pgdyno.trial.question import PAIRS_MAX, Question, not_measurable, question_of
@@ -36,6 +37,7 @@ _STEPS: Mapping[Need, str] = {
     "rewrite": "rewritten tables",
     "layout": "changes of disks or standbys",
     "machine": "changes of the kernel's parameters",
+    "sql": "runs of the SQL",
 }
 
 
@@ -61,12 +63,14 @@ def compare(
     slice_s: float | None = None,
     pairs_max: int | None = None,
     further: Further | None = None,
+    budget_given: bool = False,
 ) -> CompareResult:
     """Compare the session's spec with itself under ``change``, and record the result.
 
     ``title`` is that of the change by default. Slices are long enough for its effect, unless
     ``slice_s`` is given; if the budget is too short for that, there is no verdict. ``further`` goes
-    on after the trial, and adds to the result.
+    on after the trial, and adds to the result. SQL of the user's is tried and timed before the
+    load; if the budget, ``budget_given`` by the user, is too short for it, that is a UsageError.
 
     Six pairs of identical slices are measured first, in the same way. A result without a verdict
     has the reason. If something that the trial needs is missing, raises PgdynoError before the load
@@ -85,6 +89,12 @@ def compare(
     if question.seconds > seconds and (why := _too_long(question, budget_s)):
         return _record(session, _without_verdict(session, question, why), known)
     session.provide(change, checkpoint=question.checkpoint_bound)
+    if change.sql:
+        took = sql_times(session.reader())
+        question = replace(question, change_seconds=took.seconds)
+        known = {**known, "sql": took.result(change)}
+        if budget_given:
+            _require_budget(question, budget_s, shorter=slice_s is None)
     _note_excess(session, question, budget_s)
     session.watcher.phase("warming up")
     session.start_load()
@@ -99,6 +109,8 @@ def compare(
         return _record(session, _without_verdict(session, question, problem.message), known)
     more = further.after(session, answer, noise, question.seconds, rng) if further else {}
     session.stop_load()
+    if change.sql:
+        known = {**known, "sql": sql_times(session.reader()).result(change)}
     return _record(session, _with_verdict(session, answer, noise, question), {**known, **more})
 
 
@@ -145,6 +157,11 @@ def _least_words(question: Question) -> str:
     needs = assessment.needs if assessment is not None else ()
     steps = [words for need, words in _STEPS.items() if need in needs]
     steps += ["checkpoints"] if question.checkpoint_bound else []
+    if question.change_seconds >= 1:
+        took = format_duration(round(1000 * question.change_seconds))
+        steps = [
+            f"{each} ({took} with the undo)" if each == _STEPS["sql"] else each for each in steps
+        ]
     between = f", with {' and '.join(steps)} in between" if steps else ""
     return (
         f"a verdict needs about {_least_seconds(question):.0f} s: {PAIRS_MIN} pairs of slices and"
@@ -173,14 +190,20 @@ def check_budget(
         least_s = max(least_s, assess(change, server).effect_after_s)
         seconds = max(_fitting_seconds(question, budget_s), least_s)
         question = replace(question, seconds=seconds)
-    if round(_least_seconds(question)) > budget_s:
-        enough_s = 5 * math.ceil(_least_seconds(question) / 5)
-        shorter = question.seconds > least_s
-        raise UsageError(
-            f"--budget {format_duration(budget_ms)}: {_least_words(question)}",
-            code="contradiction",
-            hint=f"--budget {enough_s}s{', or shorter slices (--slice)' if shorter else ''}",
-        )
+    _require_budget(question, budget_s, shorter=question.seconds > least_s)
+
+
+def _require_budget(question: Question, budget_s: float, *, shorter: bool) -> None:
+    """Raise UsageError if the least that a verdict needs is longer than the budget; with
+    ``shorter`` shorter slices would also do."""
+    if round(_least_seconds(question)) <= budget_s:
+        return
+    enough_s = 5 * math.ceil(_least_seconds(question) / 5)
+    raise UsageError(
+        f"--budget {format_duration(round(1000 * budget_s))}: {_least_words(question)}",
+        code="contradiction",
+        hint=f"--budget {enough_s}s{', or shorter slices (--slice)' if shorter else ''}",
+    )
 
 
 def check_times(slice_ms: int | None, budget_ms: int) -> None:

@@ -27,10 +27,12 @@ REARRANGE_SECONDS: Mapping[Need, float] = {
     "rewrite": 6.0,
     "layout": 6.0,
     "machine": 3.0,
+    "sql": 3.0,
 }
 """Approximate extra time of a pair whose sides differ in more than a reload, on two cores, without
 warming up: stopping the server and starting it again, rewriting tables, moving files, a standby
-that catches up, the load begun anew or the server restarted for a parameter of the kernel."""
+that catches up, the load begun anew or the server restarted for a parameter of the kernel. What SQL
+of the user's takes is measured (``change_seconds``)."""
 
 
 class Question(Struct, frozen=True):
@@ -50,6 +52,8 @@ class Question(Struct, frozen=True):
     """For identical slices: the change of the trials to come. Each slice is entered by way of it,
     and has a checkpoint if ``like_checkpoint_bound``."""
     like_checkpoint_bound: bool = False
+    change_seconds: float = 0.0
+    """Time that it takes to make the change and to undo it, where that was measured."""
     assessment: Assessment | None = None
     """The catalogue's assessment of the difference; ``None`` if the sides are identical."""
     labels: Mapping[str, object] = field(default_factory=dict)
@@ -73,7 +77,8 @@ class Question(Struct, frozen=True):
     def pair_seconds_least(self) -> float:
         """Approximate time of a pair on an idle machine."""
         measured_s = 2 * self.seconds
-        return measured_s + LEAST_SHARE * (self.pair_seconds - measured_s)
+        known_s = measured_s + self.change_seconds
+        return known_s + LEAST_SHARE * (self.pair_seconds - known_s)
 
     @property
     def pair_seconds(self) -> float:
@@ -83,7 +88,7 @@ class Question(Struct, frozen=True):
         rearranged_s = max((REARRANGE_SECONDS.get(need, 0.0) for need in needs), default=0.0)
         warm_up_s = warm_up_seconds_max(self.seconds) if rearranged_s else 0.0
         slice_s = self.seconds + SLICE_OVERHEAD_SECONDS + checkpoints + warm_up_s
-        return 2 * slice_s + rearranged_s
+        return 2 * slice_s + rearranged_s + self.change_seconds
 
 
 def not_measurable(slice_s: float, minutes: int) -> str:

@@ -18,6 +18,7 @@ from pgdyno.report.words import (
     entities,
     knee,
     numbers,
+    own_sql,
     pool,
     profile,
     sentences,
@@ -313,6 +314,7 @@ def _price_card(attempt: Attempt, summary: RunSummary) -> Card:
         ("p99", f"{numbers.change_percent(p99.ratio)} ({p99})" if p99 else ""),
         ("Postponed", numbers.sentence(sentences.postponed_words(attempt))),
         ("Tried", sentences.set_by_words(attempt)),
+        ("Took", numbers.sentence(own_sql.took_words(summary.result))),
         ("Durability", numbers.sentence(sentences.class_words(attempt, summary))),
     ]
     return Card(

@@ -103,6 +103,12 @@ def labelled(label: str, text: str, width: int, *, style: str = "", spare: bool 
     return [Line(lines[0].text, style, bold_to=len(label), spare=spare), *lines[1:]]
 
 
+def command_lines(label: str, commands: Sequence[str], width: int) -> list[Line]:
+    """Return a label and commands, each on a line of its own; the first continues under itself."""
+    lines = labelled(label, commands[0], width, label_width=10, spare=True) if commands else []
+    return [*lines, *(Line(f"{'':10}{each}", spare=True) for each in commands[1:])]
+
+
 def labelled_sentences(
     said: Mapping[str, str], width: int, *, label_width: int = LABEL_WIDTH
 ) -> list[Line]:

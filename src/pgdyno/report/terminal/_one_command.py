@@ -8,6 +8,7 @@ from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._lines import (
     Line,
     answer_lines,
+    command_lines,
     labelled,
     labelled_sentences,
     table_lines,
@@ -81,15 +82,23 @@ def _drill_table(summary: RunSummary, width: int) -> list[Line]:
 
 
 def compared_lines(summary: RunSummary, width: int) -> list[Line]:
-    """Return the lines about a profile, or about two versions; none for any other change."""
+    """Return the lines about a profile, two versions or SQL; none for any other change."""
     found = versions.versions_of(summary.result)
     if found is None:
-        return _profile_lines(summary.profile, width)
+        return [*_applying_lines(summary, width), *_profile_lines(summary.profile, width)]
     return [
         Line(""),
         *table_lines(versions.head(found), versions.rows(found), width),
         *labelled_sentences(versions.sentences(summary.result, tabled=False), width),
     ]
+
+
+def _applying_lines(summary: RunSummary, width: int) -> list[Line]:
+    """Return the SQL of a comparison that was better with it, to be run for good; else none."""
+    attempt = summary.comparison
+    if attempt is None or not attempt.change.sql or attempt.outcome != "better":
+        return []
+    return [Line(""), *command_lines("to apply", attempt.assessment.lines_to_apply(), width)]
 
 
 def _profile_lines(result: CompareResult | None, width: int) -> list[Line]:

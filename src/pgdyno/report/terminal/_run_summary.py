@@ -21,6 +21,7 @@ from pgdyno.report.terminal._lines import (
     GAP,
     LABEL_WIDTH,
     Line,
+    command_lines,
     fields_beside,
     labelled,
     labelled_sentences,
@@ -40,7 +41,7 @@ from pgdyno.report.terminal._load import (
     statement_lines,
 )
 from pgdyno.report.terminal.story import chapter_lines
-from pgdyno.report.words import accounts, entities, numbers, sentences, vacuums
+from pgdyno.report.words import accounts, entities, numbers, own_sql, sentences, vacuums
 from pgdyno.report.words.course import change_sentences, course_in, drop_sentences
 from pgdyno.report.words.sentences import finding_name
 
@@ -249,8 +250,7 @@ def _apply_lines(summary: RunSummary, width: int) -> list[Line]:
         ("to apply", kept.lines_to_apply()),
         ("to undo", kept.lines_to_undo(summary.before_all)),
     ):
-        lines += labelled(label, rows[0], width, label_width=10, spare=True) if rows else []
-        lines += [Line(f"{'':10}{row}", spare=True) for row in rows[1:]]
+        lines += command_lines(label, rows, width)
     return lines
 
 
@@ -266,6 +266,7 @@ def _comparison(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     lines += labelled("change", GAP.join(part for part in change if part), width)
     lines += labelled("durability", sentences.assessed_words(attempt), width)
     lines += labelled("price", attempt.assessment.price, width)
+    lines += labelled("took", own_sql.took_words(summary.result), width)
     for label, words in sentences.level_words(attempt).items():
         lines += labelled(label, GAP.join(words), width)
     lines += labelled("", sentences.postponed_words(attempt), width)

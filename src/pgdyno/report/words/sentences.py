@@ -57,6 +57,7 @@ NEED_MEANING = {
     "rewrite": "rewrites the tables under an ACCESS EXCLUSIVE lock",
     "layout": "moves files or adds a server; the server is stopped for it",
     "machine": "root sets it on the server's machine, for all its programs",
+    "sql": "by SQL of your own",
 }
 
 

@@ -1,0 +1,221 @@
+"""``pgdyno compare --sql`` on servers of pgdyno and of a user."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from patience import PATIENCE_S, wait_until
+from pgdyno.conduct import Session, Silent, open_session
+from pgdyno.errors import RunError, SetupError
+from pgdyno.record import RunFile
+from pgdyno.record.own import own_events
+from pgdyno.server import Cluster
+from pgdyno.server.settings._undo import undo_files
+from pgdyno.spec import Change, spec_from_fields
+
+pytestmark = [pytest.mark.server, pytest.mark.alike, pytest.mark.usefixtures("own_home")]
+
+DATABASE = "sql_shop"
+INDEX = "create index orders_customer on orders (customer_id)"
+DROP = "drop index orders_customer"
+SCRIPT = "\\set c random(1, 50000)\nselect count(*) from orders where customer_id = :c;\n"
+_TABLE = """
+create table orders (id int, customer_id int, note text);
+insert into orders select i, i, repeat('x', 60) from generate_series(1, 50000) i;
+vacuum analyze orders
+"""
+
+
+def made_shop(cluster: Cluster) -> str:
+    """Make a database with a table that lacks an index; return its connection string."""
+    with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+        conn.execute(f"create database {DATABASE}".encode())
+    uri = f"postgresql://{cluster.conninfo.user}@/{DATABASE}"
+    uri += f"?host={cluster.conninfo.host}&port={cluster.conninfo.port}"
+    with psycopg.connect(uri, autocommit=True) as conn:
+        for statement in _TABLE.split(";"):
+            conn.execute(statement.encode())
+    return uri
+
+
+@pytest.fixture
+def shop(pg18: Cluster) -> Iterator[str]:
+    """A user's database; its connection string."""
+    yield made_shop(pg18)
+    with psycopg.connect(**pg18.conninfo.kwargs(), autocommit=True) as conn:
+        conn.execute(f"drop database {DATABASE} with (force)".encode())
+
+
+def state(uri: str) -> list[Any]:
+    """All that the database has, and what ALTER SYSTEM has set."""
+    with psycopg.connect(uri) as conn:
+        listed = conn.execute("select relname::text, reloptions from pg_class order by oid")
+        rows = listed.fetchall()
+        altered = conn.execute(
+            "select name, setting from pg_file_settings where sourcefile like '%auto.conf'"
+        )
+        return [*rows, *altered.fetchall()]
+
+
+def begin(directory: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pgdyno", *arguments],
+        cwd=directory,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def pgdyno(directory: Path, *arguments: str) -> tuple[int, str, str]:
+    run = begin(directory, *arguments)
+    said, complained = run.communicate(timeout=PATIENCE_S)
+    return run.returncode, said, complained
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "SCRIPT.sql").write_text(SCRIPT)
+    return tmp_path
+
+
+def test_ctrl_c_undoes_it(shop: str, directory: Path) -> None:
+    before = state(shop)
+    given = ("--sql", INDEX, "--undo-sql", DROP, "--apply", "-o", "run.db")
+    run = begin(directory, "compare", shop, "-f", "SCRIPT.sql", *given)
+    wait_until(lambda: made(directory / "run.db") > 1, "it is made for a slice")
+    run.send_signal(signal.SIGINT)
+    _, complained = run.communicate(timeout=PATIENCE_S)
+    assert run.returncode == 130, complained
+    assert f"undone on your server: {INDEX}" in complained
+    assert state(shop) == before
+    assert not list(undo_files())
+
+
+def made(path: Path) -> int:
+    """How often it was made so far."""
+    if not path.exists():
+        return 0
+    try:
+        with RunFile(path) as run:
+            return sum(event.detail.get("sql") == "made" for event in own_events(run))
+    except Exception:  # The file is being made.
+        return 0
+
+
+REFUSED = {
+    "without --apply": (
+        ("--sql", INDEX, "--undo-sql", DROP),
+        f"error: {INDEX}: your server is changed by SQL only with --apply",
+    ),
+    "a syntax error": (
+        ("--sql", "creat index i on orders (id)", "--undo-sql", "drop index i", "--apply"),
+        'error: creat index i on orders (id): syntax error at or near "creat", at character 1',
+    ),
+    "two statements": (
+        ("--sql", "create table a (); create table b ()", "--undo-sql", "drop table a", "--apply"),
+        "error: create table a (); create table b (): is more than one statement",
+    ),
+    "an undo that cannot be": (
+        ("--sql", INDEX, "--undo-sql", "drop index nosuch", "--apply"),
+        'error: drop index nosuch: index "nosuch" does not exist',
+    ),
+    "what is there already": (
+        ("--sql", "create table if not exists orders ()", "--undo-sql", "drop table orders",
+         "--apply"),
+        "error: drop table orders: this would drop what is there before the change",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_before_the_load(shop: str, directory: Path, case: str) -> None:
+    before = state(shop)
+    given, said = REFUSED[case]
+    status, _, complained = pgdyno(directory, "compare", shop, "-f", "SCRIPT.sql", *given)
+    if case == "an undo that cannot be":
+        assert said.removeprefix("error: ") in complained
+        assert f"in the database {DATABASE}: drop index nosuch;" in complained
+        with psycopg.connect(shop, autocommit=True) as conn:
+            conn.execute("alter index orders_customer rename to nosuch")
+        wait_until(lambda: not list(undo_files()), "the guardian undoes it then")
+    else:
+        assert complained.splitlines()[-3:][0] == said or said in complained.splitlines()
+    assert status in (1, 2)
+    assert state(shop) == before
+    assert not list(undo_files())
+
+
+@contextmanager
+def session_on_own_server(path: Path) -> Iterator[Session]:
+    groups = [{"count": 2, "think": "20ms"}]
+    spec = spec_from_fields({"clients": groups, "workload": {"scale": 1}})
+    with open_session(spec, run=path, command="compare", spec_text="", watcher=Silent()) as session:
+        yield session
+
+
+def indexes(session: Session) -> list[str]:
+    with psycopg.connect(**session.target.conninfo.kwargs()) as conn:
+        rows = conn.execute("select indexname::text from pg_indexes where indexname ~ '^mine'")
+        return [name for (name,) in rows]
+
+
+def by_sql(make: Sequence[str], undo: Sequence[str]) -> Change:
+    return Change(sql={"make": tuple(make), "undo": tuple(undo)})
+
+
+def test_on_a_server_of_pgdyno_with_a_setting(
+    installation_of: Callable[[int], object], tmp_path: Path
+) -> None:
+    installation_of(18)
+    on = "pgbench_accounts (bid)"
+    both = by_sql(
+        [f"create index concurrently mine on {on}", f"create index mine_too on {on}"],
+        ["drop index mine", "drop index concurrently mine_too"],
+    ).over(Change(settings={"work_mem": "8MB"}))
+    with session_on_own_server(tmp_path / "run.db") as session:
+        session.provide(both)
+        for change, there in ((both, ["mine", "mine_too"]), (Change(), [])) * 2:
+            session.apply(change)
+            assert sorted(indexes(session)) == there
+            session.slice(0.2, kind="run")
+    with RunFile(tmp_path / "run.db") as run:
+        events = [event.detail["sql"] for event in own_events(run) if "sql" in event.detail]
+        assert events == ["made", "undone"] * 3
+        assert Change.from_json(run.slices("run")[0].change) == both
+        assert run.ledger().balanced
+
+
+def test_what_fails_in_a_pair_ends_the_run(
+    installation_of: Callable[[int], object], tmp_path: Path
+) -> None:
+    installation_of(18)
+    change = by_sql(["create unique index mine on pgbench_tellers (bid)"], ["drop index mine"])
+    with session_on_own_server(tmp_path / "run.db") as session:
+        with pytest.raises(SetupError, match="could not create unique index") as before_load:
+            session.provide(change)
+        assert "is duplicated" in str(before_load.value.hint)
+        with pytest.raises(RunError, match="could not create unique index"):
+            session.apply(change)
+        assert indexes(session) == []
+
+
+def test_kill_9_of_a_comparison(shop: str, directory: Path) -> None:
+    before = state(shop)
+    given = ("--sql", INDEX, "--undo-sql", DROP, "--apply", "-o", "run.db")
+    run = begin(directory, "compare", shop, "-f", "SCRIPT.sql", *given)
+    wait_until(lambda: made(directory / "run.db") > 1, "it is made for a slice")
+    os.kill(run.pid, signal.SIGKILL)
+    run.communicate()
+    wait_until(lambda: not list(undo_files()), "the guardian undoes it")
+    wait_until(lambda: state(shop) == before, "nothing is left")
