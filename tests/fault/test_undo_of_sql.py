@@ -21,7 +21,7 @@ from pgdyno.server import Cluster, ConnInfo, Settings, restore_all_leftovers, re
 from pgdyno.server.settings import _running_sql
 from pgdyno.server.settings._undo import read_undo, undo_files
 
-pytestmark = [pytest.mark.server, pytest.mark.usefixtures("own_home")]
+pytestmark = [pytest.mark.server, pytest.mark.alike, pytest.mark.usefixtures("own_home")]
 
 TABLE = "ordered"
 INDEX = f"{TABLE}_customer"
@@ -240,6 +240,19 @@ def test_what_is_there_before_is_not_dropped(server: ConnInfo, theirs: Settings)
     assert indexes(server) == [INDEX]
 
 
+@pytest.mark.parametrize(("make", "undo"), [(MADE, UNDONE), (ALONE, ALONE_UNDONE)])
+def test_a_change_that_is_tried_leaves_nothing(
+    server: ConnInfo, theirs: Settings, make: tuple[str], undo: tuple[str]
+) -> None:
+    assert min(theirs.sql.try_out(make, undo)) > 0
+    assert indexes(server) == []
+    with pytest.raises(SetupError, match='index "nosuch" does not exist'):
+        theirs.sql.try_out(MADE, ("drop index nosuch",))
+    assert indexes(server) == []
+    theirs.restore_all()
+    assert is_as_before(server)()
+
+
 def test_a_lock_of_the_application_is_not_waited_for_without_end(
     server: ConnInfo, theirs: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +302,31 @@ def test_names_of_any_kind(server: ConnInfo, theirs: Settings) -> None:
     (said,) = theirs.restore_all().sentences()
     assert said.isprintable()
     assert is_as_before(server)()
+
+
+def test_no_function_of_the_database_s_owner_is_called(server: ConnInfo) -> None:
+    """The role that connects finds them before those of pg_catalog, as its statements do."""
+    execute(server, "create database planted")
+    there = replace(server, database="planted")
+    try:
+        execute(there, f"create schema evil create table {TABLE} (customer int)")
+        for function in (
+            "current_schemas(boolean) returns name[]",
+            "pg_current_xact_id() returns xid8",
+        ):
+            body = "begin raise exception 'called'; end"
+            execute(there, f"create function evil.{function} language plpgsql as $${body}$$")
+        execute(there, "alter database planted set search_path = evil, pg_catalog")
+        settings = Settings.of_user(there, may_apply=True)
+        settings.sql.check((*MADE, *UNDONE))
+        settings.sql.check_undo(MADE, UNDONE)
+        settings.sql.try_out(MADE, UNDONE)
+        settings.sql.make(MADE, UNDONE)
+        assert indexes(there) == [INDEX]
+        settings.restore_all()
+        assert is_as_before(there)()
+    finally:
+        execute(server, "drop database planted with (force)")
 
 
 def test_the_database_is_dropped(server: ConnInfo, begin: Begin) -> None:

@@ -130,6 +130,11 @@ REFUSED = {
         ("--sql", INDEX, "--undo-sql", "drop index nosuch", "--apply"),
         'error: drop index nosuch: index "nosuch" does not exist',
     ),
+    "data that do not fit": (
+        ("--sql", "create unique index i on orders (note)", "--undo-sql", "drop index i",
+         "--apply"),
+        'error: create unique index i on orders (note): could not create unique index "i"',
+    ),
     "what is there already": (
         ("--sql", "create table if not exists orders ()", "--undo-sql", "drop table orders",
          "--apply"),
@@ -143,15 +148,8 @@ def test_refused_before_the_load(shop: str, directory: Path, case: str) -> None:
     before = state(shop)
     given, said = REFUSED[case]
     status, _, complained = pgdyno(directory, "compare", shop, "-f", "SCRIPT.sql", *given)
-    if case == "an undo that cannot be":
-        assert said.removeprefix("error: ") in complained
-        assert f"in the database {DATABASE}: drop index nosuch;" in complained
-        with psycopg.connect(shop, autocommit=True) as conn:
-            conn.execute("alter index orders_customer rename to nosuch")
-        wait_until(lambda: not list(undo_files()), "the guardian undoes it then")
-    else:
-        assert complained.splitlines()[-3:][0] == said or said in complained.splitlines()
-    assert status in (1, 2)
+    assert said in complained.splitlines()
+    assert status == 1
     assert state(shop) == before
     assert not list(undo_files())
 

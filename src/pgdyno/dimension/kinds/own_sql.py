@@ -36,8 +36,9 @@ class OwnSql(Dimension):
         if not under_load:
             context.note(f"tried before the load: {title_of_sql(change.sql['make'])}")
             sql.check_undo(change.sql["make"], change.sql["undo"])
-            self._make(change, context)
-            self._undo(change, context)
+            made_s, undone_s = sql.try_out(change.sql["make"], change.sql["undo"])
+            _record(context, change, MADE, made_s)
+            _record(context, change, UNDONE, undone_s)
 
     def needs(self, transition: Transition, context: Context) -> Need:
         """Return REWRITE if the SQL differs: a load would wait for its locks, or hold it up."""

@@ -33,8 +33,9 @@ _PINS = {
     # What the undo record says of a commit is true after a crash too.
     "synchronous_commit": "local",
 }
-_NOT_TOGETHER = ("25001", "2D000")
-"""SQLSTATEs of statements that cannot run in a transaction block, or end one."""
+_NOT_TOGETHER = ("25001", "2D000", "55006", "55P04")
+"""SQLSTATEs of statements that cannot run in a transaction block, end one, or cannot use what an
+earlier statement of it has made."""
 _ABSENT = ("42P01", "42704", "42883", "42703", "3F000")
 """SQLSTATEs of tables, other objects, functions, columns and schemas that do not exist."""
 _OF_THE_TEXT = ("42", "0A", "3F")

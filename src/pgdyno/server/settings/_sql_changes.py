@@ -89,6 +89,26 @@ class SqlChanges:
                         hint="choose a name that nothing has yet, so that the undo is exact",
                     )
 
+    def try_out(self, make: Sequence[str], undo: Sequence[str]) -> tuple[float, float]:
+        """Make the change and undo it; return how many seconds each took. It is rolled back where
+        both can be part of one transaction, so that an undo that fails leaves nothing. Raises as
+        :meth:`make` does."""
+        self.require_apply(make)
+        try:
+            return self._rolled_back(make, undo)
+        except NotTogetherError:
+            return self.make(make, undo), self.take_back()
+
+    def _rolled_back(self, make: Sequence[str], undo: Sequence[str]) -> tuple[float, float]:
+        with self._session() as conn, conn.transaction(force_rollback=True):
+            began_s = time.monotonic()
+            for statement in make:
+                run_one(conn, statement, together=True)
+            made_s = time.monotonic()
+            for statement in undo:
+                run_one(conn, statement, together=True)
+            return made_s - began_s, time.monotonic() - made_s
+
     def make(self, make: Sequence[str], undo: Sequence[str]) -> float:
         """Make the change, unless it is in force; return how many seconds it took.
 
