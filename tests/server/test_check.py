@@ -389,26 +389,34 @@ def test_a_proposed_change_comes_with_the_command_that_proves_it() -> None:
     change = Change(settings={"commit_delay": "100"}, indexes={"public.t": "n"})
     proposal = Proposal("commit-delay", change, 1.3, "why")
     finding = Finding("commit-flush", "found", "slow", proposals=(proposal,))
-    (proof,) = proofs_of(finding, "postgresql://db/shop", Circumstances(), predicts=False)
+    (proof,) = proofs_of(finding, "postgresql://db/shop", Circumstances(), {}, predicts=False)
     assert proof.command == (
-        "pgdyno compare -f SCRIPT.sql --set commit_delay=100 --vary workload.indexes.public.t=n"
-    ), "an index is not made on a server that pgdyno did not start"
+        "pgdyno compare postgresql://db/shop -f SCRIPT.sql --set commit_delay=100"
+        " --sql 'create index pgdyno_t_n on public.t (n)'"
+        " --undo-sql 'drop index public.pgdyno_t_n' --apply"
+    )
     assert proof.predicted_ratio is None
     only = replace(proposal, change=Change(settings={"commit_delay": "100"}))
     (proof,) = proofs_of(
-        replace(finding, proposals=(only,)), "postgresql://db/shop", Circumstances(), predicts=True
+        replace(finding, proposals=(only,)),
+        "postgresql://db/shop",
+        Circumstances(),
+        {},
+        predicts=True,
     )
     assert proof.command.startswith("pgdyno compare postgresql://db/shop -f SCRIPT.sql --set")
     assert proof.command.endswith("--apply")
     assert proof.predicted_ratio == 1.3
     clients = replace(proposal, change=Change(clients={"sessions": 4}))
-    assert not proofs_of(replace(finding, proposals=(clients,)), "", Circumstances(), predicts=True)
+    assert not proofs_of(
+        replace(finding, proposals=(clients,)), "", Circumstances(), {}, predicts=True
+    )
 
 
 @pytest.mark.parametrize("guards", [True, False])
 def test_a_change_that_no_model_predicts_says_whether_it_prevents_a_fault(guards: bool) -> None:
     proposal = proposed("reset-setting", "why", {"autovacuum": "on"}, guards=guards)
     finding = Finding("no-autovacuum", "found", "off", proposals=(proposal,))
-    (proof,) = proofs_of(finding, "postgresql://db/shop", Circumstances(), predicts=True)
+    (proof,) = proofs_of(finding, "postgresql://db/shop", Circumstances(), {}, predicts=True)
     assert (proof.guards, proof.predicted_ratio) == (guards, None)
     assert gain_words(proof) == ("prevents a fault" if guards else "gain unknown")

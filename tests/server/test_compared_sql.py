@@ -1,11 +1,14 @@
-"""``pgdyno compare --sql`` on servers of pgdyno and of a user."""
+"""``pgdyno compare --sql``, and the advice of a check followed as it is printed."""
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +22,7 @@ from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.errors import RunError, SetupError
 from pgdyno.record import RunFile
 from pgdyno.record.own import own_events
+from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.server import Cluster
 from pgdyno.server.settings._undo import undo_files
 from pgdyno.spec import Change, spec_from_fields
@@ -34,6 +38,7 @@ create table orders (id int, customer_id int, note text);
 insert into orders select i, i, repeat('x', 60) from generate_series(1, 50000) i;
 vacuum analyze orders
 """
+_SHORT = ("--slice", "500ms", "--budget", "90s")
 
 
 def made_shop(cluster: Cluster) -> str:
@@ -87,6 +92,82 @@ def pgdyno(directory: Path, *arguments: str) -> tuple[int, str, str]:
 def directory(tmp_path: Path) -> Path:
     (tmp_path / "SCRIPT.sql").write_text(SCRIPT)
     return tmp_path
+
+
+@contextmanager
+def load_of_others(uri: str) -> Iterator[None]:
+    """The application's sessions."""
+    ended = threading.Event()
+
+    def work(number: int) -> None:
+        with psycopg.connect(uri, autocommit=True, application_name="shop") as conn:
+            while not ended.is_set():
+                conn.execute(f"select count(*) from orders where customer_id = {number}".encode())
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for each in threads:
+        each.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for each in threads:
+            each.join()
+
+
+@pytest.mark.long
+def test_the_advice_of_a_check_is_followed_as_printed(
+    new_cluster: Callable[..., Cluster], directory: Path
+) -> None:
+    server = new_cluster(18, shared_preload_libraries="pg_stat_statements")
+    shop = made_shop(server)
+    with psycopg.connect(shop, autocommit=True) as conn:
+        conn.execute("create extension pg_stat_statements")
+    with load_of_others(shop):
+        status, said, complained = pgdyno(
+            directory, "check", shop, "-T", "4", "--format", "json", "--fail-on", "never"
+        )
+    assert status == 0, complained
+    (found,) = [each for each in json.loads(said)["findings"] if each["id"] == "missing-index"]
+    remedy = found["remedy"]
+    assert remedy["commands"] == [
+        "CREATE INDEX CONCURRENTLY orders_customer_id_idx ON public.orders (customer_id);"
+    ]
+    before = state(shop)
+    command = remedy["prove"][0]["command"]
+    assert command == (
+        f"pgdyno compare {shlex.quote(shop_as_printed(command))} -f SCRIPT.sql"
+        " --sql 'create index pgdyno_orders_customer_id on public.orders (customer_id)'"
+        " --undo-sql 'drop index public.pgdyno_orders_customer_id' --apply"
+    )
+    _, *words = shlex.split(command)
+    status, said, complained = pgdyno(directory, *words, *_SHORT, "-o", "run.db")
+    assert status == 0, complained
+    assert "better" in said or "x" in said
+    assert "undone on your server: create index pgdyno_orders_customer_id" in complained
+    assert state(shop) == before
+    assert not list(undo_files())
+    with RunFile(directory / "run.db") as run:
+        lines = [line.text for line in summary_lines(run, 100)]
+        assert run.run.result["decision"] == "better"
+        assert run.run.result["sql"]["times"] > 6
+    assert any(line.startswith("took") for line in lines)
+    assert any("create index pgdyno_orders_customer_id on public.orders" in x for x in lines)
+    status, said, _ = pgdyno(directory, "run", shop, "-f", "SCRIPT.sql", "-t", "1500", "-o", "r.db")
+    (proving,) = [line for line in said.splitlines() if line.startswith("to prove it")]
+    _, *words = shlex.split(proving.removeprefix("to prove it"))
+    assert words[1] == str(directory / "r.db")
+    status, said, complained = pgdyno(directory, *words, *_SHORT)
+    assert status == 0, complained
+    assert state(shop) == before
+
+
+def shop_as_printed(command: str) -> str:
+    """The connection string in a command, which names the server as libpq resolved it."""
+    uri = shlex.split(command)[2]
+    assert uri.startswith("postgresql://")
+    assert f"/{DATABASE}?" in uri
+    return uri
 
 
 def test_ctrl_c_undoes_it(shop: str, directory: Path) -> None:

@@ -24,12 +24,14 @@ from pgdyno.diagnose import (
     UNEXPLAINED,
     Diagnosis,
 )
+from pgdyno.diagnose.facts.storage import recorded_options
 from pgdyno.diagnose.finding import Finding, Severity
 from pgdyno.diagnose.words import counted
 from pgdyno.probe import TRACKED
 from pgdyno.record import RunFile
-from pgdyno.remedy import Circumstances
+from pgdyno.remedy import Circumstances, assess
 from pgdyno.remedy.circumstances import circumstances_recorded
+from pgdyno.remedy.comparing import Options
 from pgdyno.results.check import (
     CheckedServer,
     CheckFinding,
@@ -96,8 +98,9 @@ def check_result(
     load = observed_load(run, slice_ids)
     light = load.at_work is not None and load.at_work < LIGHT_SESSIONS
     predicts = load.cores is not None
+    options = recorded_options(run)
     shown = tuple(
-        _finding(each, severity, uri, before, predicts=predicts)
+        _finding(each, severity, uri, before, options, predicts=predicts)
         for each, severity in _in_order(seen.findings, light=light)
     )
     return CheckResult(
@@ -151,7 +154,13 @@ def _in_order(findings: Iterable[Finding], *, light: bool) -> list[tuple[Finding
 
 
 def _finding(
-    finding: Finding, severity: Severity, uri: str, before: Circumstances, *, predicts: bool
+    finding: Finding,
+    severity: Severity,
+    uri: str,
+    before: Circumstances,
+    options: Options,
+    *,
+    predicts: bool,
 ) -> CheckFinding:
     return CheckFinding(
         id=finding.id,
@@ -164,10 +173,16 @@ def _finding(
         causes=finding.causes,
         remedy=Remedy(
             advice=finding.advice,
-            commands=finding.commands,
-            prove=proofs_of(finding, uri, before, predicts=predicts),
+            commands=finding.commands or _indexes_of(finding, before),
+            prove=proofs_of(finding, uri, before, options, predicts=predicts),
         ),
     )
+
+
+def _indexes_of(finding: Finding, before: Circumstances) -> tuple[str, ...]:
+    """Return the statements that create the indexes that a finding proposes."""
+    proposed = [each.change for each in finding.proposals if each.change.indexes]
+    return tuple(line for change in proposed for line in assess(change, before).lines_to_apply())
 
 
 def _verdict(findings: Sequence[CheckFinding], load: ObservedLoad, diagnosis: Diagnosis) -> str:

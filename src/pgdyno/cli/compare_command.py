@@ -78,6 +78,7 @@ def command(
         matters=matters,
         quiet=progress.quiet,
     )
+    spec = _timed(spec, parse_positional(load.what).spec_path)
     asked = _Asked(load, own, progress, spec, spec_text, run_path(output.output, spec.name))
     page = wanted_page(output.report)
     against = versions_of(own.against, spec)
@@ -90,6 +91,15 @@ def command(
     print_result(output.output_format, asked.path, result.to_json())
     write_page(asked.path, page)
     check_trust(result)
+
+
+def _timed(spec: Spec, source: Path | None) -> Spec:
+    """Return the spec of a run file without its number of transactions: slices have a time."""
+    from pgdyno.conduct.repeating import is_spec_of_run
+
+    if source is None or spec.load.transactions is None or not is_spec_of_run(source):
+        return spec
+    return spec.model_copy(update={"load": spec.load.model_copy(update={"transactions": None})})
 
 
 class _Asked(Struct, frozen=True):

@@ -101,6 +101,11 @@ class RunSummary:
         self.findings = run.findings()
 
     @property
+    def run(self) -> RunFile:
+        """The run file."""
+        return self._run
+
+    @property
     def emulated(self) -> str | None:
         """The emulated disks of the spec or of a change, in words; None if there are none."""
         return emulated_disks(self._run)

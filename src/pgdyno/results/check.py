@@ -93,8 +93,9 @@ class Proof(Part):
     title: str
     """The change"""
     command: str
-    """The command that measures its effect, on a copy of the server or one that pgdyno starts;
-    SCRIPT.sql stands for the application's statements"""
+    """The command that measures its effect on the server, or where that would be restarted, on a
+    copy; SCRIPT.sql stands for the application's statements, SNAPSHOT for a saved copy of its
+    tables"""
     predicted_ratio: float | None
     """Of the throughput; null: unknown, or none"""
     guards: bool

@@ -435,7 +435,7 @@ class Spec(Part):
                 if getattr(self.workload, key):
                     raise ValueError(
                         f"workload.{key} can only be used with server.kind = embedded; tables of an"
-                        " existing server are not changed"
+                        " existing server are changed by compare --sql and --undo-sql only"
                     )
         return self
 

@@ -44,6 +44,11 @@ def folded(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
 
 
+def stored(written: str) -> str:
+    """Return ``schema.name``, as a run file has it, of a relation as SQL has it."""
+    return ".".join(map(folded, re.findall(NAME, written)))
+
+
 def quoted(name: str) -> str:
     """Return an identifier as SQL has it, quoted where it would not be read as it is stored."""
     if re.fullmatch(r"[a-z_][a-z0-9_]*", name) and name not in RESERVED:

@@ -19,6 +19,7 @@ from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.diagnose.words import figure, listed, percent
 from pgdyno.shapes import Row
 from pgdyno.spec.change import Change
+from pgdyno.spec.sql_text import stored
 
 UPDATES_MIN = 10_000
 FULL_SHARE = 0.5
@@ -78,7 +79,8 @@ def _fillfactor(row: Row) -> int:
 
 
 def _proposal(row: Row) -> Proposal:
-    change = Change(table_options={row["relation"]: {"fillfactor": str(_fillfactor(row))}})
+    table = stored(row["relation"])
+    change = Change(table_options={table: {"fillfactor": str(_fillfactor(row))}})
     why = "room on the page for the next version of a row"
     return Proposal("fillfactor", change, NOT_PREDICTED, why)
 

@@ -21,6 +21,7 @@ from pgdyno.report.words import (
     own_sql,
     pool,
     profile,
+    proving,
     sentences,
     soak,
     storm,
@@ -316,6 +317,7 @@ def _price_card(attempt: Attempt, summary: RunSummary) -> Card:
         ("Tried", sentences.set_by_words(attempt)),
         ("Took", numbers.sentence(own_sql.took_words(summary.result))),
         ("Durability", numbers.sentence(sentences.class_words(attempt, summary))),
+        ("To prove it", _proving(attempt, summary)),
     ]
     return Card(
         title=attempt.title,
@@ -324,6 +326,12 @@ def _price_card(attempt: Attempt, summary: RunSummary) -> Card:
         lines=attempt.assessment.lines_to_apply(),
         undo=attempt.assessment.lines_to_undo(summary.before_all),
     )
+
+
+def _proving(attempt: Attempt, summary: RunSummary) -> str:
+    """Return the command that measures what was not measured here; '' for all else."""
+    measured = attempt.outcome not in NOT_MEASURED
+    return "" if measured else proving.compare_line(summary.run, attempt.change)
 
 
 def _price_tags(attempt: Attempt) -> list[Tag]:
@@ -372,6 +380,7 @@ def _proposal_cards(finding: FindingRow, summary: RunSummary) -> list[Card]:
             ("Because", numbers.sentence(str(row.get("why") or ""))),
             ("Durability", f"{name}: {sentences.CLASS_MEANING[name]}."),
             *_price_terms(assessment),
+            ("To prove it", proving.compare_line(summary.run, change)),
         ]
         cards.append(
             Card(

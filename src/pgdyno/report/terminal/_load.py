@@ -1,17 +1,21 @@
 """The lines of a terminal summary about a load: latency budget, sessions, requests by HTTP and what
-stands between clients and server, statements by the clients' and by the server's own counts."""
+stands between clients and server, statements by the clients' and by the server's own counts, rates
+and the course over time."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
 from pgdyno._engine import Histogram
+from pgdyno.diagnose.facts.groups import group_accounts
 from pgdyno.diagnose.facts.statement_times import time_notes
+from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.record import HttpTotal, RunFile
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._lines import Line, labelled, table_lines, wrapped
 from pgdyno.report.words import accounts, numbers, sessions, statements
 from pgdyno.report.words.budget import budget_in, budget_words, note, statement_words
+from pgdyno.report.words.course import change_sentences, course_in, drop_sentences
 from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.front import run_words
 from pgdyno.report.words.pooler import queue_words
@@ -133,4 +137,33 @@ def server_statement_lines(found: ServerStatements | None, width: int) -> list[L
     lines = table_lines(head, [[f"  {row[0]}", *row[1:]] for row in rows], width)
     for each in said[1:]:
         lines += wrapped(f"  {each}", width, indent=2, style="yellow")
+    return lines
+
+
+def course_lines(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
+    """Return sudden changes, drops, and the knee of a ramp."""
+    lines = []
+    if course := course_in(run, summary):
+        for label, course_sentences, found in (
+            ("changes", change_sentences(course), course.all_changes),
+            ("drops", drop_sentences(course), course.drops),
+        ):
+            for number, sentence in enumerate(course_sentences):
+                name = "" if number else label
+                lines += labelled(name, sentence, width, style="yellow" if found else "")
+    if scaling := scaling_of(run):
+        lines += labelled("knee", scaling.sentence, width)
+    return lines
+
+
+def open_loop_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line]:
+    """Return for each open loop whether its rate was held."""
+    by_group = accounts.open_loop_sentences(run, ids)
+    held = {group.name: group.rate_held for group in group_accounts(run, ids)}
+    several = len(by_group) > 1 or len(run.run.spec.get("clients") or []) > 1
+    lines = []
+    for number, (name, sentence) in enumerate(by_group.items()):
+        text = f"{name}: {sentence}" if several else sentence
+        style = "" if held[name] else "yellow"
+        lines += labelled("rate" if number == 0 else "", text, width, style=style)
     return lines

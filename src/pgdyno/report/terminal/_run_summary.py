@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from pgdyno.diagnose.facts.groups import group_accounts
-from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.record import ErrorTotal, RunFile, error_lines
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report.attempts import NOT_MEASURED, Attempt
@@ -35,14 +34,16 @@ from pgdyno.report.terminal._lines import (
 from pgdyno.report.terminal._load import (
     between_lines,
     budget_lines,
+    course_lines,
+    open_loop_lines,
     request_lines,
     server_statement_lines,
     session_lines,
     statement_lines,
 )
+from pgdyno.report.terminal._proving import proving_lines, proving_lines_of
 from pgdyno.report.terminal.story import chapter_lines
 from pgdyno.report.words import accounts, entities, numbers, own_sql, sentences, vacuums
-from pgdyno.report.words.course import change_sentences, course_in, drop_sentences
 from pgdyno.report.words.sentences import finding_name
 
 if TYPE_CHECKING:
@@ -160,11 +161,11 @@ def _investigation(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     lines = labelled("noise", sentences.noise_sentence(summary), width, label_width=8)
     lines += [Line("")] if lines else []
     for step in summary.steps:
-        lines += _step_lines(step, summary, width)
+        lines += _step_lines(run, step, summary, width)
     lines += wrapped(sentences.rechecks_sentence(summary), width)
     lines += wrapped(sentences.next_limit_sentence(summary), width)
     if not summary.steps:
-        lines += _finding_lines(summary, width)
+        lines += _finding_lines(run, summary, width)
     lines += _apply_lines(summary, width)
     lines.append(Line(""))
     lines += _change_line(summary, width)
@@ -181,7 +182,7 @@ def _void_lines(run: RunFile, width: int) -> list[Line]:
     return labelled("void", sentences.void_words(run), width, style="yellow")
 
 
-def _step_lines(step: Step, summary: RunSummary, width: int) -> list[Line]:
+def _step_lines(run: RunFile, step: Step, summary: RunSummary, width: int) -> list[Line]:
     name = finding_name(step.finding) or "further changes"
     head = f"{step.number}  {name}"
     helped = any(a.outcome not in ("rejected", *NOT_MEASURED) for a in step.attempts)
@@ -189,6 +190,7 @@ def _step_lines(step: Step, summary: RunSummary, width: int) -> list[Line]:
     lines = labelled(head, step.sentence or " ", width, label_width=indent, spare=not helped)
     for attempt in step.attempts:
         lines += _attempt_lines(attempt, summary, width)
+        lines += proving_lines_of(run, attempt)
     return lines
 
 
@@ -343,14 +345,14 @@ def _single_run(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     """Return the figures of a single run, then its findings."""
     ids = summary.before.slice_ids if summary.before else None
     lines = labelled("throughput", sentences.throughput_words(run, summary), width)
-    lines += _open_loop_lines(run, ids, width)
+    lines += open_loop_lines(run, ids, width)
     if summary.single_run is not None:
         lines += labelled("steadiness", summary.single_run.steadiness, width)
         if resolved := summary.single_run.entity_resolution:
             for label, text in entities.sentences(resolved).items():
                 style = "" if resolved.consistent else "bold red"
                 lines += labelled(label, text, width, style=style)
-    lines += _course_lines(run, summary, width)
+    lines += course_lines(run, summary, width)
     lines += [Line(""), *_latency_lines(run, summary, width)]
     lines += budget_lines(summary, width)
     lines += [Line(""), *_group_lines(run, ids, width), *session_lines(run, ids, width)]
@@ -372,38 +374,9 @@ def _single_run(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     if summary.single_run and summary.single_run.vacuum:
         lines += labelled_sentences(vacuums.sentences(summary.single_run.vacuum), width)
     lines.append(Line(""))
-    lines += _finding_lines(summary, width)
+    lines += _finding_lines(run, summary, width)
     lines += labelled("run file", str(run.path), width)
     return [*lines, *_void_lines(run, width)]
-
-
-def _course_lines(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    """Return sudden changes, drops, and the knee of a ramp."""
-    lines = []
-    if course := course_in(run, summary):
-        for label, course_sentences, found in (
-            ("changes", change_sentences(course), course.all_changes),
-            ("drops", drop_sentences(course), course.drops),
-        ):
-            for number, sentence in enumerate(course_sentences):
-                name = "" if number else label
-                lines += labelled(name, sentence, width, style="yellow" if found else "")
-    if scaling := scaling_of(run):
-        lines += labelled("knee", scaling.sentence, width)
-    return lines
-
-
-def _open_loop_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Line]:
-    """Return for each open loop whether its rate was held."""
-    by_group = accounts.open_loop_sentences(run, ids)
-    held = {group.name: group.rate_held for group in group_accounts(run, ids)}
-    several = len(by_group) > 1 or len(run.run.spec.get("clients") or []) > 1
-    lines = []
-    for number, (name, sentence) in enumerate(by_group.items()):
-        text = f"{name}: {sentence}" if several else sentence
-        style = "" if held[name] else "yellow"
-        lines += labelled("rate" if number == 0 else "", text, width, style=style)
-    return lines
 
 
 def _latency_lines(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
@@ -487,7 +460,7 @@ def _error_detail_lines(error: ErrorTotal, width: int, *, without_message: bool)
     return lines
 
 
-def _finding_lines(summary: RunSummary, width: int) -> list[Line]:
+def _finding_lines(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     """Return the limit or the verdict, other findings, and what was cleared and skipped."""
     limit = summary.limit
     lines = [] if limit else labelled("verdict", summary.verdict, width)
@@ -497,6 +470,7 @@ def _finding_lines(summary: RunSummary, width: int) -> list[Line]:
         lines += labelled(label, text, width, style=style)
         if finding is limit:
             lines += labelled("might help", "; ".join(sentences.proposals(limit, summary)), width)
+            lines += proving_lines(run, limit)
         lines += labelled("advice", finding.advice, width, spare=finding is not limit)
     minor = [f"{finding_name(f.finding)}: {f.sentence}" for f in summary.minor[:FINDINGS_MAX]]
     lines += labelled("minor", "; ".join(minor), width)

@@ -34,14 +34,19 @@ def save_spec_text(info: RunInfo) -> str:
 def command_of(run: RunFile, source: str) -> str:
     """Return the command line that repeats the run from ``source``."""
     info = run.run
-    words = ["pgdyno", info.command, source]
-    if info.server.get("kind") == "existing":
-        words.append(str(info.server.get("entrance_uri") or info.server.get("uri") or "CONNINFO"))
-        if info.server.get("entrance_uri"):
-            words += ["--control", str(info.server.get("uri"))]
+    words = ["pgdyno", info.command, source, *server_words(info)]
     if (info.spec.get("workload") or {}).get("initialize"):
         words.append("--initialize")
     return shell_line(map(str, [*words, *(info.asked or _drill_options(run))]))
+
+
+def server_words(info: RunInfo) -> list[str]:
+    """Return the words that name the server of a run; none for one that pgdyno starts."""
+    if info.server.get("kind") != "existing":
+        return []
+    entrance, server = info.server.get("entrance_uri"), info.server.get("uri")
+    words = [str(entrance or server or "CONNINFO")]
+    return [*words, "--control", str(server)] if entrance else words
 
 
 def _drill_options(run: RunFile) -> list[str]:

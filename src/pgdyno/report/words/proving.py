@@ -1,0 +1,40 @@
+"""Commands that measure what a run proposes and did not try: changes of a user's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.diagnose.facts.storage import recorded_options
+from pgdyno.record import FindingRow, RunFile
+from pgdyno.remedy.comparing import compare_words
+from pgdyno.report.words.repeat import server_words
+from pgdyno.spec.change import Change
+from pgdyno.visible import shell_line
+
+SHOWN_MAX = 2
+_NOT_COMPARED = ("branches", "story", "govern")
+"""Parts of a spec that a comparison cannot have."""
+
+
+def compare_line(run: RunFile, change: Change) -> str:
+    """Return the command that measures a change of tables of an existing server, with the load of
+    the run; '' for other changes, and for servers of pgdyno, where it measures them itself."""
+    info = run.run
+    if info.server.get("kind") != "existing" or not (change.indexes or change.table_options):
+        return ""
+    if info.command == "check" or any(info.spec.get(part) for part in _NOT_COMPARED):
+        return ""
+    options = compare_words(change, existing=True, before=recorded_options(run))
+    source = str(run.path.absolute())
+    return shell_line(["pgdyno", "compare", source, *server_words(info), *options])
+
+
+def compare_lines(run: RunFile, finding: FindingRow) -> list[str]:
+    """Return the commands for what a finding proposes, at most ``SHOWN_MAX``."""
+    return list(_lines(run, finding))[:SHOWN_MAX]
+
+
+def _lines(run: RunFile, finding: FindingRow) -> Iterator[str]:
+    for row in finding.remedies:
+        if line := compare_line(run, Change.from_json(row.get("change") or {})):
+            yield line
