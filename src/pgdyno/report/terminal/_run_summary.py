@@ -470,8 +470,8 @@ def _finding_lines(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
         lines += labelled(label, text, width, style=style)
         if finding is limit:
             lines += labelled("might help", "; ".join(sentences.proposals(limit, summary)), width)
-            lines += proving_lines(run, limit)
         lines += labelled("advice", finding.advice, width, spare=finding is not limit)
+        lines += proving_lines(run, finding)
     minor = [f"{finding_name(f.finding)}: {f.sentence}" for f in summary.minor[:FINDINGS_MAX]]
     lines += labelled("minor", "; ".join(minor), width)
     for status in ("cleared", "skipped"):

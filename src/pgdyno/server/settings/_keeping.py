@@ -22,7 +22,7 @@ _EXCLUSION_TRIES = 5
 
 
 class Keeping:
-    """What undoes the changes of one run on one server."""
+    """The record of the changes of one run on one server, and all that undoes them."""
 
     def __init__(self, conninfo: ConnInfo, *, with_undo: bool) -> None:
         """Use ``with_undo`` for a server that pgdyno did not start; without it, only the record is
