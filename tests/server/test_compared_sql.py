@@ -124,12 +124,10 @@ def test_the_advice_of_a_check_is_followed_as_printed(
     with psycopg.connect(shop, autocommit=True) as conn:
         conn.execute("create extension pg_stat_statements")
     with load_of_others(shop):
-        status, said, complained = pgdyno(
-            directory, "check", shop, "-T", "4", "--format", "json", "--fail-on", "never"
-        )
-    assert status == 0, complained
-    (found,) = [each for each in json.loads(said)["findings"] if each["id"] == "missing-index"]
-    remedy = found["remedy"]
+        # On a busy machine, a window may show too little of the statement to predict a gain.
+        found: list[Any] = []
+        wait_until(lambda: proposed(directory, shop, found), "an index is proposed")
+    (remedy,) = found
     assert remedy["commands"] == [
         "CREATE INDEX CONCURRENTLY orders_customer_id_idx ON public.orders (customer_id);"
     ]
@@ -160,6 +158,17 @@ def test_the_advice_of_a_check_is_followed_as_printed(
     status, said, complained = pgdyno(directory, *words, *_SHORT)
     assert status == 0, complained
     assert state(shop) == before
+
+
+def proposed(directory: Path, shop: str, found: list[Any]) -> bool:
+    """Check the server; add the remedy of a missing index to ``found`` if an index is proposed."""
+    words = ("check", shop, "-T", "4", "--format", "json", "--fail-on", "never")
+    status, said, complained = pgdyno(directory, *words)
+    assert status == 0, complained
+    for each in json.loads(said)["findings"]:
+        if each["id"] == "missing-index" and each["remedy"]["prove"]:
+            found.append(each["remedy"])
+    return bool(found)
 
 
 def shop_as_printed(command: str) -> str:
