@@ -15,6 +15,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 _HANDED_OVER = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Files that this process has been given open: ``<(command)`` of a shell is a pipe of these."""
@@ -24,6 +25,15 @@ def read_at_most(path: Path, bytes_max: int | None) -> bytes:
     """Return the first ``bytes_max`` bytes of a file that a user or another file names, and one
     more if it is longer; without a maximum all of it.
 
+    Raises OSError as :func:`open_named` does.
+    """
+    with open_named(path) as file:
+        return file.read(-1 if bytes_max is None else bytes_max + 1) or b""
+
+
+def open_named(path: Path) -> BinaryIO:
+    """Open a file that a user or another file names, for reading.
+
     Raises OSError, also for what is neither a file nor a pipe that this process was given: that is
     not opened.
     """
@@ -31,10 +41,14 @@ def read_at_most(path: Path, bytes_max: int | None) -> bytes:
     _check_readable(path.stat().st_mode, pipe=handed_over)
     # Between the two looks another file may have come in its place.
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags), "rb") as file:
+    file = os.fdopen(os.open(path, flags), "rb")
+    try:
         _check_readable(os.fstat(file.fileno()).st_mode, pipe=handed_over)
         os.set_blocking(file.fileno(), handed_over)
-        return file.read(-1 if bytes_max is None else bytes_max + 1) or b""
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def _check_readable(mode: int, *, pipe: bool) -> None:

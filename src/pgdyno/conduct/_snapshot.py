@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from pgdyno.server.local.snapshots import check_fits, opened, read_snapshot
 from pgdyno.spec import Spec
 from pgdyno.spec.age import PIN_SETTINGS, unfit_setting
 from pgdyno.spec.model import WorkloadSpec
-from pgdyno.workload import read_setup
+from pgdyno.workload import Setup
 
 
 def snapshot_of(spec: Spec) -> Snapshot | None:
@@ -93,12 +92,10 @@ def workload_on(snapshot: Snapshot | None, workload: WorkloadSpec) -> WorkloadSp
         return workload
     if setup_digest(workload) != snapshot.setup_sha256:
         return workload
-    return workload.model_copy(update={"setup": None, "setup_text": None})
+    return workload.model_copy(update={"setup": None, "setup_text": None, "setup_sha256": None})
 
 
 def setup_digest(workload: WorkloadSpec) -> str | None:
     """Return the digest of the statements of the workload's setup; None without one."""
-    if workload.setup is None:
-        return None
-    text = read_setup(workload.setup, workload.setup_text)
-    return hashlib.sha256(text.encode()).hexdigest()
+    setup = Setup.of(workload)
+    return None if setup is None else setup.digest

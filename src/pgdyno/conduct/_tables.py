@@ -50,6 +50,7 @@ def make_tables(
         workload_on(target.snapshot, spec.workload),
         watcher.progress,
         hold=None if target.ours else stack,
+        ours=target.ours,
         saved=target.snapshot is not None,
         protocol=spec.load.protocol,
         check_table_space=lambda space: check_table_space(

@@ -2,7 +2,7 @@
 
 The run file has the text of every script, but no password and no connection string of an existing
 server: the user gives the connection string again to repeat the run. A script with credentials is
-read from its file again; what else had some must be given again.
+read from its file again, and so is a setup with rows; what else had some must be given again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pgdyno.spec.read import spec_over
 
 _PATHS = (("server", "bindir"), ("load", "acks"))
 """Keys that are paths: recorded as absolute, since a run may be repeated in another directory."""
+_WITH_PASSWORD = "the text of a file with a password in it is"
 
 
 def recorded_fields(spec: Spec) -> dict[str, object]:
@@ -29,12 +30,19 @@ def recorded_fields(spec: Spec) -> dict[str, object]:
     )
     for name, key in _PATHS:
         if fields[name][key] is not None:
-            fields[name][key] = str(Path(fields[name][key]).expanduser().absolute())
+            fields[name][key] = _absolute(fields[name][key])
     for table, file, text in _files(fields):
         if table[text] is not None and blank(table[text]) != table[text]:
             # Without its credentials it would be a different script: they are in the file.
-            table[file] = str(Path(table[file]).expanduser().absolute())
+            table[file] = _absolute(table[file])
+    workload: Fields = fields["workload"]
+    if workload["setup_sha256"] is not None:
+        workload["setup"] = _absolute(workload["setup"])
     return fields
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).expanduser().absolute())
 
 
 def read_spec_or_run(
@@ -111,10 +119,11 @@ def fields_of_run(path: Path, *, story: bool = False) -> dict[str, object]:
         if table.get(text) and is_blanked(table[text]) and Path(table[file]).exists():
             table[text] = None
         if table.get(text) is None and not Path(table[file]).expanduser().exists():
+            why = "the rows of a dump are" if table.get("setup_sha256") else _WITH_PASSWORD
             raise UsageError(
                 f"{path} does not have the text of {table[file]}, and that file no longer exists",
                 code="text-not-recorded",
-                hint="the text of a file with a password in it is not recorded; restore the file",
+                hint=f"{why} not recorded; restore the file",
             )
     kept: Fields = _without_none(fields)
     # Dropping tables must be requested each time, with -i.

@@ -104,6 +104,7 @@ def going_on(spec: Spec) -> Spec:
         "initialize": False,
         "setup": None,
         "setup_text": None,
+        "setup_sha256": None,
         "indexes": {},
     }
     workload = spec.workload.model_copy(update=done)

@@ -96,8 +96,8 @@ class WorkloadSpec(Part):
     )
     setup: str | None = Field(
         None,
-        description="SQL file executed once before the load, in the database pgdyno, or with"
-        " initialize in the database that conninfo names",
+        description="SQL file, or dump by pg_dump, executed once before the load, in the database"
+        " pgdyno, or with initialize in the database that conninfo names",
     )
     initialize: bool = Field(
         False,
@@ -113,6 +113,11 @@ class WorkloadSpec(Part):
     )
     setup_text: str | None = Field(
         None, description="Content of setup, which is then not read (set in run files)"
+    )
+    setup_sha256: str | None = Field(
+        None,
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 that setup must have (set in run files, which have no rows of a dump)",
     )
     variables: dict[str, Variable] = Field(default_factory=dict)
     unlogged: bool = Field(
@@ -159,8 +164,9 @@ class WorkloadSpec(Part):
 
     @model_validator(mode="after")
     def _text_of_a_file(self) -> WorkloadSpec:
-        if self.setup_text is not None and self.setup is None:
-            raise ValueError("setup_text can only be used with setup")
+        for name in ("setup_text", "setup_sha256"):
+            if getattr(self, name) is not None and self.setup is None:
+                raise ValueError(f"{name} can only be used with setup")
         return self
 
     @property

@@ -18,7 +18,7 @@ from pgdyno.workload._loading import (
 from pgdyno.workload._model import Tables, WeightedScript, Workload
 from pgdyno.workload._persistence import make_logged, make_unlogged
 from pgdyno.workload._preparing import Prepared
-from pgdyno.workload._setup import read_setup
+from pgdyno.workload._setup import Setup
 from pgdyno.workload._textfile import read_urls
 from pgdyno.workload._texts import with_texts
 from pgdyno.workload.prepare import prepare
@@ -30,6 +30,7 @@ __all__ = [
     "PGBENCH_COLUMNS",
     "Consistency",
     "Prepared",
+    "Setup",
     "Tables",
     "WeightedScript",
     "Workload",
@@ -41,7 +42,6 @@ __all__ = [
     "own_database_needed",
     "prepare",
     "read_lines",
-    "read_setup",
     "read_urls",
     "repartition",
     "schema_of",

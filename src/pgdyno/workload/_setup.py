@@ -1,37 +1,288 @@
-"""The user's setup: an SQL file that is executed once before the load."""
+"""The user's setup: an SQL file, or a dump by pg_dump, that is executed once before the load.
+
+A file without rows is sent as it is. One with the rows of COPY … FROM stdin is sent statement by
+statement (_pieces.py), as the SQL of an archive is (_archives.py). Its rows are the user's data: a
+run file has the digest of the file, and not its text.
+"""
 
 from __future__ import annotations
 
-from pgdyno.errors import SetupError
-from pgdyno.server import ConnInfo, connect_plain
-from pgdyno.workload._textfile import read_text
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from msgspec import Struct
+
+from pgdyno.errors import SetupError, UsageError
+from pgdyno.files import is_special, open_named
+from pgdyno.server import ConnInfo, connect, connect_plain
+from pgdyno.workload._archives import archive_digest, is_archive, restored
+from pgdyno.workload._pieces import STATEMENT_BYTES_MAX, Statement, lines_of, statements
+from pgdyno.workload._textfile import not_utf8, read_text, unreadable
+
+if TYPE_CHECKING:
+    from hashlib import _Hash as Hash
+
+    import psycopg
+
+    from pgdyno.spec.model import WorkloadSpec
+
+_OF_DUMP = re.compile(rb"\\|stdin", re.IGNORECASE)
+"""Text without it has no rows, and no command of psql."""
+_RESTRICTED = re.compile(r"^\\(?:un)?restrict[ \t]", re.MULTILINE)
+_OWNERS = re.compile(
+    r"\b(?:owner\s+to|grant|revoke|default\s+privileges|session\s+authorization)\b", re.IGNORECASE
+)
+_SETS = re.compile(r"(?:\s|--[^\n]*\n)*set\s", re.IGNORECASE)
+_UNDEFINED_OBJECT = "42704"
 
 
-def run_setup(conninfo: ConnInfo, file: str, text: str | None = None) -> None:
-    """Execute ``file``, or its ``text`` if given, in a single transaction like ``psql -1 -f``.
+class Setup(Struct, frozen=True):
+    """A setup as a run file has it: its text or, if it has rows, the digest of its file."""
+
+    file: str
+    text: str | None = None
+    sha256: str | None = None
+
+    @classmethod
+    def of(cls, workload: WorkloadSpec) -> Setup | None:
+        """Read the setup of a workload; None if there is none.
+
+        Raises UsageError for a file that cannot be read or has commands of psql, and for one of
+        which a run file has another digest.
+        """
+        if workload.setup is None:
+            return None
+        file, text, known = workload.setup, workload.setup_text, workload.setup_sha256
+        if text is None and is_special(_path(file)):
+            text = read_text(file, "setup")
+            if _has_rows(file, _lines_of_text(file, text)):
+                raise UsageError(
+                    f"the setup {file} has rows, and can be read only once: it is a pipe",
+                    code="setup-file",
+                    hint="write it to a file, and name that",
+                )
+        if text is not None:
+            return cls(file, text)
+        digest = _digest_with_rows(file)
+        if digest is None:
+            return cls(file, read_text(file, "setup"))
+        if known not in (None, digest):
+            raise changed(file)
+        return cls(file, sha256=digest)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of its statements."""
+        return self.sha256 or hashlib.sha256((self.text or "").encode()).hexdigest()
+
+    @property
+    def fields(self) -> dict[str, str | None]:
+        """The keys of a workload that stand for it."""
+        return {"setup_text": self.text, "setup_sha256": self.sha256}
+
+
+def run_setup(conninfo: ConnInfo, workload: WorkloadSpec, *, ours: bool) -> None:
+    """Execute the setup of ``workload`` in a single transaction like ``psql -1 -f``; on a server of
+    ``ours``, rows that came by COPY are vacuumed and analyzed.
 
     Raises UsageError if it cannot be read, SetupError with file and line if a statement fails.
     """
+    assert workload.setup is not None
+    if workload.setup_sha256 is not None:  # It is compared with that of the lines sent.
+        setup: Setup | None = Setup(workload.setup, sha256=workload.setup_sha256)
+    else:
+        setup = Setup.of(workload)
+    assert setup is not None
+    if setup.text is not None and not _is_dump(setup.file, setup.text):
+        _run_as_it_is(conninfo, setup.file, setup.text)
+        return
+    with connect_plain(conninfo) as conn:
+        copied = _Sending(conn, setup).send()
+    if copied and ours:
+        with connect(conninfo) as own:
+            own.execute("vacuum analyze")
+
+
+def _digest_with_rows(file: str) -> str | None:
+    """Return the SHA-256 of a file with rows or of an archive; None for a file without rows."""
+    path, read = _path(file), hashlib.sha256()
+    try:
+        if is_archive(path):
+            return archive_digest(path)
+        with open_named(path) as source:
+            if not any(map(_OF_DUMP.search, _read_lines(file, source))):
+                return None
+        with open_named(path) as source:
+            has_rows = _has_rows(file, _read_lines(file, source, read))
+    except OSError as error:
+        raise unreadable(file, "setup", error) from None
+    return read.hexdigest() if has_rows else None
+
+
+def _has_rows(file: str, lines: Iterable[bytes]) -> bool:
+    """Read all statements; return whether rows follow one. Raises UsageError for commands of psql
+    and for what is not UTF-8."""
+    has_rows = False
+    for statement in statements(file, lines):
+        try:
+            statement.sql.decode()
+        except UnicodeDecodeError:
+            raise not_utf8(file, "setup") from None
+        has_rows |= statement.rows is not None
+    return has_rows
+
+
+def _is_dump(file: str, text: str) -> bool:
+    """Return whether a text is to be sent statement by statement. Raises UsageError as
+    :func:`_has_rows` does."""
+    if not _OF_DUMP.search(text.encode()):
+        return False
+    has_rows = _has_rows(file, _lines_of_text(file, text))
+    return has_rows or _RESTRICTED.search(text) is not None
+
+
+def changed(file: str) -> UsageError:
+    """Return the error for a file that is not the one with which a run was recorded."""
+    return UsageError(
+        f"the setup {file} is not the file of the run any more: it has changed",
+        code="setup-changed",
+        hint="the rows of a dump are not recorded; restore the file, or name another in a spec",
+    )
+
+
+def _run_as_it_is(conninfo: ConnInfo, file: str, text: str) -> None:
     import psycopg
 
-    text = read_setup(file, text)
     with connect_plain(conninfo) as conn:
         try:
             conn.execute(text.encode())
         except psycopg.Error as problem:
-            message = (problem.diag.message_primary or str(problem)).strip()
-            position = file
-            if problem.diag.statement_position:
-                line = text.count("\n", 0, int(problem.diag.statement_position)) + 1
-                position = f"{file}:{line}"
-            raise SetupError(
-                f"{position}: {message}",
-                code="setup-failed",
-                hint="the setup runs in one transaction in the database"
-                f" {conninfo.database}; it was rolled back",
-            ) from None
+            at = problem.diag.statement_position
+            place = f"{file}:{_line_at(text, at)}" if at else file
+            raise _failed(place, problem, text if at is None else "", conninfo.database) from None
 
 
-def read_setup(file: str, text: str | None = None) -> str:
-    """Return ``text`` if given, else the text of the setup file. Raises UsageError."""
-    return read_text(file, "setup") if text is None else text
+def _line_at(text: str, position: str) -> int:
+    """Return the number of the line, from 1, of a position in a text."""
+    return text.count("\n", 0, int(position)) + 1
+
+
+def _failed(place: str, problem: psycopg.Error, sql: str, database: str) -> SetupError:
+    """Return the error for what the server said of ``sql``, the part of the setup that failed."""
+    message = (problem.diag.message_primary or str(problem)).strip()
+    hint = f"the setup runs in one transaction in the database {database}; it was rolled back"
+    if problem.sqlstate == _UNDEFINED_OBJECT:
+        if _SETS.match(sql):
+            hint = (
+                "the file is by a pg_dump that is newer than the server: start a server as new as"
+                " that (--pg-version), or make the file with an older pg_dump"
+            )
+        elif _OWNERS.search(sql):
+            hint = (
+                "owners and privileges are not needed for a load: pg_dump --no-owner"
+                " --no-privileges leaves them out"
+            )
+    return SetupError(f"{place}: {message}", code="setup-failed", hint=hint)
+
+
+class _Sending:
+    """The statements and rows of a setup on their way to the server."""
+
+    def __init__(self, conn: psycopg.Connection, setup: Setup) -> None:
+        self._conn = conn
+        self._setup = setup
+        self._archive = setup.sha256 is not None and is_archive(_path(setup.file))
+        self._copied = False
+
+    def send(self) -> bool:
+        """Send all of it; return whether there were rows. Raises SetupError, UsageError."""
+        import psycopg
+
+        self._conn.execute("begin")
+        with _lines(self._setup, self._conn.info.server_version // 10_000) as (lines, digest):
+            for statement in statements(self._setup.file, lines):
+                self._send(statement)
+        if self._setup.sha256 not in (None, digest()):
+            raise changed(self._setup.file)
+        try:
+            self._conn.execute("commit")
+        except psycopg.Error as problem:
+            raise _failed(self._setup.file, problem, "", self._conn.info.dbname) from None
+        return self._copied
+
+    def _send(self, statement: Statement) -> None:
+        import psycopg
+
+        try:
+            if statement.rows is None:
+                self._conn.execute(statement.sql)
+                return
+            with self._conn.cursor().copy(statement.sql) as copy:
+                for rows in statement.rows:
+                    self._copied = True
+                    copy.write(rows)
+        except psycopg.Error as problem:
+            sql = statement.sql.decode("utf-8", "replace")
+            place = self._place(self._line_of(problem, statement, sql))
+            raise _failed(place, problem, sql, self._conn.info.dbname) from None
+
+    def _line_of(self, problem: psycopg.Error, statement: Statement, sql: str) -> int:
+        """Return the number of the line with the error: of its position, or of its row."""
+        if at := problem.diag.statement_position:
+            return statement.first_line + _line_at(sql, at) - 1
+        if statement.table is not None and (context := problem.diag.context):
+            # In every language, the name is followed by the number of the row.
+            named = rf"^COPY {re.escape(statement.table)}\D+?(\d+)"
+            if row := re.search(named, context, re.MULTILINE):
+                return statement.rows_line + int(row[1]) - 1
+        return statement.line
+
+    def _place(self, line: int) -> str:
+        if self._archive:
+            return f"{self._setup.file}, line {line} of the SQL by pg_restore"
+        return f"{self._setup.file}:{line}"
+
+
+@contextmanager
+def _lines(setup: Setup, major: int) -> Iterator[tuple[Iterator[bytes], Callable[[], str | None]]]:
+    """Yield the lines of a setup, and a function for the digest of the file once they are read.
+    Raises UsageError."""
+    if setup.text is not None:
+        yield _lines_of_text(setup.file, setup.text), lambda: None
+        return
+    path, read = _path(setup.file), hashlib.sha256()
+    try:
+        if is_archive(path):
+            with restored(setup.file, major) as source:
+                yield _read_lines(setup.file, source), partial(archive_digest, path)
+        else:
+            with open_named(path) as source:
+                yield _read_lines(setup.file, source, read), read.hexdigest
+    except OSError as error:
+        raise unreadable(setup.file, "setup", error) from None
+
+
+def _lines_of_text(file: str, text: str) -> Iterator[bytes]:
+    return _read_lines(file, BytesIO(text.encode()))
+
+
+def _read_lines(file: str, source: IO[bytes], read: Hash | None = None) -> Iterator[bytes]:
+    """Yield the lines of an open file, and add them to the digest ``read``."""
+    chunks = iter(partial(source.readline, STATEMENT_BYTES_MAX + 1), b"")
+    return lines_of(file, chunks if read is None else _added(chunks, read))
+
+
+def _added(chunks: Iterable[bytes], read: Hash) -> Iterator[bytes]:
+    for chunk in chunks:
+        read.update(chunk)
+        yield chunk
+
+
+def _path(file: str) -> Path:
+    return Path(file).expanduser()

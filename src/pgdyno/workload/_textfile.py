@@ -13,21 +13,32 @@ _URLS_BYTES_MAX = 1 << 20
 
 def read_text(file: str, what: str, *, bytes_max: int = _BYTES_MAX) -> str:
     """Return the text of ``file``, called ``what`` in errors. Raises UsageError."""
-    code = f"{what}-file"
     try:
         content = read_at_most(Path(file).expanduser(), bytes_max)
         if len(content) > bytes_max:
-            raise UsageError(f"the {what} {file} is longer than {bytes_max >> 20} MB", code=code)
+            raise UsageError(
+                f"the {what} {file} is longer than {bytes_max >> 20} MB", code=f"{what}-file"
+            )
         text = content.decode("utf-8-sig")
     except OSError as error:
-        raise UsageError(f"the {what} {file} cannot be read: {error.strerror}", code=code) from None
+        raise unreadable(file, what, error) from None
     except UnicodeDecodeError:
-        raise UsageError(
-            f"the {what} {file} is not UTF-8 text",
-            code=code,
-            hint="convert it with iconv -t UTF-8; other bytes can be written as E'\\xe9'",
-        ) from None
+        raise not_utf8(file, what) from None
     return text
+
+
+def unreadable(file: str, what: str, error: OSError) -> UsageError:
+    """Return the error for a file that cannot be opened or read."""
+    return UsageError(f"the {what} {file} cannot be read: {error.strerror}", code=f"{what}-file")
+
+
+def not_utf8(file: str, what: str) -> UsageError:
+    """Return the error for a file in another encoding."""
+    return UsageError(
+        f"the {what} {file} is not UTF-8 text",
+        code=f"{what}-file",
+        hint="convert it with iconv -t UTF-8; other bytes can be written as E'\\xe9'",
+    )
 
 
 def read_urls(file: str) -> list[tuple[str, str]]:

@@ -1,24 +1,25 @@
 """Copy the texts of the files that a spec names into the spec, for the run file.
 
-A run can then be repeated from its run file without these files.
+A run can then be repeated from its run file without these files. Of a setup with rows, which are
+the user's data, the run file has the digest instead.
 """
 
 from __future__ import annotations
 
 from pgdyno.spec import ScriptPart, Spec
 from pgdyno.workload._loading import script_text
-from pgdyno.workload._setup import read_setup
+from pgdyno.workload._setup import Setup
 
 
 def with_texts(spec: Spec) -> Spec:
     """Return ``spec`` with the text of every script file and of the setup.
 
-    Raises UsageError for a file that cannot be read.
+    Raises UsageError for a file that cannot be read, and for a setup with rows that has changed.
     """
     workload = spec.workload
-    filled = {"script": _mix_with_texts(workload.script)}
-    if workload.setup is not None:
-        filled["setup_text"] = read_setup(workload.setup, workload.setup_text)
+    filled: dict[str, object] = {"script": _mix_with_texts(workload.script)}
+    if (setup := Setup.of(workload)) is not None:
+        filled |= setup.fields
     groups = [
         group.model_copy(update={"script": _mix_with_texts(group.script)}) for group in spec.clients
     ]

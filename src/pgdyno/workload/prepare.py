@@ -47,6 +47,7 @@ def prepare(
     progress: Progress,
     *,
     hold: ExitStack | None = None,
+    ours: bool = False,
     saved: bool = False,
     check_table_space: CheckTableSpace = lambda _: None,
     protocol: str = "simple",
@@ -54,6 +55,7 @@ def prepare(
     """Make the workloads' tables if required, otherwise use the existing ones.
 
     ``hold`` keeps the lock on the tables until it is closed; by default it is released at the end.
+    A server of ``ours`` was started by pgdyno: rows of the setup are vacuumed and analyzed.
     With ``saved``, the server began with a saved state, whose tables are used as they were saved:
     they are not vacuumed, emptied or made again, and UsageError refuses another scale.
     Raises SetupError for missing privileges, a foreign table of the same name, tables in use, a
@@ -90,7 +92,7 @@ def prepare(
             prepared.tables = "made" if prepare_mixed(conninfo) else "kept"
         if wanted.setup is not None:
             progress(Path(wanted.setup).name, 0, 1)
-            run_setup(conninfo, wanted.setup, wanted.setup_text)
+            run_setup(conninfo, wanted, ours=ours)
             progress(Path(wanted.setup).name, 1, 1)
     scripts = [script for workload in distinct for script in workload.scripts]
     defined = [*INITIAL_VARIABLES, *wanted.variables]

@@ -12,6 +12,8 @@ _FIXED = {"load.ramp", "load.hold", "load.steps", "workload.scale"}
 _FIXED_TABLES = {
     "workload.init",
     "workload.setup",
+    "workload.setup_text",
+    "workload.setup_sha256",
     "workload.vacuum",
     "workload.initialize",
     "workload.table_options",
