@@ -17,7 +17,7 @@ from pgdyno.conduct._target import (
     check_open_files,
     check_settings,
 )
-from pgdyno.conduct.initialise import Initialised, initialise, prepared_server
+from pgdyno.conduct.initialise import Initialised, initialise, prepared_server, started_server
 from pgdyno.conduct.repeating import check_server_named, is_spec_of_run, read_spec_or_run
 from pgdyno.conduct.watch import Silent, Tick, Watcher
 
@@ -52,6 +52,7 @@ __all__ = [
     "read_spec_or_run",
     "rows_of",
     "setup_digest",
+    "started_server",
     "stop_signals",
     "warm_up_seconds_max",
 ]

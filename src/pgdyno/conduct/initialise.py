@@ -44,16 +44,24 @@ def prepared_server(spec: Spec, watcher: Watcher) -> Iterator[tuple[Target, int]
     end of the block. Raises SetupError."""
     spec = with_texts(spec)
     workloads = load_workloads(spec).values()
-    with ExitStack() as stack:
-        stack.enter_context(stop_signals())
-        for line in sweep(dismantle):
-            watcher.note(line)
-        target = open_target(spec, workloads, stack, watcher, may_apply=False)
-        stack.callback(hold_stop_signals)
+    with started_server(spec, watcher) as target, ExitStack() as stack:
         prepared = make_tables(spec, target, workloads, watcher, stack)
         for note in prepared.notes:
             watcher.note(f"warning: {note}")
         yield target, prepared.scale
+
+
+@contextmanager
+def started_server(spec: Spec, watcher: Watcher) -> Iterator[Target]:
+    """Start the server of ``spec`` without tables. It is removed at the end of the block. Raises
+    SetupError."""
+    with ExitStack() as stack:
+        stack.enter_context(stop_signals())
+        for line in sweep(dismantle):
+            watcher.note(line)
+        target = open_target(spec, (), stack, watcher, may_apply=False)
+        stack.callback(hold_stop_signals)
+        yield target
 
 
 @contextmanager

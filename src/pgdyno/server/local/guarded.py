@@ -101,6 +101,11 @@ class Guarded:
         return f"was ended by {self.exit_signal.name}" if self.exit_signal else "has ended"
 
     @property
+    def exit_status(self) -> int | None:
+        """The exit status, as a shell gives it; ``None`` while it runs."""
+        return self._guardian.returncode
+
+    @property
     def exit_signal(self) -> signal.Signals | None:
         """The signal that ended it; ``None`` while it runs, or after a normal exit."""
         status = self._guardian.returncode

@@ -25,6 +25,8 @@ _HELPERS = frozenset(
             b"pg_receivewal",
             b"pg_basebackup",
             b"pg_rewind",
+            b"pg_dump",
+            b"pg_restore",
             b"initdb",
             b"cp",
             b"rm",
