@@ -171,7 +171,7 @@ hint: letters, digits, dots, hyphens and underscores, beginning with a letter or
     assert refused("snapshot", "save", "x", "-h", "localhost") == snapshot("""\
 error: pgdyno snapshot saves only servers that pgdyno starts: it stops the server to copy its data
 
-hint: leave the connection out; --pg-bindir chooses the version
+hint: leave the connection out; --from copies a database of your server
 """)
     said = refused("snapshot", "save", "x", "nosuchworkload")
     assert said.startswith('error: "nosuchworkload" is not a workload\n\nhint: workloads are tpcb-')

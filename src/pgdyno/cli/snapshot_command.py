@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import click
+from click.core import ParameterSource
 from msgspec import Struct
 
 from pgdyno.cli.files import run_path
@@ -17,15 +18,23 @@ from pgdyno.cli.output import notes, print_json, printable
 from pgdyno.cli.positional import parse_without_database
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
+from pgdyno.errors import UsageError
+from pgdyno.visible import visible_line
 
 if TYPE_CHECKING:
-    from pgdyno.server.local.snapshot_file import Snapshot
+    from pgdyno.server.local.snapshot_file import Origin, Snapshot
     from pgdyno.server.local.snapshots import Place
     from pgdyno.snapshot.preparing import Request
     from pgdyno.snapshot.procedure import Saved
 
 HELP_ORDER = 65
 _HEAD = ("name", "version", "size", "workload", "scale", "age", "saved (UTC)", "from")
+_WITH_SOURCE = (
+    *("name", "source", "pg_bindir", "pg_version", "checksums", "settings", "age", "multixact"),
+    *("output_format", "progress", "quiet"),
+)
+"""Parameters that may be given where a database is copied."""
+_CONNECTION = ("host", "port", "username", "dbname", "prompt", "control")
 
 
 @click.group("snapshot", context_settings={"help_option_names": ["-?", "--help"]})
@@ -33,18 +42,30 @@ def command() -> None:
     """Named states of servers that pgdyno starts.
 
     A snapshot is the data directory of a server that was stopped, with the tables of a workload,
-    after a load or at an age if that is wanted. With --snapshot NAME, or snapshot = "NAME" in the
-    table server of a spec, a server starts from a clone of it; the snapshot itself never changes.
+    after a load or at an age if that is wanted, or with a copy of your database. With --snapshot
+    NAME, or snapshot = "NAME" in the table server of a spec, a server starts from a clone of it;
+    the snapshot itself never changes.
 
     \b
       pgdyno snapshot save big tpcb-like -s 100
       pgdyno compare tpcb-like -c 8 --snapshot big --set synchronous_commit=off
+      pgdyno snapshot save shop --from postgresql://user@host/shop
+      pgdyno run -f script.sql -c 8 --snapshot shop
     """
 
 
 class SaveOptions(Struct, frozen=True, kw_only=True):
-    """Load and age of the server before its state is saved."""
+    """Data, load and age of the server before its state is saved."""
 
+    source: Annotated[
+        str | None,
+        click.option(
+            "--from",
+            "source",
+            metavar="CONNINFO",
+            help="Copy this database of your server, by pg_dump, instead of making tables.",
+        ),
+    ]
     time: Annotated[
         int | None,
         click.option(
@@ -91,14 +112,20 @@ def save(
     stops it cleanly, and keeps its data directory under NAME: as a clone where the file system can
     (XFS, btrfs), else as a copy. What is interrupted leaves nothing. Settings are not part of it.
 
+    With --from, the server has a copy of your database, of the same major version unless another is
+    chosen, and no load is made. The database is only read; functions in it may run in the copy.
+
     \b
       pgdyno snapshot save big tpcb-like -s 100 -c 8 -T 60
       pgdyno snapshot save old mixed --age 1.7e9
       pgdyno snapshot save later mixed --snapshot big -T 10min
+      pgdyno snapshot save shop --from postgresql://user@host/shop
     """
     from pgdyno.server.local.snapshots import saving
     from pgdyno.snapshot.preparing import request_of
 
+    if own.source is not None:
+        _refuse_load_options()
     positional = parse_without_database(load.what, "snapshot save")
     spec, spec_text = build_spec(
         positional, load, settings=settings, time_ms=own.time, quiet=progress.quiet
@@ -106,7 +133,9 @@ def save(
     loaded = own.time is not None
     request = request_of(spec, loaded=loaded, age=own.age, multixact=own.multixact)
     with saving(name) as place:
-        if loaded:
+        if own.source is not None:
+            done = _saved_copy(place, request, own.source, progress)
+        elif loaded:
             path = run_path(output, spec.name)
             done = _saved_loaded(place, request, load, progress, spec_text, path)
         else:
@@ -117,12 +146,45 @@ def save(
         return
     snapshot = done.snapshot
     how_words = "cloned" if done.cloned else "copied"
+    made = f"{', '.join(snapshot.workload)} at scale {snapshot.scale:,}"
+    if snapshot.origin is not None and own.source is not None:
+        made = f"a copy of {_database(snapshot.origin)}"
     click.echo(
-        f"snapshot {name}: PostgreSQL {snapshot.version}, {', '.join(snapshot.workload)} at scale"
-        f" {snapshot.scale:,}, {_size(snapshot.bytes)} {how_words} in {done.seconds:.2f} s"
+        f"snapshot {name}: PostgreSQL {snapshot.version}, {made}, {_size(snapshot.bytes)}"
+        f" {how_words} in {done.seconds:.2f} s"
     )
     if snapshot.run_file is not None:
         click.echo(f"{snapshot.load_s:g} s under load before: pgdyno show {snapshot.run_file}")
+
+
+def _refuse_load_options() -> None:
+    """Raise UsageError for an option that means nothing where a database is copied."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if not given or name in _WITH_SOURCE:
+            continue
+        words = context.params.get(name) if name == "what" else None
+        said = f'"{words[0]}"' if words else max(parameter.opts, key=len)
+        raise UsageError(
+            f"{said} cannot be used with --from, which copies a database and makes no load",
+            code="contradiction",
+            hint="the database is named by --from alone"
+            if name in _CONNECTION
+            else "give it to the command that makes a load, with --snapshot",
+        )
+
+
+def _saved_copy(place: Place, request: Request, source: str, progress: ProgressOptions) -> Saved:
+    """Save a copy of the user's database."""
+    from pgdyno.cli.connection import conninfo_for
+    from pgdyno.cli.screen import watching
+    from pgdyno.snapshot.copying import save_copy
+
+    conninfo = conninfo_for(source, None)
+    with watching(progress) as watcher:
+        return save_copy(place, request, conninfo, watcher)
 
 
 def _saved_tables(place: Place, request: Request, progress: ProgressOptions) -> Saved:
@@ -199,16 +261,22 @@ def _row(snapshot: Snapshot) -> tuple[str, ...]:
     aged = {"xid": snapshot.xid_age, "mxid": snapshot.mxid_age}.get(snapshot.aged or "")
     before = [f"snapshot {snapshot.parent}"] if snapshot.parent else []
     before += [f"{snapshot.load_s:g} s of load"] if snapshot.load_s else []
+    before += [_database(snapshot.origin)] if snapshot.origin else []
     return (
         snapshot.name,
         snapshot.version,
         _size(snapshot.bytes),
-        ", ".join(snapshot.workload),
-        f"{snapshot.scale:,}",
+        ", ".join(snapshot.workload) or "-",
+        f"{snapshot.scale:,}" if snapshot.workload else "-",
         f"{aged:,} {snapshot.aged}s" if aged else "new",
         snapshot.saved_at.removesuffix("+00:00").replace("T", " "),
         ", ".join(before) or "its tables",
     )
+
+
+def _database(origin: Origin) -> str:
+    """Return the database that was copied, on one line."""
+    return visible_line(f"{origin.database} of PostgreSQL {origin.version}, {origin.uri}")
 
 
 def _size(size: int) -> str:

@@ -30,7 +30,7 @@ def request_of(spec: Spec, *, loaded: bool, age: str | None, multixact: bool) ->
             "pgdyno snapshot saves only servers that pgdyno starts: it stops the server to copy its"
             " data",
             code="snapshot-own-server",
-            hint="leave the connection out; --pg-bindir chooses the version",
+            hint="leave the connection out; --from copies a database of your server",
         )
     if spec.standby.receivers:
         raise UsageError(

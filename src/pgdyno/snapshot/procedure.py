@@ -45,9 +45,9 @@ def save_tables(place: Place, request: Request, watcher: Watcher) -> Saved:
         if request.age is not None:
             grow_old(target, watcher, *request.age)
         watcher.phase("saving the state")
-        described = _describe(place.name, request.spec.with_scale(scale), target, request)
-        _cluster(target).stop()
-        return _take(place, described, _cluster(target))
+        described = describe(place.name, request.spec.with_scale(scale), target, request)
+        cluster_of(target).stop()
+        return take(place, described, cluster_of(target))
 
 
 def save_loaded(place: Place, request: Request, session: Session) -> Saved:
@@ -56,18 +56,19 @@ def save_loaded(place: Place, request: Request, session: Session) -> Saved:
         session.grow_old(*request.age)
     session.watcher.phase("saving the state")
     load_s = (session.spec.load.ramp_ms + session.spec.load.hold_ms) / 1000
-    described = _describe(place.name, session.spec, session.target, request)
+    described = describe(place.name, session.spec, session.target, request)
     described = replace(described, load_s=load_s, run_file=str(session.recorder.path.absolute()))
     with session.server_down():
-        return _take(place, described, _cluster(session.target))
+        return take(place, described, cluster_of(session.target))
 
 
-def _cluster(target: Target) -> Cluster:
+def cluster_of(target: Target) -> Cluster:
+    """Return the server of a target, which pgdyno started."""
     assert target.cluster is not None, "the server is not pgdyno's"
     return target.cluster
 
 
-def _take(place: Place, described: Snapshot, cluster: Cluster) -> Saved:
+def take(place: Place, described: Snapshot, cluster: Cluster) -> Saved:
     """Copy the data of the stopped server, and name the snapshot once they are on the disk."""
     began_s = time.monotonic()
     cloned = place.clones(cluster.data_dir)
@@ -79,7 +80,7 @@ def _take(place: Place, described: Snapshot, cluster: Cluster) -> Saved:
     return Saved(snapshot, round(seconds, 3), cloned)
 
 
-def _describe(name: str, spec: Spec, target: Target, request: Request) -> Snapshot:
+def describe(name: str, spec: Spec, target: Target, request: Request) -> Snapshot:
     """Return what is known of the running server, apart from the size of its data."""
     build = installation_of(spec)
     with connect(target.conninfo) as conn:
@@ -103,6 +104,7 @@ def _describe(name: str, spec: Spec, target: Target, request: Request) -> Snapsh
         mxid_age=ages.mxid,
         parent=before.name if before else None,
         setup_sha256=setup_digest(spec.workload) or (before.setup_sha256 if before else None),
+        origin=before.origin if before else None,
     )
 
 

@@ -29,6 +29,17 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True)
+class Origin:
+    """The database of a user's server that was copied."""
+
+    database: str
+    uri: str
+    """Without a password."""
+    version: str
+    """Of its server."""
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """Description of a snapshot."""
 
@@ -57,6 +68,8 @@ class Snapshot:
     """The snapshot that its server had started from."""
     setup_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None
     """Digest of the statements of workload.setup, which made some of its tables."""
+    origin: Origin | None = None
+    """The database of which it, or the first of its parents, is a copy."""
 
     @property
     def major(self) -> int:
