@@ -2,7 +2,7 @@
 
 A file without rows is sent as it is. One with the rows of COPY … FROM stdin is sent statement by
 statement (_pieces.py), as the SQL of an archive is (_archives.py). Its rows are the user's data: a
-run file has the digest of the file, and not its text.
+run file has the digest of the file, and not its text. It may be in any encoding that it sets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pgdyno.files import is_special, open_named
 from pgdyno.server import ConnInfo, connect, connect_plain
 from pgdyno.workload._archives import archive_digest, is_archive, restored
 from pgdyno.workload._pieces import STATEMENT_BYTES_MAX, Statement, lines_of, statements
-from pgdyno.workload._textfile import not_utf8, read_text, unreadable
+from pgdyno.workload._textfile import read_text, unreadable
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
@@ -70,11 +70,9 @@ class Setup(Struct, frozen=True):
         if text is not None:
             return cls(file, text)
         digest = _digest_with_rows(file)
-        if digest is None:
-            return cls(file, read_text(file, "setup"))
         if known not in (None, digest):
             raise changed(file)
-        return cls(file, sha256=digest)
+        return cls(file, sha256=digest) if digest else cls(file, read_text(file, "setup"))
 
     @property
     def digest(self) -> str:
@@ -126,16 +124,9 @@ def _digest_with_rows(file: str) -> str | None:
 
 
 def _has_rows(file: str, lines: Iterable[bytes]) -> bool:
-    """Read all statements; return whether rows follow one. Raises UsageError for commands of psql
-    and for what is not UTF-8."""
-    has_rows = False
-    for statement in statements(file, lines):
-        try:
-            statement.sql.decode()
-        except UnicodeDecodeError:
-            raise not_utf8(file, "setup") from None
-        has_rows |= statement.rows is not None
-    return has_rows
+    """Read all statements; return whether rows follow one. Raises UsageError for commands of
+    psql."""
+    return bool([each for each in statements(file, lines) if each.rows is not None])
 
 
 def _is_dump(file: str, text: str) -> bool:

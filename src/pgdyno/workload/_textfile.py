@@ -23,22 +23,17 @@ def read_text(file: str, what: str, *, bytes_max: int = _BYTES_MAX) -> str:
     except OSError as error:
         raise unreadable(file, what, error) from None
     except UnicodeDecodeError:
-        raise not_utf8(file, what) from None
+        raise UsageError(
+            f"the {what} {file} is not UTF-8 text",
+            code=f"{what}-file",
+            hint="convert it with iconv -t UTF-8; other bytes can be written as E'\\xe9'",
+        ) from None
     return text
 
 
 def unreadable(file: str, what: str, error: OSError) -> UsageError:
     """Return the error for a file that cannot be opened or read."""
     return UsageError(f"the {what} {file} cannot be read: {error.strerror}", code=f"{what}-file")
-
-
-def not_utf8(file: str, what: str) -> UsageError:
-    """Return the error for a file in another encoding."""
-    return UsageError(
-        f"the {what} {file} is not UTF-8 text",
-        code=f"{what}-file",
-        hint="convert it with iconv -t UTF-8; other bytes can be written as E'\\xe9'",
-    )
 
 
 def read_urls(file: str) -> list[tuple[str, str]]:
