@@ -21,6 +21,7 @@ from pgdyno.record import RunFile
 from pgdyno.server import Cluster, ConnInfo, connect_plain, sweep
 from pgdyno.server.directories import clusters_dir, snapshots_dir
 from pgdyno.server.local.snapshots import list_snapshots, read_snapshot, remove_snapshot
+from pgdyno.spec.sql_text import quoted
 from remains import running_in
 
 Pgdyno = Callable[..., Any]
@@ -171,9 +172,12 @@ def test_versions_and_space(pgdyno: Pgdyno, pg18: Cluster, monkeypatch: pytest.M
 def test_an_older_source_is_copied_into_a_newer_server(
     pgdyno: Pgdyno, pg15: Cluster, pg18: Cluster
 ) -> None:
+    name = 'old"er\n\x1b[2J'
+    icu = pg15.installation.capabilities["icu"]
     with connect_plain(pg15.conninfo) as conn:
-        conn.execute("create database older")
-    there = replace(pg15.conninfo, database="older")
+        options = "template template0 encoding 'UTF8' locale_provider icu icu_locale 'de'"
+        conn.execute(f"create database {quoted(name)} {options if icu else ''}".encode())
+    there = replace(pg15.conninfo, database=name)
     try:
         with connect_plain(there) as conn:
             conn.execute("create table t as select generate_series(1, 10) as n")
@@ -186,9 +190,14 @@ def test_an_older_source_is_copied_into_a_newer_server(
         assert made["rows"] == {"public.t": 10}
         assert made["origin"]["version"] == pg15.installation.version
         assert made["version"] == pg18.installation.version
+        lacks = icu and not pg18.installation.capabilities["icu"]
+        assert ("sorts and compares text by the locale C, not ICU's de" in said.err) is lacks
+        listed = pgdyno("snapshot", "list").out
+        assert 'old"er\\n\\x1b[2J of PostgreSQL 15' in listed
+        assert len(listed.splitlines()) == 2
     finally:
         with connect_plain(pg15.conninfo) as conn:
-            conn.execute("drop database older")
+            conn.execute(f"drop database {quoted(name)}".encode())
 
 
 def test_what_pg_dump_and_pg_restore_say(

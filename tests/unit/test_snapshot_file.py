@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pgdyno.server.local.snapshot_file import Damage, Snapshot, read_description
+from pgdyno.server.local.snapshot_file import Damage, Origin, Snapshot, read_description
 
 WRITTEN = Snapshot(
     name="big",
@@ -28,6 +29,7 @@ WRITTEN = Snapshot(
     mxid_age=0,
     parent=None,
     setup_sha256=None,
+    origin=Origin("shop", "postgresql://joe@db.example:5432/shop", "16.4"),
 )
 
 
@@ -48,6 +50,9 @@ def damage(directory: Path, text: str) -> str:
 def test_what_is_written_is_read(directory: Path) -> None:
     (directory / "snapshot.json").write_text(json.dumps(WRITTEN.to_json()))
     assert read_description(directory) == WRITTEN
+    of_a_workload = {**WRITTEN.to_json(), "origin": None}
+    (directory / "snapshot.json").write_text(json.dumps(of_a_workload))
+    assert read_description(directory) == replace(WRITTEN, origin=None)
 
 
 @pytest.mark.parametrize(

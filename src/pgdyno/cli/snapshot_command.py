@@ -178,11 +178,14 @@ def _refuse_load_options() -> None:
 
 def _saved_copy(place: Place, request: Request, source: str, progress: ProgressOptions) -> Saved:
     """Save a copy of the user's database."""
+    from psycopg.conninfo import make_conninfo
+
     from pgdyno.cli.connection import conninfo_for
     from pgdyno.cli.screen import watching
+    from pgdyno.server.connecting.connect import parse_conninfo
     from pgdyno.snapshot.copying import save_copy
 
-    conninfo = conninfo_for(source, None)
+    conninfo = conninfo_for(make_conninfo("", **parse_conninfo(source)), None)
     with watching(progress) as watcher:
         return save_copy(place, request, conninfo, watcher)
 

@@ -37,7 +37,7 @@ _POLL_S = 1.0
 _VARIABLES = {"host": "PGHOST", "hostaddr": "PGHOSTADDR", "port": "PGPORT", "user": "PGUSER"}
 _VARIABLES |= {"dbname": "PGDATABASE", "password": "PGPASSWORD"}
 _FILES = ("sslcert", "sslkey", "sslrootcert", "sslcrl")
-_NOT_RESTORED = re.compile(r"\d+; \d+ \d+ (?:USER MAPPING|POLICY|ROW SECURITY) ")
+_NOT_RESTORED = re.compile(rb"\d+; \d+ \d+ (?:USER MAPPING|POLICY|ROW SECURITY) ")
 """Entries of a dump that name roles; a user mapping would lead to the servers of others."""
 
 
@@ -85,9 +85,9 @@ class Transfer:
         own = self._cluster.conninfo
         contents = self._cluster.directory / "contents"
         self._run("pg_restore", ["--list", f"--file={contents}", str(self._dump)], {})
-        entries = contents.read_text("utf-8", "surrogateescape").splitlines(keepends=True)
+        entries = contents.read_bytes().split(b"\n")
         kept = [entry for entry in entries if not _NOT_RESTORED.match(entry)]
-        contents.write_text("".join(kept), "utf-8", "surrogateescape")
+        contents.write_bytes(b"\n".join(kept))
         into = ["--exit-on-error", self._jobs, f"--use-list={contents}", f"--dbname={own.database}"]
         self._run("pg_restore", [*into, *_LEFT_OUT, str(self._dump)], _environment(own))
         remove_own_directory(self._dump)

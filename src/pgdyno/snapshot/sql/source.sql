@@ -1,4 +1,5 @@
--- The database to copy: its size, encoding and locale, its extensions, and the names of settings that it or the role has.
+-- The database to copy: its size, encoding and locale, its extensions, and the names of settings
+-- that it or the role has.
 select pg_database_size(d.oid),
        pg_encoding_to_char(d.encoding)::text,
        d.datcollate::text,

@@ -1,4 +1,5 @@
--- Tables and sequences of users that the role may not read, and of which row-level security would hide rows from it.
+-- Tables and sequences of users that the role may not read, and of which row-level security hides
+-- rows from it.
 select quote_ident(n.nspname) || '.' || quote_ident(c.relname),
        has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select')
   from pg_class c
@@ -6,7 +7,8 @@ select quote_ident(n.nspname) || '.' || quote_ident(c.relname),
  where c.relkind in ('r', 'p', 'S')
    and c.relpersistence <> 't'
    and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
-   and not exists (select from pg_depend where classid = 'pg_class'::regclass and objid = c.oid and deptype = 'e')
+   and not exists (select from pg_depend d
+                    where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
    and (not has_schema_privilege(n.oid, 'usage') or not has_table_privilege(c.oid, 'select')
         or (c.relkind <> 'S' and row_security_active(c.oid)))
  order by 1
