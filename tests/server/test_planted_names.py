@@ -50,6 +50,8 @@ _LONG = (
     "knee select-only {at} --budget 31",
     "pool select-only {at} -c 4 --budget 31",
     "front {at} -T 5 -i",
+    "snapshot save planted --from {at}",
+    "snapshot remove planted",
 )
 
 
