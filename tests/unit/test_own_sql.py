@@ -28,6 +28,7 @@ CHANGE = Change(sql={"make": INDEX, "undo": ("drop index i",)})
         ("copy t from stdin", "copies from or to the client"),
         ("COPY t TO STDOUT", "copies from or to the client"),
         ("create index i on t (c) -- \0", "has a zero byte"),
+        ("alter role app password 'geheim'", "has a password"),
     ],
 )
 def test_texts_that_are_no_change(text: str, why: str) -> None:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from pgdyno.cli.options import given_options, settings_option
 from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
+from pgdyno.redact import blank
 from pgdyno.visible import is_utf8
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ def sql_of(make: tuple[str, ...], undo: tuple[str, ...]) -> dict[str, tuple[str,
         for statement in statements:
             why = unfit(statement) if is_utf8(statement) else "is not UTF-8 text"
             if why:
-                shown = f" {title_of_sql([statement])}:" if statement.strip() else ""
+                shown = f" {title_of_sql([blank(statement)])}:" if statement.strip() else ""
                 raise UsageError(f"{option}{shown} {why}", code="sql-unfit")
     return {"make": make, "undo": undo} if make else {}
 

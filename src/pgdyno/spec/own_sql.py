@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from pgdyno.redact import blank
 from pgdyno.visible import visible_line
 
 TITLE_LENGTH = 72
@@ -41,6 +42,8 @@ def unfit(statement: str) -> str | None:
         return "is empty"
     if "\0" in statement:
         return "has a zero byte"
+    if blank(statement) != statement:
+        return "has a password or another credential, which the run file and the page would show"
     if statement.lstrip().startswith("\\"):
         return "is a command of psql, not SQL"
     word = first_word(statement)
