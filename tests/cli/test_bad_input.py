@@ -172,7 +172,7 @@ def test_nothing_to_compare(pgdyno: Pgdyno) -> None:
             """\
 error: nothing to compare: no change is given
 
-hint: --set NAME=VALUE, --pool-max N, --vary KEY=VALUE, --profile FILE or --against N
+hint: --set NAME=VALUE, --pool-max N, --vary KEY=VALUE, --sql SQL with --undo-sql, --profile FILE or --against N
 """,
         )
     )

@@ -180,3 +180,16 @@ def test_all_servers_of_a_list_are_known_and_not_only_the_one_connected_to(
     inherited = resolve_conninfo(options)
     assert [(each.host, each.port) for each in inherited.hosts] == known
     assert resolve_conninfo(f"host={own.host} port={own.port} {options}").hosts == ()
+
+
+def test_a_time_limit_that_ends_the_first_statement_is_an_error_of_the_connection(
+    pg18: Cluster,
+) -> None:
+    hasty = replace(pg18.conninfo, options={"options": "-c transaction_timeout=1"})
+    refused = 0
+    for _ in range(50):
+        try:
+            connect(hasty).close()
+        except SetupError as problem:
+            refused += "transaction timeout" in problem.message
+    assert refused < 50, "most are quicker"

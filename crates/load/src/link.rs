@@ -78,11 +78,11 @@ pub struct Pipeline {
     pub awaited: VecDeque<Awaited>,
     /// Failure of the transaction, once all is answered.
     pub failure: Option<Box<Failure>>,
-    /// What became of the transaction after the failure, by what was sent before it was known.
+    /// Fate of the transaction after the failure, by what was sent before that was known.
     pub after: After,
 }
 
-/// What became of a transaction block after an error in a pipeline.
+/// Fate of a transaction block after an error in a pipeline.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum After {
     /// It is still open, or there was none.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from pgdyno.errors import SetupError
+from pgdyno.server.connecting._hosts import attempts, goes_on, spelled_out
 from pgdyno.server.connecting.complaints import (
     connect_error,
     connection_failed,
@@ -26,7 +27,6 @@ from pgdyno.server.connecting.complaints import (
     wrong_value,
 )
 from pgdyno.server.connecting.conninfo import OWN_NAME, ConnInfo, Host, as_option
-from pgdyno.server.connecting.hosts import attempts, goes_on, spelled_out
 from pgdyno.server.connecting.marks import PLAIN, mark
 from pgdyno.spec.sql_text import quoted
 
@@ -209,6 +209,8 @@ def _connect(
                     break
     except psycopg.ProgrammingError as error:
         raise wrong_value(str(error)) or malformed(one_line(str(error)), "") from None
+    except psycopg.Error as error:  # A time limit of the role may end the first statement.
+        raise connect_error(str(error), params) from None
     except UnicodeError as error:  # An empty or too long label; psycopg resolves names by IDNA.
         raise connect_error(f"failed to resolve host: {error}", params) from None
     assert refused is not None, "there is at least one attempt"

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from pgdyno.server.connecting.hosts import CHOOSING
+from pgdyno.server.connecting._hosts import CHOOSING
 
 OWN_NAME = "pgdyno"
 """The superuser and the database of every cluster that pgdyno starts, and pgdyno's database
