@@ -9,9 +9,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from msgspec.structs import replace
 
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.server import Cluster, own_database, resolve_conninfo, server_facts
+from pgdyno.server import Cluster, connect, own_database, resolve_conninfo, server_facts
 
 pytestmark = pytest.mark.server
 
