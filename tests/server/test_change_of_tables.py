@@ -131,7 +131,9 @@ def test_a_spec_of_unlogged_tables(tmp_path: Path) -> None:
 
 def test_tables_of_a_users_server_stay_as_they_are() -> None:
     with pytest.raises(
-        UsageError, match="tables of an existing server are changed by compare --sql"
+        UsageError,
+        match="tables of an existing server are changed by compare --sql and --undo-sql only, and"
+        " pgdyno snapshot save NAME --from CONNINFO copies them into one that pgdyno starts",
     ):
         spec_from_fields(
             {

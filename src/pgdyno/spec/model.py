@@ -441,9 +441,9 @@ class Spec(Part):
                 if getattr(self.workload, key):
                     raise ValueError(
                         f"workload.{key} can only be used with server.kind = embedded; tables of an"
-                        " existing server are changed by compare --sql and --undo-sql only"
-                        " existing server are not changed, and pgdyno snapshot save NAME --from"
-                        " CONNINFO copies them into one that pgdyno starts"
+                        " existing server are changed by compare --sql and --undo-sql only, and"
+                        " pgdyno snapshot save NAME --from CONNINFO copies them into one that"
+                        " pgdyno starts"
                     )
         return self
 
