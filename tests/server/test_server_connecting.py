@@ -10,9 +10,18 @@ from pathlib import Path
 import psycopg
 import pytest
 from msgspec.structs import replace
+from psycopg import sql
 
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.server import Cluster, connect, own_database, resolve_conninfo, server_facts
+from pgdyno.server import (
+    Cluster,
+    connect,
+    connect_plain,
+    own_database,
+    resolve_conninfo,
+    server_facts,
+)
+from pgdyno.server.connecting.conninfo import path_option
 
 pytestmark = pytest.mark.server
 
@@ -181,6 +190,26 @@ def test_all_servers_of_a_list_are_known_and_not_only_the_one_connected_to(
     inherited = resolve_conninfo(options)
     assert [(each.host, each.port) for each in inherited.hosts] == known
     assert resolve_conninfo(f"host={own.host} port={own.port} {options}").hosts == ()
+
+
+def test_schemas_of_any_name_are_found_by_the_path(pg18: Cluster) -> None:
+    names = ["pg_catalog", "Odd\n\tname", 'a "quoted" \\ one', "plain", "\x1b[1m"]
+
+    def path(schemas: list[str]) -> object:
+        options = {"options": path_option(schemas)}
+        with connect_plain(replace(pg18.conninfo, options=options)) as conn:
+            (found,) = conn.execute("select current_schemas(false)").fetchone() or (None,)
+            return found
+
+    with psycopg.connect(**pg18.conninfo.kwargs(), autocommit=True) as conn:
+        for name in names[1:]:
+            conn.execute(sql.SQL("create schema {}").format(sql.Identifier(name)))
+        try:
+            assert path(names) == names
+            assert path([]) == []
+        finally:
+            for name in names[1:]:
+                conn.execute(sql.SQL("drop schema {}").format(sql.Identifier(name)))
 
 
 def test_a_time_limit_that_ends_the_first_statement_is_an_error_of_the_connection(

@@ -26,7 +26,7 @@ from pgdyno.server.connecting.complaints import (
     primary,
     wrong_value,
 )
-from pgdyno.server.connecting.conninfo import OWN_NAME, ConnInfo, Host, as_option
+from pgdyno.server.connecting.conninfo import OWN_NAME, ConnInfo, Host, path_option
 from pgdyno.server.connecting.marks import PLAIN, mark
 from pgdyno.spec.sql_text import quoted
 
@@ -83,8 +83,7 @@ def catalog_first(conninfo: ConnInfo) -> ConnInfo:
         schemas = conn.user_schemas
     if "pg_catalog" not in schemas[1:]:
         return conninfo
-    others = [quoted(each) for each in schemas if each != "pg_catalog"]
-    path = as_option("search_path", ",".join(("pg_catalog", *others)))
+    path = path_option(("pg_catalog", *(each for each in schemas if each != "pg_catalog")))
     options = f"{conninfo.options.get('options', '')} {path}".strip()
     return replace(conninfo, options={**conninfo.options, "options": options})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict, cast
 from urllib.parse import quote, urlencode
 
@@ -42,6 +42,13 @@ def as_option(name: str, value: str) -> str:
     """Return a setting as libpq's ``options`` has it."""
     escaped = re.sub(r"([\\\s])", r"\\\1", value)
     return f"-c {name}={escaped}"
+
+
+def path_option(schemas: Iterable[str]) -> str:
+    """Return libpq's option for a search_path of these schemas, which may be none. A list of names
+    in a setting has double quotes as SQL has, and no Unicode escapes."""
+    listed = ", ".join('"' + each.replace('"', '""') + '"' for each in schemas)
+    return as_option("search_path", listed or '""')
 
 
 class Host(Struct, frozen=True):

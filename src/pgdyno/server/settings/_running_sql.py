@@ -16,10 +16,9 @@ from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server.connecting.connect import connect_plain
-from pgdyno.server.connecting.conninfo import ConnInfo, as_option
+from pgdyno.server.connecting.conninfo import ConnInfo, path_option
 from pgdyno.server.settings._persistent_session import without_time_limits
 from pgdyno.spec.own_sql import title_of_sql
-from pgdyno.spec.sql_text import quoted
 
 if TYPE_CHECKING:
     import psycopg
@@ -56,8 +55,7 @@ def session_of_user(
     named = replace(conninfo, options={**conninfo.options, "application_name": name})
     unlimited = without_time_limits(named, **_PINS)
     if schemas is not None:
-        path = as_option("search_path", ", ".join(map(quoted, schemas)) or '""')
-        options = f"{unlimited.options['options']} {path}"
+        options = f"{unlimited.options['options']} {path_option(schemas)}"
         unlimited = replace(unlimited, options={**unlimited.options, "options": options})
     with connect_plain(unlimited) as conn:
         _end_with_client(conn)
