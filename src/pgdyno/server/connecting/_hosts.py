@@ -47,21 +47,24 @@ def spelled_out(params: Mapping[str, Any]) -> dict[str, Any]:
     return {**chosen, **params}
 
 
-def attempts(params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return libpq's parameters of each attempt to connect, in their order, each to one server.
-
-    Lists that do not fit each other are left to libpq, which says so.
-    """
-    params = spelled_out(params)
+def servers_of(params: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return host, hostaddr and port of each server in libpq's lists, as far as they are given; a
+    single port applies to all of them. Lists that do not fit each other are left to libpq, which
+    says so: then, and without a list, nothing is given."""
     lists = {name: _split(params.get(name)) for name in _LISTS}
     count = max(len(lists["host"]), len(lists["hostaddr"]))
     if len(lists["port"]) == 1:
         lists["port"] *= count
     lists = {name: values for name, values in lists.items() if values}
     if count < 1 or any(len(values) != count for values in lists.values()):
-        servers: list[dict[str, str]] = [{}]
-    else:
-        servers = [{name: lists[name][each] for name in lists} for each in range(count)]
+        return [{}]
+    return [{name: lists[name][each] for name in lists} for each in range(count)]
+
+
+def attempts(params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return libpq's parameters of each attempt to connect, in their order, each to one server;
+    ``params`` are spelled out."""
+    servers = servers_of(params)
     if params.get("load_balance_hosts") == "random":
         servers = sample(servers, len(servers))
     kinds = [params.get("target_session_attrs")]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from pgdyno.errors import SetupError
-from pgdyno.server.connecting._hosts import attempts, goes_on, spelled_out
+from pgdyno.server.connecting._hosts import attempts, goes_on, servers_of, spelled_out
 from pgdyno.server.connecting.complaints import (
     connect_error,
     connection_failed,
@@ -300,7 +300,11 @@ def _resolved(conn: psycopg.Connection, params: _Params) -> ConnInfo:
     }
     unsaid = (*_RESOLVED, "application_name")  # pgdyno's sessions are recognised by their names.
     options |= {name: str(value) for name, value in params.items() if name not in unsaid}
-    hosts = _hosts(_lists(params, effective))
+    hosts = tuple(
+        Host(name, each.get("hostaddr") or None, int(each.get("port") or _PORT))
+        for each in servers_of(_lists(params, effective))
+        if (name := each.get("host") or each.get("hostaddr"))
+    )
     taken = next((h for h in hosts if (h.host, h.port) == (info.host, info.port)), None)
     return ConnInfo(
         host=info.host,
@@ -329,19 +333,3 @@ def _lists(params: _Params, effective: Mapping[str, str]) -> dict[str, str]:
     if not any("," in given[name] for name in ("host", "hostaddr")):
         return {name: effective.get(name, "") for name in given}
     return {**given, "port": given["port"] or effective.get("port", "")}
-
-
-def _hosts(effective: Mapping[str, str]) -> tuple[Host, ...]:
-    """Return the servers in libpq's lists; a single port applies to all of them."""
-    addresses = effective.get("hostaddr", "").split(",")
-    names = effective.get("host", "").split(",")
-    ports = effective.get("port", "").split(",")
-    count = max(len(addresses), len(names))
-    names += [""] * (count - len(names))
-    addresses += [""] * (count - len(addresses))
-    ports = ports * count if len(ports) == 1 else ports
-    return tuple(
-        Host(name or address, address or None, int(port or _PORT))
-        for name, address, port in zip(names, addresses, ports, strict=True)
-        if name or address
-    )
