@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pgdyno.spec.change import Change
-from pgdyno.spec.columns import columns_of, columns_text
+from pgdyno.spec.columns import columns_of, columns_text, trial_index
 from pgdyno.spec.sql_text import literal, quoted, relation
 
 Options = Mapping[str, Mapping[str, str]]
@@ -46,8 +46,7 @@ def _keys_of_tables(change: Change) -> Iterator[tuple[str, str]]:
 def _statements(change: Change, before: Options) -> Iterator[tuple[str, str]]:
     """Yield the statement for each table, and the one that undoes it."""
     for table, columns in change.indexes.items():
-        schema, _, name = table.rpartition(".")
-        index = "_".join(("pgdyno", name, *columns_of(columns)))
+        schema, index = table.rpartition(".")[0], trial_index(table, columns)
         listed = columns_text(columns_of(columns))
         make = f"create index {quoted(index)} on {relation(table)} ({listed})"
         yield make, f"drop index {relation(f'{schema}.{index}' if schema else index)}"

@@ -22,6 +22,12 @@ def columns_of(text: str) -> tuple[str, ...]:
     return tuple(map(folded, _COLUMN.findall(listed)))
 
 
+def trial_index(table: str, columns: str) -> str:
+    """Return the name of an index that pgdyno creates to try it, in the schema of ``table``, of
+    which the server keeps the first 63 bytes each time."""
+    return "_".join(("pgdyno", table.rpartition(".")[2], *columns_of(columns)))
+
+
 def columns_text(columns: Iterable[str]) -> str:
     """Return what :func:`columns_of` reads."""
     return ", ".join(map(quoted, columns))

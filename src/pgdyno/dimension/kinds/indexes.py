@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pgdyno.dimension._dimension import Context, Dimension, Need, Transition, run_sql
 from pgdyno.shapes import Fields
 from pgdyno.spec import Change, Spec
-from pgdyno.spec.columns import columns_of
+from pgdyno.spec.columns import columns_of, trial_index
 
 if TYPE_CHECKING:
     from psycopg import sql
@@ -79,7 +79,7 @@ def change_indexes(conninfo: ConnInfo, now: Indexes, wanted: Indexes) -> None:
 
     for table, columns in now.items():
         if wanted.get(table) != columns:
-            name = sql.Identifier(*table.split(".")[:-1], _name(table, columns))
+            name = sql.Identifier(*table.split(".")[:-1], trial_index(table, columns))
             run_sql(conninfo, sql.SQL("drop index {}").format(name).as_string(None))
     for table, columns in wanted.items():
         if now.get(table) != columns:
@@ -90,12 +90,7 @@ def _create(table: str, columns: str) -> sql.Composed:
     from psycopg import sql
 
     return sql.SQL("create index {} on {} ({})").format(
-        sql.Identifier(_name(table, columns)),
+        sql.Identifier(trial_index(table, columns)),
         sql.Identifier(*table.split(".")),
         sql.SQL(", ").join(map(sql.Identifier, columns_of(columns))),
     )
-
-
-def _name(table: str, columns: str) -> str:
-    """Return the index's name, of which the server keeps the first 63 bytes both times."""
-    return "_".join(("pgdyno", table.rpartition(".")[2], *columns_of(columns)))
