@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from pgdyno.diagnose.facts.storage import recorded_options
 from pgdyno.record import FindingRow, RunFile
@@ -24,14 +25,15 @@ def compare_line(run: RunFile, change: Change) -> str:
         return ""
     if info.command == "check" or any(info.spec.get(part) for part in _NOT_COMPARED):
         return ""
-    options = compare_words(change, existing=True, before=recorded_options(run))
+    before = recorded_options(run) if change.table_options else None
+    options = compare_words(change, existing=True, before=before)
     source = str(run.path.absolute())
     return shell_line(["pgdyno", "compare", source, *server_words(info), *options])
 
 
 def compare_lines(run: RunFile, finding: FindingRow) -> list[str]:
     """Return the commands for what a finding proposes, at most ``SHOWN_MAX``."""
-    return list(_lines(run, finding))[:SHOWN_MAX]
+    return list(islice(_lines(run, finding), SHOWN_MAX))
 
 
 def _lines(run: RunFile, finding: FindingRow) -> Iterator[str]:
