@@ -69,16 +69,17 @@ def command(
 
     check_times(own.slice_ms, own.budget)
     profile = profile_of(own.profiles)
+    positional = parse_positional(load.what)
     # --pool-max applies to the changed side only.
     baseline = replace(load, connections=replace(load.connections, pool_max=None))
     spec, spec_text = build_spec(
-        parse_positional(load.what),
+        positional,
         baseline,
         settings=own.base_settings,
         matters=matters,
         quiet=progress.quiet,
     )
-    spec = _timed(spec, parse_positional(load.what).spec_path)
+    spec = _timed(spec, positional.spec_path)
     asked = _Asked(load, own, progress, spec, spec_text, run_path(output.output, spec.name))
     page = wanted_page(output.report)
     against = versions_of(own.against, spec)
