@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pgdyno._engine import student_t_quantile
-from pgdyno.stats.changes import change_points
+from pgdyno.stats.changes import OUTLIER_SDS, change_points
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +56,6 @@ STOP_CHANCE = 0.01
 
 LOCAL = 5
 """Values around one that tell whether it is an outlier: two in a row are, three are a level."""
-OUTLIER_SDS = 5.0
 
 BATCHES = 4
 INTERVAL_POINTS_MIN = 120
