@@ -11,14 +11,7 @@ from __future__ import annotations
 import re
 
 from pgdyno.diagnose._lock_holders import FOREIGN_ADVICE, holder_of
-from pgdyno.diagnose._queues import (
-    cleared,
-    evidence,
-    matters,
-    queues,
-    quoted,
-    summary,
-)
+from pgdyno.diagnose._queues import cleared, evidence, matters, queues, quoted, summary
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 

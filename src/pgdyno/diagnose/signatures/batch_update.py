@@ -10,15 +10,7 @@ Thresholds and how the queues are distinguished: see ``_queues``.
 from __future__ import annotations
 
 from pgdyno.diagnose._lock_holders import Holder, holder_of
-from pgdyno.diagnose._queues import (
-    Queues,
-    cleared,
-    evidence,
-    matters,
-    queues,
-    quoted,
-    summary,
-)
+from pgdyno.diagnose._queues import Queues, cleared, evidence, matters, queues, quoted, summary
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.words import figure

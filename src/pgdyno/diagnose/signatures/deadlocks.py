@@ -14,15 +14,7 @@ of twenty rows in any order.
 from __future__ import annotations
 
 from pgdyno.diagnose._lock_holders import holder_of
-from pgdyno.diagnose._queues import (
-    Queues,
-    cleared,
-    evidence,
-    matters,
-    queues,
-    quoted,
-    summary,
-)
+from pgdyno.diagnose._queues import Queues, cleared, evidence, matters, queues, quoted, summary
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.finding import Evidence

@@ -30,14 +30,7 @@ from msgspec.structs import replace
 from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._lock_holders import FOREIGN_ADVICE, holder_of
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
-from pgdyno.diagnose._queues import (
-    Queues,
-    cleared,
-    evidence,
-    matters,
-    queues,
-    summary,
-)
+from pgdyno.diagnose._queues import Queues, cleared, evidence, matters, queues, summary
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.flush import device_words

@@ -12,15 +12,7 @@ Thresholds: as for hot rows, see ``_queues``.
 from __future__ import annotations
 
 from pgdyno.diagnose._lock_holders import FOREIGN_ADVICE, Holder, holder_of
-from pgdyno.diagnose._queues import (
-    Queues,
-    cleared,
-    evidence,
-    matters,
-    queues,
-    quoted,
-    summary,
-)
+from pgdyno.diagnose._queues import Queues, cleared, evidence, matters, queues, quoted, summary
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 
