@@ -30,7 +30,15 @@ def test_json_has_findings_what_was_not_checked_and_the_time(pg18: Cluster) -> N
     result = json.loads(done.stdout)
     assert {"findings", "not_checked", "seconds"} <= result.keys()
     for finding in result["findings"]:
-        assert {"id", "sentence", "severity", "evidence", "remedy"} <= finding.keys()
+        assert {
+            "id",
+            "sentence",
+            "severity",
+            "evidence",
+            "advice",
+            "commands",
+            "prove",
+        } <= finding.keys()
     assert {"subject", "why", "allow"} <= result["not_checked"][0].keys()
 
 

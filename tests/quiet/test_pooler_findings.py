@@ -74,7 +74,7 @@ def test_clients_beyond_the_limit_are_found(
     finding = found["pooler-client-limit"]
     assert finding.status == "found", status(found)
     assert said in finding.sentence
-    assert finding.about_to_fail
+    assert finding.is_about_to_fail
     for proposal in finding.proposals:
         assert proposal.remedy_id == "pooler"
         assert int(str(proposal.change.spec[f"pooler.{min(settings)}"])) >= 10
@@ -145,7 +145,7 @@ def test_the_server_behind_a_pooler_is_named_if_it_refuses(
     slots = found["connection-slots"]
     assert slots.status == "found", status(found)
     assert said in slots.sentence
-    assert slots.about_to_fail
+    assert slots.is_about_to_fail
     assert found["pooler-client-limit"].status == "cleared", status(found)
 
 

@@ -8,7 +8,7 @@ import pytest
 from signature_runs import carried_out, status
 
 from pgdyno.diagnose.facts.sessions import SPARE_SHARE
-from pgdyno.diagnose.finding import Finding
+from pgdyno.record.finding import Finding
 
 pytestmark = pytest.mark.server
 SLEEPING = "begin;\nselect pg_sleep(0.02);\nend;\n"

@@ -97,7 +97,7 @@ def test_sessions_that_nobody_ends_and_herds_are_found(
     idle, storm, held = (findings[name] for name in IDS)
     assert f"{IDLE} connections have been idle for 10 s or longer" in idle.sentence
     assert "most of leaky, " in idle.sentence
-    assert not idle.about_to_fail
+    assert not idle.is_about_to_fail
     assert "connections were made in one second" in storm.sentence
     assert f"{HELD} sessions have been idle in a transaction" in held.sentence
     assert "most of forgetful, " in held.sentence
@@ -133,7 +133,7 @@ def test_a_leak_is_found_before_the_connections_are_used_up(
     findings = on(cluster, tmp_path, "24s", Leaking(leak))
     idle = findings["idle-connections"]
     assert idle.status == "found"
-    assert idle.about_to_fail
+    assert idle.is_about_to_fail
     assert "at this pace the server's" in idle.sentence
 
 
@@ -147,5 +147,5 @@ def test_refused_clients_are_found(
         findings = carried_out(tmp_path, server=server, script="select-only", clients=9, hold="3s")
     found = findings["connection-slots"]
     assert found.status == status
-    assert found.about_to_fail == (status == "found")
+    assert found.is_about_to_fail == (status == "found")
     assert ("refused" in found.sentence) == (status == "found")

@@ -42,7 +42,7 @@ def test_a_run_is_recorded_and_diagnosed(pg: Cluster, tmp_path: Path) -> None:
         ledger = run.ledger()
         assert ledger.balanced
         assert (ledger.intended, ledger.done) == (CLIENTS * TRANSACTIONS,) * 2
-        stored = {row.finding: row.status for row in run.findings()}
+        stored = {row.id: row.status for row in run.findings()}
         again = diagnose(run, [part.id for part in run.slices()])
     assert again.budget is not None
     assert sum(again.budget.parts_ms.values()) == pytest.approx(again.budget.response_ms, rel=1e-6)

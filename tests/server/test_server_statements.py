@@ -17,7 +17,7 @@ from pgdyno.investigate.observe import observe
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import render
 from pgdyno.report.terminal._run_summary import summary_lines
-from pgdyno.results import load, schemas
+from pgdyno.results import recorded_json, schemas
 from pgdyno.results.run import RunResult
 from pgdyno.results.run_parts import ServerStatements
 from pgdyno.server import Cluster, ConnInfo
@@ -58,7 +58,7 @@ def run_of(path: Path, server: dict[str, Any], watcher: Silent | None = None) ->
         result = observe(session)
     jsonschema.validate(json.loads(json.dumps(result.to_json())), schemas()["run"])
     with RunFile(path) as run:
-        assert load(run) == result
+        assert recorded_json(run) == result.to_json()
     return result
 
 

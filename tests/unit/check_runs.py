@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pgdyno.check._judging import Judgement, judge
 from pgdyno.check._look import Missing, looks
-from pgdyno.diagnose.finding import Finding
 from pgdyno.record import LookRow
+from pgdyno.record.finding import Finding
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile

@@ -20,6 +20,7 @@ from record_samples import error_row, group_row
 
 from pgdyno._engine import Histogram
 from pgdyno.record import Recorder, RunFile
+from pgdyno.record.finding import Finding
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.results import store
 
@@ -270,9 +271,10 @@ class Writer:
         return self.recorder.path
 
 
-def finding(signature: str, status: str, sentence: str, **columns: Any) -> dict[str, Any]:
-    """A row of table finding."""
-    return {"finding": signature, "status": status, "sentence": sentence, "step": 0} | columns
+def finding(signature: str, status: str, sentence: str, **more: Any) -> Finding:
+    """A finding as run files have it."""
+    members = {"id": signature, "status": status, "sentence": sentence} | more
+    return Finding.model_validate(members)
 
 
 POOL_FINDING = finding(
@@ -336,8 +338,7 @@ def plain_run(path: Path, **run: Any) -> Path:
     writer.event("probe", "no pg_stat_io", at_ms=100, detail=why)
     for row in (POOL_FINDING, STALL_FINDING, *CLEARED, SKIPPED):
         writer.recorder.add_finding(row)
-    sentence = POOL_FINDING["sentence"]
-    verdict = {"finding": "client-pool-limit", "sentence": sentence}
+    verdict = {"finding": "client-pool-limit", "sentence": POOL_FINDING.sentence}
     store(writer.recorder, result_samples.run_result(verdict=verdict))
     return writer.finish()
 
@@ -447,8 +448,8 @@ def investigation_run(path: Path, *, kept: bool = True, **run: Any) -> Path:
         write_trial(writer, tried)
     writer.event("checkpoint", "checkpoint (requested)", at_ms=70_000, duration_ms=9_000)
     for row in (FLUSH_FINDING, *CLEARED, SKIPPED):
-        writer.recorder.add_finding(row | {"step": 1})
-    limit = {"finding": "commit-flush", "sentence": FLUSH_FINDING["sentence"]}
+        writer.recorder.add_finding(row.model_copy(update={"step": 1}))
+    limit = {"finding": "commit-flush", "sentence": FLUSH_FINDING.sentence}
     result = result_samples.investigate_result(
         baseline_tps=2480.0, final_tps=5310.0 if kept else 2480.0, baseline_latency_ms_p99=29.9,
         final_latency_ms_p99=14.0 if kept else 29.9, kept=POOL_16 if kept else {},

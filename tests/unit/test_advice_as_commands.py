@@ -20,7 +20,7 @@ import pgdyno
 from pgdyno.check._proofs import proofs_of
 from pgdyno.cli import cli
 from pgdyno.cli.compare_options import sql_of
-from pgdyno.diagnose.finding import Finding, Proposal
+from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import Circumstances, catalogue
 from pgdyno.remedy.comparing import compare_words
 from pgdyno.spec import Change
@@ -99,8 +99,8 @@ def test_options_for_any_names_are_one_token_each(name: str, existing: bool) -> 
 
 def test_a_change_that_needs_a_restart_is_measured_on_a_copy() -> None:
     change = Change(settings={"shared_buffers": "1GB"})
-    proposed = (Proposal("shared-buffers", change, 2.0, ""),)
-    finding = Finding("small-shared-buffers", "found", "", proposals=proposed)
+    proposed = (Proposal(remedy_id="shared-buffers", change=change, predicted_ratio=2.0, why=""),)
+    finding = Finding(id="small-shared-buffers", status="found", sentence="", proposals=proposed)
     assert "shared-buffers" in catalogue()
     (proof,) = proofs_of(finding, URI, Circumstances(), {}, predicts=True)
     assert proof.command == (

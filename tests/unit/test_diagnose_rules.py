@@ -95,7 +95,7 @@ def test_every_load_is_diagnosed_soundly(folder: Path, load: Load) -> None:
     known = catalogue()
     changes = []
     for finding in findings:
-        json.dumps(finding.to_row())
+        json.dumps(finding.to_json())
         assert not finding.sentence.endswith(".")
         if finding.status != "skipped":
             assert finding.evidence, finding.id
@@ -261,11 +261,11 @@ def test_findings_are_stored_and_read_back(tmp_path: Path) -> None:
     findings = ranked(tmp_path, Load(), step=2)
     with new_recorder(tmp_path / "other.db") as recorder:
         for finding in findings:
-            recorder.add_finding(finding.to_row())
+            recorder.add_finding(finding)
         recorder.finish("done")
     with RunFile(tmp_path / "other.db") as run:
         rows = run.findings(step=2)
-    assert sorted(row.finding for row in rows) == sorted(finding.id for finding in findings)
+    assert sorted(row.id for row in rows) == sorted(finding.id for finding in findings)
 
 
 def test_signature_ids_are_those_of_the_guide() -> None:

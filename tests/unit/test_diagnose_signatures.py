@@ -516,7 +516,7 @@ def test_a_disk_that_others_fill_is_minor(tmp_path: Path, tables: int, fails: bo
     size = {"public.t": {"size_bytes": float(tables)}}
     finding = disks(tmp_path, DATA_ON_EXT4 | {"fills": 50 * MB}, tables=size)
     assert finding.status == "found"
-    assert finding.about_to_fail is fails
+    assert finding.is_about_to_fail is fails
     assert (finding.rank is None) is not fails
     assert finding.sentence.endswith("are 2 MB/s: others fill it") is not fails
 

@@ -122,7 +122,7 @@ def test_a_slot_without_a_consumer_is_found_with_the_time_that_is_left(tmp_path:
     assert finding.status == "found"
     assert 'the logical replication slot "lost" has no consumer' in finding.sentence
     assert "full in 2.8 h" in finding.sentence  # 40 GB at 4 MB/s
-    assert finding.about_to_fail
+    assert finding.is_about_to_fail
     assert finding.rank == 1
     assert found["archiver-behind"].status == "cleared"
 
@@ -131,7 +131,7 @@ def test_a_slot_that_may_lose_its_wal_does_not_fill_the_disk(tmp_path: Path) -> 
     rows = {"metric_slot": slot(safe_wal_bytes=800 * MB)}
     finding = diagnosed(tmp_path, churn(rows=rows, space=DISK))["slot-holds-wal"]
     assert finding.status == "found"
-    assert not finding.about_to_fail
+    assert not finding.is_about_to_fail
     assert "max_slot_wal_keep_size removes it in 3.3 min" in finding.sentence
 
 
@@ -157,7 +157,7 @@ def test_a_failing_archiver_is_found(tmp_path: Path) -> None:
     assert finding.status == "found"
     assert "fails at WAL segment 00000001000000000000001C" in finding.sentence
     assert "104 MB of WAL wait" in finding.sentence  # from segment 28 of 16 MB to 552 MB
-    assert finding.about_to_fail
+    assert finding.is_about_to_fail
     assert found["slot-holds-wal"].status == "cleared"
 
 
@@ -183,7 +183,7 @@ def test_old_transaction_ids_are_found_before_they_are_an_emergency(tmp_path: Pa
     finding = diagnosed(tmp_path, aged(1_100_000_000))["transaction-ids"]
     assert finding.status == "found"
     assert "database shop" in finding.sentence
-    assert not finding.about_to_fail
+    assert not finding.is_about_to_fail
 
 
 def test_a_slot_that_keeps_them_old_is_named(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_the_cause_of_a_disk_that_fills_comes_before_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("xid_age", [1_700_000_000, 2_140_000_000])
 def test_transaction_ids_near_the_stop_come_first(tmp_path: Path, xid_age: int) -> None:
     finding = diagnosed(tmp_path, aged(xid_age))["transaction-ids"]
-    assert finding.about_to_fail
+    assert finding.is_about_to_fail
     assert finding.rank == 1
     assert "which it reaches in" in finding.sentence
 
@@ -244,7 +244,7 @@ def test_refused_transactions_are_found_though_the_age_is_young_again(
     finding = diagnosed(tmp_path, load)["transaction-ids"]
     assert finding.status == status
     if status == "found":
-        assert finding.about_to_fail
+        assert finding.is_about_to_fail
         assert finding.sentence == (
             "the server refused 30 transactions an ID: the oldest transaction ID was"
             " 2,146,000,000 old"
@@ -253,7 +253,7 @@ def test_refused_transactions_are_found_though_the_age_is_young_again(
 
 def test_an_age_allowed_by_the_settings_is_no_failsafe(tmp_path: Path) -> None:
     load = aged(1_650_000_000, settings={"autovacuum_freeze_max_age": "2000000000"})
-    assert not diagnosed(tmp_path, load)["transaction-ids"].about_to_fail
+    assert not diagnosed(tmp_path, load)["transaction-ids"].is_about_to_fail
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_an_age_near_the_stop_is_no_minor_matter_whatever_the_settings_allow(
     load = aged(age, settings={"autovacuum_freeze_max_age": "2000000000"},
                 server_facts={"version_num": version_num})  # fmt: skip
     finding = diagnosed(tmp_path, load)["transaction-ids"]
-    assert finding.about_to_fail == fails
+    assert finding.is_about_to_fail == fails
     [warnings_in] = [
         each.value
         for each in finding.evidence
@@ -286,7 +286,7 @@ def test_multixacts_are_found_too(tmp_path: Path) -> None:
         return [{"database": "shop", "xid_age": 5000, "mxid_age": 1_700_000_000 + 50_000 * edge}]
 
     finding = diagnosed(tmp_path, churn(rows={"metric_age": rows}))["transaction-ids"]
-    assert finding.about_to_fail
+    assert finding.is_about_to_fail
     assert "the oldest multixact" in finding.sentence
 
 
@@ -301,7 +301,7 @@ def connected(used: int) -> Any:
 )
 def test_connections_in_use(tmp_path: Path, used: int, status: str, fails: bool) -> None:
     finding = diagnosed(tmp_path, connected(used))["connection-slots"]
-    assert (finding.status, finding.about_to_fail) == (status, fails)
+    assert (finding.status, finding.is_about_to_fail) == (status, fails)
     assert f"{used} of 97 connections are in use" in finding.sentence
 
 
@@ -332,7 +332,7 @@ def test_a_sequence_that_ends(
         return [{"sequence": "public.ids", "last_value": value, "last_possible": 2**31 - 1}]
 
     finding = diagnosed(tmp_path, churn(rows={"metric_sequence": rows}))["sequence-end"]
-    assert (finding.status, finding.about_to_fail) == (status, fails)
+    assert (finding.status, finding.is_about_to_fail) == (status, fails)
 
 
 def test_a_slot_made_within_the_run_is_found_too(tmp_path: Path) -> None:

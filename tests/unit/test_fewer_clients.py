@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pgdyno.diagnose._one_queue import ratio_of_fewer
-from pgdyno.diagnose.finding import Finding, Proposal
 from pgdyno.investigate._decisions import decision_of, proof_of, recheck_decision_of
 from pgdyno.investigate._proposals import AssessedProposal, assessed_proposals
+from pgdyno.record.finding import Finding, Proposal
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.stats import Effect
 from pgdyno.trial.pairs import Matters
@@ -149,8 +149,14 @@ def test_sessions_that_queue_for_cores_are_advice(tmp_path: Path) -> None:
 
 def assessed(throughput: float, response: float | None) -> list[AssessedProposal]:
     """Return the proposal as an investigation would try it; [] if it would not."""
-    made = Proposal("client-count", HALF, throughput, "", predicted_response_ratio=response)
-    finding = Finding("buffer-mapping", "found", "", proposals=(made,))
+    made = Proposal(
+        remedy_id="client-count",
+        change=HALF,
+        predicted_ratio=throughput,
+        why="",
+        predicted_response_ratio=response,
+    )
+    finding = Finding(id="buffer-mapping", status="found", sentence="", proposals=(made,))
     spec = spec_from_fields({"clients": [{"name": "web", "count": 16}]})
     return assessed_proposals([finding], Change(), spec)
 

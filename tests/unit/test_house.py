@@ -357,7 +357,7 @@ def test_a_result_is_stored_and_loaded_without_those_of_other_commands() -> None
         "print(sorted(name for name in sys.modules if name.startswith('pgdyno.results.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['pgdyno.results._stored', 'pgdyno.results.common']"
+    assert done.stdout.strip() == "['pgdyno.results._stored']"
 
 
 def test_a_summary_in_the_terminal_loads_neither_charts_nor_other_commands() -> None:

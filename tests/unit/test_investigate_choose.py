@@ -5,23 +5,40 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.diagnose.finding import Finding, Proposal
 from pgdyno.investigate._proposals import assessed_proposals
 from pgdyno.investigate.observe import _safer_first
+from pgdyno.record.finding import Finding, Proposal
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.spec.durability import DurabilityClass
 
 SYNC_OFF = Proposal(
-    "synchronous-commit-off", Change(settings={"synchronous_commit": "off"}), 1.7, ""
+    remedy_id="synchronous-commit-off",
+    change=Change(settings={"synchronous_commit": "off"}),
+    predicted_ratio=1.7,
+    why="",
 )
-DELAY = Proposal("commit-delay", Change(settings={"commit_delay": "100"}), 1.1, "")
-FPW = Proposal("full-page-writes-off", Change(settings={"full_page_writes": "off"}), 2.5, "")
-FSYNC = Proposal("fsync-off", Change(settings={"fsync": "off"}), 2.1, "")
-POOL = Proposal("pool-size", Change(pool_max={"web": 16}), 1.3, "")
+DELAY = Proposal(
+    remedy_id="commit-delay",
+    change=Change(settings={"commit_delay": "100"}),
+    predicted_ratio=1.1,
+    why="",
+)
+FPW = Proposal(
+    remedy_id="full-page-writes-off",
+    change=Change(settings={"full_page_writes": "off"}),
+    predicted_ratio=2.5,
+    why="",
+)
+FSYNC = Proposal(
+    remedy_id="fsync-off", change=Change(settings={"fsync": "off"}), predicted_ratio=2.1, why=""
+)
+POOL = Proposal(
+    remedy_id="pool-size", change=Change(pool_max={"web": 16}), predicted_ratio=1.3, why=""
+)
 
 
 def found(name: str, *proposals: Proposal) -> Finding:
-    return Finding(name, "found", "", proposals=proposals)
+    return Finding(id=name, status="found", sentence="", proposals=proposals)
 
 
 def test_the_remedy_of_a_lower_class_is_tried_first_for_the_same_finding() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pgdyno.diagnose.finding import Finding, Proposal
 from pgdyno.investigate._decisions import decision_of
 from pgdyno.investigate._proposals import Limits, assessed_proposals, guarded_settings, obstacle
+from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import catalogue
 from pgdyno.report.words.sentences import prediction
 from pgdyno.spec import Change, spec_from_fields
@@ -20,7 +20,14 @@ FILLING = Finding(
     status="found",
     sentence="the disk of the WAL is full in 9 s",
     rank=2,
-    proposals=(Proposal("wal-within-disk", SMALL, 1.0, "a checkpoint would remove WAL"),),
+    proposals=(
+        Proposal(
+            remedy_id="wal-within-disk",
+            change=SMALL,
+            predicted_ratio=1.0,
+            why="a checkpoint would remove WAL",
+        ),
+    ),
 )
 LARGE = Change(settings={"max_wal_size": "8GB", "checkpoint_timeout": "15min"})
 STORM = Finding(
@@ -29,8 +36,18 @@ STORM = Finding(
     sentence="images fill the WAL",
     rank=1,
     proposals=(
-        Proposal("checkpoint-distance", LARGE, 1.6, "rarer checkpoints"),
-        Proposal("wal-compression", Change(settings={"wal_compression": "on"}), 1.01, "smaller"),
+        Proposal(
+            remedy_id="checkpoint-distance",
+            change=LARGE,
+            predicted_ratio=1.6,
+            why="rarer checkpoints",
+        ),
+        Proposal(
+            remedy_id="wal-compression",
+            change=Change(settings={"wal_compression": "on"}),
+            predicted_ratio=1.01,
+            why="smaller",
+        ),
     ),
 )
 
@@ -65,15 +82,20 @@ def test_it_is_kept_unless_it_costs_something(outcome: str, decision: str) -> No
 
 
 def test_a_promise_that_is_no_throughput() -> None:
-    remedy = catalogue()["wal-within-disk"]
-    assert prediction(remedy, {"predicted_ratio": 1.0}) == remedy.summary
-    assert prediction(catalogue()["commit-delay"], {"predicted_ratio": 1.25}, " at full load") == (
-        "predicted 1.2x at full load"
-    )
-    shorter = {"predicted_ratio": 1.0, "predicted_response_ratio": 0.5}
-    assert prediction(catalogue()["client-count"], shorter) == (
-        "predicted 1.0x, response time 0.50x"
-    )
+    def predicted(remedy: str, ratio: float, load: str = "", response: float | None = None) -> str:
+        proposal = Proposal(
+            remedy_id=remedy,
+            change=Change(),
+            predicted_ratio=ratio,
+            predicted_response_ratio=response,
+            why="",
+        )
+        return prediction(catalogue()[remedy], proposal, load)
+
+    assert predicted("wal-within-disk", 1.0) == catalogue()["wal-within-disk"].summary
+    assert predicted("commit-delay", 1.25, " at full load") == "predicted 1.2x at full load"
+    shorter = predicted("client-count", 1.0, response=0.5)
+    assert shorter == "predicted 1.0x, response time 0.50x"
 
 
 def test_tables_of_a_users_server_are_not_altered() -> None:
@@ -83,7 +105,11 @@ def test_tables_of_a_users_server_are_not_altered() -> None:
         status="found",
         sentence="updates move to another page",
         rank=1,
-        proposals=(Proposal("fillfactor", loose, 1.5, "room on the page"),),
+        proposals=(
+            Proposal(
+                remedy_id="fillfactor", change=loose, predicted_ratio=1.5, why="room on the page"
+            ),
+        ),
     )
     (candidate,) = assessed_proposals([finding], Change(), spec_from_fields({}))
     bounds = Limits(allow="D3", may_apply=True)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pgdyno.diagnose.finding import Finding, Proposal
 from pgdyno.dimension import fields_with
 from pgdyno.investigate._decisions import decision_of, proof_of, recheck_decision_of
 from pgdyno.investigate._outcome import _verdict
@@ -16,6 +15,7 @@ from pgdyno.investigate._progress import Kept, Progress, Trial, Undecided, with_
 from pgdyno.investigate._proposals import AssessedProposal, assessed_proposals
 from pgdyno.investigate._questions import recheck_question, remedy_question, total_question
 from pgdyno.investigate._times import TimeBudget
+from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import assess, catalogue, circumstances
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.stats import Effect
@@ -29,8 +29,14 @@ SERVER = circumstances(SPEC)
 
 
 def proposal(predicted: float = 1.5, *, specific: bool = True, pool: int = 4) -> AssessedProposal:
-    made = Proposal("pool-size", Change(pool_max={"web": pool}), predicted, "", specific=specific)
-    finding = Finding("client-pool", "found", "", proposals=(made,))
+    made = Proposal(
+        remedy_id="pool-size",
+        change=Change(pool_max={"web": pool}),
+        predicted_ratio=predicted,
+        why="",
+        specific=specific,
+    )
+    finding = Finding(id="client-pool", status="found", sentence="", proposals=(made,))
     (assessed,) = assessed_proposals([finding], Change(), SPEC)
     return assessed
 
@@ -78,7 +84,9 @@ def test_no_effect_and_p99_alone_prove_nothing() -> None:
 
 
 def test_a_proposal_is_not_specific_unless_it_says_so() -> None:
-    assert not Proposal("fsync-off", Change(settings={"fsync": "off"}), 2.0, "").specific
+    assert not Proposal(
+        remedy_id="fsync-off", change=Change(settings={"fsync": "off"}), predicted_ratio=2.0, why=""
+    ).specific
 
 
 def test_the_tolerance_is_the_same_on_both_sides() -> None:

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from pgdyno.diagnose._model import ClosedLoop
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Proposal
 from pgdyno.investigate._questions import interval_columns
+from pgdyno.record.finding import Proposal
 from pgdyno.spec import Change
 from pgdyno.stats import Effect
 from pgdyno.stats.prediction import Prediction, between, overlap, prediction_of
@@ -184,11 +184,16 @@ def test_a_sort_in_memory_takes_what_its_rows_take_at_least(tmp_path: Path) -> N
 
 
 def test_an_interval_goes_into_results_and_run_files() -> None:
-    made = Proposal("jit-off", Change(settings={"jit": "off"}), Prediction(20.0, 12.0, 30.0), "why")
-    row = json.loads(json.dumps(made.to_row()))
+    made = Proposal(
+        remedy_id="jit-off",
+        change=Change(settings={"jit": "off"}),
+        predicted_ratio=Prediction(20.0, 12.0, 30.0),
+        why="why",
+    )
+    row = json.loads(json.dumps(made.to_json()))
     assert (row["predicted_ratio"], row["predicted_interval"]) == (20.0, [12.0, 30.0])
     stored = {"predicted_ratio_lo": 12.0, "predicted_ratio_hi": 30.0}
-    assert interval_columns(made.predicted_ratio) == stored
+    assert interval_columns(made.prediction) == stored
     assert set(interval_columns(2.0).values()) == {None}
 
 

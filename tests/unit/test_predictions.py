@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from pgdyno.diagnose._model import ClosedLoop
 from pgdyno.spec import Change, spec_from_fields
-from pgdyno.stats.prediction import prediction_of
 from pgdyno.workload import load_workloads
 from pgdyno.workload.update_last import late_update
 
@@ -91,7 +90,7 @@ def test_the_cpu_time_of_those_who_are_woken_goes_with_the_queue(tmp_path: Path)
     when nobody waits."""
     finding = diagnosed(tmp_path, replace(QUEUE, busy=0.1))["hot-row"]
     late = next(each for each in finding.proposals if each.remedy_id == "update-last")
-    assert prediction_of(late.predicted_ratio).high > 16
+    assert late.prediction.high > 16
 
 
 def test_a_commit_is_predicted_by_its_flush_where_it_waits_for_more(tmp_path: Path) -> None:

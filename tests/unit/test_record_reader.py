@@ -26,6 +26,7 @@ from pgdyno._engine import Histogram
 from pgdyno.errors import UsageError
 from pgdyno.record import Recorder, RunFile, throughput_tps
 from pgdyno.record.fileformat import GAUGES, KEY_COLUMNS, columns
+from pgdyno.record.finding import Finding
 
 
 def hist(*ns: int) -> bytes:
@@ -312,9 +313,8 @@ def test_events_findings_and_slices_come_in_order(tmp_path: Path) -> None:
         recorder.add_event("vacuum", "late", ns=at(recorder, 5))
         recorder.add_event("checkpoint", "early", {"buffers": 3}, ns=at(recorder, 1))
         for rank, status in ((None, "cleared"), (2, "found"), (1, "found")):
-            recorder.add_finding(
-                {"step": 0, "finding": f"f{rank}", "status": status, "rank": rank, "sentence": ""}
-            )
+            members = {"id": f"f{rank}", "status": status, "rank": rank, "sentence": ""}
+            recorder.add_finding(Finding.model_validate(members))
         recorder.finish("done")
     with RunFile(recorder.path) as run:
         assert [event.label for event in run.events()] == ["early", "late"]

@@ -19,6 +19,9 @@ from record_samples import add_second, at, new_recorder, script_row, thread_row
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import RunFile
 from pgdyno.record._writer import COMMIT_EVERY_S
+from pgdyno.record.finding import Evidence, Finding, Proposal
+from pgdyno.spec import Change
+from pgdyno.stats.prediction import Prediction
 
 
 def test_a_finished_run_is_one_file_that_any_sqlite_opens(tmp_path: Path) -> None:
@@ -103,19 +106,23 @@ def test_an_unknown_table_or_column_is_a_value_error(tmp_path: Path) -> None:
 
 def test_findings_and_trials_can_be_changed_later(tmp_path: Path) -> None:
     with new_recorder(tmp_path / "run.db") as recorder:
-        number = recorder.add_finding(
-            {
-                "step": 0,
-                "finding": "commit-flush",
-                "status": "found",
-                "rank": 1,
-                "sentence": "s",
-                "confidence": 0.9,
-                "evidence": [{"name": "share", "value": 0.6}],
-                "causes_json": "[]",
-            }
+        found = Finding(
+            id="commit-flush",
+            status="found",
+            rank=1,
+            sentence="s",
+            share=0.61234567,
+            evidence=(Evidence(name="share", value=0.6, unit="share"),),
+            proposals=(
+                Proposal(
+                    remedy_id="fsync-off",
+                    change=Change(settings={"fsync": "off"}),
+                    predicted_ratio=Prediction(2.0, 1.5, 3.0),
+                    why="no flush",
+                ),
+            ),
         )
-        recorder.update_finding(number, status="proved", remedies=[{"id": "x"}])
+        recorder.update_finding(recorder.add_finding(found), status="proved")
         trial = recorder.add_trial(
             kind="remedy", title="pool 2 → 16", change={"pool_max": {"w": 2}}
         )
@@ -124,8 +131,8 @@ def test_findings_and_trials_can_be_changed_later(tmp_path: Path) -> None:
         recorder.finish("done", "all well")
     with RunFile(recorder.path) as run:
         (finding,) = run.findings(step=0)
-        assert (finding.status, finding.remedies) == ("proved", [{"id": "x"}])
-        assert finding.evidence == [{"name": "share", "value": 0.6}]
+        assert finding == found.model_copy(update={"status": "proved", "share": 0.6123})
+        assert finding.proposals[0].prediction.interval == (1.5, 3.0)
         (one,) = run.trials()
         assert (one.verdict, one.change, one.decision) == ("better", {"pool_max": {"w": 2}}, "kept")
         assert (run.run.name, run.run.result) == ("renamed", {"ok": True})

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from pgdyno.diagnose.finding import Finding, Proposal
 from pgdyno.drill.faults import fault_names
 from pgdyno.investigate._proposals import assessed_proposals
 from pgdyno.investigate._questions import remedy_question
 from pgdyno.price._gain import price_question
 from pgdyno.price.candidates import of_change
 from pgdyno.price.remedies import candidates_of
+from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import Assessment, Circumstances, Remedy, assess, catalogue, circumstances
 from pgdyno.results.investigate import InvestigateResult, Step, TriedRemedy
 from pgdyno.spec import Change, Spec, spec_from_fields
@@ -199,7 +199,12 @@ def facts(said: Assessment | None) -> tuple[Any, ...]:
 def questions(change: Change, spec: Spec, remedy: str) -> dict[str, Question]:
     """What each command would ask of ``change``; ``remedy`` is what a finding proposes it as."""
     server = circumstances(spec)
-    finding = Finding("a", "found", "", proposals=(Proposal(remedy, change, 1.5, ""),))
+    finding = Finding(
+        id="a",
+        status="found",
+        sentence="",
+        proposals=(Proposal(remedy_id=remedy, change=change, predicted_ratio=1.5, why=""),),
+    )
     (proposed,) = assessed_proposals([finding], Change(), spec, server)
     priced = of_change(change, server)
     asked = {

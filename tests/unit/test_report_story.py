@@ -25,7 +25,7 @@ def test_attempts_stand_under_the_finding_that_suggested_them(investigation: Run
         ("client-pool-limit", ["pool 2 → 16"]),
         ("commit-flush", ["commit_delay = 100us", "synchronous_commit = off"]),
     ]
-    assert investigation.steps[1].sentence == report_runs.FLUSH_FINDING["sentence"]
+    assert investigation.steps[1].sentence == report_runs.FLUSH_FINDING.sentence
 
 
 def test_a_change_is_told_without_what_was_kept_before_it(investigation: RunSummary) -> None:

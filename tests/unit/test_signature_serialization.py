@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from record_samples import error_row
 
 from pgdyno.diagnose._diagnosis import _in_order
-from pgdyno.diagnose.finding import Finding
+from pgdyno.record.finding import Finding
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_retries_after_serialization_failures_are_a_finding(
 
 
 def _found(name: str, share: float, weight: float, **kind: Any) -> Finding:
-    return Finding(name, "found", name, share=share, weight=weight, **kind)
+    return Finding(id=name, status="found", sentence=name, share=share, weight=weight, **kind)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_is_about_to_fail_comes_before_what_owns_more() -> None:
     findings = [
         _found("flush", 0.9, 0.6),
         _found("stall", 0.5, 0.5, momentary=True),
-        _found("disk", 0.0, 0.0, about_to_fail=True),
+        _found("disk", 0.0, 0.0, severity="will fail"),
         _found("dips", 0.6, 0.6, momentary=True),
     ]
     order = ["disk", "flush", "dips", "stall"]

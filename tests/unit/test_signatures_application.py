@@ -75,7 +75,7 @@ def test_connections_that_are_never_returned(
     rows = {table: changed(LARGE, table, new)[table] for table, new in columns.items()}
     said = diagnosed(tmp_path, computing(LARGE, LARGE.rows() | rows))["front-leak"]
     assert said.status == status, said.sentence
-    assert said.about_to_fail == (status == "found" and lent == 15)
+    assert said.is_about_to_fail == (status == "found" and lent == 15)
     assert said.sentence.startswith("1 connection of 16 of the app") == (status == "found")
 
 
@@ -130,7 +130,7 @@ def test_a_web_server_that_accepts_no_more_connections(
 ) -> None:
     said = diagnosed(tmp_path, accepting(most, accepted, waiting))["front-accept-queue"]
     assert said.status == status, said.sentence
-    assert said.about_to_fail == (status == "found")
+    assert said.is_about_to_fail == (status == "found")
     assert said.sentence.startswith("12 connections wait to be accepted") == (status == "found")
     larger = [int(each.change.spec["front.connections"]) for each in said.proposals]
     assert all(connections >= 16 for connections in larger)

@@ -41,7 +41,7 @@ def test_clients_in_the_listen_queue(
     load = Load(pooler=pooler(kind, **{limit: "8"}), rows=queue(clients, unaccepted))
     found = diagnosed(tmp_path, load)["pooler-client-limit"]
     assert found.status == status, found.sentence
-    assert found.about_to_fail == (status == "found")
+    assert found.is_about_to_fail == (status == "found")
 
 
 def test_clients_that_a_pooler_refuses(tmp_path: Path) -> None:

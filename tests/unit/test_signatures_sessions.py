@@ -49,7 +49,7 @@ def test_half_of_the_connections_idle_for_long_are_found(tmp_path: Path) -> None
     found = diagnosed(tmp_path, idle(49, 2))["idle-connections"]
     assert found.status == "found", found.sentence
     assert found.sentence.startswith("49 connections have been idle for 10 s or longer, of 53")
-    assert not found.about_to_fail
+    assert not found.is_about_to_fail
 
 
 @pytest.mark.parametrize(("count", "bucket"), [(48, 2), (90, 1)], ids=["fewer", "not for long"])
@@ -59,7 +59,7 @@ def test_fewer_or_those_in_use_are_cleared(tmp_path: Path, count: int, bucket: i
 
 def test_a_leak_is_about_to_fail(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, idle(10, 2, more_per_s=1))["idle-connections"]
-    assert (found.status, found.about_to_fail) == ("found", True), found.sentence
+    assert (found.status, found.is_about_to_fail) == ("found", True), found.sentence
     assert "at this pace the server's 97 are used up in" in found.sentence
 
 

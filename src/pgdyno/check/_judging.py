@@ -8,10 +8,9 @@ from msgspec import Struct
 
 from pgdyno.check._look import looks
 from pgdyno.check._rule import Fault, Rule, rules
-from pgdyno.check._severity import SEVERITIES
 from pgdyno.check._sight import Sight, Unseen
-from pgdyno.diagnose.finding import Finding, Skip
 from pgdyno.record import RunFile
+from pgdyno.record.finding import SEVERITIES, Finding, Skip
 from pgdyno.spec.sql_text import on_one_line
 
 
@@ -54,9 +53,13 @@ def judge(run: RunFile, found: Collection[str] = ()) -> Judgement:
         except Unseen as reason:
             users = unseen.setdefault((reason.subject, reason.why, reason.allow), [])
             users.append(rule.id)
-            findings.append(Finding(rule.id, "skipped", f"not checked: {reason}"))
+            findings.append(
+                Finding(id=rule.id, status="skipped", sentence=f"not checked: {reason}")
+            )
         except Skip as reason:
-            findings.append(Finding(rule.id, "skipped", f"not checked: {reason}"))
+            findings.append(
+                Finding(id=rule.id, status="skipped", sentence=f"not checked: {reason}")
+            )
     return Judgement(
         findings=tuple(sorted(findings, key=_order)),
         not_looked_at=tuple(
@@ -80,7 +83,9 @@ def _recorded(sight: Sight) -> Iterator[tuple[str, str, str, list[str]]]:
 def _finding(rule: Rule, sight: Sight) -> Finding:
     answer = rule.examine(sight)
     if not isinstance(answer, Fault):
-        return Finding(rule.id, "cleared", answer.sentence, evidence=tuple(answer.evidence))
+        return Finding(
+            id=rule.id, status="cleared", sentence=answer.sentence, evidence=tuple(answer.evidence)
+        )
     return Finding(
         id=rule.id,
         status="found",
@@ -91,7 +96,6 @@ def _finding(rule: Rule, sight: Sight) -> Finding:
         proposals=tuple(answer.proposals),
         advice=answer.advice,
         commands=tuple(map(on_one_line, answer.commands)),
-        about_to_fail=answer.severity == "will fail",
         severity=answer.severity,
     )
 
@@ -99,4 +103,4 @@ def _finding(rule: Rule, sight: Sight) -> Finding:
 def _order(finding: Finding) -> tuple[int, int, float, str]:
     status = ("found", "cleared", "skipped").index(finding.status)
     worst = SEVERITIES.index(finding.severity) if finding.severity else len(SEVERITIES)
-    return status, worst, -finding.confidence, finding.id
+    return status, worst, -(finding.confidence or 0.0), finding.id

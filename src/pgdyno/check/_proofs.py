@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pgdyno.check._sight import NOT_PREDICTED
-from pgdyno.diagnose.finding import Finding, Proposal
 from pgdyno.dimension import title_of
+from pgdyno.record.finding import Finding, Proof, Proposal
 from pgdyno.remedy import Circumstances, assess, catalogue
 from pgdyno.remedy.comparing import Options, compare_words
-from pgdyno.results.check import Proof
 from pgdyno.spec import Change
 from pgdyno.spec.durability import severity
-from pgdyno.stats.words import rounded
 from pgdyno.visible import shell_line
 
 SCRIPT = "SCRIPT.sql"
@@ -55,7 +53,7 @@ def _proof(
     return Proof(
         title=title_of(proposal.change),
         command=shell_line(words),
-        predicted_ratio=rounded(proposal.predicted_ratio) if predicts else None,
+        predicted_ratio=proposal.predicted_ratio if predicts else None,
         guards=guards,
         durability_class=assessed.durability_class,
         why=proposal.why,

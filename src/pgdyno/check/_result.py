@@ -6,13 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from pgdyno.check._commits import commits_of
 from pgdyno.check._judging import Judgement
 from pgdyno.check._observed_load import observed_load
 from pgdyno.check._proofs import proofs_of
-from pgdyno.check._severity import SEVERITIES, severity_of
 from pgdyno.check._sight import Sight, Unseen
 from pgdyno.check._write_probe import LOOK
 from pgdyno.diagnose import (
@@ -25,25 +23,21 @@ from pgdyno.diagnose import (
     Diagnosis,
 )
 from pgdyno.diagnose.facts.storage import recorded_options
-from pgdyno.diagnose.finding import Finding, Severity
 from pgdyno.diagnose.words import counted
 from pgdyno.probe import TRACKED
 from pgdyno.record import RunFile
+from pgdyno.record.finding import Finding, Severity
 from pgdyno.remedy import Circumstances, assess
 from pgdyno.remedy.circumstances import circumstances_recorded
-from pgdyno.remedy.comparing import Options
 from pgdyno.results.check import (
     CheckedServer,
-    CheckFinding,
     CheckResult,
-    ClearedCheck,
     CommitPart,
     NotChecked,
     ObservedLoad,
-    Remedy,
     WriteProbe,
+    worst_first,
 )
-from pgdyno.results.run import Evidence
 from pgdyno.server.extensions import STATEMENTS, to_create
 from pgdyno.spec.sql_text import quoted
 from pgdyno.stats.words import rounded
@@ -85,13 +79,19 @@ def _of_light_load(finding: Finding) -> Finding:
     """Return a finding that only says what little time goes into as one that was cleared."""
     if finding.status != "found" or finding.rank is not None or not finding.share:
         return finding
-    return replace(finding, status="cleared", sentence=f"the load is light; {finding.sentence}")
+    sentence = f"the load is light; {finding.sentence}"
+    return finding.model_copy(update={"status": "cleared", "sentence": sentence})
 
 
-def check_result(
-    run: RunFile, slice_ids: list[int], seen: Seen, *, kept: bool, seconds: float
-) -> CheckResult:
-    """Return the result; ``seconds`` is the time that the check took."""
+def _severity(finding: Finding, *, light: bool) -> Severity | None:
+    """Return the severity of a finding; a signature's limit of a light load only costs."""
+    is_limit = finding.severity == "limit" and finding.rank is not None
+    return "costs" if light and is_limit else finding.severity
+
+
+def findings_of(run: RunFile, slice_ids: list[int], seen: Seen) -> list[Finding]:
+    """Return the findings as a check reports them: a light load has no limit, and the proposals
+    come as commands."""
     info = run.run
     before = circumstances_recorded(info.spec, info.server.get("settings"))
     uri = str(info.server.get("uri") or "")
@@ -99,27 +99,45 @@ def check_result(
     light = load.at_work is not None and load.at_work < LIGHT_SESSIONS
     predicts = load.cores is not None
     options = recorded_options(run)
-    shown = tuple(
-        _finding(each, severity, uri, before, options, predicts=predicts)
-        for each, severity in _in_order(seen.findings, light=light)
-    )
+
+    def reported(finding: Finding) -> Finding:
+        return finding.model_copy(
+            update={
+                "severity": _severity(finding, light=light),
+                "commands": finding.commands or _indexes_of(finding, before),
+                "prove": proofs_of(finding, uri, before, options, predicts=predicts),
+            }
+        )
+
+    return [reported(each) if each.status == "found" else each for each in seen.findings]
+
+
+def check_result(
+    run: RunFile,
+    slice_ids: list[int],
+    seen: Seen,
+    findings: Sequence[Finding],
+    *,
+    kept: bool,
+    seconds: float,
+) -> CheckResult:
+    """Return the result; ``findings`` are those of :func:`findings_of`, and ``seconds`` is the time
+    that the check took."""
+    info = run.run
+    load = observed_load(run, slice_ids)
+    shown = worst_first(findings)
     return CheckResult(
         schema_version=1,
         run_file=str(run.path) if kept else None,
         server=CheckedServer(
-            uri=uri,
+            uri=str(info.server.get("uri") or ""),
             version=str(info.server.get("version") or ""),
             database=str(info.server.get("database") or ""),
             in_recovery=bool(info.server.get("in_recovery")),
         ),
         verdict=_verdict(shown, load, seen.diagnosis),
         worst=shown[0].severity if shown else None,
-        findings=shown,
-        cleared=tuple(
-            ClearedCheck(id=each.id, sentence=each.sentence)
-            for each in seen.findings
-            if each.status == "cleared"
-        ),
+        **CheckResult.of_findings(findings),
         not_checked=_not_checked(run, seen),
         load=load,
         write_probe=_write_probe(run),
@@ -146,46 +164,13 @@ def _write_probe(run: RunFile) -> WriteProbe | None:
     )
 
 
-def _in_order(findings: Iterable[Finding], *, light: bool) -> list[tuple[Finding, Severity]]:
-    """Return what was found with its severity, the worst first, then by the share of the time that
-    would go."""
-    found = [(each, severity_of(each, light=light)) for each in findings if each.status == "found"]
-    return sorted(found, key=lambda each: (SEVERITIES.index(each[1]), -each[0].weight))
-
-
-def _finding(
-    finding: Finding,
-    severity: Severity,
-    uri: str,
-    before: Circumstances,
-    options: Options,
-    *,
-    predicts: bool,
-) -> CheckFinding:
-    return CheckFinding(
-        id=finding.id,
-        severity=severity,
-        sentence=finding.sentence,
-        share=rounded(finding.share) if finding.severity is None else None,
-        confidence=finding.confidence,
-        evidence=tuple(Evidence.model_validate(each.to_row()) for each in finding.evidence),
-        false_positives=finding.false_positives,
-        causes=finding.causes,
-        remedy=Remedy(
-            advice=finding.advice,
-            commands=finding.commands or _indexes_of(finding, before),
-            prove=proofs_of(finding, uri, before, options, predicts=predicts),
-        ),
-    )
-
-
 def _indexes_of(finding: Finding, before: Circumstances) -> tuple[str, ...]:
     """Return the statements that create the indexes that a finding proposes."""
     proposed = [each.change for each in finding.proposals if each.change.indexes]
     return tuple(line for change in proposed for line in assess(change, before).lines_to_apply())
 
 
-def _verdict(findings: Sequence[CheckFinding], load: ObservedLoad, diagnosis: Diagnosis) -> str:
+def _verdict(findings: Sequence[Finding], load: ObservedLoad, diagnosis: Diagnosis) -> str:
     worst = findings[0].severity if findings else "minor"
     if worst == "will fail":
         return f"about to fail: {findings[0].sentence}"

@@ -14,8 +14,8 @@ from functools import cache
 from msgspec import Struct
 
 from pgdyno.check._sight import Sight
-from pgdyno.diagnose.finding import Evidence, Proposal, Severity
 from pgdyno.listing import by_name, held_by
+from pgdyno.record.finding import Evidence, Proposal, Severity
 
 
 class Fault(Struct, frozen=True):

@@ -8,9 +8,9 @@ from functools import cached_property
 from msgspec import Struct
 
 from pgdyno.check._look import looks
-from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.record import LookRow, RunFile
 from pgdyno.record.facts import HostFacts
+from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.shapes import Row
 from pgdyno.spec.active_settings import switch_of
 from pgdyno.spec.change import Change
@@ -166,7 +166,7 @@ def measured(
     name: str, value: float | str | None, unit: str, threshold: str | None = None
 ) -> Evidence:
     """Return a named number of a look, which has no time window."""
-    return Evidence(name, value, unit, threshold)
+    return Evidence(name=name, value=value, unit=unit, threshold=threshold)
 
 
 def proposed(
@@ -174,7 +174,9 @@ def proposed(
 ) -> Proposal:
     """Return a change of settings whose gain no model predicts; ``guards``: it prevents a fault."""
     change = Change(settings=settings)
-    return Proposal(remedy_id, change, predicted_ratio=NOT_PREDICTED, why=why, guards=guards)
+    return Proposal(
+        remedy_id=remedy_id, change=change, predicted_ratio=NOT_PREDICTED, why=why, guards=guards
+    )
 
 
 def alter_system(settings: Mapping[str, str], *, restart: bool = False) -> list[str]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from pgdyno.check._judging import judge
 from pgdyno.check._reach import Reached, Where, reach
 from pgdyno.check._recording import new_recorder, take_all_looks
-from pgdyno.check._result import Seen, check_result
+from pgdyno.check._result import Seen, check_result, findings_of
 from pgdyno.check._temporary import temporary_run_file
 from pgdyno.check._window import Window
 from pgdyno.check._write_probe import take_write_probe
@@ -60,11 +60,12 @@ def check(
                 diagnosis = diagnose(run, [slice_id])
                 named = [each.id for each in diagnosis.findings if each.status == "found"]
                 seen = Seen(diagnosis, judge(run, named))
-                for finding in seen.findings:
-                    recorder.add_finding(finding.to_row())
+                findings = findings_of(run, [slice_id], seen)
+                for finding in findings:
+                    recorder.add_finding(finding)
                 seconds = time.monotonic() - began_s
                 kept = request.path is not None
-                result = check_result(run, [slice_id], seen, kept=kept, seconds=seconds)
+                result = check_result(run, [slice_id], seen, findings, kept=kept, seconds=seconds)
             store(recorder, result)
             recorder.finish("done")
         finally:

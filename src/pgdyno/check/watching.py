@@ -14,7 +14,7 @@ from msgspec import Struct
 from pgdyno.check._judging import Judgement, judge
 from pgdyno.check._reach import Reached, Where, reach
 from pgdyno.check._recording import new_recorder, take_all_looks
-from pgdyno.check._result import Seen, check_result
+from pgdyno.check._result import Seen, check_result, findings_of
 from pgdyno.check._temporary import temporary_run_file
 from pgdyno.check._window import Window
 from pgdyno.conduct.watch import Watcher
@@ -80,4 +80,5 @@ def _rounds(
 
 def _result(run: RunFile, slice_id: int, judgement: Judgement, seconds: float) -> CheckResult:
     seen = Seen(diagnose(run, [slice_id]), judgement)
-    return check_result(run, [slice_id], seen, kept=False, seconds=seconds)
+    findings = findings_of(run, [slice_id], seen)
+    return check_result(run, [slice_id], seen, findings, kept=False, seconds=seconds)

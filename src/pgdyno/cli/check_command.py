@@ -213,9 +213,9 @@ def _print(output_format: str, result: CheckResult) -> None:
 
 def _fail_on(least: str, result: CheckResult) -> None:
     """Raise ThresholdError if there is a finding of this severity, or a worse one."""
-    from pgdyno.check import findings_at_least
+    from pgdyno.results.check import at_least
 
-    severe = [] if least == "never" else findings_at_least(result, least.replace("-", " "))
+    severe = [] if least == "never" else at_least(result.findings, least.replace("-", " "))
     if severe:
         named = ", ".join(dict.fromkeys(each.id for each in severe))
         raise ThresholdError(

@@ -149,6 +149,7 @@ def command(
     from pgdyno.drill.trust import check_drilled
     from pgdyno.drill.two_servers import comparison
     from pgdyno.record import RunFile
+    from pgdyno.results import recorded_json
 
     positional, options = parse_without_database(load.what, "drill"), _options(own, load)
     fault = find_fault(options.fault)
@@ -181,7 +182,7 @@ def command(
 
         result = run_on_each(runs, drill)
     with RunFile(result.run_file) as run:
-        print_result(output.output_format, run.path, run.run.result)
+        print_result(output.output_format, run.path, recorded_json(run))
         write_page(run.path, page)
         check_drilled(result, run)
 

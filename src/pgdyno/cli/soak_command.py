@@ -120,13 +120,13 @@ def _print_complete(
 ) -> None:
     """Print the result of a complete soak, and raise what was raised when it was new."""
     from pgdyno.record import RunFile
-    from pgdyno.results import load
+    from pgdyno.results import load, recorded_json
     from pgdyno.results.soak import SoakResult
     from pgdyno.trial.trust import check_something_succeeded
 
     with RunFile(path) as run:
         check_something_succeeded(run)
-        recorded, result = run.run.result, load(run)
+        recorded, result = recorded_json(run), load(run)
     print_result(output_format, path, recorded)
     write_page(path, page)
     if isinstance(result, SoakResult):

@@ -22,7 +22,7 @@ from pgdyno.diagnose._statements import StatementBudget
 from pgdyno.diagnose._verdict import HELD, NOTHING, UNEXPLAINED, Verdict, part_words
 from pgdyno.diagnose.facts.observed import NOT_BY_SECOND, NOT_OF_CLIENTS
 from pgdyno.diagnose.facts.slices import CORES_UNKNOWN
-from pgdyno.diagnose.finding import Evidence, Finding, Proposal
+from pgdyno.record.finding import Evidence, Finding, Proposal
 
 __all__ = [
     "ALWAYS_MISSING",

@@ -19,9 +19,9 @@ from pgdyno.diagnose._cpu_uses import cpu_parts
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.finding import Evidence, Skip, Window
 from pgdyno.diagnose.words import percent
 from pgdyno.record import Series
+from pgdyno.record.finding import Evidence, Skip, Window
 
 SECONDS_MIN = 6.0
 """Shortest period that is divided into thirds: two samples a third."""
@@ -119,14 +119,23 @@ def bloat_evidence(s: Facts, seen: Bloat) -> list[Evidence]:
     first, last = _thirds(s)
     return [
         s.evidence("rows updated or deleted", seen.rows_dead, "rows", f"at least {DEAD_ROWS_MIN}"),
-        Evidence("page accesses per transaction, first third", seen.pages_first, "count", None,
-                 first),
-        Evidence("page accesses per transaction, last third", seen.pages_last, "count",
-                 f"at least {GROWTH_MIN:g} times as many", last),
-        Evidence("throughput, first third", seen.tps_first, "tps", None, first),
-        Evidence("throughput, last third", seen.tps_last, "tps", None, last),
+        Evidence(
+            name="page accesses per transaction, first third",
+            value=seen.pages_first,
+            unit="count",
+            window_ms=first,
+        ),
+        Evidence(
+            name="page accesses per transaction, last third",
+            value=seen.pages_last,
+            unit="count",
+            threshold=f"at least {GROWTH_MIN:g} times as many",
+            window_ms=last,
+        ),
+        Evidence(name="throughput, first third", value=seen.tps_first, unit="tps", window_ms=first),
+        Evidence(name="throughput, last third", value=seen.tps_last, unit="tps", window_ms=last),
         s.evidence("response time that this growth explains", seen.share, "share"),
-    ]  # fmt: skip
+    ]
 
 
 def cost_in_words(seen: Bloat) -> str:

@@ -37,7 +37,7 @@ from pgdyno.diagnose.facts.requests import requests_each
 from pgdyno.diagnose.facts.sessions import queued_ms
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND, Facts
 from pgdyno.diagnose.facts.waits import Wait, WaitClass
-from pgdyno.diagnose.finding import Skip
+from pgdyno.record.finding import Skip
 
 FrontPart = Literal["http", "connector", "front pool", "application", "collection"]
 """On the way to the web server and back, parsing included; waiting for a thread of its connector;

@@ -15,8 +15,8 @@ from pgdyno.diagnose._queues import quoted
 from pgdyno.diagnose._signature import Cleared, Found
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.waits import DATA, SHARED, DataWait, SharedWait, WaitClass
-from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.stats.prediction import Prediction
 
 CONTENDED_SHARE = 0.15

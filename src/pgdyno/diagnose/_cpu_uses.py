@@ -29,7 +29,7 @@ from pgdyno.diagnose.facts.missed_hot import missed_updates
 from pgdyno.diagnose.facts.quota import is_crowded_out, is_stolen, is_throttled
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER, Facts
 from pgdyno.diagnose.facts.tables import scanned_tables
-from pgdyno.diagnose.finding import Skip
+from pgdyno.record.finding import Skip
 from pgdyno.stats.prediction import Prediction, between
 
 ROW_CPU_S = 30e-9

@@ -16,10 +16,10 @@ So is all that is merely slow in a load that has no limit (``_held``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from pgdyno.diagnose._budget import LatencyBudget, Part
 from pgdyno.diagnose._held import Held, held_load
@@ -31,7 +31,7 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose._statements import StatementBudget, statement_budgets
 from pgdyno.diagnose._verdict import Verdict, verdict_of
 from pgdyno.diagnose.facts.observed import NOT_OF_CLIENTS, ObservedRun, is_observed
-from pgdyno.diagnose.finding import Finding, Proposal, Skip
+from pgdyno.record.finding import Finding, Proposal, Severity, Skip
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
@@ -78,7 +78,7 @@ def refusals(run: RunFile, slice_ids: list[int]) -> list[Finding]:
     situation = Situation(run, slice_ids)
     answers = [(each, _answer(each, situation)) for each in signatures() if each.of_refusals]
     findings = [
-        replace(_finding(signature, answer, situation, set()), weight=0.0)
+        _finding(signature, answer, situation, set()).model_copy(update={"weight": 0.0})
         for signature, answer in answers
         if isinstance(answer, Found)
     ]
@@ -90,7 +90,7 @@ def _diagnosis(situation: Situation, step: int) -> Diagnosis:
     claimed = {p for _, answer in answers if isinstance(answer, Found) for p in answer.parts}
     findings = [_finding(signature, answer, situation, claimed) for signature, answer in answers]
     held = _if_known(lambda: held_load(situation))
-    ranked = [replace(each, step=step) for each in _ranked(findings, held)]
+    ranked = [each.model_copy(update={"step": step}) for each in _ranked(findings, held)]
     budget = situation.budget if situation.budget.response_ms > 0 else None
     parts = named_parts(situation, ranked) if budget else []
     return Diagnosis(
@@ -116,22 +116,35 @@ def _ranked(findings: Sequence[Finding], held: Held | None) -> list[Finding]:
     ids = {finding.id for finding in found}
     seen: list[tuple[str, dict[str, object]]] = []
     listed = [
-        replace(
-            finding,
-            rank=rank if rank <= len(limits) else None,
-            causes=tuple(cause for cause in finding.causes if cause in ids),
-            proposals=_unseen(finding.proposals, seen),
+        finding.model_copy(
+            update={
+                "rank": rank,
+                "severity": finding.severity or _severity(finding, rank),
+                "causes": tuple(cause for cause in finding.causes if cause in ids),
+                "proposals": _unseen(finding.proposals, seen),
+            }
         )
-        for rank, finding in enumerate((*limits, *minor), start=1)
+        for finding, rank in (*zip(limits, count(1)), *((each, None) for each in minor))
     ]
     others = sorted((f for f in findings if f.status != "found"), key=lambda f: f.status)
     return [*listed, *others]
 
 
 def _may_limit(finding: Finding, held: Held | None) -> bool:
-    if finding.about_to_fail or finding.causes_distrust:
+    if finding.is_about_to_fail or finding.causes_distrust:
         return True
-    return finding.share >= LIMIT_SHARE_MIN and (held is None or finding.momentary)
+    return _is_large(finding) and (held is None or finding.momentary)
+
+
+def _is_large(finding: Finding) -> bool:
+    return (finding.share or 0.0) >= LIMIT_SHARE_MIN
+
+
+def _severity(finding: Finding, rank: int | None) -> Severity:
+    """Return the severity of a finding, other than that the server is about to fail."""
+    if rank is None:
+        return "minor"
+    return "limit" if _is_large(finding) else "costs"
 
 
 def _if_known(make: Callable[[], Held | None]) -> Held | None:
@@ -162,10 +175,16 @@ def _finding(
     signature: Signature, answer: Found | Cleared | Skip, situation: Situation, claimed: set[Part]
 ) -> Finding:
     if isinstance(answer, Skip):
-        return Finding(signature.id, "skipped", f"not checked: {answer}")
+        return Finding(id=signature.id, status="skipped", sentence=f"not checked: {answer}")
     parts, evidence = tuple(answer.parts), tuple(answer.evidence)
     if isinstance(answer, Cleared):
-        return Finding(signature.id, "cleared", answer.sentence, evidence=evidence, parts=parts)
+        return Finding(
+            id=signature.id,
+            status="cleared",
+            sentence=answer.sentence,
+            evidence=evidence,
+            parts=parts,
+        )
     share = min(1.0, max(0.0, _share(answer, situation.budget, claimed)))
     proposals = (each.with_model_error() for each in answer.proposals)
     return Finding(
@@ -181,7 +200,7 @@ def _finding(
         share=share,
         parts=parts,
         weight=share * min(1.0, max(0.0, answer.liftable)),
-        about_to_fail=answer.about_to_fail,
+        severity="will fail" if answer.about_to_fail else None,
         momentary=answer.momentary,
         crowds_others=answer.crowds_others,
         causes_distrust=answer.causes_distrust,
@@ -199,20 +218,20 @@ def _in_order(found: Iterable[Finding]) -> list[Finding]:
     """Return findings by weight; first what casts doubt on the rest, then what is about to fail, of
     which the cause comes before the symptom."""
     found = list(found)
-    failing = {finding.id for finding in found if finding.about_to_fail}
+    failing = {finding.id for finding in found if finding.is_about_to_fail}
 
     def order(finding: Finding) -> tuple[bool, bool, bool, float, bool, float]:
-        symptom = finding.about_to_fail and not failing.isdisjoint(finding.causes)
-        larger = [each.weight for each in found if each.share > finding.share]
+        symptom = finding.is_about_to_fail and not failing.isdisjoint(finding.causes)
+        larger = [each.weight for each in found if (each.share or 0.0) > (finding.share or 0.0)]
         behind = finding.crowds_others or finding.momentary
         weight = min([finding.weight, *larger]) if behind else finding.weight
         return (
             not finding.causes_distrust,
-            not finding.about_to_fail,
+            not finding.is_about_to_fail,
             symptom,
             -weight,
             behind,
-            -finding.share,
+            -(finding.share or 0.0),
         )
 
     return sorted(found, key=order)

@@ -18,9 +18,9 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
 from pgdyno.diagnose.facts.waits import HEAVYWEIGHT, WaitClass, wait_class
-from pgdyno.diagnose.finding import Skip, Window
 from pgdyno.probe.waits import CHECKPOINT_SYNC, canonical
 from pgdyno.record import Interval, Series
+from pgdyno.record.finding import Skip, Window
 from pgdyno.record.own import overlaps_own, own_events
 
 Reason = Literal[

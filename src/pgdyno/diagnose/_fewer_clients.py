@@ -18,8 +18,8 @@ from msgspec import Struct
 from pgdyno.diagnose._more_clients import AT_WORK_SHARE
 from pgdyno.diagnose._one_queue import ratio_of_fewer
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Proposal
 from pgdyno.diagnose.words import figure
+from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
 from pgdyno.stats.words import ratio_words
 
@@ -70,11 +70,11 @@ def fewer_clients(s: Situation, waiting: float, what: str) -> list[Proposal]:
         return []
     return [
         Proposal(
-            "client-count",
-            Change(clients=fewer),
-            predicted.throughput,
-            f"{figure(waiting)} of {figure(s.in_service)} sessions wait for {what}, so that {left}"
-            f" of {now} clients are predicted {predicted.words}",
+            remedy_id="client-count",
+            change=Change(clients=fewer),
+            predicted_ratio=predicted.throughput,
+            why=f"{figure(waiting)} of {figure(s.in_service)} sessions wait for {what}, so that"
+            f" {left} of {now} clients are predicted {predicted.words}",
             predicted_response_ratio=predicted.response,
         )
     ]

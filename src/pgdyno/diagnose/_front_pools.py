@@ -12,7 +12,7 @@ from pgdyno.diagnose._pools import AS_GOOD, few_sessions, worthwhile
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.front import NO_FRONT, ForeignFront
 from pgdyno.diagnose.facts.other_programs import FOUND_SHARE
-from pgdyno.diagnose.finding import Proposal, Skip
+from pgdyno.record.finding import Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.stats.prediction import Prediction
 
@@ -71,7 +71,12 @@ def smaller_front_pools(s: Situation) -> list[Proposal]:
     ratios = {size: s.loop.ratio(sessions=float(size)) for size in sizes if size < s.loop.sessions}
     why = "{} connections of the application keep the cores busy without queueing for them"
     return worthwhile(
-        Proposal("front-pool", Change(spec={"front.max_total": str(size)}), ratio, why.format(size))
+        Proposal(
+            remedy_id="front-pool",
+            change=Change(spec={"front.max_total": str(size)}),
+            predicted_ratio=ratio,
+            why=why.format(size),
+        )
         for size, ratio in ratios.items()
     )
 
@@ -133,7 +138,13 @@ def _larger(
         size: loop.ratio_of_more(loop.sessions * min(size / now, times_max)) for size in sizes
     }
     return worthwhile(
-        Proposal(remedy, Change(spec={key: str(size)}), ratio, why.format(size), specific=True)
+        Proposal(
+            remedy_id=remedy,
+            change=Change(spec={key: str(size)}),
+            predicted_ratio=ratio,
+            why=why.format(size),
+            specific=True,
+        )
         for size, ratio in ratios.items()
         if not _as_good(size, ratio, ratios)
     )

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.client_group import Group
 from pgdyno.diagnose.facts.sessions import SPARE_SHARE, sending
-from pgdyno.diagnose.finding import Skip
+from pgdyno.record.finding import Skip
 
 REST_SHARE = 0.5
 LIGHT_SESSIONS = 0.5

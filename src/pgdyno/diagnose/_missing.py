@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
 from pgdyno.diagnose.facts.statement_times import has_pipeline
-from pgdyno.diagnose.finding import Skip
+from pgdyno.record.finding import Skip
 
 SAMPLED_MIN = 30
 """Sightings of sessions at work below which shares are rough: 30 give 15 % ± 13 % (95 %,

@@ -8,7 +8,7 @@ import math
 from pgdyno.diagnose._pools import AS_GOOD, WORTHWHILE_RATIO
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.groups import GroupAccount
-from pgdyno.diagnose.finding import Proposal
+from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
 
 FACTORS = (2, 4, 8, 16, 32)
@@ -41,10 +41,10 @@ def more_clients(s: Situation, *, specific: bool = False) -> list[Proposal]:
     factor = min(factor for factor, ratio in ratios.items() if ratio.low >= AS_GOOD * best)
     return [
         Proposal(
-            "client-count",
-            Change(clients={group.name: group.clients * factor for group in s.groups}),
-            ratios[factor],
-            "more clients at the same time overlap their waits",
+            remedy_id="client-count",
+            change=Change(clients={group.name: group.clients * factor for group in s.groups}),
+            predicted_ratio=ratios[factor],
+            why="more clients at the same time overlap their waits",
             specific=specific,
         )
     ]
@@ -69,7 +69,11 @@ def clients_for_rate(s: Situation, account: GroupAccount) -> list[Proposal]:
         return []
     why = "more clients carry what comes due at the same time"
     change = Change(clients={account.name: count})
-    return [Proposal("client-count", change, ratio, why, specific=True)]
+    return [
+        Proposal(
+            remedy_id="client-count", change=change, predicted_ratio=ratio, why=why, specific=True
+        )
+    ]
 
 
 def ratio_of_count(s: Situation, account: GroupAccount, count: int) -> float:

@@ -26,7 +26,7 @@ from msgspec import Struct
 from pgdyno.diagnose._budget import QUEUES, LatencyBudget, Part
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.requests import requests_each
-from pgdyno.diagnose.finding import Finding
+from pgdyno.record.finding import Finding
 
 NAMED_MIN = 0.8
 """Share of the response time that must be named before nothing is said to hold the load back."""
@@ -93,7 +93,7 @@ def _owned(part: Part, findings: Sequence[Finding], budget: LatencyBudget) -> fl
     for each in found:
         if part in each.parts:
             whole = budget.owned_share([n for n in budget.parts_ms if n in each.parts], claimed)
-            owned += each.share / whole if whole > 0 else 1.0
+            owned += (each.share or 0.0) / whole if whole > 0 else 1.0
     return min(1.0, owned)
 
 

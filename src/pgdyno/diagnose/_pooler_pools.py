@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pgdyno.diagnose._model import ClosedLoop
 from pgdyno.diagnose._pools import AS_GOOD, few_sessions, worthwhile
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Proposal
+from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
 
 _KIND = "pgbouncer"
@@ -89,10 +89,10 @@ def _proposals(
     assert s.pooler is not None
     return worthwhile(
         Proposal(
-            "pooler",
-            Change(spec={f"pooler.{s.pooler.size_setting}": str(size)}),
-            ratio,
-            why.format(size),
+            remedy_id="pooler",
+            change=Change(spec={f"pooler.{s.pooler.size_setting}": str(size)}),
+            predicted_ratio=ratio,
+            why=why.format(size),
             specific=specific,
         )
         for size, ratio in ratios.items()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.client_group import Group
-from pgdyno.diagnose.finding import Proposal
+from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
 
 WORTHWHILE_RATIO = 1.03
@@ -46,10 +46,11 @@ def larger_pools(s: Situation, group: Group) -> list[Proposal]:
     ratios = {size: s.loop.ratio_of_more(others + size * used) for size in sizes}
     return worthwhile(
         Proposal(
-            "pool-size",
-            Change(pool_max={group.name: size}),
-            ratio,
-            f"{size * group.instances} sessions overlap their waits; the CPU bounds what they gain",
+            remedy_id="pool-size",
+            change=Change(pool_max={group.name: size}),
+            predicted_ratio=ratio,
+            why=f"{size * group.instances} sessions overlap their waits; the CPU bounds what they"
+            " gain",
             specific=True,
         )
         for size, ratio in ratios.items()
@@ -62,10 +63,10 @@ def smaller_pools(s: Situation) -> list[Proposal]:
     now = s.loop.sessions
     return worthwhile(
         Proposal(
-            "pool-size",
-            Change(pool_max=_divided(s, size)),
-            s.loop.ratio(sessions=float(size)),
-            f"{size} sessions keep {s.cores:g} cores busy without queueing for them",
+            remedy_id="pool-size",
+            change=Change(pool_max=_divided(s, size)),
+            predicted_ratio=s.loop.ratio(sessions=float(size)),
+            why=f"{size} sessions keep {s.cores:g} cores busy without queueing for them",
         )
         for size in few_sessions(s)
         if size < now

@@ -27,10 +27,10 @@ from msgspec.structs import replace
 
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.waits import HEAVYWEIGHT, HeavyweightWait
-from pgdyno.diagnose.finding import Evidence
 from pgdyno.diagnose.words import figure, percent
 from pgdyno.probe.waits import ROW_LOCKS
 from pgdyno.record import LockQueueTotal
+from pgdyno.record.finding import Evidence
 
 WAITING_SHARE = 0.15
 """Part of the sessions in a transaction that wait in a kind of queue, above which it is found.

@@ -17,8 +17,8 @@ from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.facts.waits import Wait
-from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.diagnose.words import percent
+from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.spec.units import format_size
 from pgdyno.stats.prediction import between
@@ -137,4 +137,12 @@ def larger_buffers(s: Situation, found: Reads) -> list[Proposal]:
     size = format_size(wanted)
     why = f"{size} would hold {percent(1.0 - left)} of the tables and indexes"
     change = Change(settings={"shared_buffers": size})
-    return [Proposal("shared-buffers", change, ratio, why, specific=found.reason == "small")]
+    return [
+        Proposal(
+            remedy_id="shared-buffers",
+            change=change,
+            predicted_ratio=ratio,
+            why=why,
+            specific=found.reason == "small",
+        )
+    ]

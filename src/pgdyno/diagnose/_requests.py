@@ -25,9 +25,9 @@ from pgdyno.diagnose._statements import (
     sampled_texts,
 )
 from pgdyno.diagnose.facts.front import PageLoad
-from pgdyno.diagnose.finding import Skip
 from pgdyno.probe.waits import page_of
 from pgdyno.record import StatementTotal
+from pgdyno.record.finding import Skip
 
 Parts = dict[Part, float]
 _ELSEWHERE: tuple[Part, ...] = (*CLIENT_PARTS, "pause", "late", "unknown")

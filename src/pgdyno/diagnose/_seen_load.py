@@ -10,8 +10,8 @@ from msgspec import Struct
 from pgdyno.diagnose._statements import same_shape, shape
 from pgdyno.diagnose.facts.observed import ObservedRun
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND, Facts
-from pgdyno.diagnose.finding import Skip
 from pgdyno.record import RunFile, StatementCount
+from pgdyno.record.finding import Skip
 
 _ON_CPU = "CPU"
 _IDLE = "idle in transaction"

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.listing import by_name, held_by
+from pgdyno.record.finding import Evidence, Proposal
 
 
 class Found(Struct, frozen=True):

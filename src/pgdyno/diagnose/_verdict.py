@@ -17,8 +17,8 @@ from msgspec import Struct
 from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._held import Held
 from pgdyno.diagnose._named import PART_MAX, NamedPart, all_named, unexplained
-from pgdyno.diagnose.finding import Finding
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Finding
 from pgdyno.stats.words import rounded
 
 NOTHING = "nothing-found"
@@ -135,9 +135,10 @@ def verdict_of(
 
 def _outweighed(first: Finding, parts: Sequence[NamedPart]) -> bool:
     """True if a part is unexplained that is larger than what the first finding explains."""
-    if first.about_to_fail or first.causes_distrust or first.momentary:
+    if first.is_about_to_fail or first.causes_distrust or first.momentary:
         return False
-    return any(part.unexplained >= max(PART_MAX, first.share) for part in unexplained(parts))
+    explained = max(PART_MAX, first.share or 0.0)
+    return any(part.unexplained >= explained for part in unexplained(parts))
 
 
 def _held_sentence(held: Held, parts: Sequence[NamedPart]) -> str:

@@ -25,9 +25,9 @@ from pgdyno.diagnose._levels import LevelChange, throughput_changes
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose._ties import Ties
 from pgdyno.diagnose.facts.intervals import follows, timed
-from pgdyno.diagnose.finding import Skip, Window
 from pgdyno.diagnose.words import figure
 from pgdyno.record import Interval, RunFile
+from pgdyno.record.finding import Skip, Window
 from pgdyno.shapes import Fields
 from pgdyno.spec.units import parse_duration_ms
 from pgdyno.stats import POINTS_MIN

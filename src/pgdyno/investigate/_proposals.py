@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Finding
-from pgdyno.diagnose.finding import Proposal
 from pgdyno.dimension import fields_with, title_of
 from pgdyno.errors import PgdynoError
+from pgdyno.record.finding import Proposal
 from pgdyno.remedy import Assessment, Circumstances, Remedy, assess, catalogue, circumstances
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.durability import AssessedClass, DurabilityClass, severity, within
@@ -95,7 +95,7 @@ def assessed_proposals(
                     remedy=remedy,
                     assessment=assess(proposal.change, in_force),
                     title=title_of(proposal.change, before),
-                    predicted_ratio=proposal.predicted_ratio,
+                    predicted_ratio=proposal.prediction,
                     cycle_s=proposal.cycle_s,
                     specific=proposal.specific,
                     predicted_response_ratio=proposal.predicted_response_ratio,

@@ -46,7 +46,7 @@ def diagnosed(session: Session, slice_ids: list[int]) -> RunResult:
 def _record_refusals(session: Session, slice_ids: list[int]) -> list[Finding]:
     found = refusals(session.reader(), slice_ids)
     for finding in found:
-        session.recorder.add_finding(finding.to_row())
+        session.recorder.add_finding(finding)
     return found
 
 
@@ -64,7 +64,7 @@ def record_diagnosis(
     """Diagnose the slices and record the findings."""
     diagnosis = diagnose(session.reader(), slice_ids, step=step)
     findings = [_safer_first(finding, allow) for finding in diagnosis.findings]
-    rows = {session.recorder.add_finding(finding.to_row()): finding for finding in findings}
+    rows = {session.recorder.add_finding(finding): finding for finding in findings}
     return RecordedDiagnosis(replace(diagnosis, findings=findings), rows)
 
 
@@ -79,4 +79,4 @@ def _safer_first(finding: Finding, allow: DurabilityClass) -> Finding:
             -each.predicted_ratio,
         ),
     )
-    return replace(finding, proposals=tuple(proposals))
+    return finding.model_copy(update={"proposals": tuple(proposals)})

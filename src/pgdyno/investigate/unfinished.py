@@ -12,6 +12,7 @@ from pgdyno.record import CutRow, DrillRow, RunFile, throughput_tps
 from pgdyno.record import Slice as SliceRow
 from pgdyno.record import Trial as TrialRow
 from pgdyno.record.plain import plain
+from pgdyno.results import recorded_json
 from pgdyno.results.common import SCHEMA_VERSION
 from pgdyno.results.unfinished import Cut, Drill, Error, Slice, Trial, Unfinished
 from pgdyno.shapes import Json
@@ -35,14 +36,14 @@ def unfinished(run: RunFile) -> Unfinished:
         slices=tuple(_slice(run, each) for each in run.slices()),
         trials=tuple(_trial(run, each) for each in run.trials()),
         drills=tuple(_drill(run, each) for each in run.drills()),
-        so_far=info.result or None,
+        so_far=recorded_json(run) or None,
     )
 
 
 def recorded_result(run: RunFile) -> Json:
     """Return the JSON of a run's result, or of what an unfinished run has instead."""
     if run.run.status == "done":
-        return run.run.result
+        return recorded_json(run)
     result: Json = plain(unfinished(run).to_json())
     return result
 

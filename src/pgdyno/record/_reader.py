@@ -20,7 +20,6 @@ from pgdyno.record._rows import (
     DrillRow,
     ErrorTotal,
     Event,
-    FindingRow,
     GeneratorTotal,
     GroupInterval,
     HttpTotal,
@@ -40,11 +39,14 @@ from pgdyno.record._rows import (
 )
 from pgdyno.record._samples import Samples
 from pgdyno.record.latencies import Latencies
+from pgdyno.shapes import Row
+from pgdyno.visible import visible_within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pgdyno._engine import Histogram
+    from pgdyno.record.finding import Finding
 
 
 By = tuple[Literal["client_group", "script"], ...]
@@ -437,11 +439,29 @@ class RunFile(Latencies, Samples):
         events = self._db.all(Event, "select * from event order by at_ms, rowid")
         return [each for each in events if each.drill_id == drill_id]
 
-    def findings(self, step: int | None = None) -> list[FindingRow]:
+    def findings(self, step: int | None = None) -> list[Finding]:
         """Return findings by step and rank; those without a rank are last."""
         condition, values = clause("finding", {"step": step}, skip_none=True)
         order = "order by step, rank is null, rank, id"
-        return self._db.all(FindingRow, f"select * from finding {condition} {order}", values)
+        rows = self._db.rows(f"select * from finding {condition} {order}", values)
+        return [self._finding(row) for row in rows]
+
+    def _finding(self, row: Row) -> Finding:
+        from pydantic import ValidationError
+
+        from pgdyno.record.finding import Finding
+
+        members = {
+            name.removesuffix("_json"): visible_within(self._db.json(value))
+            if name.endswith("_json")
+            else value
+            for name, value in row.items()
+        }
+        members["id"] = members.pop("finding")
+        try:
+            return Finding.model_validate(members)
+        except ValidationError as problem:
+            raise self._db.damaged("a finding in it is not valid") from problem
 
     def looks(self) -> list[LookRow]:
         """Return what a check looked at, by name and time; empty for other runs."""

@@ -20,6 +20,7 @@ from pgdyno.redact import blank
 
 if TYPE_CHECKING:
     from pgdyno._engine import Interval
+    from pgdyno.record.finding import Finding
 
 UNFINISHED = "recording was closed before it was finished"
 
@@ -214,9 +215,11 @@ class Recorder:
         """Mark a slice as void, with the reason."""
         self._update("slice", slice_id, {"void": why})
 
-    def add_finding(self, finding: Mapping[str, object]) -> int:
-        """Add a row of table finding; ``evidence``, ``causes`` and ``remedies`` may be objects."""
-        return self._writer.insert("finding", [_row("finding", finding)])
+    def add_finding(self, finding: Finding) -> int:
+        """Add a finding and return the id of its row."""
+        row = finding.to_json()
+        row["finding"] = row.pop("id")
+        return self._writer.insert("finding", [_row("finding", row)])
 
     def update_finding(self, finding_id: int, **columns: Any) -> None:
         """Change columns of a finding."""

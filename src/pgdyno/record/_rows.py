@@ -15,10 +15,8 @@ from pgdyno.record.facts import (
     HostFacts,
     ServerFacts,
     StoredCheck,
-    StoredEvidence,
     StoredLedger,
     StoredProof,
-    StoredProposal,
 )
 from pgdyno.shapes import Row
 
@@ -317,27 +315,6 @@ class Event(Struct, frozen=True):
     label: str
     detail: Row
     drill_id: int | None = None
-
-
-class FindingRow(Struct, frozen=True):
-    """A row of table ``finding``, with its JSON decoded."""
-
-    id: int
-    step: int
-    finding: str
-    status: str
-    rank: int | None
-    sentence: str
-    confidence: float | None
-    evidence: list[StoredEvidence]
-    false_positives: str
-    causes: list[str]
-    remedies: list[StoredProposal]
-    advice: str = ""
-    """Measures that pgdyno cannot take itself; empty in older files."""
-    severity: str | None = None
-    """Of a rule of a check; None: it follows from the rank."""
-    commands: list[str] = field(default_factory=list)
 
 
 class LookRow(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 from pgdyno.shapes import Json
 
@@ -130,24 +130,3 @@ class StoredLedger(TypedDict):
     holes: int
     phantoms: int
     duplicates: int
-
-
-class StoredEvidence(TypedDict):
-    """A number that a finding rests on."""
-
-    name: str
-    value: float | str | None
-    unit: str
-    threshold: str | None
-    window_ms: list[int] | None
-
-
-class StoredProposal(TypedDict):
-    """A change that a finding suggests, with its predicted ratio of throughput."""
-
-    remedy_id: str
-    change: Json
-    predicted_ratio: float
-    predicted_interval: NotRequired[list[float]]
-    predicted_response_ratio: NotRequired[float | None]
-    why: str

@@ -13,7 +13,7 @@ from pathlib import Path
 APPLICATION_ID = 0x70676479
 """The letters pgdy, big-endian, at byte 68 of the file."""
 
-SCHEMA_VERSION = 17
+SCHEMA_VERSION = 18
 """Raised with every change of the schema.
 
 1: connections counted with the scripts. 2: table group_interval. 3: drills, space on disks.
@@ -27,7 +27,7 @@ tables. 9: the load of others, and what a check looked at; severity and commands
 tables of vacuums; members of multixacts. 12: requests by HTTP. 13: the front
 end that pgdyno started: its pool, connector, pages and virtual machine. 14: more
 counts of statements, by interval. 15: statements that changed no row. 16: clients
-without an answer. 17: bytes of page images.
+without an answer. 17: bytes of page images. 18: share, parts and proofs of findings.
 """
 
 OLDEST_READ = 2

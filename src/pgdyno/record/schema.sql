@@ -518,8 +518,11 @@ create table finding (
     causes_json text not null default '[]',     -- findings of which this is a symptom
     remedies_json text not null default '[]',   -- with predicted_ratio, predicted_interval
     advice text not null default '',            -- measures that pgdyno cannot take itself
-    severity text,                        -- will fail, limit, costs, minor; NULL: it follows from the rank
-    commands_json text not null default '[]'    -- SQL or shell commands that remedy it
+    severity text,                        -- will fail, limit, costs, minor; NULL unless found
+    share real,                           -- of the mean response time; NULL unless found, or if it needs no load
+    parts_json text not null default '[]',      -- parts of the latency budget that it explains, or that were cleared
+    commands_json text not null default '[]',   -- SQL or shell commands that remedy it
+    prove_json text not null default '[]'       -- commands that measure its proposals, in a check
 );
 create table trial (
     id integer primary key,

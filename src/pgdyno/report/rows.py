@@ -116,8 +116,8 @@ def finding_rows(result: CheckResult) -> Iterator[Row]:
             "severity": each.severity,
             "share": each.share,
             "confidence": each.confidence,
-            "advice": each.remedy.advice,
-            "commands": "; ".join(each.remedy.commands),
+            "advice": each.advice,
+            "commands": "; ".join(each.commands),
         }
     for cleared in result.cleared:
         yield {"id": cleared.id, "status": "cleared", "sentence": cleared.sentence, **empty}

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.groups import group_accounts, open_loop_sentence
-from pgdyno.record import Distribution, FindingRow, RunFile, throughput_tps
+from pgdyno.record import Distribution, RunFile, throughput_tps
+from pgdyno.record.finding import Finding
 from pgdyno.record.incidents import Incident, incidents
 from pgdyno.remedy import Assessment, assess
 from pgdyno.report.attempts import Attempt, attempt_of, in_force
@@ -242,14 +243,14 @@ class RunSummary:
         return _steps(self.findings, [a for a in self.attempts if a.trial.kind == "remedy"])
 
     @property
-    def limits(self) -> list[FindingRow]:
+    def limits(self) -> list[Finding]:
         """Findings of the last diagnosis, the limit first."""
         last = max((finding.step for finding in self.findings), default=0)
         found = [f for f in self.findings if f.step == last and f.rank is not None]
         return sorted(found, key=lambda finding: finding.rank or 0)
 
     @property
-    def minor(self) -> list[FindingRow]:
+    def minor(self) -> list[Finding]:
         """Findings of the last diagnosis that are found, but no limit of this load."""
         last = max((finding.step for finding in self.findings), default=0)
         return [
@@ -259,12 +260,12 @@ class RunSummary:
         ]
 
     @property
-    def limit(self) -> FindingRow | None:
+    def limit(self) -> Finding | None:
         """The finding that the verdict on a single run names; None if it names none."""
         if not self.limits:
             return None
         named = self.single_run.verdict.finding if self.single_run else None
-        return self.limits[0] if named in (None, self.limits[0].finding) else None
+        return self.limits[0] if named in (None, self.limits[0].id) else None
 
     @cached_property
     def before(self) -> State | None:
@@ -397,7 +398,7 @@ class RunSummary:
         if self.investigation is not None:
             limit = self.investigation.next_limit
             return limit.finding or "", limit.sentence
-        return (self.limits[0].finding, self.limits[0].sentence) if self.limits else None
+        return (self.limits[0].id, self.limits[0].sentence) if self.limits else None
 
     @cached_property
     def distrust(self) -> list[str]:
@@ -500,7 +501,7 @@ _VERDICT_BY_STATUS = {
 }
 
 
-def _steps(findings: Iterable[FindingRow], remedies: Sequence[Attempt]) -> list[Step]:
+def _steps(findings: Iterable[Finding], remedies: Sequence[Attempt]) -> list[Step]:
     """Return the steps in order; consecutive attempts for the same finding are one step."""
     known = list(findings)
     steps: list[Step] = []
@@ -513,12 +514,12 @@ def _steps(findings: Iterable[FindingRow], remedies: Sequence[Attempt]) -> list[
     return steps
 
 
-def _sentence_before(findings: Sequence[FindingRow], finding: str, step: int) -> str:
+def _sentence_before(findings: Sequence[Finding], finding: str, step: int) -> str:
     """Return the sentence of a finding in the last diagnosis before trial number ``step``.
 
     A finding's step is the number of trials before it, so it is lower than that of its trials.
     """
-    earlier = [f for f in findings if f.finding == finding and f.step < max(step, 1)]
+    earlier = [f for f in findings if f.id == finding and f.step < max(step, 1)]
     return earlier[-1].sentence if earlier else ""
 
 

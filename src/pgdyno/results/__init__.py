@@ -6,13 +6,13 @@ Each command's result is one frozen type in a file of its own; its published JSO
 
 from typing import TYPE_CHECKING
 
-from pgdyno.results._stored import load, store
+from pgdyno.results._stored import load, recorded_json, store
 from pgdyno.shapes import Json
 
 if TYPE_CHECKING:
     from pgdyno.results._stored import Result
 
-__all__ = ["Result", "load", "schemas", "store"]
+__all__ = ["Result", "load", "recorded_json", "schemas", "store"]
 
 
 def schemas() -> dict[str, Json]:

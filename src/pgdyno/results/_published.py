@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
+from pgdyno.record.part import Part
 from pgdyno.results._stored import COMMANDS, result_type
-from pgdyno.results.common import Part
 from pgdyno.results.diff import DiffResult
 from pgdyno.results.front import FrontReading
 from pgdyno.results.govern import GovernDecision

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from pydantic import ValidationError
 
 from pgdyno.record import Recorder, RunFile
-from pgdyno.results.common import FROM_FILE
+from pgdyno.record.part import FROM_FILE
+from pgdyno.shapes import Json
 
 if TYPE_CHECKING:
     from pgdyno.results.age import AgeResult
@@ -54,8 +55,11 @@ def result_type(command: str) -> type[Result]:
 
 
 def store(recorder: Recorder, result: Result) -> None:
-    """Write ``result`` to the run file and replace an earlier one."""
-    recorder.update_run(result=result.to_json())
+    """Write ``result`` to the run file and replace an earlier one. Findings have a table there."""
+    members = result.to_json()
+    for name in result.of_findings(()):
+        del members[name]
+    recorder.update_run(result=members)
 
 
 def load(run: RunFile) -> Result | None:
@@ -63,7 +67,16 @@ def load(run: RunFile) -> Result | None:
     command = run.run.command
     if command not in COMMANDS or not run.run.result:
         return None
+    kind = result_type(command)
     try:
-        return result_type(command).model_validate(run.run.result, context=FROM_FILE)
+        members = run.run.result | kind.of_findings(run.findings())
+        return kind.model_validate(members, context=FROM_FILE)
     except (ValidationError, LookupError, TypeError):
         return None
+
+
+def recorded_json(run: RunFile) -> Json:
+    """Return the JSON of the result of a run, empty if there is none; as it stands in the file, if
+    this version cannot read it."""
+    result = load(run)
+    return run.run.result if result is None else result.to_json()

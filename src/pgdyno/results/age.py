@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from pgdyno.results.common import Head, Part
+from pgdyno.record.part import Part
+from pgdyno.results.common import Head
 
 
 class AgePeriod(Part):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
+from pgdyno.record.part import Part
 from pgdyno.results.common import (
     Effect,
     GroupEffect,
@@ -14,7 +15,6 @@ from pgdyno.results.common import (
     LatencyEffect,
     Measure,
     Outcome,
-    Part,
 )
 from pgdyno.shapes import Json
 

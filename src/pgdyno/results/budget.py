@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pgdyno.results.common import Part
+from pgdyno.record.part import Part
 
 
 class BudgetEvent(Part):

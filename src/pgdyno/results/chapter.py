@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from pgdyno.results.common import Part
+from pgdyno.record.part import Part
 from pgdyno.shapes import Json
 
 Ending = Literal[

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
-from pgdyno.results.common import IfAbsent, Part
-from pgdyno.results.run import Evidence
+from pgdyno.record.finding import SEVERITIES, Finding, Severity
+from pgdyno.record.part import IfAbsent, Part
 from pgdyno.results.run_parts import CostliestStatement
-from pgdyno.spec.durability import AssessedClass
-
-Severity = Literal["will fail", "limit", "costs", "minor"]
 
 
 class CheckedServer(Part):
@@ -89,45 +88,6 @@ class WriteProbe(Part):
     parts: tuple[CommitPart, ...]
 
 
-class Proof(Part):
-    title: str
-    """The change"""
-    command: str
-    """The command that measures its effect on the server, or where that would be restarted, on a
-    copy; SCRIPT.sql stands for the application's statements, SNAPSHOT for a saved copy of its
-    tables"""
-    predicted_ratio: float | None
-    """Of the throughput; null: unknown, or none"""
-    guards: bool
-    """true: it prevents a fault, and no gain is predicted"""
-    durability_class: AssessedClass
-    why: str
-
-
-class Remedy(Part):
-    advice: str
-    """In words; "" if there are none"""
-    commands: tuple[str, ...]
-    """SQL or shell commands to type after a look at them"""
-    prove: tuple[Proof, ...]
-
-
-class CheckFinding(Part):
-    id: str
-    severity: Severity
-    """will fail: the server will stop or refuse work; limit: a limit of the load at present; costs:
-    time, space or safety is lost, but it is no limit at present; minor: worth knowing"""
-    sentence: str
-    share: float | None
-    """Share of the sessions' time in transactions that is due to it; null: of what needs no load"""
-    confidence: float
-    evidence: tuple[Evidence, ...]
-    false_positives: str
-    causes: tuple[str, ...]
-    """Findings of which it is a symptom"""
-    remedy: Remedy
-
-
 class ClearedCheck(Part):
     id: str
     sentence: str
@@ -154,8 +114,8 @@ class CheckResult(Part):
     verdict: str
     worst: Severity | None
     """null: nothing was found"""
-    findings: tuple[CheckFinding, ...]
-    """The worst first, then by what it would buy"""
+    findings: tuple[Finding, ...]
+    """The worst first, then by rank"""
     cleared: tuple[ClearedCheck, ...]
     not_checked: tuple[NotChecked, ...]
     load: ObservedLoad
@@ -164,4 +124,28 @@ class CheckResult(Part):
     seconds: float
     """Time that the check took"""
 
+    @classmethod
+    def of_findings(cls, findings: Sequence[Finding]) -> dict[str, object]:
+        """Return the members that consist of the run file's findings."""
+        cleared = [each for each in findings if each.status == "cleared"]
+        return {
+            "findings": worst_first(findings),
+            "cleared": [ClearedCheck(id=each.id, sentence=each.sentence) for each in cleared],
+        }
+
     if_absent: ClassVar[IfAbsent] = {"write_probe": lambda _: None}
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return those that were found, the worst first, then by rank."""
+
+    def order(finding: Finding) -> tuple[int, float]:
+        return SEVERITIES.index(finding.severity or "minor"), finding.rank or math.inf
+
+    return tuple(sorted((each for each in findings if each.status == "found"), key=order))
+
+
+def at_least(findings: Iterable[Finding], severity: str) -> list[Finding]:
+    """Return the findings of this severity, or a worse one."""
+    severe = SEVERITIES[: [str(each) for each in SEVERITIES].index(severity) + 1]
+    return [each for each in findings if each.severity in severe]

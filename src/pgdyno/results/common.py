@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetJsonSchemaHandler,
-    ValidationInfo,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import AliasChoices, Field, WithJsonSchema
 
-from pgdyno.shapes import Json
+from pgdyno.record.part import IfAbsent, Part
 
 SCHEMA_VERSION = 2
 """Schema version of the results of run, compare and investigate, and of ``unfinished``."""
@@ -26,8 +14,6 @@ SCHEMA_VERSION = 2
 Measure = Literal["throughput", "latency_p99"]
 Outcome = Literal["better", "worse", "mixed", "no difference", "inconclusive", "not comparable"]
 HowSet = Literal["sessions", "reload", "restart"]
-Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
-"""A number that is printed as an integer if it is one."""
 Interval95 = Annotated[
     tuple[float, float],
     WithJsonSchema(
@@ -47,52 +33,6 @@ SetBy = Annotated[
         " ALTER SYSTEM"
     ),
 ]
-IfAbsent = Mapping[str, Callable[[Json], Any]]
-FROM_FILE = "from file"
-"""Validation context of a result that is read from a run file, maybe of an older version."""
-
-
-class Part(BaseModel):
-    """An object within a result: immutable, without unknown keys."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        # A command validates few of all results.
-        defer_build=True,
-        validate_by_name=True,
-        validate_by_alias=True,
-    )
-    if_absent: ClassVar[IfAbsent] = {}
-    """Member that files of older versions lack → its value, from the object's other members."""
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        from pgdyno.results._descriptions import descriptions
-
-        schema = handler(core_schema)
-        members = handler.resolve_ref_schema(schema)["properties"]
-        for name, text in descriptions(cls).items():
-            field = cls.model_fields.get(name)
-            if field is not None and field.description is None:
-                key = field.alias or name
-                members[key] = {**members[key], "description": text}
-        return schema
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_absent(cls, fields: Any, info: ValidationInfo) -> Any:
-        if info.context != FROM_FILE or not isinstance(fields, dict):
-            return fields
-        filled = {name: make(fields) for name, make in cls.if_absent.items() if name not in fields}
-        return {**fields, **filled}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the object as ``--format json`` prints it: without optional keys that are not
-        set."""
-        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 class Incident(Part):

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from pgdyno.record.part import IfAbsent, Part
 from pgdyno.results.chapter import RecordedChapter
 from pgdyno.results.common import (
     BothSides,
@@ -13,13 +14,11 @@ from pgdyno.results.common import (
     FailuresBySide,
     GroupEffect,
     Head,
-    IfAbsent,
     Interval95,
     LatencyEffect,
     Measure,
     NoiseFloor,
     Outcome,
-    Part,
     Postponed,
     SetBy,
 )

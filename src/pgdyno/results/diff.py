@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from pgdyno.results.common import Number, Part
+from pgdyno.record.part import Number, Part
 
 
 class Pair(Part):

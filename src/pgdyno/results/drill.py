@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict
 
+from pgdyno.record.part import Number, Part
 from pgdyno.results.chapter import RecordedChapter
-from pgdyno.results.common import Number, Part
 from pgdyno.shapes import Json
 
 Facts = Json

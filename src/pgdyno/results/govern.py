@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from pgdyno.results.common import Part
+from pgdyno.record.part import Part
 
 Kind = Literal["go", "slow", "pause"]
 Of = Literal["transaction IDs", "multixacts", "multixact members"]

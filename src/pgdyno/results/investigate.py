@@ -6,18 +6,17 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from pgdyno.record.part import IfAbsent, Part
 from pgdyno.results.budget import LatencyBudget
 from pgdyno.results.common import (
     BothSides,
     Effect,
     FailuresBySide,
     Head,
-    IfAbsent,
     LatencyEffect,
     Measure,
     NoiseFloor,
     Outcome,
-    Part,
     Postponed,
     SetBy,
     Verdict,

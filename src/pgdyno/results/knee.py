@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from pgdyno.results.common import Head, Interval95, Part, Verdict
+from pgdyno.record.part import Part
+from pgdyno.results.common import Head, Interval95, Verdict
 
 
 class Knee(Part):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pgdyno.results.common import IfAbsent, Number, Part
+from pgdyno.record.part import IfAbsent, Number, Part
 
 
 class Drilled(Part):

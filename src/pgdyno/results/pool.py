@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from pgdyno.results.common import Head, Interval95, Number, Part, Verdict
+from pgdyno.record.part import Number, Part
+from pgdyno.results.common import Head, Interval95, Verdict
 from pgdyno.results.knee import Sustained
 
 

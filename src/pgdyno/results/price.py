@@ -6,16 +6,14 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from pgdyno.record.part import IfAbsent, Number, Part
 from pgdyno.results.common import (
     FailuresBySide,
-    IfAbsent,
     Incidents,
     Interval95,
     Measure,
     NoiseFloor,
-    Number,
     Outcome,
-    Part,
     Postponed,
     SetBy,
 )

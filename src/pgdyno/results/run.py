@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, WithJsonSchema
 
+from pgdyno.record.finding import Finding
+from pgdyno.record.part import IfAbsent, Part
 from pgdyno.results.budget import LatencyBudget
 from pgdyno.results.chapter import RecordedChapter
-from pgdyno.results.common import (
-    ErrorCount,
-    Failures,
-    Head,
-    IfAbsent,
-    Latency,
-    LedgerColumns,
-    Number,
-    Part,
-    Verdict,
-)
+from pgdyno.results.common import ErrorCount, Failures, Head, Latency, LedgerColumns, Verdict
 from pgdyno.results.run_parts import (
     CostliestStatement,
     EntityResolution,
@@ -221,61 +214,6 @@ class Generator(Part):
     run_queue_delay_ms: float
 
 
-class Evidence(Part):
-    name: str
-    value: int | float | str | None
-    unit: str
-    threshold: str | None
-    window_ms: tuple[Number, Number] | None
-
-
-class Proposal(Part):
-    remedy_id: str
-    change: Json
-    predicted_ratio: float
-    predicted_interval: tuple[float, float] | None
-    """The ratios that the model leaves open; null: it does not say"""
-    predicted_response_ratio: float | None
-    """Of the mean response time, for a change that is to shorten it without less throughput; null:
-    it is to raise the throughput"""
-    why: str
-    specific: bool
-    """true: it acts on nothing but the cause that the finding names, so that an effect as predicted
-    proves the finding"""
-
-    if_absent: ClassVar[IfAbsent] = {
-        "specific": lambda _: False,
-        "predicted_interval": lambda _: None,
-        "predicted_response_ratio": lambda _: None,
-    }
-
-
-class Finding(Part):
-    id: str
-    step: int
-    status: Literal["found", "cleared", "skipped"]
-    rank: int | None
-    """1: the limit; null: not found, or found but too small to be a limit of this load"""
-    sentence: str
-    share: float | None
-    """Share of the mean response time that is due to it; null: not found"""
-    parts: tuple[str, ...]
-    """Parts of the latency budget that it explains, or that were cleared"""
-    confidence: float | None
-    evidence: tuple[Evidence, ...]
-    false_positives: str
-    causes: tuple[str, ...]
-    remedies: tuple[Proposal, ...]
-    advice: str
-    """Measures that pgdyno cannot take itself; "" if there are none"""
-
-    if_absent: ClassVar[IfAbsent] = {
-        "advice": lambda _: "",
-        "share": lambda _: None,
-        "parts": lambda _: (),
-    }
-
-
 def _failures(result: Json) -> Json:
     """Return the failures by the ledger, which does not have their most frequent error."""
     ledger = result["ledger"]
@@ -326,6 +264,11 @@ class RunResult(Head):
     """null: a run of an older version"""
     chapter: RecordedChapter | None = None
     """The chapter, for a run of a story"""
+
+    @classmethod
+    def of_findings(cls, findings: Sequence[Finding]) -> dict[str, object]:
+        """Return the member that consists of the run file's findings."""
+        return {"findings": findings}
 
     if_absent: ClassVar[IfAbsent] = {
         **Head.if_absent,

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pgdyno.results.common import Interval95, Latency, Part
+from pgdyno.record.part import Part
+from pgdyno.results.common import Interval95, Latency
 from pgdyno.results.govern import GovernMarks, Of
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
-from pgdyno.results.common import IfAbsent, Part
+from pgdyno.record.part import IfAbsent, Part
 from pgdyno.results.run import RunResult
 
 

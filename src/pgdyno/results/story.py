@@ -6,8 +6,9 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
+from pgdyno.record.part import Part
 from pgdyno.results.chapter import Chapter
-from pgdyno.results.common import BothSides, Effect, Part
+from pgdyno.results.common import BothSides, Effect
 from pgdyno.results.drill import Summary
 
 

@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
-from pgdyno.results.common import Interval95, Number, Part
+from pgdyno.record.part import Number, Part
+from pgdyno.results.common import Interval95
 
 
 class PlannedOption(Part):

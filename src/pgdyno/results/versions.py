@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pgdyno.results.common import (
-    BothSides,
-    Effect,
-    Interval95,
-    LatencyEffect,
-    Measure,
-    Outcome,
-    Part,
-)
+from pgdyno.record.part import Part
+from pgdyno.results.common import BothSides, Effect, Interval95, LatencyEffect, Measure, Outcome
 
 
 class BuildFlags(Part):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Diagnosis, Finding, diagnose, too_short
 from pgdyno.search.curve import Curve, Hold, merged_response
@@ -111,5 +109,5 @@ def record_findings(session: Session, diagnosis: Diagnosis | None) -> list[Findi
     """Record the findings of a search, without proposals: nothing is tried here. Return them."""
     found = diagnosis.findings if diagnosis else []
     for finding in found:
-        session.recorder.add_finding(replace(finding, proposals=()).to_row())
+        session.recorder.add_finding(finding.model_copy(update={"proposals": ()}))
     return found

@@ -17,7 +17,7 @@ def statuses(chapter: Chapter, result: RunResult) -> dict[str, results.Ending]:
     """Return finding → whether it was found, of those that the chapter expects; without any, of
     those that were found. What could not be examined is skipped."""
     known: dict[str, results.Ending] = {
-        each.id: "found" if each.status in ("found", "helped", "proved") else each.status
+        each.id: each.status if each.status in ("cleared", "skipped") else "found"
         for each in result.findings
     }
     if isinstance(chapter.expect, dict):

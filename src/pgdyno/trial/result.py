@@ -93,7 +93,7 @@ def run_result(
         ),
         errors=error_counts(run),
         generator=generator(run, slice_ids),
-        findings=tuple(_finding(finding) for finding in findings),
+        findings=tuple(findings),
         vacuum=vacuums_of(run, slice_ids),
         entity_resolution=entities_of(run, slice_ids),
     )
@@ -336,17 +336,6 @@ def generator(run: RunFile, slice_ids: list[int]) -> results.Generator:
         send_late_ms_p99=_ms(late.percentile(99)),
         loop_stall_ms_max=round(max(stalls_us, default=0) / 1000, 3),
         run_queue_delay_ms=round(sum(row["run_queue_delay_us"] for row in rows) / 1000, 1),
-    )
-
-
-def _finding(finding: Finding) -> results.Finding:
-    """Return a finding as results have it."""
-    row = finding.to_row()
-    for of_checks in ("severity", "commands"):
-        del row[of_checks]
-    share = rounded(finding.share) if finding.status == "found" else None
-    return results.Finding.model_validate(
-        {"id": row.pop("finding"), **row, "share": share, "parts": finding.parts}
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.finding import Skip
 from pgdyno.record import RunFile
+from pgdyno.record.finding import Skip
 from pgdyno.results.run_parts import DatabaseBehind, FrontBehind, WebSide
 from pgdyno.trial.result import latency
 

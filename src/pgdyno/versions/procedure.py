@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.finding import Skip
 from pgdyno.errors import TrustError, UsageError
+from pgdyno.record.finding import Skip
 from pgdyno.results.common import BothSides, LatencyEffect
 from pgdyno.results.compare import CompareResult
 from pgdyno.results.versions import (

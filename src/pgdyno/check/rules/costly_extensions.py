@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.finding import Evidence
+from pgdyno.record.finding import Evidence
 
 PERIOD_MS_MIN = 5
 STATEMENTS_MAX = 50_000

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.finding import Evidence
+from pgdyno.record.finding import Evidence
 from pgdyno.shapes import Row
 
 READ_AHEAD_KB_MAX = 1024

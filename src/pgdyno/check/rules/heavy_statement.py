@@ -12,8 +12,8 @@ from __future__ import annotations
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._shapes import Shape, shapes
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Skip
 
 TIME_SHARE = 0.5
 SESSIONS_MIN = 0.5

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import size
+from pgdyno.record.finding import Skip
 
 BACKGROUND_BYTES_MIN = 1 << 30
 DIRTY_BYTES_MIN = 1 << 30

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import counted, duration
+from pgdyno.record.finding import Skip
 
 
 def examine(sight: Sight) -> Fault | Fine:

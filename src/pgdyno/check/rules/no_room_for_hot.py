@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import NOT_PREDICTED, Sight, measured
-from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.diagnose.words import figure, listed, percent
+from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.shapes import Row
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import stored
@@ -82,7 +82,7 @@ def _proposal(row: Row) -> Proposal:
     table = stored(row["relation"])
     change = Change(table_options={table: {"fillfactor": str(_fillfactor(row))}})
     why = "room on the page for the next version of a row"
-    return Proposal("fillfactor", change, NOT_PREDICTED, why)
+    return Proposal(remedy_id="fillfactor", change=change, predicted_ratio=NOT_PREDICTED, why=why)
 
 
 def _evidence(row: Row) -> list[Evidence]:

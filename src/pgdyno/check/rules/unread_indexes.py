@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, Unseen, measured, pages_bytes
-from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import counted, duration, listed, size
+from pgdyno.record.finding import Skip
 
 SIZE_BYTES_MIN = 1 << 20
 COUNTED_S_MIN = 7 * 86400.0

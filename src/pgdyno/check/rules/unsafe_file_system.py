@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, Unseen, measured
-from pgdyno.diagnose.finding import Severity
+from pgdyno.record.finding import Severity
 
 _IN_MEMORY = ("tmpfs", "ramfs")
 _NO_BARRIER = {"nobarrier", "barrier=0"}

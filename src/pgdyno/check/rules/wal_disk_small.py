@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, alter_system, measured
-from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import size
+from pgdyno.record.finding import Skip
 
 
 def examine(sight: Sight) -> Fault | Fine:

@@ -20,9 +20,9 @@ from typing import Any
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.finding import Skip
 from pgdyno.probe.waits import VACUUM_DELAY, canonical
 from pgdyno.record import Series, WaitTotal
+from pgdyno.record.finding import Skip
 from pgdyno.spec.active_settings import switch_of
 from pgdyno.spec.setting_defaults import AUTOVACUUM, naptime_s
 

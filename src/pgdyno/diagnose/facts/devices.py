@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.finding import Evidence
 from pgdyno.diagnose.words import percent
+from pgdyno.record.finding import Evidence
 
 BUSY_SHARE = 0.95
 """Part of the time at work from which a device may be at its limit. Only one that does one thing at

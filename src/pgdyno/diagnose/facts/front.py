@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import fields
 
-from pgdyno.diagnose.finding import Skip
 from pgdyno.dimension import fields_with
+from pgdyno.record.finding import Skip
 from pgdyno.spec.front import (
     OWN_MAX,
     PREPARE_THRESHOLD_DEFAULT,

@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import duration
+from pgdyno.record.finding import Skip
 
 KEPT_S_MIN = 4.0
 KEPT_SHARE = 0.5

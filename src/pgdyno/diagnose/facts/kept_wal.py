@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import duration, megabytes
+from pgdyno.record.finding import Evidence, Skip
 
 HORIZON_S = 86400.0
 """Time within which a full disk is near. node_exporter's alerts warn when a file system will be

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec.structs import replace
 
 from pgdyno.diagnose.facts.waits import IN_TRANSACTION
-from pgdyno.diagnose.finding import Skip
 from pgdyno.record import Interval, Ledger, RunFile, RunInfo, StatementTotal, WaitTotal
+from pgdyno.record.finding import Skip
 from pgdyno.record.latencies import HistogramKind
 
 if TYPE_CHECKING:

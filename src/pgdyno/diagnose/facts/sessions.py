@@ -21,8 +21,8 @@ from urllib.parse import parse_qs, urlsplit
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.requests import requests_each
-from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import percent
+from pgdyno.record.finding import Evidence, Skip
 
 if TYPE_CHECKING:
     from pgdyno.diagnose.facts.slices import Facts

@@ -27,9 +27,9 @@ from pgdyno.diagnose.facts.observed import is_observed
 from pgdyno.diagnose.facts.pooler import PoolerInForce, PoolerQueues, pooler_of, pooler_queues
 from pgdyno.diagnose.facts.resources import HostCpu, Wal
 from pgdyno.diagnose.facts.waits import IN_TRANSACTION, WaitClass, wait_class
-from pgdyno.diagnose.finding import Evidence, Skip, Window
 from pgdyno.dimension import fields_with
 from pgdyno.probe.gaps import NOT_SAMPLED
+from pgdyno.record.finding import Evidence, Skip, Window
 from pgdyno.shapes import Fields
 from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.change import Change
@@ -95,7 +95,9 @@ class Facts:
         self, name: str, value: float | str | None, unit: str, threshold: str | None = None
     ) -> Evidence:
         """Evidence with one number for the whole period."""
-        return Evidence(name, value, unit, threshold, self.window_ms)
+        return Evidence(
+            name=name, value=value, unit=unit, threshold=threshold, window_ms=self.window_ms
+        )
 
     # -- what was configured ---------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.diagnose.facts.client_sessions import Moments, Origin, moments, origins
 from pgdyno.diagnose.facts.holders import sees_all_sessions
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.finding import Skip
+from pgdyno.record.finding import Skip
 
 SAMPLINGS_MIN = 2
 

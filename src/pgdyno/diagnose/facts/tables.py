@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.finding import Skip
 from pgdyno.record import Series
+from pgdyno.record.finding import Skip
 from pgdyno.spec.sql_text import NAME, RELATION, folded
 
 _COUNTED = (

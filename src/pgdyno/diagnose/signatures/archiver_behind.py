@@ -20,9 +20,9 @@ from msgspec import Struct
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.kept_wal import outlook, outlook_evidence
-from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import figure, megabytes
 from pgdyno.record import Series
+from pgdyno.record.finding import Evidence, Skip
 
 SEGMENTS_BEHIND = 4
 _SEGMENT_BYTES = 16 << 20

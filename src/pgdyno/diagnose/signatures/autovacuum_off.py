@@ -15,8 +15,8 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.autovacuum import Autovacuum
 from pgdyno.diagnose.facts.holders import held_back
-from pgdyno.diagnose.finding import Proposal
 from pgdyno.diagnose.words import figure
+from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import DEFAULTS
 from pgdyno.spec.sql_text import relation
@@ -64,7 +64,11 @@ def _proposals(setting: str | None, share: float, seen: Bloat) -> list[Proposal]
         return []
     change = Change(settings={setting: DEFAULTS[setting]})
     why = f"vacuum would remove the {figure(seen.rows_dead_s)} rows/s that become dead"
-    return [Proposal("reset-setting", change, ratio, why, specific=True)]
+    return [
+        Proposal(
+            remedy_id="reset-setting", change=change, predicted_ratio=ratio, why=why, specific=True
+        )
+    ]
 
 
 def _reset_options(tables: list[str]) -> str:

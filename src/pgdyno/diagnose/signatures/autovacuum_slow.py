@@ -24,8 +24,8 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.autovacuum import Autovacuum, Upkeep
 from pgdyno.diagnose.facts.holders import held_back
-from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.diagnose.words import duration, figure, percent
+from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import AUTOVACUUM, DEFAULTS
 from pgdyno.spec.sql_text import relation
@@ -108,7 +108,15 @@ def _proposals(autovacuum: Autovacuum, s: Situation, seen: Bloat) -> list[Propos
     delay_ms = s.settings.duration_ms(_DELAY)
     if delay_ms is not None and delay_ms > 2.0:
         change = Change(settings={_DELAY: DEFAULTS[_DELAY]})
-        return [Proposal("reset-setting", change, ratio, "vacuum would pause less", specific=True)]
+        return [
+            Proposal(
+                remedy_id="reset-setting",
+                change=change,
+                predicted_ratio=ratio,
+                why="vacuum would pause less",
+                specific=True,
+            )
+        ]
     limit = autovacuum.number(_LIMIT)
     limit = limit if limit > 0 else autovacuum.number("vacuum_cost_limit")
     faster = max(min(_LIMIT_MAX, limit * _LIMIT_FACTOR), float(AUTOVACUUM["vacuum_cost_limit"]))
@@ -116,7 +124,15 @@ def _proposals(autovacuum: Autovacuum, s: Situation, seen: Bloat) -> list[Propos
         return []
     change = Change(settings={_LIMIT: f"{faster:.0f}"})
     why = f"vacuum would do {figure(faster / limit)} times as much between its pauses"
-    return [Proposal("autovacuum-faster", change, ratio, why, specific=True)]
+    return [
+        Proposal(
+            remedy_id="autovacuum-faster",
+            change=change,
+            predicted_ratio=ratio,
+            why=why,
+            specific=True,
+        )
+    ]
 
 
 def _evidence(

@@ -21,8 +21,8 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.autovacuum import Autovacuum, Upkeep
 from pgdyno.diagnose.facts.holders import held_back
-from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.diagnose.words import duration, figure
+from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import relation
 
@@ -92,7 +92,9 @@ def _proposals(table: Upkeep, share: float) -> list[Proposal]:
         return []
     change = Change(table_options={table.relation: _options(table)})
     why = f"it would be vacuumed at {figure(_rows_in_two_hours(table))} dead rows"
-    return [Proposal("autovacuum-threshold", change, ratio, why)]
+    return [
+        Proposal(remedy_id="autovacuum-threshold", change=change, predicted_ratio=ratio, why=why)
+    ]
 
 
 def _advice(table: Upkeep) -> str:

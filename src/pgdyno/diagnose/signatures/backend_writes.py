@@ -24,8 +24,8 @@ from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
-from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import DEFAULTS
 
@@ -158,7 +158,14 @@ def _unflushed(s: Situation, share: float) -> list[Proposal]:
     if (s.settings.text(name) or DEFAULTS[name]) == DEFAULTS[name] or ratio < WORTHWHILE_RATIO:
         return []
     why = "sessions would leave their pages to the kernel"
-    return [Proposal("reset-setting", Change(settings={name: DEFAULTS[name]}), ratio, why)]
+    return [
+        Proposal(
+            remedy_id="reset-setting",
+            change=Change(settings={name: DEFAULTS[name]}),
+            predicted_ratio=ratio,
+            why=why,
+        )
+    ]
 
 
 def _proposals(share: float) -> list[Proposal]:
@@ -166,7 +173,14 @@ def _proposals(share: float) -> list[Proposal]:
     if ratio < WORTHWHILE_RATIO:
         return []
     why = "pages would be clean before a session needs their buffers"
-    return [Proposal("bgwriter", Change(settings=dict(_CLEANING)), ratio, why)]
+    return [
+        Proposal(
+            remedy_id="bgwriter",
+            change=Change(settings=dict(_CLEANING)),
+            predicted_ratio=ratio,
+            why=why,
+        )
+    ]
 
 
 SIGNATURE = Signature(

@@ -29,8 +29,8 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose._verdict import part_words
 from pgdyno.diagnose.facts.groups import BUSY_SHARE, GroupAccount
 from pgdyno.diagnose.facts.sessions import SPARE_SHARE, idle_evidence
-from pgdyno.diagnose.finding import Evidence
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Evidence
 
 DOMINATES = 0.5
 """Part of the time in service that makes a wait the limit."""

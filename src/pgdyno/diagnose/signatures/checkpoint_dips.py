@@ -13,8 +13,8 @@ from __future__ import annotations
 from pgdyno.diagnose._drops import DROP_SHARE, Drop, Drops, find_drops
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import DEFAULTS
 
@@ -68,7 +68,15 @@ def _spread(s: Situation, lost: float) -> list[Proposal]:
     ratio = 1.0 / (1.0 - min(0.9, SAVED * lost))
     change = Change(settings={_TARGET: DEFAULTS[_TARGET]})
     why = "a checkpoint's writes would be spread over most of the time to the next"
-    return [Proposal("checkpoint-spread", change, ratio, why, specific=True)]
+    return [
+        Proposal(
+            remedy_id="checkpoint-spread",
+            change=change,
+            predicted_ratio=ratio,
+            why=why,
+            specific=True,
+        )
+    ]
 
 
 def _evidence(s: Situation, dips: list[Drop], lost: float) -> list[Evidence]:
@@ -78,7 +86,13 @@ def _evidence(s: Situation, dips: list[Drop], lost: float) -> list[Evidence]:
         s.evidence("throughput lost in dips during checkpoints", lost, "share", bar),
         s.evidence("dips during checkpoints", len(dips), "count"),
         *(
-            Evidence(f"dip: {dip.detail}", dip.duration_ms, "ms", None, dip.window_ms)
+            Evidence(
+                name=f"dip: {dip.detail}",
+                value=dip.duration_ms,
+                unit="ms",
+                threshold=None,
+                window_ms=dip.window_ms,
+            )
             for dip in shown
         ),
     ]

@@ -26,8 +26,8 @@ from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.flush import delay_part_of_flush
-from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.record.own import overlaps_own, own_events
 from pgdyno.spec.change import Change
 from pgdyno.stats.prediction import Prediction
@@ -238,11 +238,11 @@ def _proposals(s: Situation, pace: _Pace, without: float) -> list[Proposal]:
     if s.settings.is_on("full_page_writes") is not False:
         proposals.append(
             Proposal(
-                "full-page-writes-off",
-                Change(settings={"full_page_writes": "off"}),
-                without,
-                "the WAL would carry changes only",
-                pace.cycle_s,
+                remedy_id="full-page-writes-off",
+                change=Change(settings={"full_page_writes": "off"}),
+                predicted_ratio=without,
+                why="the WAL would carry changes only",
+                cycle_s=pace.cycle_s,
                 specific=True,
             )
         )
@@ -269,16 +269,17 @@ def _distance(s: Situation, pace: _Pace) -> list[Proposal]:
     timeout_s = max(WANTED_INTERVAL_S, pace.timeout_s or 0.0)
     return [
         Proposal(
-            "checkpoint-distance",
-            Change(
+            remedy_id="checkpoint-distance",
+            change=Change(
                 settings={
                     "max_wal_size": f"{size_gb}GB",
                     "checkpoint_timeout": f"{timeout_s / 60:.0f}min",
                 }
             ),
-            _ratio(s, pace, keep=max(0.1, 1.0 / rarer)),
-            f"checkpoints up to {figure(rarer)} times rarer, so most pages are imaged less often",
-            pace.cycle_s,
+            predicted_ratio=_ratio(s, pace, keep=max(0.1, 1.0 / rarer)),
+            why=f"checkpoints up to {figure(rarer)} times rarer, so most pages are imaged less"
+            " often",
+            cycle_s=pace.cycle_s,
             specific=True,
         )
     ]
@@ -292,11 +293,11 @@ def _compression(s: Situation, pace: _Pace) -> list[Proposal]:
     keep, extra_cpu_s = _METHODS["pglz" if value == "on" else method]
     return [
         Proposal(
-            "wal-compression",
-            Change(settings={"wal_compression": value}),
-            _ratio(s, pace, keep=keep, extra_cpu_s=extra_cpu_s),
-            f"images would take about {percent(keep)} of their bytes",
-            pace.cycle_s,
+            remedy_id="wal-compression",
+            change=Change(settings={"wal_compression": value}),
+            predicted_ratio=_ratio(s, pace, keep=keep, extra_cpu_s=extra_cpu_s),
+            why=f"images would take about {percent(keep)} of their bytes",
+            cycle_s=pace.cycle_s,
             specific=True,
         )
     ]

@@ -23,8 +23,8 @@ from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Evidence, Skip
 
 WANTED = 0.9
 LAG_SHARE = 0.25

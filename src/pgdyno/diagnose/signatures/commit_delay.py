@@ -14,8 +14,8 @@ from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.flush import SyncTime, delay_ms, delay_part_of_flush, sleepers, sync_time
-from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import DEFAULTS
 from pgdyno.stats.prediction import Prediction
@@ -67,7 +67,11 @@ def _reset(ratio: Prediction) -> list[Proposal]:
         return []
     change = Change(settings={"commit_delay": DEFAULTS["commit_delay"]})
     why = "commits would be flushed without a delay"
-    return [Proposal("reset-setting", change, ratio, why, specific=True)]
+    return [
+        Proposal(
+            remedy_id="reset-setting", change=change, predicted_ratio=ratio, why=why, specific=True
+        )
+    ]
 
 
 def _evidence(

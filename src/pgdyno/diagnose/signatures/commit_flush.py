@@ -22,8 +22,8 @@ from pgdyno.diagnose.facts.flush import (
     device_words,
     sync_time,
 )
-from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import DEFAULTS
 
@@ -107,16 +107,21 @@ def _proposals(s: Situation, off: float) -> list[Proposal]:
     if s.settings.text("synchronous_commit") != "off":
         proposals.append(
             Proposal(
-                "synchronous-commit-off",
-                Change(settings={"synchronous_commit": "off"}),
-                off,
-                "removes the wait for the flush; the CPU bounds what that gains",
+                remedy_id="synchronous-commit-off",
+                change=Change(settings={"synchronous_commit": "off"}),
+                predicted_ratio=off,
+                why="removes the wait for the flush; the CPU bounds what that gains",
                 specific=_flush_alone(s),
             )
         )
     proposals += _sync_method(s) + _delay(s) + larger_wal_buffers(s)
     proposals.append(
-        Proposal("fsync-off", Change(settings={"fsync": "off"}), off, "removes the flush itself")
+        Proposal(
+            remedy_id="fsync-off",
+            change=Change(settings={"fsync": "off"}),
+            predicted_ratio=off,
+            why="removes the flush itself",
+        )
     )
     return [p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO]
 
@@ -132,10 +137,10 @@ def _sync_method(s: Situation) -> list[Proposal]:
         return []
     return [
         Proposal(
-            "reset-setting",
-            Change(settings={"wal_sync_method": DEFAULTS["wal_sync_method"]}),
-            s.loop.ratio_of_shorter_flushes(WITHOUT_METADATA[method]),
-            f"{method} also flushes the file's times, which the WAL does not need",
+            remedy_id="reset-setting",
+            change=Change(settings={"wal_sync_method": DEFAULTS["wal_sync_method"]}),
+            predicted_ratio=s.loop.ratio_of_shorter_flushes(WITHOUT_METADATA[method]),
+            why=f"{method} also flushes the file's times, which the WAL does not need",
         )
     ]
 
@@ -164,10 +169,10 @@ def _delay(s: Situation) -> list[Proposal]:
     delay_us = min(DELAY_US_MAX, max(10, round(sync_ms * 500, -1)))
     return [
         Proposal(
-            "commit-delay",
-            Change(settings={"commit_delay": f"{delay_us:.0f}"}),
-            s.loop.ratio(flush=1.25, cpu=1.0 - s.loop.flush_cpu / 6),
-            f"one flush of {figure(sync_ms)} ms would serve more commits",
+            remedy_id="commit-delay",
+            change=Change(settings={"commit_delay": f"{delay_us:.0f}"}),
+            predicted_ratio=s.loop.ratio(flush=1.25, cpu=1.0 - s.loop.flush_cpu / 6),
+            why=f"one flush of {figure(sync_ms)} ms would serve more commits",
         )
     ]
 
@@ -189,10 +194,10 @@ def larger_wal_buffers(s: Situation) -> list[Proposal]:
         return []
     return [
         Proposal(
-            "wal-buffers",
-            Change(settings={"wal_buffers": f"{wanted_mb}MB"}),
-            s.loop.ratio(flush=1.0 - min(0.5, per_transaction)),
-            "sessions would not have to write WAL out to make room in the buffers",
+            remedy_id="wal-buffers",
+            change=Change(settings={"wal_buffers": f"{wanted_mb}MB"}),
+            predicted_ratio=s.loop.ratio(flush=1.0 - min(0.5, per_transaction)),
+            why="sessions would not have to write WAL out to make room in the buffers",
             specific=True,
         )
     ]

@@ -12,8 +12,8 @@ from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.costly import Costly, costly_settings
-from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.diagnose.words import percent
+from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import DEFAULTS
 
@@ -50,7 +50,15 @@ def _resets(s: Situation, found: list[Costly], part: float) -> list[Proposal]:
         remedy = "reset-setting" if default is not None else "wal-buffers"
         change = Change(settings={each.setting: default or WAL_BUFFERS})
         ratio = ratio_without(s, part * each.cores / cores)
-        proposals.append(Proposal(remedy, change, ratio, f"now {each.why}", specific=True))
+        proposals.append(
+            Proposal(
+                remedy_id=remedy,
+                change=change,
+                predicted_ratio=ratio,
+                why=f"now {each.why}",
+                specific=True,
+            )
+        )
     return [p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO]
 
 

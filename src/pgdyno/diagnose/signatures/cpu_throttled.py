@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.quota import THROTTLED_SHARE, Quota, quota_of
-from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.record.finding import Evidence, Skip
 
 ADVICE = (
     "raise the CPU quota of the server's control group or container (cpu.max, cpu.cfs_quota_us, or"

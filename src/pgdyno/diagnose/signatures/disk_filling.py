@@ -26,8 +26,8 @@ from msgspec import Struct
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.kept_wal import HORIZON_S
-from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.diagnose.words import duration, figure, percent
+from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.spec.units import format_size
 from pgdyno.stats.filling import (
@@ -251,10 +251,10 @@ def _proposals(disk: _Disk) -> list[Proposal]:
     segments = max(2, int(disk.wal_space_bytes * _WAL_PART / _SEGMENT_BYTES))
     return [
         Proposal(
-            "wal-within-disk",
-            Change(settings={"max_wal_size": format_size(segments * _SEGMENT_BYTES)}),
-            1.0,
-            "a checkpoint would remove WAL before the disk is full",
+            remedy_id="wal-within-disk",
+            change=Change(settings={"max_wal_size": format_size(segments * _SEGMENT_BYTES)}),
+            predicted_ratio=1.0,
+            why="a checkpoint would remove WAL before the disk is full",
         )
     ]
 

@@ -19,9 +19,9 @@ from math import isnan
 from pgdyno.diagnose._front_pools import others_take_cores, room_for_all
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.signatures.pooler_client_limit import AT_LIMIT, UNACCEPTED_MIN
 from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.record.finding import Evidence, Skip
 
 ADVICE = (
     "let the connector accept more connections (maxConnections of Tomcat), or close idle ones"

@@ -23,8 +23,8 @@ from pgdyno.diagnose._pools import worthwhile
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.front import NO_FRONT
-from pgdyno.diagnose.finding import Proposal, Skip
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Proposal, Skip
 from pgdyno.spec.change import Change
 
 COST_SHARE = 0.1
@@ -75,10 +75,10 @@ def examine(s: Situation) -> Found | Cleared:
         proposals=worthwhile(
             [
                 Proposal(
-                    "rewritten-batches",
-                    Change(spec={"front.rewrite_batched_inserts": "true"}),
-                    ratio,
-                    "the server would execute a few statements for each batch",
+                    remedy_id="rewritten-batches",
+                    change=Change(spec={"front.rewrite_batched_inserts": "true"}),
+                    predicted_ratio=ratio,
+                    why="the server would execute a few statements for each batch",
                     specific=True,
                 )
             ]

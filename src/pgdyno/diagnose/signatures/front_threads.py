@@ -21,8 +21,8 @@ from pgdyno.diagnose._front_pools import (
 )
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.record.finding import Evidence, Skip
 
 WAIT_SHARE = 0.2
 BUSY = 0.9

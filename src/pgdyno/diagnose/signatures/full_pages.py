@@ -23,8 +23,8 @@ from pgdyno.diagnose.facts.missed_hot import (
     missed_updates,
     missed_words,
 )
-from pgdyno.diagnose.finding import Proposal
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
 
 
@@ -72,7 +72,11 @@ def _fillfactor(s: Situation, missed: list[Missed]) -> list[Proposal]:
         why = f"{figure(each.missed)} updates per second would stay on their page"
         # Only pages that are rewritten get space.
         ratio = ratio_without(s, MOST * part)
-        proposals.append(Proposal("fillfactor", change, ratio, why, specific=True))
+        proposals.append(
+            Proposal(
+                remedy_id="fillfactor", change=change, predicted_ratio=ratio, why=why, specific=True
+            )
+        )
     return [p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO]
 
 

@@ -35,8 +35,8 @@ from pgdyno.diagnose.facts.scripts import only_script
 from pgdyno.diagnose.facts.sessions import QUICK_PERCENTILE
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.facts.waits import DATA, SHARED, WaitClass
-from pgdyno.diagnose.finding import Proposal
 from pgdyno.diagnose.words import counted, percent
+from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import is_commit
 from pgdyno.stats.prediction import Prediction, between
@@ -160,10 +160,10 @@ def _proposals(s: Situation, found: Queues, flush: float) -> list[Proposal]:
     if flush >= FLUSH_OF_HOLDING and s.settings.text("synchronous_commit") != "off":
         proposals.append(
             Proposal(
-                "synchronous-commit-off",
-                Change(settings={"synchronous_commit": "off"}),
-                s.loop.ratio(flush=0.0),
-                "rows would be held for a shorter time: not through the flush",
+                remedy_id="synchronous-commit-off",
+                change=Change(settings={"synchronous_commit": "off"}),
+                predicted_ratio=s.loop.ratio(flush=0.0),
+                why="rows would be held for a shorter time: not through the flush",
             )
         )
     gaining = [p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO]
@@ -178,11 +178,11 @@ def _update_last(s: Situation, relation: str | None) -> list[Proposal]:
     most, least = left
     return [
         Proposal(
-            "update-last",
-            Change(spec={"workload.update_last": relation or ""}),
-            between(s.loop.ratio(row=most), _at_best(s, least)),
-            f"the row would be held for {percent(least)} to {percent(most)} of the time that it is"
-            " held now",
+            remedy_id="update-last",
+            change=Change(spec={"workload.update_last": relation or ""}),
+            predicted_ratio=between(s.loop.ratio(row=most), _at_best(s, least)),
+            why=f"the row would be held for {percent(least)} to {percent(most)} of the time that it"
+            " is held now",
             specific=True,
         )
     ]

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import figure
+from pgdyno.record.finding import Skip
 
 BUFFERS_BYTES_MIN = 8 << 30
 TABLE_PART = 512

@@ -25,8 +25,8 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts import client_sessions
 from pgdyno.diagnose.facts.client_sessions import Moments
 from pgdyno.diagnose.facts.slots import most_of, seen_sessions, usable
-from pgdyno.diagnose.finding import Evidence
 from pgdyno.diagnose.words import counted, duration, figure, percent
+from pgdyno.record.finding import Evidence
 from pgdyno.record.sessionages import WORDS
 
 OLD_S = 10

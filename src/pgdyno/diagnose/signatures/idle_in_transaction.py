@@ -34,8 +34,8 @@ from pgdyno.diagnose._queues import (
 )
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Evidence
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Evidence
 
 PAUSE_SHARE = 0.5
 POOL_SHARE = 0.15

@@ -27,9 +27,9 @@ from pgdyno.diagnose.facts.compiling import (
     is_possible,
     loaded_share,
 )
-from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.diagnose.words import figure, percent
 from pgdyno.record import StatementCount
+from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import DEFAULTS
 from pgdyno.stats.prediction import Prediction
@@ -116,7 +116,15 @@ def _proposals(s: Situation, ratio: Prediction) -> list[Proposal]:
     if ratio < WORTHWHILE_RATIO:
         return []
     why = "statements would be executed without being compiled first"
-    proposals = [Proposal("jit-off", Change(settings={"jit": "off"}), ratio, why, specific=True)]
+    proposals = [
+        Proposal(
+            remedy_id="jit-off",
+            change=Change(settings={"jit": "off"}),
+            predicted_ratio=ratio,
+            why=why,
+            specific=True,
+        )
+    ]
     if below_default(s):
         names = ("jit_above_cost", "jit_inline_above_cost", "jit_optimize_above_cost")
         low = {
@@ -125,7 +133,15 @@ def _proposals(s: Situation, ratio: Prediction) -> list[Proposal]:
             if 0 <= (s.settings.number(name) or 0.0) < float(DEFAULTS[name])
             and s.settings.text(name) is not None
         }
-        proposals.append(Proposal("reset-setting", Change(settings=low), ratio, why, specific=True))
+        proposals.append(
+            Proposal(
+                remedy_id="reset-setting",
+                change=Change(settings=low),
+                predicted_ratio=ratio,
+                why=why,
+                specific=True,
+            )
+        )
     return proposals
 
 

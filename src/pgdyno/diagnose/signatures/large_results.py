@@ -18,8 +18,8 @@ from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.sessions import transfer_ms
-from pgdyno.diagnose.finding import Evidence
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Evidence
 
 TRANSFER_SHARE = 0.2
 ADVICE = (

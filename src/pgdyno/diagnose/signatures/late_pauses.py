@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.sessions import SPARE_SHARE
-from pgdyno.diagnose.finding import Evidence
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Evidence
 
 LATE_SHARE = 0.15
 _CAUSES = ("client-limited", "other-programs", "cpu-steal", "connections", "server-cpu")

@@ -31,8 +31,8 @@ from pgdyno.diagnose.facts.compiling import STATEMENT_CPU_S
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER
 from pgdyno.diagnose.facts.tables import Table, indexes, scanned_tables, tables
 from pgdyno.diagnose.facts.waits import wait_class
-from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.spec.columns import columns_text
 from pgdyno.spec.sql_text import mentions, names_table, relation
@@ -109,7 +109,11 @@ def _index(s: Situation, table: Table, columns: tuple[str, ...]) -> list[Proposa
         return []
     change = Change(indexes={table.name: columns_text(columns)})
     why = f"the statement would read the rows that it finds instead of {_rows_words(s, table)}"
-    return [Proposal("create-index", change, ratio, why, specific=True)]
+    return [
+        Proposal(
+            remedy_id="create-index", change=change, predicted_ratio=ratio, why=why, specific=True
+        )
+    ]
 
 
 def _rows_words(s: Situation, table: Table) -> str:

@@ -34,7 +34,7 @@ from pgdyno.diagnose._queues import Queues, cleared, evidence, matters, queues, 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.flush import device_words
-from pgdyno.diagnose.finding import Proposal
+from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import is_commit
 from pgdyno.stats.words import predicted_words
@@ -151,10 +151,10 @@ def _proposals(s: Situation, found: Queues, flush: float) -> list[Proposal]:
     if flush < HELD_SHARE or s.settings.text("synchronous_commit") == "off":
         return []
     proposal = Proposal(
-        "synchronous-commit-off",
-        Change(settings={"synchronous_commit": "off"}),
-        _ratio(s, found, left=1.0 - flush, flush=0.0),
-        "the lock would be held for a shorter time: not through the flush",
+        remedy_id="synchronous-commit-off",
+        change=Change(settings={"synchronous_commit": "off"}),
+        predicted_ratio=_ratio(s, found, left=1.0 - flush, flush=0.0),
+        why="the lock would be held for a shorter time: not through the flush",
     )
     return [proposal] if proposal.predicted_ratio >= WORTHWHILE_RATIO else []
 

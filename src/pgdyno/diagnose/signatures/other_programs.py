@@ -26,8 +26,8 @@ from pgdyno.diagnose.facts.other_programs import (
 )
 from pgdyno.diagnose.facts.quota import is_crowded_out, is_stolen, is_throttled
 from pgdyno.diagnose.facts.sessions import round_trips, sessions
-from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import counted, percent
+from pgdyno.record.finding import Evidence, Skip
 
 _NAMED_MAX = 5
 

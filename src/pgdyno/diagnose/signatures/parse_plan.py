@@ -15,8 +15,8 @@ from pgdyno.diagnose._cpu_uses import PLAN_CPU_S, cpu_parts, cpu_uses, ratio_wit
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Proposal, Skip
 from pgdyno.diagnose.words import percent
+from pgdyno.record.finding import Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.spec.front import PREPARE_THRESHOLD_DEFAULT
 
@@ -71,7 +71,15 @@ def _prepared(s: Situation, ratio: float) -> list[Proposal]:
     of_driver = {"front.prepare_threshold": str(PREPARE_THRESHOLD_DEFAULT)}
     change = Change(spec=of_driver if s.front else {"load.protocol": "prepared"})
     why = "a session would plan each of its statements once"
-    return [Proposal("prepared-statements", change, ratio, why, specific=True)]
+    return [
+        Proposal(
+            remedy_id="prepared-statements",
+            change=change,
+            predicted_ratio=ratio,
+            why=why,
+            specific=True,
+        )
+    ]
 
 
 SIGNATURE = Signature(

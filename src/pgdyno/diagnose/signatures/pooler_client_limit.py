@@ -28,8 +28,8 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.pooler import PoolerInForce, PoolerQueues
 from pgdyno.diagnose.facts.refusals import Refusal, refusals_in
-from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.diagnose.words import counted, figure
+from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change
 
 UNACCEPTED_MIN = 1
@@ -132,10 +132,10 @@ def _more_clients(s: Situation, pooler: PoolerInForce, queues: PoolerQueues) -> 
         return []
     return [
         Proposal(
-            "pooler",
-            Change(spec={f"pooler.{pooler.client_setting}": str(wanted)}),
-            ratio,
-            f"{wanted} clients get a connection, and overlap their waits",
+            remedy_id="pooler",
+            change=Change(spec={f"pooler.{pooler.client_setting}": str(wanted)}),
+            predicted_ratio=ratio,
+            why=f"{wanted} clients get a connection, and overlap their waits",
             specific=True,
         )
     ]

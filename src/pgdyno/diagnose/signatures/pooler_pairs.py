@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import counted, figure
+from pgdyno.record.finding import Skip
 
 ADVICE = (
     "default_pool_size is of one pair: make it smaller, limit all of a database or a user"

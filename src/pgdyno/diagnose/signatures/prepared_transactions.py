@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Skip
 from pgdyno.diagnose.words import duration, figure
+from pgdyno.record.finding import Skip
 from pgdyno.spec.sql_text import literal
 
 HELD_S_MAX = 300.0

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Evidence, Skip
 from pgdyno.diagnose.words import percent
+from pgdyno.record.finding import Evidence, Skip
 
 BUSY_SHARE = 0.6
 OTHERS_SHARE = 0.5

@@ -14,8 +14,8 @@ from __future__ import annotations
 from pgdyno.diagnose._drops import DROP_SHARE, Drops, Reason, find_drops
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.diagnose.words import counted, figure, listed, percent
+from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 
 _REASONS: dict[Reason, str] = {
@@ -98,7 +98,13 @@ def _evidence(s: Situation, drops: Drops) -> list[Evidence]:
     ]
     longest = sorted(drops.all, key=lambda drop: -drop.duration_ms)[:_DROPS_SHOWN]
     evidence += [
-        Evidence(f"drop: {drop.detail}", drop.duration_ms, "ms", None, drop.window_ms)
+        Evidence(
+            name=f"drop: {drop.detail}",
+            value=drop.duration_ms,
+            unit="ms",
+            threshold=None,
+            window_ms=drop.window_ms,
+        )
         for drop in sorted(longest, key=lambda drop: drop.window_ms)
     ]
     return evidence
@@ -121,10 +127,10 @@ def _spread(s: Situation, ratio: float) -> list[Proposal]:
         return []
     return [
         Proposal(
-            "checkpoint-spread",
-            Change(settings={"checkpoint_completion_target": "0.9"}),
-            ratio,
-            "the checkpoint's writes would be spread over most of the time to the next",
+            remedy_id="checkpoint-spread",
+            change=Change(settings={"checkpoint_completion_target": "0.9"}),
+            predicted_ratio=ratio,
+            why="the checkpoint's writes would be spread over most of the time to the next",
             specific=True,
         )
     ]
@@ -142,10 +148,10 @@ def _flush_early(s: Situation, ratio: float) -> list[Proposal]:
         return []
     return [
         Proposal(
-            "flush-early",
-            Change(settings=wanted),
-            ratio,
-            "dirty pages would leave the kernel in small portions instead of all at once",
+            remedy_id="flush-early",
+            change=Change(settings=wanted),
+            predicted_ratio=ratio,
+            why="dirty pages would leave the kernel in small portions instead of all at once",
             specific=True,
         )
     ]
@@ -158,11 +164,11 @@ def _slower_vacuum(s: Situation, ratio: float) -> list[Proposal]:
         return []
     return [
         Proposal(
-            "autovacuum-pace",
-            Change(settings={"autovacuum_vacuum_cost_limit": f"{max(100, limit / 2):.0f}"}),
-            ratio,
-            f"vacuum would do half as much between its pauses ({counted(limit, 'unit', 'units')}"
-            " of cost now)",
+            remedy_id="autovacuum-pace",
+            change=Change(settings={"autovacuum_vacuum_cost_limit": f"{max(100, limit / 2):.0f}"}),
+            predicted_ratio=ratio,
+            why="vacuum would do half as much between its pauses"
+            f" ({counted(limit, 'unit', 'units')} of cost now)",
             specific=True,
         )
     ]

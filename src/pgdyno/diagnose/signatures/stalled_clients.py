@@ -22,9 +22,9 @@ from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Evidence
 from pgdyno.diagnose.words import figure, percent
 from pgdyno.record import Interval
+from pgdyno.record.finding import Evidence
 
 EMPTY_SHARE = 0.5
 EMPTY_S_MIN = 2.0

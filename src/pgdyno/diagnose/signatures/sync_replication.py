@@ -32,8 +32,8 @@ from pgdyno.diagnose.facts.standbys import (
     synchronous,
     waited_for,
 )
-from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.active_settings import choice_of
 from pgdyno.spec.change import Change
 
@@ -184,7 +184,13 @@ def _lower_levels(
 def _level(remedy: str, level: str, s: Situation, left: float, why: str) -> Proposal:
     """Return the proposal of a level of synchronous_commit that leaves a part of the wait."""
     change = Change(settings={"synchronous_commit": level})
-    return Proposal(remedy, change, s.loop.ratio(replica=left), why, specific=True)
+    return Proposal(
+        remedy_id=remedy,
+        change=change,
+        predicted_ratio=s.loop.ratio(replica=left),
+        why=why,
+        specific=True,
+    )
 
 
 def _fewer(s: Situation, wanted: WaitedFor, confirmation: Confirmation) -> list[Proposal]:
@@ -203,10 +209,10 @@ def _fewer(s: Situation, wanted: WaitedFor, confirmation: Confirmation) -> list[
         counts["synchronous-standbys-fewer"] = 1
     return [
         Proposal(
-            remedy,
-            Change(settings={"synchronous_standby_names": f"ANY {count} ({wanted.listed})"}),
-            s.loop.ratio(replica=min(1.0, times_ms[count - 1] / now_ms)),
-            f"commits would wait for the fastest {count} of {len(times_ms)} standbys",
+            remedy_id=remedy,
+            change=Change(settings={"synchronous_standby_names": f"ANY {count} ({wanted.listed})"}),
+            predicted_ratio=s.loop.ratio(replica=min(1.0, times_ms[count - 1] / now_ms)),
+            why=f"commits would wait for the fastest {count} of {len(times_ms)} standbys",
             specific=True,
         )
         for remedy, count in counts.items()

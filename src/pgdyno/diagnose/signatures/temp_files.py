@@ -15,8 +15,8 @@ from pgdyno.diagnose._cpu_uses import ratio_of_own_work
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Evidence, Proposal
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 from pgdyno.stats.prediction import Prediction, between
 
@@ -84,7 +84,9 @@ def _work_mem(s: Situation, share: float, each_bytes: float) -> list[Proposal]:
         return []
     why = f"a temporary file of {figure(each_bytes / 1024)} kB would fit in memory"
     change = Change(settings={"work_mem": f"{wanted_kb // 1024}MB"})
-    return [Proposal("work-mem", change, ratio, why, specific=True)]
+    return [
+        Proposal(remedy_id="work-mem", change=change, predicted_ratio=ratio, why=why, specific=True)
+    ]
 
 
 def _ratio(s: Situation) -> Prediction:

@@ -24,9 +24,9 @@ from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.finding import Evidence
 from pgdyno.diagnose.words import counted, duration, figure, percent
 from pgdyno.record import GroupInterval
+from pgdyno.record.finding import Evidence
 
 WAITED_SHARE = 0.5
 UNANSWERED_S_MIN = 2.0

@@ -24,8 +24,8 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.autovacuum import Autovacuum
 from pgdyno.diagnose.facts.intervals import timed
-from pgdyno.diagnose.finding import Evidence, Proposal, Skip
 from pgdyno.diagnose.words import figure, percent
+from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.stats import mann_whitney
 
@@ -139,14 +139,30 @@ def _proposals(s: Situation, split: _Split, share: float) -> list[Proposal]:
     autovacuum = Autovacuum(s)
     if s.settings.duration_ms(_DELAY) == 0:
         change = Change(settings={_DELAY: "2ms"})
-        return [Proposal("autovacuum-pace", change, ratio, "vacuum would pause", specific=True)]
+        return [
+            Proposal(
+                remedy_id="autovacuum-pace",
+                change=change,
+                predicted_ratio=ratio,
+                why="vacuum would pause",
+                specific=True,
+            )
+        ]
     limit = autovacuum.number(_LIMIT)
     limit = limit if limit > 0 else autovacuum.number("vacuum_cost_limit")
     if limit <= _LIMIT_MIN:
         return []
     change = Change(settings={_LIMIT: f"{max(_LIMIT_MIN, limit * SLOWER):.0f}"})
     why = "vacuum would do half as much between its pauses"
-    return [Proposal("autovacuum-pace", change, ratio, why, specific=True)]
+    return [
+        Proposal(
+            remedy_id="autovacuum-pace",
+            change=change,
+            predicted_ratio=ratio,
+            why=why,
+            specific=True,
+        )
+    ]
 
 
 SIGNATURE = Signature(

@@ -18,8 +18,8 @@ from pgdyno.diagnose._bloat import DEAD_ROWS_MIN, Bloat, bloat, bloat_evidence, 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.holders import KEPT_S_MIN, KEPT_SHARE, Holder, last_holder
-from pgdyno.diagnose.finding import Evidence
 from pgdyno.diagnose.words import duration, figure, percent
+from pgdyno.record.finding import Evidence
 from pgdyno.spec.sql_text import literal
 
 AGE_MAX = 50_000_000

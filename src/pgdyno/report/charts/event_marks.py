@@ -15,7 +15,8 @@ from bokeh.plotting import figure
 from msgspec import Struct
 
 from pgdyno.diagnose.course import Course
-from pgdyno.record import Event, FindingRow, RunFile, Slice
+from pgdyno.record import Event, RunFile, Slice
+from pgdyno.record.finding import Finding
 from pgdyno.report import palette
 from pgdyno.report.charts.chart import Chart, Key, hover_clock, plain_figure, time_figure, tooltip
 from pgdyno.report.words import numbers
@@ -154,14 +155,14 @@ def _course_marks(course: Course) -> Iterator[Mark]:
         yield Mark("drop", course.drop_sentence(drop), *drop.window_ms)
 
 
-def _stalls(findings: Iterable[FindingRow]) -> Iterable[Mark]:
+def _stalls(findings: Iterable[Finding]) -> Iterable[Mark]:
     """Yield the windows in the evidence of stalls, each once."""
     windows = {
-        (window[0], window[1]): str(evidence.get("name", "stall"))
+        evidence.window_ms: evidence.name
         for finding in findings
-        if finding.finding == "stall" and finding.rank is not None
+        if finding.id == "stall" and finding.rank is not None
         for evidence in finding.evidence
-        if evidence.get("unit") == "ms" and (window := evidence.get("window_ms"))
+        if evidence.unit == "ms" and evidence.window_ms
     }
     return (Mark("stall", name, start, end) for (start, end), name in windows.items())
 

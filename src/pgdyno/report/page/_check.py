@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile
+from pgdyno.record.finding import Finding, Proof
 from pgdyno.report.charts.chart import Chart
 from pgdyno.report.charts.over_time import time_charts
 from pgdyno.report.charts.time_axis import time_axis
@@ -16,7 +17,7 @@ from pgdyno.report.words import accounts, headlines, numbers, sentences
 from pgdyno.report.words.checks import gain_words
 from pgdyno.report.words.sentences import finding_name
 from pgdyno.report.words.tables import Table
-from pgdyno.results.check import CheckFinding, CheckResult, ObservedLoad, Proof, WriteProbe
+from pgdyno.results.check import CheckResult, ObservedLoad, WriteProbe
 from pgdyno.stats.words import percent_words, significant
 from pgdyno.visible import shell_line
 
@@ -109,15 +110,15 @@ def _headline(result: CheckResult) -> list[Headline]:
     ]
 
 
-def _card(finding: CheckFinding) -> Card:
-    name = finding_name(finding.id)
+def _card(finding: Finding) -> Card:
+    name, severity = finding_name(finding.id), finding.severity or "minor"
     terms = [
         ("Share", "" if not finding.share else f"{percent_words(finding.share)} of the time"),
         ("Confidence", percent_words(finding.confidence)),
         ("Symptom of", numbers.listed([finding_name(cause) for cause in finding.causes])),
         ("Wrong if", numbers.sentence(finding.false_positives)),
-        ("Advice", numbers.sentence(finding.remedy.advice)),
-        *((f"To prove {each.title}", _proof(each)) for each in finding.remedy.prove),
+        ("Advice", numbers.sentence(finding.advice)),
+        *((f"To prove {each.title}", _proof(each)) for each in finding.prove),
     ]
     rows = [
         [each.name, numbers.measured(each.value, each.unit), each.threshold or ""]
@@ -127,11 +128,11 @@ def _card(finding: CheckFinding) -> Card:
     evidence = Table(f"Evidence for the {name}", head, rows, right=frozenset((1,)))
     return Card(
         title=numbers.capital(name),
-        tags=[Tag(finding.severity, TONES[finding.severity])],
+        tags=[Tag(severity, TONES[severity])],
         terms=[(term, text) for term, text in terms if text],
         sentence=numbers.sentence(finding.sentence),
         evidence=evidence if rows else None,
-        lines=finding.remedy.commands,
+        lines=finding.commands,
     )
 
 

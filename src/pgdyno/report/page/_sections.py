@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from pgdyno.diagnose.course import Course
 from pgdyno.dimension import title_of
-from pgdyno.record import FindingRow, RunFile
+from pgdyno.record import RunFile
+from pgdyno.record.finding import Finding
 from pgdyno.remedy import Assessment, assess, catalogue
 from pgdyno.report.attempts import NOT_MEASURED, Attempt, in_force
 from pgdyno.report.charts.event_marks import is_missing_probe
@@ -31,7 +32,6 @@ from pgdyno.report.words.course import change_sentences, drop_sentences
 from pgdyno.report.words.sentences import decision_words, expectation, finding_name
 from pgdyno.report.words.tables import Table
 from pgdyno.results.chapter import RecordedChapter
-from pgdyno.spec.change import Change
 
 TONES = {
     "kept": "good",
@@ -236,7 +236,7 @@ def _when(summary: RunSummary, step: int) -> str:
     return f"after {kept[-1].title}" if kept and step else "at the start"
 
 
-def _finding_card(summary: RunSummary, finding: FindingRow, when: str) -> Card:
+def _finding_card(summary: RunSummary, finding: Finding, when: str) -> Card:
     tags = [Tag(finding.status, STATUS_TONES.get(finding.status, "plain"))]
     if finding.rank == 1 and (summary.single_run is None or finding == summary.limit):
         tags.append(Tag("the limit", "warn"))
@@ -254,7 +254,7 @@ def _finding_card(summary: RunSummary, finding: FindingRow, when: str) -> Card:
         ("Advice", numbers.sentence(finding.advice)),
     ]
     return Card(
-        title=numbers.capital(finding_name(finding.finding)),
+        title=numbers.capital(finding_name(finding.id)),
         tags=tags,
         terms=[(term, text) for term, text in terms if text],
         sentence=numbers.sentence(finding.sentence),
@@ -262,26 +262,26 @@ def _finding_card(summary: RunSummary, finding: FindingRow, when: str) -> Card:
     )
 
 
-def _evidence(finding: FindingRow) -> Table | None:
+def _evidence(finding: Finding) -> Table | None:
     if not finding.evidence:
         return None
     rows = []
     for item in finding.evidence:
-        window = item.get("window_ms")
+        window = item.window_ms
         when = f"{numbers.clock(window[0])} to {numbers.clock(window[1])}" if window else ""
-        measured = numbers.measured(item.get("value"), item.get("unit") or "")
-        rows.append([str(item.get("name", "")), measured, item.get("threshold") or "", when])
+        measured = numbers.measured(item.value, item.unit)
+        rows.append([item.name, measured, item.threshold or "", when])
     head = ["Evidence", "measured", "threshold", "time"]
-    caption, windows = f"Evidence for the {finding_name(finding.finding)}", {r[3] for r in rows}
+    caption, windows = f"Evidence for the {finding_name(finding.id)}", {r[3] for r in rows}
     if len(windows) == 1:  # a common window is in the caption
         head, rows = head[:3], [row[:3] for row in rows]
         caption += f", {windows.pop()}".rstrip(", ")
     return Table(caption, head, rows, right=frozenset((1,)))
 
 
-def verdict_table(findings: Sequence[FindingRow], status: str) -> Table | None:
+def verdict_table(findings: Sequence[Finding], status: str) -> Table | None:
     """Return the signatures that were cleared, or skipped, in the last diagnosis that has them."""
-    last = {f.finding: f for f in findings}
+    last = {f.id: f for f in findings}
     chosen = [f for f in last.values() if f.status == status]
     if not chosen:
         return None
@@ -290,9 +290,7 @@ def verdict_table(findings: Sequence[FindingRow], status: str) -> Table | None:
         "skipped": "Skipped: not checked and therefore not cleared",
     }
     head = ["Signature", "Reason"]
-    rows = [
-        [numbers.capital(finding_name(f.finding)), numbers.sentence(f.sentence)] for f in chosen
-    ]
+    rows = [[numbers.capital(finding_name(f.id)), numbers.sentence(f.sentence)] for f in chosen]
     return Table(captions[status], head, rows)
 
 
@@ -363,21 +361,20 @@ def _price_terms(assessment: Assessment) -> list[tuple[str, str]]:
     ]
 
 
-def _proposal_cards(finding: FindingRow, summary: RunSummary) -> list[Card]:
+def _proposal_cards(finding: Finding, summary: RunSummary) -> list[Card]:
     """Return a card for each proposal of a finding; none was measured."""
     cards = []
-    for row in finding.remedies:
-        remedy = catalogue().get(str(row.get("remedy_id")))
+    for proposal in finding.proposals:
+        remedy, change = catalogue().get(proposal.remedy_id), proposal.change
         if remedy is None:
             continue
-        change = Change.from_json(row.get("change") or {})
         assessment = assess(change, in_force(summary.info))
         name = assessment.durability_class
         load = sentences.full_load(summary.info)
-        prediction = sentences.prediction(remedy, row, load)
+        prediction = sentences.prediction(remedy, proposal, load)
         terms = [
             ("Prevents" if remedy.guards else "Throughput", f"{prediction}; not measured"),
-            ("Because", numbers.sentence(str(row.get("why") or ""))),
+            ("Because", numbers.sentence(proposal.why)),
             ("Durability", f"{name}: {sentences.CLASS_MEANING[name]}."),
             *_price_terms(assessment),
             ("To prove it", proving.compare_line(summary.run, change)),

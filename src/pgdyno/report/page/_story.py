@@ -206,7 +206,7 @@ def _results(
     if summary.single_run is not None and summary.before is not None:
         yield sentences.throughput_words(run, summary)
         yield sessions.sentence(run, summary.before.slice_ids)
-        said = {each.finding: each.sentence for each in summary.findings}
+        said = {each.id: each.sentence for each in summary.findings}
         yield from (said[name] for name in chapter.endings if name in said)
     if summary.comparison is not None:
         yield sentences.comparison_sentence(summary.comparison)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.diagnose.words import counted
+from pgdyno.record.finding import Finding
 from pgdyno.report.terminal._lines import GAP, Line, labelled, wrapped
 from pgdyno.report.words.checks import commit_words, gain_words, manner_words
 from pgdyno.report.words.cutting import cut
 from pgdyno.results.check import (
     BusyStatement,
-    CheckFinding,
     CheckResult,
     NotChecked,
     ObservedLoad,
@@ -78,20 +78,20 @@ def statement_words(each: BusyStatement) -> str:
     return f"{', '.join(parts)}: {' '.join(each.statement.split())[:90]}"
 
 
-def _finding_lines(finding: CheckFinding, width: int) -> list[Line]:
+def _finding_lines(finding: Finding, width: int) -> list[Line]:
     of = "" if not finding.share else f", {percent_words(finding.share)} of the sessions' time"
-    name = finding.id.replace("-", " ")
+    name, severity = finding.id.replace("-", " "), finding.severity or "minor"
     lines = labelled(
-        finding.severity, f"{name}: {finding.sentence}{of}", width,
-        style=STYLES[finding.severity], label_width=LABEL,
+        severity, f"{name}: {finding.sentence}{of}", width,
+        style=STYLES[severity], label_width=LABEL,
     )  # fmt: skip
-    minor = finding.severity == "minor"
+    minor = severity == "minor"
     for label, text in _details(finding):
         lines += labelled("", f"{label}: {text}", width, label_width=LABEL + 2, spare=minor)
     return lines
 
 
-def _details(finding: CheckFinding) -> Iterator[tuple[str, str]]:
+def _details(finding: Finding) -> Iterator[tuple[str, str]]:
     """Yield what stands under a finding: evidence, what else it may be, what to do."""
     numbers = [
         f"{each.name} {_value(each.value, each.unit)}"
@@ -102,11 +102,11 @@ def _details(finding: CheckFinding) -> Iterator[tuple[str, str]]:
         yield "evidence", "; ".join(numbers)
     if finding.severity != "minor" and finding.false_positives:
         yield "unless", finding.false_positives
-    if finding.remedy.advice:
-        yield "advice", finding.remedy.advice
-    for command in finding.remedy.commands:
+    if finding.advice:
+        yield "advice", finding.advice
+    for command in finding.commands:
         yield "to remedy", command
-    for proof in finding.remedy.prove[:PROOFS_MAX]:
+    for proof in finding.prove[:PROOFS_MAX]:
         gain = gain_words(proof)
         durability = "" if proof.durability_class == "D0" else f", {proof.durability_class}"
         yield f"{proof.title} ({gain}{durability})", proof.command

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from pgdyno.record import FindingRow, RunFile
+from pgdyno.record import RunFile
+from pgdyno.record.finding import Finding
 from pgdyno.report.attempts import NOT_MEASURED, Attempt
 from pgdyno.report.terminal._lines import LABEL_WIDTH, Line
 from pgdyno.report.words.proving import compare_line, compare_lines
 
 
-def proving_lines(run: RunFile, finding: FindingRow) -> list[Line]:
+def proving_lines(run: RunFile, finding: Finding) -> list[Line]:
     """Return the commands for the proposals of a finding."""
     label = "to prove it"
     return [

@@ -465,14 +465,14 @@ def _finding_lines(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     limit = summary.limit
     lines = [] if limit else labelled("verdict", summary.verdict, width)
     for finding in summary.limits[:FINDINGS_MAX]:
-        text = f"{finding_name(finding.finding)}: {finding.sentence}"
+        text = f"{finding_name(finding.id)}: {finding.sentence}"
         label, style = ("limit", "yellow") if finding is limit else ("found", "")
         lines += labelled(label, text, width, style=style)
         if finding is limit:
             lines += labelled("might help", "; ".join(sentences.proposals(limit, summary)), width)
         lines += labelled("advice", finding.advice, width, spare=finding is not limit)
         lines += proving_lines(run, finding)
-    minor = [f"{finding_name(f.finding)}: {f.sentence}" for f in summary.minor[:FINDINGS_MAX]]
+    minor = [f"{finding_name(f.id)}: {f.sentence}" for f in summary.minor[:FINDINGS_MAX]]
     lines += labelled("minor", "; ".join(minor), width)
     for status in ("cleared", "skipped"):
         names = sentences.finding_names(summary.findings, status)

@@ -12,9 +12,10 @@ from rich.live import Live
 from rich.text import Text
 
 from pgdyno.check.watching import Away
+from pgdyno.record.finding import Finding
 from pgdyno.report.terminal._check import STYLES, load_words, statement_words
 from pgdyno.report.terminal._lines import Line, labelled, print_lines, rendered
-from pgdyno.results.check import CheckFinding, CheckResult, ObservedLoad
+from pgdyno.results.check import CheckResult, ObservedLoad
 from pgdyno.stats.words import significant
 
 WAITS_MAX = 8
@@ -29,7 +30,7 @@ LABEL = 11
 class _Shown:
     """A finding, and when it came and went, in seconds since 1970."""
 
-    finding: CheckFinding
+    finding: Finding
     came_s: float
     gone_s: float | None = None
 
@@ -70,7 +71,7 @@ class WatchView:
             if known is None or known.gone_s is not None:
                 known = self._shown[name] = _Shown(finding, self._at_s)
                 text = f"{finding.severity}: {_name(finding)}: {finding.sentence}"
-                changes.append(Line(text, STYLES[finding.severity]))
+                changes.append(Line(text, STYLES[finding.severity or "minor"]))
             known.finding = finding
         return changes
 
@@ -105,11 +106,10 @@ class WatchView:
     def _finding_lines(self, width: int) -> Iterator[Line]:
         assert self._result is not None
         for finding in self._result.findings:
+            severity = finding.severity or "minor"
             since = f"since {_clock(self._shown[finding.id].came_s)}"
             text = f"{_name(finding)} ({since}): {finding.sentence}"
-            yield from labelled(
-                finding.severity, text, width, style=STYLES[finding.severity], label_width=LABEL
-            )
+            yield from labelled(severity, text, width, style=STYLES[severity], label_width=LABEL)
         gone = [each for each in self._shown.values() if each.gone_s is not None]
         for each in sorted(gone, key=lambda one: -(one.gone_s or 0.0))[:GONE_MAX]:
             text = f"{_name(each.finding)}, {_clock(each.came_s)} to {_clock(each.gone_s or 0.0)}"
@@ -139,7 +139,7 @@ def _statement_lines(load: ObservedLoad, width: int) -> Iterator[Line]:
         yield Line(statement_words(each)[:width])
 
 
-def _name(finding: CheckFinding) -> str:
+def _name(finding: Finding) -> str:
     return finding.id.replace("-", " ")
 
 

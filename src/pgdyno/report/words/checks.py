@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.results.check import CheckResult, Proof, WriteProbe
+from pgdyno.record.finding import Proof
+from pgdyno.results.check import CheckResult, WriteProbe
 from pgdyno.stats.words import predicted_words, significant
 
 

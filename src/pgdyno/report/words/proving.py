@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import islice
 
 from pgdyno.diagnose.facts.storage import recorded_options
-from pgdyno.record import FindingRow, RunFile
+from pgdyno.record import RunFile
+from pgdyno.record.finding import Finding
 from pgdyno.remedy.comparing import compare_words
 from pgdyno.report.words.repeat import server_words
 from pgdyno.spec.change import Change
@@ -31,12 +32,12 @@ def compare_line(run: RunFile, change: Change) -> str:
     return shell_line(["pgdyno", "compare", source, *server_words(info), *options])
 
 
-def compare_lines(run: RunFile, finding: FindingRow) -> list[str]:
+def compare_lines(run: RunFile, finding: Finding) -> list[str]:
     """Return the commands for what a finding proposes, at most ``SHOWN_MAX``."""
     return list(islice(_lines(run, finding), SHOWN_MAX))
 
 
-def _lines(run: RunFile, finding: FindingRow) -> Iterator[str]:
-    for row in finding.remedies:
-        if line := compare_line(run, Change.from_json(row.get("change") or {})):
+def _lines(run: RunFile, finding: Finding) -> Iterator[str]:
+    for proposal in finding.proposals:
+        if line := compare_line(run, proposal.change):
             yield line

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from pgdyno.diagnose.facts.failures import failures
 from pgdyno.dimension import title_of
-from pgdyno.record import FindingRow, RunFile, RunInfo
+from pgdyno.record import RunFile, RunInfo
+from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import NOTHING_LOST, Assessment, Circumstances, Remedy, assess, catalogue
 from pgdyno.report.attempts import NOT_MEASURED, Attempt, in_force
 from pgdyno.report.summary import RunSummary
@@ -19,7 +20,6 @@ from pgdyno.report.words import numbers
 from pgdyno.results.chapter import Chapter, by_variant
 from pgdyno.results.common import Postponed, PostponedSide
 from pgdyno.shapes import Fields
-from pgdyno.spec.change import Change
 from pgdyno.spec.disk import in_words
 from pgdyno.spec.pooler import SIZE_SETTINGS
 from pgdyno.spec.units import parse_duration_ms
@@ -27,7 +27,7 @@ from pgdyno.stats import EFFECT_MATTERS, mean_with_interval
 from pgdyno.stats.words import interval_words, more_pairs_words
 
 if TYPE_CHECKING:
-    from pgdyno.record.facts import HostFacts, ServerFacts, StoredProposal
+    from pgdyno.record.facts import HostFacts, ServerFacts
     from pgdyno.results.investigate import InvestigateResult
 
 GROUPS_NAMED_MAX = 3
@@ -456,38 +456,35 @@ def finding_name(finding: str) -> str:
     return " ".join(spelled.get(word, word) for word in words)
 
 
-def finding_names(findings: Sequence[FindingRow], status: str) -> list[str]:
+def finding_names(findings: Sequence[Finding], status: str) -> list[str]:
     """Return the names of the findings of the last diagnosis with ``status``."""
     last = max((finding.step for finding in findings), default=0)
-    return [finding_name(f.finding) for f in findings if f.step == last and f.status == status]
+    return [finding_name(f.id) for f in findings if f.step == last and f.status == status]
 
 
-def proposals(finding: FindingRow, summary: RunSummary) -> list[str]:
+def proposals(finding: Finding, summary: RunSummary) -> list[str]:
     """Return the proposals of a finding: change, class and predicted gain of each."""
     load = full_load(summary.info)
     before = in_force(summary.info)
-    return [_proposal(row, load, before) for row in finding.remedies]
+    return [_proposal(each, load, before) for each in finding.proposals]
 
 
-def _proposal(row: StoredProposal, load: str, before: Circumstances) -> str:
-    remedy = catalogue().get(str(row.get("remedy_id")))
-    predicted = prediction(remedy, row, load)
+def _proposal(proposal: Proposal, load: str, before: Circumstances) -> str:
+    remedy = catalogue().get(proposal.remedy_id)
+    predicted = prediction(remedy, proposal, load)
     if remedy is None:
-        return f"{row.get('remedy_id')} ({predicted})"
-    change = Change.from_json(row.get("change") or {})
-    name = assess(change, before).durability_class
+        return f"{proposal.remedy_id} ({predicted})"
+    name = assess(proposal.change, before).durability_class
     price = "" if name == "D0" else f"{name}, "
-    title = title_of(change)
-    return f"{title} ({price}{predicted})"
+    return f"{title_of(proposal.change)} ({price}{predicted})"
 
 
-def prediction(remedy: Remedy | None, row: StoredProposal, load: str = "") -> str:
-    """Return the prediction for a remedy that was not measured, of which ``row`` is the proposal:
-    its gain, or what it prevents."""
+def prediction(remedy: Remedy | None, proposal: Proposal, load: str = "") -> str:
+    """Return the prediction for a remedy that was not measured: its gain, or what it prevents."""
     if remedy is not None and remedy.guards:
         return remedy.summary
-    gain = numbers.predicted(row.get("predicted_ratio"), row.get("predicted_interval"))
-    return f"predicted {gain}{load}" + _response_words(row.get("predicted_response_ratio"))
+    gain = numbers.predicted(proposal.predicted_ratio, proposal.predicted_interval)
+    return f"predicted {gain}{load}" + _response_words(proposal.predicted_response_ratio)
 
 
 def class_words(attempt: Attempt, summary: RunSummary) -> str:

@@ -24,7 +24,7 @@ def descriptions(part: type) -> dict[str, str]:
 @cache
 def _of_module(name: str) -> dict[str, dict[str, str]]:
     """Return the descriptions by class and attribute."""
-    if not name.startswith(f"{__package__}."):
+    if not name.startswith("pgdyno."):
         return {}
     tree = ast.parse(inspect.getsource(sys.modules[name]))
     return {each.name: _of_class(each) for each in tree.body if isinstance(each, ast.ClassDef)}

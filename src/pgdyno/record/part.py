@@ -1,0 +1,100 @@
+"""Base of the objects within results, of which run files keep the JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from pgdyno.shapes import Json
+
+Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
+"""A number that is printed as an integer if it is one."""
+IfAbsent = Mapping[str, Callable[[Json], Any]]
+FROM_FILE = "from file"
+"""Validation context of a result that is read from a run file, maybe of an older version."""
+
+
+class Part(BaseModel):
+    """An object within a result: immutable, without unknown keys."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        # A command validates few of all results.
+        defer_build=True,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+    if_absent: ClassVar[IfAbsent] = {}
+    """Member that files of older versions lack → its value, from the object's other members."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        from pgdyno.record._descriptions import descriptions
+
+        schema = handler(core_schema)
+        members = handler.resolve_ref_schema(schema)["properties"]
+        for name, text in descriptions(cls).items():
+            field = cls.model_fields.get(name)
+            if field is not None and field.description is None:
+                key = field.alias or name
+                members[key] = {**members[key], "description": text}
+        return schema
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_absent(cls, fields: Any, info: ValidationInfo) -> Any:
+        if info.context != FROM_FILE or not isinstance(fields, dict):
+            return fields
+        filled = {name: make(fields) for name, make in cls.if_absent.items() if name not in fields}
+        return {**fields, **filled}
+
+    @classmethod
+    def of_findings(cls, findings: Sequence[Any]) -> dict[str, object]:
+        """Return the members of a result that consist of the run file's findings: none for most."""
+        return {}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object as ``--format json`` prints it: without optional keys that are not
+        set."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+class Fact(Part):
+    """A part that is also a row of a run file, and that conclusions are drawn from: all members are
+    in its JSON, also those with their default, but for the excluded ones."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        schema = super().__get_pydantic_json_schema__(core_schema, handler)
+        whole = handler.resolve_ref_schema(schema)
+        shown = [f.alias or name for name, f in cls.model_fields.items() if not f.exclude]
+        members = whole["properties"]
+        for member in members.values():
+            member.pop("default", None)
+        whole["properties"] = {name: members[name] for name in shown}
+        whole["required"] = shown
+        return schema
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object as ``--format json`` prints it, and as run files keep it."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def model_post_init(self, context: Any) -> None:
+        """Take every member for set, so that it is shown within other parts."""
+        self.__pydantic_fields_set__.update(type(self).model_fields)
