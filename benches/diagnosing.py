@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from pgdyno._engine import Histogram
 from pgdyno.record import Recorder
+from pgdyno.record.fileformat import CORES_ALL, CORES_BUSY
 
 _STATEMENTS = tuple(f"update shop_{n} set a = a + :delta where id = :id" for n in range(7))
 _SCRIPTS = ("orders", "stock")
@@ -199,6 +200,10 @@ def coarse_rows(
         "metric_program": [
             {"whose": "other", "program": f"program-{n}", "count": 1, "cpu_ms": float(second)}
             for n in range(30)
+        ]
+        + [
+            {"whose": "machine", "program": name, "count": 99, "cpu_ms": cores * 1000.0 * second}
+            for name, cores in ((CORES_BUSY, 4.5), (CORES_ALL, 8.0))
         ],
     }  # fmt: skip
 

@@ -13,5 +13,4 @@ Json = dict[str, Any]
 Row = dict[str, Any]
 """A row that a query returned, by column."""
 Fields = dict[str, Any]
-"""A spec, or a table of it, as TOML or a run file has it: not validated, and in an older run file
-perhaps with other keys."""
+"""A spec, or a table of it, as TOML or a run file has it: not validated."""

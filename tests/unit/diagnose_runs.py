@@ -16,6 +16,7 @@ from record_samples import add_second, at, group_row, new_recorder, script_row, 
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import Diagnosis, Finding, diagnose
 from pgdyno.record import Recorder, RunFile
+from pgdyno.record.fileformat import CORES_ALL, CORES_BUSY
 
 SECONDS = 10
 SETTINGS = {
@@ -96,11 +97,8 @@ class Load(Struct):
     """The table front of the spec, whose clients send requests."""
     http: Mapping[str, Any] | None = None
     tps_by_second: Sequence[float] | None = None
-    locks: Mapping[str, Any] | None = None
     queues: Sequence[Mapping[str, Any]] = ()
     """Rows of lock_queue; the statements of ``blocker`` and ``waits_with`` as texts."""
-    locks_first: Mapping[str, Any] | None = None
-    """The first second's row of metric_lock, where it differs."""
     tables: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     standbys: Sequence[Mapping[str, Any]] = ()
     """Rows of metric_replication, the same every second."""
@@ -305,9 +303,6 @@ def _add_waits(recorder: Recorder, load: Load, second: int) -> None:
     if "vacuum" in other:
         row = {"pid": 1, "relation": other["vacuum"], "phase": "scanning heap"}
         recorder.add_rows("metric_vacuum", [row], ns=at(recorder, second + 0.5))
-    if load.locks is not None:
-        row = load.locks_first or load.locks if second == 0 else load.locks
-        recorder.add_rows("metric_lock", [row], ns=at(recorder, second + 0.5))
 
 
 def _queue_row(recorder: Recorder, load: Load, queue: Mapping[str, Any]) -> dict[str, Any]:
@@ -352,11 +347,15 @@ def _add_counters(recorder: Recorder, load: Load, edge: int) -> None:
         if load.ready is not None:
             process["run_queue_delay_ms"] = load.ready * edge * 1000
         recorder.add_rows("metric_process", [process | {"cpu_user_ms": used_ms}], ns=ns)
-    programs = [
-        {"whose": whose, "program": name, "count": 4, "cpu_ms": used * edge * 1000}
-        for (whose, name), used in (load.programs or {}).items()
-    ]
-    recorder.add_rows("metric_program", programs, ns=ns)
+    if load.programs is not None:
+        machine = float(load.host_facts.get("cores_host", load.cores))
+        cores = {CORES_BUSY: machine * (load.busy or 0.0), CORES_ALL: machine}
+        used = {("machine", name): each for name, each in cores.items()} | dict(load.programs)
+        programs = [
+            {"whose": whose, "program": name, "count": 4, "cpu_ms": each * edge * 1000}
+            for (whose, name), each in used.items()
+        ]
+        recorder.add_rows("metric_program", programs, ns=ns)
     if load.wal is not None:
         row = {name: rate * edge for name, rate in load.wal.items()}
         recorder.add_rows("metric_wal", [row], ns=ns)

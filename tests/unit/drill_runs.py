@@ -82,6 +82,8 @@ def write_drill(path: Path, drill: DrillResult, against: DrillResult | None = No
         drill_id = store_drill(recorder, drill, DrillOptions(drill.fault))
         for cut in drill.cuts:
             store_cut(recorder, drill_id, cut, ns=recorder.started_ns)
+        cuts = ["--cuts", str(len(drill.cuts))]
+        recorder.update_run(asked=["--fault", drill.fault, *cuts, "--seed", str(drill.seed)])
         more = {} if against is None else comparison(drill, against)
         store(recorder, drill.as_result(**more))
         recorder.finish("done")

@@ -159,18 +159,16 @@ def test_cores_that_others_keep_busy_are_not_the_server_s(tmp_path: Path) -> Non
     assert diagnosed(tmp_path, replace(CROWD, server=0.3))["server-cpu"].status == "cleared"
 
 
+BRANCHES = {"relation": "public.pgbench_branches", "blocker": "END"}
+
+
 def test_hot_rows_held_through_the_flush_are_its_symptom(tmp_path: Path) -> None:
     load = replace(
         FLUSH,
         tps=2000,
         service_ms=7.5,
         sessions={CPU: 1.0, WAL_SYNC: 3.0, ROW: 10.0},
-        locks={
-            "waiting": 10,
-            "behind_one_max": 9,
-            "relation": "public.pgbench_branches",
-            "blocker_statement": "END",
-        },
+        queues=[{**BRANCHES, "waits_with": FLUSH.statement}],
     )
     finding = diagnosed(tmp_path, load)["hot-row"]
     assert (finding.status, finding.rank) == ("found", 1)
@@ -186,7 +184,7 @@ def test_a_hot_row_of_a_small_scale_says_so(tmp_path: Path, scale: int, told: bo
         FLUSH,
         scale=scale,
         sessions={CPU: 1.0, WAL_SYNC: 3.0, ROW: 10.0},
-        locks={"waiting": 10, "behind_one_max": 9, "relation": "public.pgbench_branches"},
+        queues=[BRANCHES],
     )
     sentence = diagnosed(tmp_path, load)["hot-row"].sentence
     said = "; scale 1 has 1 row in pgbench_branches for 16 clients: -s 16"
@@ -200,7 +198,7 @@ def test_a_hot_row_of_existing_tables_asks_for_new_ones(tmp_path: Path) -> None:
         scale=2,
         server_facts={"tables": "theirs"},
         sessions={CPU: 1.0, WAL_SYNC: 3.0, ROW: 10.0},
-        locks={"waiting": 10, "behind_one_max": 9, "relation": "public.pgbench_branches"},
+        queues=[BRANCHES],
     )
     sentence = diagnosed(tmp_path, load)["hot-row"].sentence
     assert sentence.endswith("for 16 clients: -i -s 16 (drops and makes the four tables)")
@@ -212,13 +210,10 @@ def test_a_blocker_that_waits_for_rows_itself_names_the_next_table(tmp_path: Pat
         FLUSH,
         scale=1,
         sessions={CPU: 1.0, WAL_SYNC: 3.0, ROW: 10.0},
-        locks={
-            "waiting": 10,
-            "behind_one_max": 9,
-            "relation": "public.pgbench_tellers",
-            "blocker_statement": FLUSH.statement,
-        },
-        locks_first={"waiting": 10, "behind_one_max": 1, "relation": "public.pgbench_branches"},
+        queues=[
+            {"relation": "public.pgbench_tellers", "blocker": FLUSH.statement},
+            {**BRANCHES, "waiting": 5},
+        ],
     )
     finding = diagnosed(tmp_path, load)["hot-row"]
     assert "rows in public.pgbench_branches" in finding.sentence

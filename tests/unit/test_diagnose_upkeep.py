@@ -74,12 +74,6 @@ def test_each_kind_of_holder_has_its_advice(
     assert advice in finding.advice
 
 
-def test_a_run_file_without_names_says_so(tmp_path: Path) -> None:
-    rows = {"metric_age": ages({"xmin_holder": "backend"})}
-    finding = diagnosed(tmp_path, churn(rows=rows))["xmin-pinned"]
-    assert finding.sentence == "not checked: who holds the oldest xmin was not recorded"
-
-
 def test_healthy_churn_is_told_nothing(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, churn(settings={"archive_mode": "on"}, rows=ARCHIVED))
     for name in ("xmin-pinned", "slot-holds-wal", "archiver-behind"):
@@ -353,7 +347,7 @@ def test_a_role_that_sees_only_itself_does_not_say_that_nobody_is_there(tmp_path
         assert found[name].status == "skipped"
 
 
-def test_what_an_older_run_file_lacks_is_not_checked(tmp_path: Path) -> None:
+def test_what_was_not_sampled_is_not_checked(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, churn(rows={"metric_age": lambda edge: []}))
     for name in ("xmin-pinned", "transaction-ids", "connection-slots", "prepared-transactions"):
         assert found[name].sentence.startswith("not checked: "), found[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,8 @@ from pgdyno.record.incidents import NEAR_MS, incidents
 from pgdyno.record.void import void_reason
 from pgdyno.spec import Change
 
-SERVER = {"system_identifier": "7", "started_unix_ms": 1000, "checkpointer_unix_ms": 1001}
-OLDER = tuple(SERVER)
-"""The columns that tell servers apart in files from before there was one for standbys."""
-SERVER |= {"in_recovery": 1}
+SERVER = {"system_identifier": "7", "started_unix_ms": 1000, "checkpointer_unix_ms": 1001,
+          "in_recovery": 1}  # fmt: skip
 SECONDS = 10
 Second = dict[str, Any]
 
@@ -156,23 +153,6 @@ def test_a_promotion_between_slices_is_an_incident(made: Callable[..., Made]) ->
     run.slice(*well(3))
     assert run.why(run.slice(*[second(server={"in_recovery": 0})] * 3)) is None
     assert run.said() == ["the server was promoted"]
-
-
-def test_a_file_that_does_not_tell_standbys_is_read(made: Callable[..., Made]) -> None:
-    run = made()
-    slice_id = run.slice(*well(3))
-    run.recorder.finish("done")
-    run.recorder.close()
-    with sqlite3.connect(run.recorder.path) as db:
-        db.execute(
-            f"create table older as select at_ms, slice_id, {', '.join(OLDER)} from metric_server"
-        )
-        db.execute("drop table metric_server")
-        db.execute("alter table older rename to metric_server")
-    db.close()
-    with RunFile(run.recorder.path) as older:
-        assert reason(older, slice_id) is None
-        assert {each.in_recovery for each in older.sightings()} == {None}
 
 
 def test_a_restart_of_ours_between_slices_is_nobodys_business(made: Callable[..., Made]) -> None:

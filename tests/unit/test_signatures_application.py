@@ -137,7 +137,7 @@ def test_a_web_server_that_accepts_no_more_connections(
     assert bool(larger) == (status == "found")
 
 
-def test_a_file_without_the_accept_queue_is_not_judged(tmp_path: Path) -> None:
+def test_an_accept_queue_that_the_kernel_does_not_tell_is_not_judged(tmp_path: Path) -> None:
     rows = changed(QUICK, "metric_front", {"accept_queue": lambda _: float("nan")})
     said = diagnosed(tmp_path, load(QUICK, rows=rows))["front-accept-queue"]
     assert said.status == "skipped"

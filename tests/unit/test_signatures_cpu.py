@@ -138,11 +138,6 @@ def test_small_tables_are_read_as_a_whole(tmp_path: Path) -> None:
     assert finding.status == "cleared"
 
 
-def test_older_files_do_not_know_the_rows_that_scans_read(tmp_path: Path) -> None:
-    load = replace(BUSY, tables={"public.wide": {"seq_scan": 400.0}})
-    assert diagnosed(tmp_path, load)["missing-index"].status == "skipped"
-
-
 def test_full_pages_ask_for_a_fillfactor(tmp_path: Path) -> None:
     findings = diagnosed(tmp_path, having(replace(BUSY, tables=MOVED), *FIVE))
     finding = findings["full-pages"]

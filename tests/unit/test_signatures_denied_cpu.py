@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, IDLE, ROW, Load, diagnosed, ranked, written
 from msgspec.structs import replace
 
-from pgdyno.diagnose import diagnose
 from pgdyno.diagnose._situation import Situation
 from pgdyno.probe._control_groups import Throttling, parse_cpu_stat
 
@@ -50,19 +47,9 @@ def test_saturated_cores_are_not_a_quota(tmp_path: Path, quota: dict[str, float]
     assert findings["server-cpu"].status == "found"
 
 
-def test_quota_of_a_server_elsewhere_or_of_an_older_file_is_not_checked(tmp_path: Path) -> None:
+def test_quota_of_a_server_elsewhere_is_not_checked(tmp_path: Path) -> None:
     elsewhere = diagnosed(tmp_path, replace(QUOTA, busy=None, quota=None))
     assert elsewhere["cpu-throttled"].status == "skipped"
-    with written(tmp_path, SATURATED) as run:
-        path = Path(run.path)
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("drop table metric_control_group")
-        db.execute("pragma user_version = 6")
-        db.commit()
-    with type(run)(path) as older:
-        findings = {f.id: f for f in diagnose(older, [part.id for part in older.slices()]).findings}
-    assert findings["cpu-throttled"].sentence == "not checked: CPU quotas were not recorded"
-    assert findings["server-cpu"].status == "found"
 
 
 def test_stolen_time_is_found_and_owns_the_queue_for_a_core(tmp_path: Path) -> None:

@@ -240,11 +240,6 @@ def test_batches_that_the_driver_sends_row_by_row_are_found(
     assert changes == [{"front.rewrite_batched_inserts": "true"}] * (status == "found")
 
 
-def test_a_file_without_the_rows_of_batches_is_not_judged(tmp_path: Path) -> None:
-    unknown = diagnosed(tmp_path, batching(float("nan")))["front-batches"]
-    assert unknown.status == "skipped"
-
-
 def foreign(**gauges: float | None) -> Load:
     """16 clients of a web server of the user's, 30 requests a second, by its own figures."""
     known = {"pool_max": 2, "pool_active": 2, "pool_waiting": 14, "threads_max": 200}

@@ -224,7 +224,7 @@ def test_deadlocks_are_counted(tmp_path: Path) -> None:
 
 
 def test_without_looks_the_kind_is_that_of_the_wait(tmp_path: Path) -> None:
-    """Run files of older versions have only the probe that samples once a second."""
+    """A look may come too late for a queue that the samples of waits saw."""
     for kind in ("hot-row", "advisory-lock", "relation-lock"):
         first = ranked(tmp_path, replace(_load(kind), queues=[]))[0]
         assert (first.id, first.share) == (kind, pytest.approx(15 / 16, abs=0.02))

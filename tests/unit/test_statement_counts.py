@@ -153,17 +153,3 @@ def test_rolling_up_keeps_the_sums_and_what_is_unknown(tmp_path: Path) -> None:
         assert again.statement_counts() == before
     assert before[0].blocks_dirtied == 280
     assert before[0].jit_ms is None
-
-
-def test_a_file_from_before_there_were_more_counts_is_read(tmp_path: Path) -> None:
-    run = recorded(tmp_path, {INSERT: counts(10, 20.0, blocks_dirtied=7)})
-    run.close()
-    db = sqlite3.connect(run.path)
-    db.execute("pragma user_version = 12")
-    for column in ("blocks_dirtied", "jit_ms"):
-        db.execute(f"alter table statement_count drop column {column}")
-    db.commit()
-    db.close()
-    with RunFile(run.path) as older:
-        (count,) = older.statement_counts()
-    assert (count.calls, count.blocks_dirtied) == (10, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -102,21 +101,6 @@ def test_two_runs_alike_differ_in_nothing(tmp_path: Path) -> None:
     assert "same        spec, settings, server, host and engine" in text
     assert result["figures"]["throughput_tps"]["ratio"] == 1
     assert {each["mean_ms"]["ratio"] for each in result["figures"]["statements"]} == {1}
-
-
-def test_an_older_file_is_read_and_its_missing_keys_are_defaults(tmp_path: Path) -> None:
-    spec = {k: v for k, v in report_runs.SPEC.items() if k not in ("disk", "load")}
-    a = report_runs.plain_run(tmp_path / "a.db", spec={**report_runs.SPEC, "price": {}})
-    spec = {**spec, "disk": {"wal": "plain"}, "load": report_runs.SPEC["load"]}
-    b = report_runs.plain_run(tmp_path / "b.db", spec=spec)
-    with sqlite3.connect(b) as db:
-        db.execute("alter table run drop column asked_json")
-        db.execute("drop table cut")
-        db.execute("drop table drill")
-        db.execute("pragma user_version = 2")
-    db.close()
-    result, _ = told(a, b)
-    assert not any(result["differs"].values())
 
 
 def test_drills_stand_beside_drills(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 from record_samples import add_second, new_recorder, script_row
@@ -38,7 +37,7 @@ def statement(untouched: int) -> dict[str, object]:
     return {**named, **counts, "service": Histogram().encode()}
 
 
-def test_they_are_summed_over_intervals_and_are_none_in_an_older_file(tmp_path: Path) -> None:
+def test_they_are_summed_over_intervals(tmp_path: Path) -> None:
     with new_recorder(tmp_path / "run.db") as recorder:
         for second, untouched in enumerate((20, 15)):
             scripts = [script_row(done=20, sent=20, intended=20)]
@@ -46,9 +45,3 @@ def test_they_are_summed_over_intervals_and_are_none_in_an_older_file(tmp_path: 
         recorder.finish("done")
     with RunFile(recorder.path) as run:
         assert [(each.done, each.untouched) for each in run.statements()] == [(40, 35)]
-    with sqlite3.connect(recorder.path) as db:
-        db.execute("alter table statement_interval drop column untouched")
-        db.execute("pragma user_version = 14")
-    db.close()
-    with RunFile(recorder.path) as run:
-        assert [(each.done, each.untouched) for each in run.statements()] == [(40, 0)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from math import isnan
 
 from msgspec.structs import replace
 
@@ -119,13 +118,12 @@ def ratio_of_own_work(s: Situation, left: float) -> Prediction:
 
 
 def _batched_rows_s(s: Situation) -> float:
-    """Return the rows per second that the application of a front end inserts in batches; 0 if that
-    was not recorded."""
+    """Return the rows per second that the application of a front end inserts in batches; 0 if its
+    counts were not recorded."""
     try:
-        rows = s.front_load.batched_rows_s
+        return s.front_load.batched_rows_s
     except Skip:
         return 0.0
-    return 0.0 if isnan(rows) else rows
 
 
 def backend_cores(s: Facts) -> float:
@@ -147,7 +145,7 @@ def _cores(s: Situation) -> Mapping[str, float]:
     if s.front is not None and not s.front.rewrites_batches:
         found["front-batches"] = _batched_rows_s(s) * BATCHED_ROW_CPU_S
     try:
-        scanned = sum(table.scanned_rows or 0.0 for table in scanned_tables(s))
+        scanned = sum(table.scanned_rows for table in scanned_tables(s))
         found["missing-index"] = scanned * ROW_CPU_S
         for missed in missed_updates(s):
             name = missed.finding

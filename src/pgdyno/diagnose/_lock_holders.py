@@ -46,7 +46,7 @@ def holder_of(s: Situation, found: Queues) -> Holder:
     """Return the holder behind which most sessions of ``found`` wait."""
     own = {_shape(each.statement) for each in s.statements}
     # All sessions are the load, where it is that of others.
-    looks = found.looks if s.lock_queues and own and not s.is_observed else []
+    looks = found.looks if own and not s.is_observed else []
     waiting = sum(look.waiting for look in looks)
     hidden = sum(look.waiting for look in looks if not look.blocker and not look.blocker_state)
     others = [look for look in looks if look.blocker and not _is_own(look.blocker, own)]

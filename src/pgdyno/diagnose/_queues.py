@@ -252,36 +252,12 @@ def commonest(weighted: Iterable[tuple[str | None, float]]) -> str | None:
 
 def _looks(s: Situation) -> list[LockQueueTotal]:
     """Return the queues seen. No transaction holds the lock to extend a table: not with these."""
-    seen = s.lock_queues or _once_a_second(s)
     statements = frozenset(s.statements_waiting("row"))
-    return [_at_its_root(look, seen, statements) for look in seen if look.lock_type != "extend"]
-
-
-def _once_a_second(s: Situation) -> list[LockQueueTotal]:
-    """Return the queues of the lock probe that samples once a second, the longest of each look."""
-    series = s.run.series("metric_lock", s.slice_ids)
-    found = []
-    for n in (series["waiting"] > 0).nonzero()[0]:
-        wait_ms = float(series["wait_ms_max"][n])
-        found.append(
-            LockQueueTotal(
-                lock_type=series["lock_type"][n] or "transactionid",
-                mode="",
-                relation=series["relation"][n],
-                blocker_state="",
-                blocker=series["blocker_statement"][n],
-                waiting_statement=None,
-                first_statement=None,
-                seen=1,
-                waiting=int(series["behind_one_max"][n]),
-                first=1,
-                places=1,
-                blocker_transaction_ms=0.0,
-                blocker_state_ms=0.0,
-                wait_ms_max=wait_ms if wait_ms == wait_ms else 0.0,
-            )
-        )
-    return sorted(found, key=lambda look: -look.waiting)
+    return [
+        _at_its_root(look, s.lock_queues, statements)
+        for look in s.lock_queues
+        if look.lock_type != "extend"
+    ]
 
 
 def _at_its_root(

@@ -53,17 +53,6 @@ class Database:
         ((version,),) = self.tuples("pragma data_version")
         return int(version)
 
-    def has(self, table: str) -> bool:
-        """True if the file has a table; files of older versions lack later tables."""
-        query = "select count(*) from sqlite_schema where type = 'table' and name = ?"
-        ((count,),) = self.tuples(query, [table])
-        return bool(count)
-
-    def columns_in(self, table: str) -> frozenset[str]:
-        """Return the columns that a table has in this file; older versions lack later ones."""
-        rows = self.tuples("select name from pragma_table_info(?)", [table])
-        return frozenset(str(name) for (name,) in rows)
-
     def damaged(self, problem: str) -> UsageError:
         """Return the error to raise for a damaged file; ``problem`` ends its message."""
         return damaged(self.path, problem)
@@ -127,14 +116,9 @@ def _places_in(
     kind: Any, columns: tuple[str, ...]
 ) -> tuple[tuple[str, str | None, tuple[type, ...]], ...]:
     """Return field, column and types of values for a type in a row of these columns; None is
-    the column of a field that has none. Fields of columns that older files lack have a default, and
-    are left out."""
+    the column of a field that has none."""
     by_field = {column.removesuffix("_json"): column for column in columns}
-    return tuple(
-        (name, by_field.get(name), types)
-        for name, types in _types_of(kind).items()
-        if name in by_field or name not in _defaulted(kind)
-    )
+    return tuple((name, by_field.get(name), types) for name, types in _types_of(kind).items())
 
 
 @cache
@@ -147,12 +131,6 @@ def _types_of(kind: Any) -> dict[str, tuple[type, ...]]:
         members = get_args(hint) if isinstance(hint, UnionType) else (hint,)
         types[field.name] = tuple(map(_runtime_type, members))
     return types
-
-
-@cache
-def _defaulted(kind: Any) -> frozenset[str]:
-    """Return the fields of a type of rows that have a default."""
-    return frozenset(field.name for field in fields(kind) if not field.required)
 
 
 def _runtime_type(hint: Any) -> Any:

@@ -66,7 +66,8 @@ class RunFile(Latencies, Samples):
     """A run file, open for reading. Threads may share it. Also a context manager."""
 
     def __init__(self, path: Path | str) -> None:
-        """Open ``path``. UsageError if it is missing, foreign, damaged or of a newer pgdyno."""
+        """Open ``path``. UsageError if it is missing, foreign, damaged or of another schema
+        version."""
         self.path = Path(path)
         super().__init__(Database(self.path))
 
@@ -183,8 +184,7 @@ class RunFile(Latencies, Samples):
 
     def group_intervals(self, slice_ids: Collection[int] | None = None) -> list[GroupInterval]:
         """Return clients and connections per interval and client group, in time order."""
-        there = self._db.columns_in("group_interval")
-        names = ", ".join(field.name for field in fields(GroupInterval) if field.name in there)
+        names = ", ".join(field.name for field in fields(GroupInterval))
         sql = (
             f"select {names} from group_interval {in_slices(slice_ids)}"
             " order by at_ms, slice_id, client_group"
@@ -199,9 +199,8 @@ class RunFile(Latencies, Samples):
     def _statements(self, slice_ids: Collection[int] | None) -> list[StatementTotal]:
         keys = "client_group, script, position, statement"
         totals: dict[tuple[Any, ...], list[Any]] = {}
-        known = "untouched" in self._db.columns_in("statement_interval")
         rows = self._db.tuples(
-            f"select {keys}, done, failed, {'untouched' if known else 0}, service_hist"
+            f"select {keys}, done, failed, untouched, service_hist"
             f" from statement_interval {in_slices(slice_ids)} order by {keys}"
         )
         for group, script, position, text, done, failed, untouched, blob in rows:
@@ -228,8 +227,6 @@ class RunFile(Latencies, Samples):
 
     def _first_bytes(self, slice_ids: Collection[int] | None) -> dict[tuple[Any, ...], Histogram]:
         """Return the times to the first byte of responses, by group, script, position and text."""
-        if not self._db.has("request_interval"):
-            return {}
         blobs: dict[tuple[Any, ...], list[bytes]] = {}
         rows = self._db.tuples(
             "select client_group, script, position, statement, first_byte_hist"
@@ -241,8 +238,6 @@ class RunFile(Latencies, Samples):
 
     def http_totals(self, slice_ids: Collection[int] | None = None) -> list[HttpTotal]:
         """Return the requests of each client group that sends requests by HTTP."""
-        if not self._db.has("http_interval"):
-            return []
         names = [field.name for field in fields(HttpTotal)][1:]
         sums = ", ".join(f"sum({name}) as {name}" for name in names)
         return self._db.all(
@@ -295,10 +290,6 @@ class RunFile(Latencies, Samples):
         """Return what pg_stat_statements counted, those statements first that took most time: of
         others in a check, of all in a run that asks for it."""
         names = [each.name for each in fields(StatementCount) if each.name != "statement"]
-        present = self._db.columns_in("statement_count")
-        names = [name for name in names if name in present]
-        if not names:
-            return []
         sums = ", ".join(f"sum({name}) as {name}" for name in names)
         return self._db.all(
             StatementCount,
@@ -314,10 +305,7 @@ class RunFile(Latencies, Samples):
         return {int(number): str(text) for number, text in rows}
 
     def lock_queues(self, slice_ids: Collection[int] | None = None) -> list[LockQueueTotal]:
-        """Return the queues for heavyweight locks, those with most waiters first; none in older
-        files."""
-        if not self._db.has("lock_queue"):
-            return []
+        """Return the queues for heavyweight locks, those with most waiters first."""
         where = in_slices(slice_ids)
         names = (
             "lock_type, mode, relation, blocker_state, blocker, waiting_statement, first_statement"
@@ -367,9 +355,7 @@ class RunFile(Latencies, Samples):
         return {name: array(column, kind) for name, column, kind in labelled}
 
     def sightings(self) -> list[Sighting]:
-        """Return the identities of the answering server, in time order; empty in older files."""
-        if not self._db.has("metric_server"):
-            return []
+        """Return the identities of the answering server, in time order."""
         return self._db.all(Sighting, "select * from metric_server order by at_ms, rowid")
 
     @property
@@ -465,8 +451,6 @@ class RunFile(Latencies, Samples):
 
     def looks(self) -> list[LookRow]:
         """Return what a check looked at, by name and time; empty for other runs."""
-        if not self._db.has("look"):
-            return []
         names = ", ".join(("look", "at_ms", "duration_ms", "rows_json", "why", "allow"))
         return self._db.all(LookRow, f"select {names} from look order by look, at_ms")
 
@@ -476,8 +460,6 @@ class RunFile(Latencies, Samples):
 
     def drills(self) -> list[DrillRow]:
         """Return drills in the order of their starts."""
-        if not self._db.has("drill"):
-            return []
         return self._db.all(DrillRow, "select * from drill order by id")
 
     def cuts(self, drill_id: int) -> list[CutRow]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from pgdyno.record.facts import (
     EngineFacts,
@@ -41,8 +41,8 @@ class RunInfo(Struct, frozen=True):
     status_detail: str
     result: Row
     ended_ms: int | None
-    asked: Sequence[str] = ()
-    """Words of the command line that, with the spec, repeat the run; empty in older files."""
+    asked: Sequence[str]
+    """Words of the command line that, with the spec, repeat the run."""
 
 
 class Slice(Struct, frozen=True):
@@ -56,13 +56,13 @@ class Slice(Struct, frozen=True):
     change: Row
     started_ms: int
     ended_ms: int | None
-    void: str | None = None
+    void: str | None
     """Reason why the slice decides nothing; None if it counts."""
 
 
 class Sighting(Struct, frozen=True):
     """Identity of the server that answered at one time. A value is None if it is hidden from the
-    user, or not in the file."""
+    user."""
 
     at_ms: int
     slice_id: int | None
@@ -70,7 +70,7 @@ class Sighting(Struct, frozen=True):
     started_unix_ms: int | None
     checkpointer_unix_ms: int | None
     """Start of its checkpointer."""
-    in_recovery: int | None = None
+    in_recovery: int | None
     """1 for a standby."""
 
 
@@ -161,10 +161,10 @@ class GroupInterval(Struct, frozen=True):
     connects: int
     reconnects: int
     connect_failures: int
-    unanswered: int = 0
+    unanswered: int
     """Clients that have waited for an answer for 2 s or longer at the end."""
-    unanswered_us_max: int = 0
-    """The longest time of these; both are 0 in files before schema 16."""
+    unanswered_us_max: int
+    """The longest time of these."""
 
 
 class HttpTotal(Struct, frozen=True):
@@ -197,7 +197,7 @@ class StatementTotal(Struct, frozen=True):
     first_byte: Histogram | None = None
     """Of a request by HTTP."""
     untouched: int = 0
-    """Those done that were to change or delete rows, and there were none; 0 in older files."""
+    """Those done that were to change or delete rows, and there were none."""
 
 
 class ErrorTotal(Struct, frozen=True):
@@ -244,7 +244,7 @@ class WaitTotal(Struct, frozen=True):
 
 class StatementCount(Struct, frozen=True):
     """Counts of a statement by pg_stat_statements, over some slices. None: not counted by the
-    server's version of it, by its settings, or in an older file."""
+    server's version of it, or by its settings."""
 
     statement: str
     """Its shape."""
@@ -254,16 +254,16 @@ class StatementCount(Struct, frozen=True):
     wal_bytes: int
     blocks_read: int
     temp_blocks: int
-    plan_ms: float | None = None
-    wal_records: int | None = None
-    wal_fpi: int | None = None
-    wal_buffers_full: int | None = None
-    blocks_dirtied: int | None = None
-    blocks_written: int | None = None
-    local_blocks_dirtied: int | None = None
-    read_ms: float | None = None
-    write_ms: float | None = None
-    jit_ms: float | None = None
+    plan_ms: float | None
+    wal_records: int | None
+    wal_fpi: int | None
+    wal_buffers_full: int | None
+    blocks_dirtied: int | None
+    blocks_written: int | None
+    local_blocks_dirtied: int | None
+    read_ms: float | None
+    write_ms: float | None
+    jit_ms: float | None
 
     @property
     def compiled_ms(self) -> float:
@@ -314,7 +314,7 @@ class Event(Struct, frozen=True):
     kind: str
     label: str
     detail: Row
-    drill_id: int | None = None
+    drill_id: int | None
 
 
 class LookRow(Struct, frozen=True):
@@ -355,18 +355,18 @@ class Trial(Struct, frozen=True):
     pairs_needed: int | None
     decision: str | None
     sentence: str
-    set_by: dict[str, str] = field(default_factory=dict)
-    """Setting in which the sides differ → sessions, reload or restart; empty in older files."""
-    specific: int | None = None
-    """1: the remedy acts on nothing but the finding's cause; None in older files."""
-    proof: str | None = None
+    set_by: dict[str, str]
+    """Setting in which the sides differ → sessions, reload or restart."""
+    specific: int | None
+    """1: the remedy acts on nothing but the finding's cause; None: it is no trial of a remedy."""
+    proof: str | None
     """Its evidence about the finding: proved or helped; None if there is none."""
-    proof_why: str | None = None
-    predicted_response_ratio: float | None = None
-    """Of the mean response time, where that was to become shorter; None in older files."""
-    predicted_ratio_lo: float | None = None
-    predicted_ratio_hi: float | None = None
-    """The interval of the predicted ratio; None without one, and in older files."""
+    proof_why: str | None
+    predicted_response_ratio: float | None
+    """Of the mean response time, where that was to become shorter."""
+    predicted_ratio_lo: float | None
+    predicted_ratio_hi: float | None
+    """The interval of the predicted ratio; None without one."""
 
     @property
     def predicted_interval(self) -> tuple[float, float] | None:

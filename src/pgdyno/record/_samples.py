@@ -31,7 +31,6 @@ class Samples:
         """Return the columns of a ``metric_*`` table, or another with at_ms, in time order.
 
         at_ms is int64; other numbers are float64 with NaN for NULL, text is an object array.
-        Columns that an older version did not record are NULL.
         ``where`` maps a column to a value, to a list of values, or to None for NULL.
         """
         types, rows = self._selected(table, slice_ids, where)
@@ -62,8 +61,6 @@ class Samples:
 
     def has_samples(self, table: str, slice_ids: Collection[int] | None = None) -> bool:
         """True if a table has rows of these slices."""
-        if not self._db.has(table):
-            return False
         condition, values = clause(table, {"slice_id": slice_ids}, skip_none=True)
         query = f"select exists (select 1 from {table} {condition})"
         ((found,),) = self._db.tuples(query, values)
@@ -76,18 +73,10 @@ class Samples:
         types = dict(columns_of(table))
         if "at_ms" not in types:
             raise ValueError(f"table {table} is not a time series")
-        if not self._db.has(table):
-            return types, []
         only = {**({} if slice_ids is None else {"slice_id": slice_ids}), **(where or {})}
         condition, values = clause(table, only)
-        present = self._db.columns_in(table)
-        listed = ", ".join(name if name in present else f"null as {name}" for name in types)
-        query = f"select {listed} from {table} {condition} order by at_ms, rowid"
+        query = f"select {', '.join(types)} from {table} {condition} order by at_ms, rowid"
         return types, self._db.tuples(query, values)
-
-    def has_table(self, table: str) -> bool:
-        """True if the file has a table; files of older versions lack later tables."""
-        return self._db.has(table)
 
     def delta(
         self,
@@ -105,8 +94,6 @@ class Samples:
         types = columns_of(table)
         if types.get(column) not in ("integer", "real"):
             raise ValueError(f"table {table} has no numeric column {column!r}")
-        if column not in self._db.columns_in(table):
-            return None
         only = {**({} if slice_ids is None else {"slice_id": slice_ids}), **(where or {})}
         condition, values = clause(table, only)
         keys = ", ".join(("slice_id", *fileformat.KEY_COLUMNS.get(table, ())))

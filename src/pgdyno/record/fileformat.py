@@ -14,24 +14,7 @@ APPLICATION_ID = 0x70676479
 """The letters pgdy, big-endian, at byte 68 of the file."""
 
 SCHEMA_VERSION = 18
-"""Raised with every change of the schema.
-
-1: connections counted with the scripts. 2: table group_interval. 3: drills, space on disks.
-4: other programs, other load on the server, the run's command line, script texts in the spec, void
-slices, identity of the server, positions and details of errors, set_by of trials. 5: events of
-drills within another run. 6: advice of findings. 7: CPU quotas of control groups; slots, the
-archiver, connections, prepared transactions, sequences, what autovacuum compares, and who holds
-back vacuum. 8: lock queues; indexes, more columns of
-tables. 9: the load of others, and what a check looked at; severity and commands of findings.
-10: client sessions by origin, with their ages; how sessions ended. 11: indexes, memory and TOAST
-tables of vacuums; members of multixacts. 12: requests by HTTP. 13: the front
-end that pgdyno started: its pool, connector, pages and virtual machine. 14: more
-counts of statements, by interval. 15: statements that changed no row. 16: clients
-without an answer. 17: bytes of page images. 18: share, parts and proofs of findings.
-"""
-
-OLDEST_READ = 2
-"""The oldest version that can be read; later additions are absent from its files."""
+"""Raised with every change of the schema. Files of this version alone are read."""
 
 FRESH_S = 10
 """Age up to which a changed file is taken to have a writer, if its process is not visible."""

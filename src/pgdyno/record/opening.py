@@ -108,31 +108,15 @@ def refusing_invalid(path: Path) -> Iterator[None]:
 
 
 def check_marks(db: sqlite3.Connection, path: Path) -> None:
-    """Refuse databases of other programs, and files of a newer or older format."""
+    """Refuse databases of other programs, and files of another schema version."""
     ((application_id,),) = db.execute("pragma application_id")
     if application_id != fileformat.APPLICATION_ID:
         raise _foreign(f"{path} is an SQLite database, but not a run file of pgdyno")
     ((version,),) = db.execute("pragma user_version")
-    if version > fileformat.SCHEMA_VERSION:
+    if version != fileformat.SCHEMA_VERSION:
         raise UsageError(
-            f"{path} was written by a newer pgdyno (schema {version}; this one reads"
-            f" up to {fileformat.SCHEMA_VERSION})",
-            code="run-file-newer",
-            hint="update pgdyno, or read the file with sqlite3",
+            f"{path} has version {version} of the schema of run files; this pgdyno reads version"
+            f" {fileformat.SCHEMA_VERSION}",
+            code="run-file-version",
+            hint="read it with the version of pgdyno that wrote it, or measure again",
         )
-    if version < fileformat.OLDEST_READ:
-        raise UsageError(
-            f"{path} was written by {_writer(db)} (schema {version}; this one reads"
-            f" {fileformat.OLDEST_READ} and newer)",
-            code="run-file-older",
-            hint="read it with that version or with sqlite3, or repeat the run",
-        )
-
-
-def _writer(db: sqlite3.Connection) -> str:
-    """Return the version that wrote a file, according to the file."""
-    try:
-        ((version,),) = db.execute("select pgdyno_version from run")
-    except (sqlite3.Error, ValueError):
-        return "an older pgdyno"
-    return f"an older pgdyno, {version}"

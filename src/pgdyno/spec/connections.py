@@ -41,10 +41,7 @@ class KeptConnections(NamedTuple):
 
 def kept_connections(fields: Fields) -> dict[str, KeptConnections]:
     """Return client group → its connections, without groups whose clients reconnect regularly,
-    as those do that send requests.
-
-    ``fields`` are those of a recorded spec, which may be of an older version.
-    """
+    as those do that send requests. ``fields`` are those of a recorded spec."""
     if fields.get("http"):
         return {}  # A web server may close a connection after any response.
     load = fields.get("load") or {}

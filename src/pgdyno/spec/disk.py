@@ -8,7 +8,7 @@ and ``xfs``, ``key=value`` pairs for the others.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -238,10 +238,7 @@ _READERS: dict[str, Callable[[str], DiskPlan]] = {
 
 
 def in_words(spec: Fields) -> list[str]:
-    """Describe the disks of a spec, such as ``WAL on tmpfs of 1GB``, except a default one.
-
-    ``spec`` is that of a run file, which another version may have written.
-    """
+    """Describe the disks of a spec, such as ``WAL on tmpfs of 1GB``, except a default one."""
     return [f"{what} {_located(plan)}" for what, plan in _disks(spec) if plan != DiskPlan("plain")]
 
 
@@ -257,13 +254,9 @@ def emulated_in_words(specs: Iterable[Fields]) -> str | None:
 
 
 def _disks(spec: Fields) -> list[tuple[str, DiskPlan]]:
-    """Return the disks with their content; empty if another version wrote them differently."""
-    disk = spec.get("disk")
-    texts = {role: str(text) for role, text in disk.items()} if isinstance(disk, Mapping) else {}
-    try:
-        data, wal = disk_plan(texts.get("data", "plain")), wal_plan(texts.get("wal", "data"))
-    except ValueError:
-        return []
+    """Return the disks with their content."""
+    disk = spec.get("disk") or {}
+    data, wal = disk_plan(disk.get("data", "plain")), wal_plan(disk.get("wal", "data"))
     return [("data and WAL", data)] if wal is None else [("data", data), ("WAL", wal)]
 
 

@@ -50,7 +50,7 @@ class Origin(Struct, frozen=True):
 
 
 def origins(run: RunFile, slice_ids: Collection[int] | None) -> list[Origin]:
-    """Return the origins of sessions, those with most sessions first; none of an older file."""
+    """Return the origins of sessions, those with most sessions first."""
     import numpy as np
 
     rows = run.series("metric_origin", slice_ids)

@@ -63,7 +63,7 @@ class PageLoad(Struct, frozen=True):
     database_ms: float
     statements: float
     batched_rows: float
-    """Rows of statements that are batches; NaN if that was not recorded."""
+    """Rows of statements that are batches."""
 
     @property
     def application_ms(self) -> float:
@@ -90,10 +90,10 @@ class FrontLoad(Struct, frozen=True):
     clients: float
     """Connections of clients that it has accepted."""
     clients_max: float
-    """The most that it accepts; NaN if that was not recorded."""
+    """The most that it accepts."""
     unaccepted: float
     """Connections that wait to be accepted: the median of the looks in the second half, as those
-    that it is about to accept are there for moments; NaN in the same way."""
+    that it is about to accept are there for moments; NaN if the kernel did not tell."""
     jvm_cores: float
     """Cores that the virtual machine kept busy."""
     collecting: float
@@ -108,7 +108,7 @@ class FrontLoad(Struct, frozen=True):
 
     @property
     def batched_rows_s(self) -> float:
-        """Rows per second that batches insert; NaN if that was not recorded."""
+        """Rows per second that batches insert."""
         return sum(page.requests_s * page.batched_rows for page in self.pages)
 
     def mean(self, name: str) -> float:
@@ -211,10 +211,8 @@ def front_load(run: RunFile, slice_ids: list[int]) -> FrontLoad:
 
 def _kept(by_page: Mapping[str, NDArray[Any]]) -> float:
     """Return how many connections were kept at the end, over all pages."""
-    import numpy as np
-
     last = by_page["at_ms"] == by_page["at_ms"].max()
-    return float(np.nan_to_num(by_page["kept"][last]).sum())
+    return float(by_page["kept"][last].sum())
 
 
 def _seconds(series: Mapping[str, NDArray[Any]]) -> float:
@@ -223,11 +221,9 @@ def _seconds(series: Mapping[str, NDArray[Any]]) -> float:
 
 
 def _risen(series: Mapping[str, NDArray[Any]], column: str) -> float:
-    """Return the increase of a count within each slice, summed; NaN if it was not recorded."""
+    """Return the increase of a count within each slice, summed."""
     import numpy as np
 
-    if len(series[column]) and np.isnan(series[column].astype(float)).all():
-        return float("nan")
     total = 0.0
     for slice_id in np.unique(series["slice_id"]):
         values = series[column][series["slice_id"] == slice_id]

@@ -129,7 +129,7 @@ def other_programs(run: RunFile, slice_ids: Collection[int]) -> OtherPrograms | 
         return None
     time = _time_of_cores(run, slice_ids)
     server = _cores(run, "metric_process", slice_ids, time.seconds) if time else None
-    if time is None or server is None or not _programs_recorded(run, slice_ids):
+    if time is None or server is None:
         return None
     by_owner = {
         whose: _program_cores(run, slice_ids, time.seconds, whose=whose)
@@ -143,7 +143,7 @@ def other_programs(run: RunFile, slice_ids: Collection[int]) -> OtherPrograms | 
     seen, kernel = by_owner["other"] - of_poolers, by_owner["kernel"]
     beyond = time.used - ours
     nobodys = None
-    if run.run.host.get("sees_all_processes") and time.is_of_programs:
+    if run.run.host.get("sees_all_processes"):
         others, nobodys = seen, max(0.0, beyond - kernel - seen)
     else:
         others = max(beyond - kernel, seen)
@@ -184,30 +184,25 @@ class _TimeOfCores(Struct, frozen=True):
     """Without work."""
     seconds: float
     """The time that this is of."""
-    is_of_programs: bool
-    """True if it was read with the processes; older run files have the host's count by ticks."""
 
 
 def _time_of_cores(run: RunFile, slice_ids: Collection[int]) -> _TimeOfCores | None:
-    """Return what the cores did over these slices; None if it was not recorded."""
+    """Return what the cores did over these slices, as read with the programs; None if it was not
+    recorded."""
     machine = float(run.run.host.get("cores_host") or run.run.host.get("cores") or 0.0)
     ms = {
         name: run.delta("metric_host", f"cpu_{name}_ms", slice_ids) or 0.0
         for name in ("user", "system", "iowait", "steal", "idle")
     }
     total_ms = sum(ms.values())
-    if total_ms <= 0 or machine <= 0:
-        return None
-    idle = (ms["idle"] + ms["iowait"]) / total_ms * machine
     busy_ms, all_ms = (
         run.delta("metric_program", "cpu_ms", slice_ids, where={"whose": "machine", "program": of})
         for of in (CORES_BUSY, CORES_ALL)
     )
-    if busy_ms is not None and all_ms:
-        used = busy_ms / all_ms * machine
-        return _TimeOfCores(machine, used, idle, all_ms / 1000 / machine, is_of_programs=True)
-    used = (ms["user"] + ms["system"]) / total_ms * machine
-    return _TimeOfCores(machine, used, idle, run.seconds(slice_ids), is_of_programs=False)
+    if total_ms <= 0 or machine <= 0 or busy_ms is None or not all_ms:
+        return None
+    idle = (ms["idle"] + ms["iowait"]) / total_ms * machine
+    return _TimeOfCores(machine, busy_ms / all_ms * machine, idle, all_ms / 1000 / machine)
 
 
 def _cores(run: RunFile, table: str, slice_ids: Collection[int], seconds: float) -> float | None:
@@ -220,10 +215,6 @@ def _cores(run: RunFile, table: str, slice_ids: Collection[int], seconds: float)
     ]
     known = [rise for rise in rises if rise is not None]
     return sum(known) / 1000 / seconds if known else None
-
-
-def _programs_recorded(run: RunFile, slice_ids: Collection[int]) -> bool:
-    return run.delta("metric_program", "cpu_ms", slice_ids) is not None
 
 
 def _program_cores(run: RunFile, slice_ids: Collection[int], seconds: float, **where: str) -> float:

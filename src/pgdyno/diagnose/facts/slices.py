@@ -325,7 +325,7 @@ class Facts:
 
     @cached_property
     def lock_queues(self) -> list[LockQueueTotal]:
-        """Queues for heavyweight locks, the longest first; empty in older run files."""
+        """Queues for heavyweight locks, the longest first."""
         return self.run.lock_queues(self.slice_ids)
 
     def statements_waiting(self, *classes: WaitClass) -> list[str]:

@@ -11,13 +11,11 @@ from pgdyno.record import RunFile
 def recorded_options(run: RunFile) -> Mapping[str, Mapping[str, str]]:
     """Return the parameters that are set, by table; of some tables only the fillfactor is known."""
     found: dict[str, dict[str, str]] = {}
-    if run.has_table("metric_table"):
-        counters = run.series("metric_table")
-        for table, value in zip(counters["relation"], counters["fillfactor"], strict=True):
-            if value == value:
-                found.setdefault(str(table), {})["fillfactor"] = f"{value:.0f}"
-    if run.has_table("metric_autovacuum"):
-        facts = run.series("metric_autovacuum")
-        for table, text in zip(facts["relation"], facts["options"], strict=True):
-            found.setdefault(str(table), {}).update(options_of(text))
+    counters = run.series("metric_table")
+    for table, value in zip(counters["relation"], counters["fillfactor"], strict=True):
+        if value == value:
+            found.setdefault(str(table), {})["fillfactor"] = f"{value:.0f}"
+    facts = run.series("metric_autovacuum")
+    for table, text in zip(facts["relation"], facts["options"], strict=True):
+        found.setdefault(str(table), {}).update(options_of(text))
     return found

@@ -32,7 +32,7 @@ _INNERMOST = re.compile(r"\([^()]*\)")
 
 
 class Table(Struct, frozen=True):
-    """Counts of a table per second; None where it was not recorded."""
+    """Counts of a table per second."""
 
     name: str
     """schema.name."""
@@ -41,9 +41,9 @@ class Table(Struct, frozen=True):
     deleted: float
     hot: float
     moved: float | None
-    """Updates that put the row on another page; counted from version 16."""
+    """Updates that put the row on another page; None: not counted before version 16."""
     scans: float
-    scanned_rows: float | None
+    scanned_rows: float
     """Sequential scans, and the rows that they read."""
     index_scans: float
 
@@ -81,7 +81,7 @@ def tables(s: Facts) -> list[Table]:
             hot=per_s.get("n_tup_hot_upd", 0.0),
             moved=per_s.get("n_tup_newpage_upd"),
             scans=per_s.get("seq_scan", 0.0),
-            scanned_rows=per_s.get("seq_tup_read"),
+            scanned_rows=per_s.get("seq_tup_read", 0.0),
             index_scans=per_s.get("idx_scan", 0.0),
         )
         found.append(table)
@@ -108,7 +108,7 @@ def scanned_tables(s: Facts) -> list[Table]:
         for table in tables(s)
         if table.scanned_rows and table.scanned_rows >= SCAN_ROWS_MIN * table.scans
     ]
-    return sorted(found, key=lambda table: -(table.scanned_rows or 0.0))
+    return sorted(found, key=lambda table: -table.scanned_rows)
 
 
 def indexes(s: Facts) -> list[Index]:

@@ -28,8 +28,6 @@ ADVICE = (
 
 def examine(s: Situation) -> Found | Cleared:
     """Examine the quotas of the server's control groups."""
-    if not s.run.has_table("metric_control_group"):
-        raise Skip("CPU quotas were not recorded")
     if s.server_cores is None:
         raise Skip("the server's processes cannot be seen from here")
     quota = quota_of(s)

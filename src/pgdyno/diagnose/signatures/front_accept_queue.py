@@ -32,7 +32,7 @@ ADVICE = (
 def examine(s: Situation) -> Found | Cleared:
     """Compare the connections of clients with the most, and look at the kernel's queue."""
     load = s.front_load
-    if isnan(load.clients_max) or isnan(load.unaccepted):
+    if isnan(load.unaccepted):
         raise Skip("how many connections wait to be accepted was not recorded")
     evidence = _evidence(s)
     if load.clients < AT_LIMIT * load.clients_max or load.unaccepted < UNACCEPTED_MIN:

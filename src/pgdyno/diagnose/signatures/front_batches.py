@@ -15,8 +15,6 @@ Threshold: that of other uses of the CPU. Calibrated: a batch of 100 rows took t
 
 from __future__ import annotations
 
-from math import isnan
-
 from pgdyno.diagnose._budget import QUEUES
 from pgdyno.diagnose._cpu_uses import cpu_parts, cpu_uses, ratio_without, response_share
 from pgdyno.diagnose._pools import worthwhile
@@ -36,8 +34,6 @@ def examine(s: Situation) -> Found | Cleared:
     if s.front is None:
         raise Skip(NO_FRONT)
     rows_s = s.front_load.batched_rows_s
-    if isnan(rows_s):
-        raise Skip("how many rows the application inserts in batches was not recorded")
     alone = 1.0 - s.budget.share(*QUEUES)
     share = response_share(s, "front-batches") / alone if alone > 0 else 0.0
     evidence = [

@@ -56,7 +56,7 @@ def examine(s: Situation) -> Found | Cleared:
 
 def _sessions(s: Situation) -> int:
     """Return how many sessions the load can keep busy; of the load of others, those connected."""
-    if s.sessions_max or not s.run.has_table("metric_connection"):
+    if s.sessions_max:
         return s.sessions_max
     used = s.run.series("metric_connection", s.slice_ids)["used"]
     return int(max(used, default=0))

@@ -29,10 +29,10 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.compiling import STATEMENT_CPU_S
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER
-from pgdyno.diagnose.facts.tables import Table, indexes, scanned_tables, tables
+from pgdyno.diagnose.facts.tables import Table, indexes, scanned_tables
 from pgdyno.diagnose.facts.waits import wait_class
 from pgdyno.diagnose.words import figure, percent
-from pgdyno.record.finding import Evidence, Proposal, Skip
+from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.columns import columns_text
 from pgdyno.spec.sql_text import mentions, names_table, relation
@@ -46,8 +46,6 @@ SHORTENED = 80
 
 def examine(s: Situation) -> Found | Cleared:
     """Examine the sequential scans of each table."""
-    if all(table.scanned_rows is None for table in tables(s)):
-        raise Skip("the rows that sequential scans read were not recorded")
     scanned = scanned_tables(s)
     share = response_share(s, "missing-index")
     evidence = _evidence(s, scanned, share)
@@ -119,7 +117,7 @@ def _index(s: Situation, table: Table, columns: tuple[str, ...]) -> list[Proposa
 def _rows_words(s: Situation, table: Table) -> str:
     """Return how many rows a scan of a table reads. In every version, each process of a parallel
     scan counts a scan, and the rows that it read itself (heapam.c)."""
-    rows = figure((table.scanned_rows or 0.0) / table.scans)
+    rows = figure(table.scanned_rows / table.scans)
     waits = s.run.waits(s.slice_ids)
     parallel = any(wait.backend_type == PARALLEL_WORKER and wait.average for wait in waits)
     return f"{rows} rows by each {'process of a parallel scan' if parallel else 'scan'}"
@@ -152,10 +150,11 @@ def _evidence(s: Situation, scanned: list[Table], share: float) -> list[Evidence
     bar = f"at least {percent(COST_SHARE)}"
     evidence = [s.evidence("sequential scans / response time (estimate)", share, "share", bar)]
     for table in scanned[:3]:
-        rows = table.scanned_rows or 0.0
         evidence += [
             s.evidence(f"sequential scans of {table.name}", table.scans, "per s"),
-            s.evidence(f"rows of {table.name} read by each", rows / table.scans, "rows"),
+            s.evidence(
+                f"rows of {table.name} read by each", table.scanned_rows / table.scans, "rows"
+            ),
         ]
     return evidence
 

@@ -52,10 +52,7 @@ class _Sequence(Struct, frozen=True):
 
 def examine(s: Situation) -> Found | Cleared:
     """Examine the sequences of which more than half is used."""
-    looked = s.run.has_table("metric_sequence") and not any(
-        event.detail.get("probe") == "sequence" for event in s.run.events("probe")
-    )
-    if not looked:
+    if any(event.detail.get("probe") == "sequence" for event in s.run.events("probe")):
         raise Skip("the values of sequences were not recorded")
     rows = s.run.series("metric_sequence", s.slice_ids)
     sequences = [_sequence(s, rows, name) for name in sorted(set(rows["sequence"]))]

@@ -23,7 +23,7 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.kept_wal import outlook, outlook_evidence
 from pgdyno.diagnose.words import counted, duration, megabytes
 from pgdyno.record import Series
-from pgdyno.record.finding import Evidence, Skip
+from pgdyno.record.finding import Evidence
 from pgdyno.spec.age import PIN
 from pgdyno.spec.sql_text import literal
 
@@ -62,8 +62,6 @@ class _Slot(Struct, frozen=True):
 
 def examine(s: Situation) -> Found | Cleared:
     """Examine each slot's position against the WAL that was written."""
-    if not s.run.has_table("metric_slot"):
-        raise Skip("replication slots were not recorded")
     slots = _slots(s)
     evidence = [s.evidence("replication slots", len(slots), "count")]
     evidence += [item for slot in slots for item in _evidence(s, slot)]

@@ -154,14 +154,9 @@ def _differs(a: RunInfo, b: RunInfo) -> results.Differs:
 
 
 def _spec(fields: Fields) -> Fields:
-    """Return a spec with client groups by name, and with the defaults of keys that were added after
-    the run."""
-    try:
-        whole = spec_from_fields(fields).model_dump(mode="json", by_alias=True)
-    except UsageError:
-        whole = dict(fields)  # written by a version with another model
-    groups = whole.get("clients") or []
-    whole["clients"] = {str(group.get("name")): group for group in groups}
+    """Return a spec with client groups by name; a check, which records none, has the defaults."""
+    whole = spec_from_fields(fields).model_dump(mode="json", by_alias=True)
+    whole["clients"] = {group["name"]: group for group in whole["clients"]}
     return {key: value for key, value in whole.items() if key not in _NAMES}
 
 

@@ -37,7 +37,7 @@ def command_of(run: RunFile, source: str) -> str:
     words = ["pgdyno", info.command, source, *server_words(info)]
     if (info.spec.get("workload") or {}).get("initialize"):
         words.append("--initialize")
-    return shell_line(map(str, [*words, *(info.asked or _drill_options(run))]))
+    return shell_line(map(str, [*words, *info.asked]))
 
 
 def server_words(info: RunInfo) -> list[str]:
@@ -47,12 +47,3 @@ def server_words(info: RunInfo) -> list[str]:
     entrance, server = info.server.get("entrance_uri"), info.server.get("uri")
     words = [str(entrance or server or "CONNINFO")]
     return [*words, "--control", str(server)] if entrance else words
-
-
-def _drill_options(run: RunFile) -> list[str]:
-    """Return the options of a drill in a run file of a version that did not record options."""
-    if run.run.command != "drill" or not run.drills():
-        return []
-    drill = run.drills()[0]
-    cuts = len(run.cuts(drill.id))
-    return ["--fault", drill.fault, "--cuts", str(cuts), "--seed", str(drill.seed)]
