@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from report_runs import FREE, Level, Tried, Writer, write_trial
+from result_samples import NONE_FAILED
 
 from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Outcome, Proof, Verified
 from pgdyno.price._loss import cells_of, not_drilled
 from pgdyno.price.candidates import Candidate, ladder
 from pgdyno.price.sentences import sentence, verdict
+from pgdyno.results.common import FailuresBySide
 from pgdyno.results.loss import Loss
 from pgdyno.results.price import Gain, NotMeasured, Price
 
@@ -101,6 +103,7 @@ def price(candidate: Candidate) -> Price:
             latency_p99_ratio=ratio**-0.6, latency_p99_ci95=(ratio**-0.6 * 0.9, ratio**-0.6 * 1.1),
             pairs=6, compared="throughput", baseline_tps=480.0, changed_tps=480.0 * ratio,
             verdict="better" if ratio > 1.1 else "no difference",
+            failures=FailuresBySide.model_validate(NONE_FAILED), postponed=(), against=(),
         )  # fmt: skip
     return Price(
         candidate=candidate.id, title=candidate.title,

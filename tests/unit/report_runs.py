@@ -291,7 +291,8 @@ POOL_FINDING = finding(
     ],
     false_positives="the application holds connections while it does other work",
     remedies=[{"remedy_id": "pool-size", "change": {"pool_max": {"web": 16}},
-               "predicted_ratio": 1.9, "why": "…", "specific": True}],
+               "predicted_ratio": 1.9, "predicted_interval": None,
+               "predicted_response_ratio": None, "why": "…", "specific": True}],
     advice="hold a connection for the transaction only",
 )  # fmt: skip
 FLUSH_FINDING = finding(
@@ -392,8 +393,9 @@ TOTAL = {
     "trial": 2, "effect": {"throughput_ratio": 2.14, "ci95": [2.06, 2.23], "pairs": 6},
     "latency_p99": {"ratio": 0.47, "ci95": [0.43, 0.51]}, "compared": "throughput",
     "throughput_tps": {"before": 2480.0, "after": 5310.0},
-    "latency_ms_p99": {"before": 29.9, "after": 14.0}, "failures": None, "postponed": [],
-    "verdict": "better", "pairs_needed": None, "sentence": "better: 2.14x [2.06, 2.23] in 6 pairs",
+    "latency_ms_p99": {"before": 29.9, "after": 14.0},
+    "failures": result_samples.NONE_FAILED, "postponed": [], "verdict": "better",
+    "pairs_needed": None, "sentence": "better: 2.14x [2.06, 2.23] in 6 pairs",
 }  # fmt: skip
 
 

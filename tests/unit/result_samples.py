@@ -14,7 +14,14 @@ from pgdyno.results.pool import PoolResult
 from pgdyno.results.run import RunResult
 from pgdyno.results.storm import StormPoint, StormResult
 
-NO_FAILURES = {"count": 0, "share": 0.0, "sqlstate": None, "message": None}
+NO_FAILURES = {"count": 0, "share": 0.0, "by_sqlstate": {}, "sqlstate": None, "message": None}
+NONE_FAILED = {"before": NO_FAILURES, "after": NO_FAILURES}
+COSTLIEST = {
+    "statement": "end", "share": 0.5, "measure": "clients", "rows_read": None,
+    "rows_returned": None,
+    "sentence": "50 % of the statements' time, as the clients measure it: end; it reads no rows,"
+    " its time is that of the commit",
+}  # fmt: skip
 _HEAD = {
     "schema_version": 2, "run_file": "run.db", "database": "pgdyno", "trustworthy": True,
     "distrust": [], "incidents": [], "emulated": None,
@@ -68,7 +75,8 @@ def run_result(**more: Any) -> RunResult:
         "latency_over_time": {
             "changes": [], "changes_absent": no_course, "groups_not_examined": [],
         },
-        "throughput_by_clients": None, "vacuum": None,
+        "throughput_by_clients": None, "vacuum": None, "entity_resolution": None,
+        "costliest": COSTLIEST,
             "latency_ms": dict.fromkeys(_PARTS, _LATENCY),
         "latency_budget": BUDGET, "groups": [],
         "statements": [], "errors": [], "findings": [],
@@ -227,8 +235,8 @@ def storm_result(**more: Any) -> StormResult:
         "shape": "herd", "group": "web", "within_s": 10.0, "clients_max": 1000,
         "largest": points[0], "failed": 200,
         "sentence": "100 clients that connect at once are survived, steady after 1.5 s",
-        "points": points, "variants": [variant, variant | queue], "out_of_time": False,
-        "elapsed_s": 60.0,
+        "points": points, "variants": [variant, variant | queue], "untried": [],
+        "out_of_time": False, "elapsed_s": 60.0,
     }  # fmt: skip
     return StormResult.model_validate(made | more)
 
@@ -274,7 +282,7 @@ def branch_figures(name: str, **more: Any) -> dict[str, Any]:
         "latency_ms_p99": 20.0, "throughput_tps_before": 1900.0,
     }  # fmt: skip
     made: dict[str, Any] = {
-        "name": name, "remark": "", "title": "", "change": {},
+        "name": name, "remark": "", "title": "", "change": {}, "match": None,
         "events": [{"at_s": 2, "action": "vacuum freeze t", "ended": 1, "seconds": 1.25}],
         "throughput_tps": 900.0, "throughput_tps_before": 1900.0, "latency_ms_p99": 20.0,
         "own_effect": {"throughput_ratio": 0.47, "ci95": [0.4, 0.55]}, "effect": None,

@@ -125,6 +125,8 @@ statements, ms (2 more)                         share     done   mean    p50    
   UPDATE pgbench_branches SET bbalance =…        13 %  119,558  0.118  0.098  0.369   1.89
   UPDATE pgbench_tellers SET tbalance =…         11 %  119,558  0.109  0.090  0.338   1.73
   SELECT abalance FROM pgbench_accounts WHERE…  7.3 %  119,558  0.069  0.057  0.215   1.11
+costliest   50 % of the statements' time, as the clients measure it: end; it reads no rows, its
+            time is that of the commit
 
 ledger      134,701 intended = 134,681 done + 15 failed + 5 backlog, over the whole run
 errors      15 × 23505 duplicate key value violates unique constraint "history_pkey"; 5 × 40P01

@@ -34,7 +34,6 @@ def shown(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
 def investigation_run(path: Path) -> Path:
     """An investigation of one step."""
-    failures = {"count": 0, "share": 0.0, "sqlstate": None, "message": None}
     step = {
         "finding": "client-pool",
         "remedy": {"id": "pool-size", "title": "pool", "change": {}, "durability_class": "D0"},
@@ -43,7 +42,7 @@ def investigation_run(path: Path) -> Path:
         "tolerance": None, "set_by": {},
         "effect": {"throughput_ratio": 2.1, "ci95": [2.0, 2.2], "pairs": 6},
         "latency_p99_ratio": 0.5, "compared": "throughput",
-        "failures": {"before": failures, "after": failures}, "postponed": [],
+        "failures": result_samples.NONE_FAILED, "postponed": [], "against": [],
         "verdict": "better", "pairs_needed": None, "decision": "kept", "proof": None,
     }  # fmt: skip
     writer = report_runs.Writer(path, 1, command="investigate")

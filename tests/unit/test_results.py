@@ -48,7 +48,7 @@ def test_a_result_that_cannot_be_read_is_none(tmp_path: Path, result: dict[str, 
 
 
 def test_results_are_strict_and_frozen() -> None:
-    failures = Failures(count=1, share=0.5, sqlstate=None, message=None)
+    failures = Failures(count=1, share=0.5, by_sqlstate={}, sqlstate=None, message=None)
     with pytest.raises(ValidationError):
         Failures.model_validate({**failures.to_json(), "more": 1})
     with pytest.raises(ValidationError):

@@ -1,4 +1,4 @@
-"""Types of the JSON columns of a run file. A key may be absent in a file of an older version."""
+"""Types of the JSON columns of a run file. A key is absent where its fact is not known."""
 
 from __future__ import annotations
 

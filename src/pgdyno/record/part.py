@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     GetJsonSchemaHandler,
-    ValidationInfo,
     WithJsonSchema,
-    model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from pgdyno.shapes import Json
-
 Number = Annotated[int | float, WithJsonSchema({"type": "number"})]
 """A number that is printed as an integer if it is one."""
-IfAbsent = Mapping[str, Callable[[Json], Any]]
-FROM_FILE = "from file"
-"""Validation context of a result that is read from a run file, maybe of an older version."""
 
 
 class Part(BaseModel):
@@ -36,8 +29,6 @@ class Part(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
     )
-    if_absent: ClassVar[IfAbsent] = {}
-    """Member that files of older versions lack → its value, from the object's other members."""
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -53,14 +44,6 @@ class Part(BaseModel):
                 key = field.alias or name
                 members[key] = {**members[key], "description": text}
         return schema
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_absent(cls, fields: Any, info: ValidationInfo) -> Any:
-        if info.context != FROM_FILE or not isinstance(fields, dict):
-            return fields
-        filled = {name: make(fields) for name, make in cls.if_absent.items() if name not in fields}
-        return {**fields, **filled}
 
     @classmethod
     def of_findings(cls, findings: Sequence[Any]) -> dict[str, object]:

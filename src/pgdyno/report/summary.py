@@ -118,7 +118,7 @@ class RunSummary:
 
     @property
     def result_unreadable(self) -> bool:
-        """True if a result is recorded that is damaged or was written by another version."""
+        """True if a result is recorded that does not validate."""
         return bool(self.info.result) and self.result is None
 
     @property
@@ -334,10 +334,12 @@ class RunSummary:
         if attempt is not None and attempt.throughput is not None:
             held = self.comparison is not None and attempt.rate_held
             return "held by the clients" if held else str(attempt.throughput)
+        absent = self.investigation.total_absent if self.investigation else None
+        if absent:
+            return f"everything kept together was not measured: {absent}"
         if before is None or after is None or not before.throughput_tps:
-            return self._total_absent
-        ratio = ratio_words(after.throughput_tps / before.throughput_tps)
-        return ", ".join(filter(None, (ratio, self._total_absent)))
+            return ""
+        return ratio_words(after.throughput_tps / before.throughput_tps)
 
     @property
     def p99_gain_words(self) -> str:
@@ -355,16 +357,6 @@ class RunSummary:
     def _total(self) -> Attempt | None:
         """The trial that shows the total gain."""
         return self.comparison or (self._paired if self.investigation else None)
-
-    @property
-    def _total_absent(self) -> str:
-        """The reason why the total gain has no interval; '' if it has one."""
-        result = self.investigation
-        if result is None or not result.total_absent:
-            return ""
-        if result.final_tps is not None:
-            return result.total_absent
-        return f"everything kept together was not measured: {result.total_absent}"
 
     @property
     def _kept_attempts(self) -> list[Attempt]:

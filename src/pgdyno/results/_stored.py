@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from pydantic import ValidationError
 
 from pgdyno.record import Recorder, RunFile
-from pgdyno.record.part import FROM_FILE
 from pgdyno.shapes import Json
 
 if TYPE_CHECKING:
@@ -63,15 +62,15 @@ def store(recorder: Recorder, result: Result) -> None:
 
 
 def load(run: RunFile) -> Result | None:
-    """Return the result of a run; None if there is none, or if this version cannot read it."""
+    """Return the result of a run; None if there is none, or if it does not validate."""
     command = run.run.command
     if command not in COMMANDS or not run.run.result:
         return None
     kind = result_type(command)
     try:
         members = run.run.result | kind.of_findings(run.findings())
-        return kind.model_validate(members, context=FROM_FILE)
-    except (ValidationError, LookupError, TypeError):
+        return kind.model_validate(members)
+    except ValidationError:
         return None
 
 

@@ -103,7 +103,7 @@ class BranchFigures(Part):
     title: str
     """The difference from the spec, in words"""
     change: Json
-    match: BranchMatch | None = None
+    match: BranchMatch | None
     """null: its clients are those that the spec gives it"""
     events: tuple[BranchEvent, ...]
     throughput_tps: float

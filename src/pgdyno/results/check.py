@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import ConfigDict
 
 from pgdyno.record.finding import SEVERITIES, Finding, Severity
-from pgdyno.record.part import IfAbsent, Part
+from pgdyno.record.part import Part
 from pgdyno.results.run_parts import CostliestStatement
 
 
@@ -62,8 +62,7 @@ class ObservedLoad(Part):
     """Of the sessions in a transaction, the largest first"""
     statements: tuple[BusyStatement, ...]
     """Those that take the most time first"""
-    costliest: CostliestStatement | None = None
-    """null: a check of an older version"""
+    costliest: CostliestStatement
 
 
 class CommitPart(Part):
@@ -132,8 +131,6 @@ class CheckResult(Part):
             "findings": worst_first(findings),
             "cleared": [ClearedCheck(id=each.id, sentence=each.sentence) for each in cleared],
         }
-
-    if_absent: ClassVar[IfAbsent] = {"write_probe": lambda _: None}
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:

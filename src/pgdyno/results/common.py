@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, WithJsonSchema
 
-from pgdyno.record.part import IfAbsent, Part
+from pgdyno.record.part import Part
 
 SCHEMA_VERSION = 2
 """Schema version of the results of run, compare and investigate, and of ``unfinished``."""
@@ -60,8 +60,6 @@ class Head(Part):
     emulated: str | None
     """The emulated disks of the measurement, in words; null: none"""
 
-    if_absent: ClassVar[IfAbsent] = {"database": lambda _: None, "incidents": lambda _: ()}
-
 
 class Verdict(Part):
     finding: str | None
@@ -74,8 +72,7 @@ class Failures(Part):
     count: int
     share: float
     """Share of the transactions that ended"""
-    by_sqlstate: dict[str, int] | None = None
-    """absent: not recorded"""
+    by_sqlstate: dict[str, int]
     sqlstate: str | None
     message: str | None
 
@@ -143,16 +140,11 @@ class NoiseFloor(Part):
     ci95: Interval95
     """Identical slices differ if it excludes 1: by chance in one of twenty measurements, or because
     the procedure favours a side"""
-    pairs: int | None
-    """null: not recorded"""
+    pairs: int
+    """0: not measured"""
     six_pairs_show: float | None
     """The smallest effect, as a fraction, that six pairs with this spread show in four of five
-    trials; null: not recorded"""
-
-    if_absent: ClassVar[IfAbsent] = {
-        "pairs": lambda _: None,
-        "six_pairs_show": lambda _: None,
-    }
+    trials; null: not measured"""
 
 
 class Latency(Part):
@@ -188,8 +180,6 @@ class LedgerColumns(Part):
     """Under way or waiting when the slices began: intended + carried_in = done + failed + skipped +
     cancelled + backlog; 0 for a whole run"""
 
-    if_absent: ClassVar[IfAbsent] = {"over": lambda _: "measured", "carried_in": lambda _: 0}
-
 
 class ErrorCount(Part):
     """An error by SQLSTATE and position in the script"""
@@ -210,9 +200,3 @@ class ErrorCount(Part):
     context: str
     excerpt: str
     advice: str
-
-    if_absent: ClassVar[IfAbsent] = {
-        **dict.fromkeys(("group", "file", "statement", "detail", "hint"), lambda _: ""),
-        **dict.fromkeys(("context", "excerpt", "advice"), lambda _: ""),
-        **dict.fromkeys(("line", "client"), lambda _: None),
-    }

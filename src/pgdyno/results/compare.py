@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import ConfigDict
 
-from pgdyno.record.part import IfAbsent, Part
+from pgdyno.record.part import Part
 from pgdyno.results.chapter import RecordedChapter
 from pgdyno.results.common import (
     BothSides,
@@ -51,13 +51,6 @@ class Catalogue(Part):
     """Its cost even where nothing is lost; empty: nothing is known"""
     not_in_catalogue: tuple[str, ...]
     """The parts of the change that no remedy covers"""
-
-
-def _not_assessed(_result: Json) -> Json:
-    lists = ("remedies", "drills", "needs", "not_in_catalogue")
-    flags = {"checkpoint_bound": False, "acts_on_existing_rows": True}
-    texts = {"durability_class": "unknown", "bound": "", "price": ""}
-    return {**texts, **flags, **dict.fromkeys(lists, ())}
 
 
 class ComparedProfile(Part):
@@ -145,8 +138,7 @@ class CompareResult(Head):
     noise_floor: NoiseFloor | None
     """null without a verdict"""
     matters: float | None
-    """The smallest effect that matters (--matters), as a fraction; null: no verdict, or not
-    recorded"""
+    """The smallest effect that matters (--matters), as a fraction; null: no verdict"""
     decision: Outcome | Literal["no verdict"]
     sentence: str
     pairs_needed: int | None
@@ -174,12 +166,3 @@ class CompareResult(Head):
     """With --sql"""
     versions: ComparedVersions | None = None
     """With --against: both builds, and what differs in them, as shipped and levelled"""
-
-    if_absent: ClassVar[IfAbsent] = {
-        **Head.if_absent,
-        "catalogue": _not_assessed,
-        "set_by": lambda _: {},
-        "failures": lambda _: None,
-        "matters": lambda _: None,
-        "postponed": lambda _: (),
-    }

@@ -95,8 +95,8 @@ class Cut(Part):
     seen_by: str
     """The check that decided the outcome"""
     server_said: str
-    outage: Outage | None = None
-    """Of a failover whose clients came back"""
+    outage: Outage | None
+    """Of a failover whose clients came back; null for other faults"""
     checks: dict[str, Check]
     facts: Facts
 
@@ -121,9 +121,9 @@ class Summary(Part):
     clean: int
     recovery_s_median: _Rounded3 | None
     recovery_s_max: _Rounded3 | None
-    no_commit_ms_median: _Rounded3 | None = None
+    no_commit_ms_median: _Rounded3 | None
     """Time without an acknowledged commit in a failover; null for other faults"""
-    no_commit_ms_max: _Rounded3 | None = None
+    no_commit_ms_max: _Rounded3 | None
     upper_bound: float | None
     """Upper bound, at 95 % confidence, of the share of such faults that do harm"""
     sentence: str

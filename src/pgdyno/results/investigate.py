@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import ConfigDict
 
-from pgdyno.record.part import IfAbsent, Part
+from pgdyno.record.part import Part
 from pgdyno.results.budget import LatencyBudget
 from pgdyno.results.common import (
     BothSides,
@@ -29,9 +29,6 @@ from pgdyno.spec.durability import AssessedClass, DurabilityClass
 
 Decision = Literal["kept", "rejected", "offered", "taken back", "still earns", "inconclusive"]
 """Inconclusive: a remedy is not kept, and one that was kept before stays kept."""
-
-
-_PRODUCT = "older versions multiplied the ratios of the trials"
 
 
 class TriedRemedy(Part):
@@ -68,29 +65,16 @@ class Step(Part):
     effect: Effect
     latency_p99_ratio: float
     compared: Measure
-    failures: FailuresBySide | None
-    """null: not recorded"""
+    failures: FailuresBySide
     postponed: tuple[Postponed, ...]
     verdict: Outcome
-    against: tuple[str, ...] = ()
+    against: tuple[str, ...]
     """Sentences about what speaks against the change: client groups that lose, failures"""
     pairs_needed: int | None
     """Approximate number of further pairs that would decide it; null: decided, or too many"""
     decision: Decision
     proof: Proof | None
     """null: the remedy did not improve the figures, or was not meant to"""
-
-    if_absent: ClassVar[IfAbsent] = {
-        "set_by": lambda _: {},
-        "failures": lambda _: None,
-        "specific": lambda _: False,
-        "predicted_interval": lambda _: None,
-        "predicted_response_ratio": lambda _: None,
-        "tolerance": lambda _: None,
-        "pairs_needed": lambda _: None,
-        "postponed": lambda _: (),
-        "proof": lambda _: None,
-    }
 
 
 class NotMeasured(Part):
@@ -99,8 +83,6 @@ class NotMeasured(Part):
     why: str
     minutes_needed: int | None
     """The approximate budget that it needs, if this one is too short for its slices; else null"""
-
-    if_absent: ClassVar[IfAbsent] = {"minutes_needed": lambda _: None}
 
 
 class Total(Part):
@@ -113,13 +95,11 @@ class Total(Part):
     compared: Measure
     throughput_tps: BothSides
     latency_ms_p99: BothSides
-    failures: FailuresBySide | None
+    failures: FailuresBySide
     postponed: tuple[Postponed, ...]
     verdict: Outcome
     pairs_needed: int | None
     sentence: str
-
-    if_absent: ClassVar[IfAbsent] = {"postponed": lambda _: ()}
 
 
 class RemedyPrice(Part):
@@ -156,9 +136,8 @@ class InvestigateResult(Head):
     final_latency_ms_p99: float | None
     """p99 of the slices of final_tps"""
     noise_floor: NoiseFloor
-    matters: float | None
-    """The smallest effect on throughput that matters (--matters), as a fraction; null: not
-    recorded"""
+    matters: float
+    """The smallest effect on throughput that matters (--matters), as a fraction"""
     next_limit: Verdict
     latency_budget: LatencyBudget | None
     """Parts of the mean response time in the state of next_limit; null: not diagnosed"""
@@ -172,11 +151,3 @@ class InvestigateResult(Head):
     """Requests beside the database's work; absent unless a web server was loaded"""
     capacity: Capacity | None = None
     """The most that the server takes with everything kept; absent without --knee"""
-
-    if_absent: ClassVar[IfAbsent] = {
-        **Head.if_absent,
-        "latency_budget": lambda _: None,
-        "total": lambda _: None,
-        "total_absent": lambda result: _PRODUCT if result.get("kept") else None,
-        "matters": lambda _: None,
-    }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
-from pgdyno.record.part import IfAbsent, Number, Part
+from pgdyno.record.part import Number, Part
 
 
 class Drilled(Part):
@@ -40,8 +40,6 @@ class Drilled(Part):
     """Cuts that lost more than documented"""
     broke_off: str | None = None
     """The reason why the drill ended early"""
-
-    if_absent: ClassVar[IfAbsent] = {"promised": lambda _: True}
 
 
 class NotDrilled(Part):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import ConfigDict
 
-from pgdyno.record.part import IfAbsent, Number, Part
+from pgdyno.record.part import Number, Part
 from pgdyno.results.common import (
     FailuresBySide,
     Incidents,
@@ -34,16 +34,14 @@ class Gain(Part):
     pairs: int
     compared: Measure
     verdict: Outcome
-    against: tuple[str, ...] = ()
+    against: tuple[str, ...]
     """Sentences about what speaks against the change: client groups that lose, failures"""
-    failures: FailuresBySide | None = None
-    postponed: tuple[Postponed, ...] = ()
+    failures: FailuresBySide
+    postponed: tuple[Postponed, ...]
     baseline_tps: float
     """Geometric mean of the unchanged slices of this trial"""
     changed_tps: float
     """Geometric mean of the changed slices of this trial"""
-
-    if_absent: ClassVar[IfAbsent] = {"set_by": lambda _: {}}
 
 
 class NotMeasured(Part):
@@ -93,8 +91,6 @@ class PriceList(Part):
     prices: tuple[Price, ...]
     verdict: str
     elapsed_s: float
-
-    if_absent: ClassVar[IfAbsent] = {"incidents": lambda _: ()}
 
 
 class Difference(Part):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, WithJsonSchema
 
 from pgdyno.record.finding import Finding
-from pgdyno.record.part import IfAbsent, Part
+from pgdyno.record.part import Part
 from pgdyno.results.budget import LatencyBudget
 from pgdyno.results.chapter import RecordedChapter
 from pgdyno.results.common import ErrorCount, Failures, Head, Latency, LedgerColumns, Verdict
@@ -19,7 +19,6 @@ from pgdyno.results.run_parts import (
     ServerStatements,
     Vacuums,
 )
-from pgdyno.shapes import Json
 
 OpenInterval = Annotated[
     tuple[float | None, float | None],
@@ -43,8 +42,6 @@ class LevelChange(Part):
     """Events and samples around it; empty: nothing that was watched"""
     sentence: str
 
-    if_absent: ClassVar[IfAbsent] = {"overlapped_with": lambda _: ()}
-
 
 class LatencyChange(Part):
     at_s: float
@@ -59,8 +56,6 @@ class LatencyChange(Part):
     """Events and samples around it; empty: nothing that was watched"""
     sentence: str
 
-    if_absent: ClassVar[IfAbsent] = {"within_s": lambda _: 0.0, "client_group": lambda _: None}
-
 
 class LatencyOverTime(Part):
     changes: tuple[LatencyChange, ...]
@@ -70,8 +65,6 @@ class LatencyOverTime(Part):
     """The reason why there are none"""
     groups_not_examined: tuple[str, ...]
     """Of several client groups, those in which too few transactions ended"""
-
-    if_absent: ClassVar[IfAbsent] = {"groups_not_examined": lambda _: ()}
 
 
 class Drop(Part):
@@ -179,11 +172,6 @@ class Group(Part):
     http: Requests | None
     """null: its scripts are SQL"""
 
-    if_absent: ClassVar[IfAbsent] = {
-        "clients_connected": lambda group: group["connections"]["open"],
-        "http": lambda _: None,
-    }
-
 
 class Statement(Part):
     group: str
@@ -196,8 +184,6 @@ class Statement(Part):
     """Of a request: until the first byte of the response; null: of SQL"""
     untouched: int
     """Those done that were to change or delete rows, and there were none (UPDATE 0)"""
-
-    if_absent: ClassVar[IfAbsent] = {"first_byte_ms": lambda _: None, "untouched": lambda _: 0}
 
 
 class Generator(Part):
@@ -212,21 +198,6 @@ class Generator(Part):
     send_late_ms_p99: float
     loop_stall_ms_max: float
     run_queue_delay_ms: float
-
-
-def _failures(result: Json) -> Json:
-    """Return the failures by the ledger, which does not have their most frequent error."""
-    ledger = result["ledger"]
-    ended = ledger["done"] + ledger["failed"]
-    share = ledger["failed"] / ended if ended else 0.0
-    return {"count": ledger["failed"], "share": share, "sqlstate": None, "message": None}
-
-
-_OLDER = "an older version recorded the run"
-
-
-def _not_searched(_result: Json) -> Json:
-    return {"changes": (), "changes_absent": _OLDER, "drops": (), "drops_absent": _OLDER}
 
 
 class RunResult(Head):
@@ -254,14 +225,13 @@ class RunResult(Head):
     findings: tuple[Finding, ...]
     vacuum: Vacuums | None
     """null: the server was not probed"""
-    entity_resolution: EntityResolution | None = None
+    entity_resolution: EntityResolution | None
     """Of the workload entity-resolution; null: another workload"""
+    costliest: CostliestStatement
     governor: RunGovernor | None = None
     """Absent: the spec has none"""
     server_statements: ServerStatements | None = None
     """Absent: not asked for (--statements)"""
-    costliest: CostliestStatement | None = None
-    """null: a run of an older version"""
     chapter: RecordedChapter | None = None
     """The chapter, for a run of a story"""
 
@@ -269,14 +239,3 @@ class RunResult(Head):
     def of_findings(cls, findings: Sequence[Finding]) -> dict[str, object]:
         """Return the member that consists of the run file's findings."""
         return {"findings": findings}
-
-    if_absent: ClassVar[IfAbsent] = {
-        **Head.if_absent,
-        "failures": _failures,
-        "ledger_measured": lambda result: {**result["ledger"], "over": "measured"},
-        "throughput_over_time": _not_searched,
-        "latency_over_time": lambda _: {"changes": (), "changes_absent": _OLDER},
-        "throughput_by_clients": lambda _: None,
-        "latency_budget": lambda _: None,
-        "vacuum": lambda _: None,
-    }

@@ -202,7 +202,7 @@ class Vacuums(Part):
     xid_age: int | None
     """Age of the oldest transaction ID of all databases"""
     mxid_age: int | None
-    members: int | None = None
+    members: int | None
     """Members of multixacts: before version 19 as many as its files have room for; null: not
     readable for this role"""
     members_share: float | None

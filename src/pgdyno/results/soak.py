@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import ConfigDict
 
-from pgdyno.record.part import IfAbsent, Part
+from pgdyno.record.part import Part
 from pgdyno.results.run import RunResult
 
 
@@ -61,11 +61,3 @@ class SoakResult(RunResult):
     """Above it, the soak is not trusted"""
     changes_named: tuple[NamedChange, ...]
     validity: tuple[ValidityCheck, ...]
-
-    if_absent: ClassVar[IfAbsent] = {
-        **RunResult.if_absent,
-        "data_kept": lambda _: None,
-        "void_slices": lambda _: (),
-        "void_share": lambda _: 0.0,
-        "void_share_max": lambda _: 0.0,
-    }

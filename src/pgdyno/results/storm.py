@@ -81,7 +81,7 @@ class StormResult(Head):
     """All storms of the search, in their order"""
     variants: tuple[Variant, ...]
     """Effects of slow start and of a queue; empty: not measured"""
-    untried: tuple[str, ...] = ()
+    untried: tuple[str, ...]
     """Differences for which the budget left no time"""
     out_of_time: bool
     """true: the budget ended before the search did"""

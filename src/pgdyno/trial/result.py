@@ -61,7 +61,6 @@ def run_result(
     optional = {
         "governor": governor_of(run),
         "server_statements": statements_of(run, slice_ids),
-        "costliest": costliest_of(run, slice_ids),
     }
     return results.RunResult(
         **dict(head(run, findings)),
@@ -96,6 +95,7 @@ def run_result(
         findings=tuple(findings),
         vacuum=vacuums_of(run, slice_ids),
         entity_resolution=entities_of(run, slice_ids),
+        costliest=costliest_of(run, slice_ids),
     )
 
 

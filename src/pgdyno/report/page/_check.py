@@ -86,7 +86,7 @@ def make_page(run: RunFile) -> CheckPage:
         commits=_commits(result.write_probe),
         waits=_waits(result.load),
         statements=_statements(result.load),
-        costliest="" if result.load.costliest is None else result.load.costliest.sentence,
+        costliest=result.load.costliest.sentence,
         time_charts=time_charts(time_axis(run)),
         facts=accounts.fact_tables(run),
         repeat_text="",

@@ -52,8 +52,7 @@ def _load_lines(load: ObservedLoad, width: int) -> list[Line]:
     for number, each in enumerate(load.statements[:STATEMENTS_MAX]):
         label = "" if number else "statements"
         lines += labelled(label, statement_words(each), width, label_width=LABEL, spare=number > 2)
-    costliest = "" if load.costliest is None else load.costliest.sentence
-    return lines + labelled("costliest", costliest, width, label_width=LABEL)
+    return lines + labelled("costliest", load.costliest.sentence, width, label_width=LABEL)
 
 
 def _commit_lines(probe: WriteProbe | None, width: int) -> list[Line]:

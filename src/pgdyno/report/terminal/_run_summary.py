@@ -359,8 +359,8 @@ def _single_run(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     lines += request_lines(run, ids, width)
     lines += [Line(""), *statement_lines(run, ids, width)]
     lines += server_statement_lines(summary.server_statements, width)
-    if summary.single_run is not None and (found := summary.single_run.costliest) is not None:
-        lines += labelled("costliest", found.sentence, width)
+    if summary.single_run is not None:
+        lines += labelled("costliest", summary.single_run.costliest.sentence, width)
     lines.append(Line(""))
     if run.ledger().intended:
         lines += labelled(

@@ -242,8 +242,8 @@ def statement_notes(run: RunFile, summary: RunSummary) -> str:
     totals = by_time(run.statements(summary.after.slice_ids if summary.after else None))
     notes = time_notes(run, list(totals)[:STATEMENTS_MAX])
     said = ["; ".join([*notes, *filter(None, [untouched_words(totals)])])]
-    if summary.single_run is not None and (found := summary.single_run.costliest) is not None:
-        said.insert(0, f"costliest statement: {found.sentence}")
+    if summary.single_run is not None:
+        said.insert(0, f"costliest statement: {summary.single_run.costliest.sentence}")
     return " ".join(numbers.sentence(each) for each in said if each)
 
 
@@ -462,5 +462,5 @@ def spec_lines(fields: Fields) -> list[str]:
     try:
         return spec_to_toml(spec_from_fields(fields), defaults=False).strip().splitlines()
     except UsageError:
-        # The spec of another version of pgdyno may not fit this model.
+        # What is recorded is shown, even if it is damaged.
         return json.dumps(fields, indent=2, ensure_ascii=False).splitlines()

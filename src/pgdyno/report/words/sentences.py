@@ -23,7 +23,7 @@ from pgdyno.shapes import Fields
 from pgdyno.spec.disk import in_words
 from pgdyno.spec.pooler import SIZE_SETTINGS
 from pgdyno.spec.units import parse_duration_ms
-from pgdyno.stats import EFFECT_MATTERS, mean_with_interval
+from pgdyno.stats import mean_with_interval
 from pgdyno.stats.words import interval_words, more_pairs_words
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ def _reason_of_end(result: InvestigateResult | None) -> str:
         return "; what else is proposed needs a longer budget"
     if result.not_measured:
         return "; nothing else could be measured here"
-    least = numbers.percent(result.matters or EFFECT_MATTERS)
+    least = numbers.percent(result.matters)
     return f"; no other change within {result.allow} is predicted to gain more than {least}"
 
 
