@@ -29,6 +29,17 @@ $(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
 	$(PIP) -r requirements-dev.txt
 	@touch $@
 
+# Enough for most of tests/unit, in half a minute from a clone; what a test lacks, it is skipped for.
+QUICK := click hypothesis inline-snapshot jinja2 jsonschema msgspec prometheus-client psycopg psycopg-binary \
+    pydantic pytest pytest-timeout pytest-xdist rich tomli-w
+$(VENV)/.installed-quick: requirements.txt requirements-dev.txt | $(BIN)/python
+	$(PIP) --no-compile --constraint requirements.txt --constraint requirements-dev.txt $(QUICK)
+	@touch $@
+
+.PHONY: quick
+quick: $(VENV)/.installed-quick ## Run the unit tests that need no engine, without building it
+	PYTHONPATH=$(CURDIR)/src $(BIN)/python -m pytest $(or $(TESTS),tests/unit)
+
 .PHONY: demo
 demo: $(VENV)/.installed ## Investigate a server started by pgdyno: three to four minutes
 	$(BIN)/pgdyno demo --budget $(BUDGET)

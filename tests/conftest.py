@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,25 @@ settings.register_profile(
     "search", settings.get_profile("pgdyno"), derandomize=False, max_examples=1000
 )
 settings.load_profile("pgdyno")
+
+_SKIP_NOTHING = bool(os.environ.get("PGDYNO_TESTS_SKIP_NOTHING"))
+_BUILT = {"pgdyno._engine", "bokeh", "numpy", "scipy", "tornado"}
+"""Modules that ``make build`` installs and ``make quick`` does without."""
+
+
+class _NotBuilt(MetaPathFinder):
+    """Skips the test, or the file of tests, that imports a module that is not installed.
+
+    All have one place and one reason, so that pytest counts them in one line.
+    """
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        if fullname in _BUILT:
+            pytest.skip(f"{fullname} is not installed: make build", allow_module_level=True)
+
+
+if not _SKIP_NOTHING:
+    sys.meta_path.append(_NotBuilt())  # Asked last: others have not found it.
 
 
 @pytest.hookimpl(wrapper=True)
@@ -138,6 +158,12 @@ def _left_by_dead_sessions() -> Iterator[Path]:
             ours = folder.stat().st_uid == os.geteuid()
             if ours and pid.isdigit() and not Path("/proc", pid).exists():
                 yield folder
+
+
+@pytest.fixture
+def engine() -> None:
+    """Needed by a test that imports the engine in a process of its own."""
+    import pgdyno._engine  # noqa: F401
 
 
 @pytest.fixture
@@ -280,6 +306,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in others]
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip all but unit tests where no engine is built: they start pgdyno and wait for it."""
+    if "unit" not in item.path.relative_to(Path(__file__).parent).parts:
+        import pgdyno._engine  # noqa: F401
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
     """Skip what needs more than the build has: some that PGDYNO_TESTS_VERSION finds are small."""
@@ -310,6 +342,6 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """With PGDYNO_TESTS_SKIP_NOTHING, as in CI, a skipped test is a failure."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if os.environ.get("PGDYNO_TESTS_SKIP_NOTHING") and reporter and reporter.stats.get("skipped"):
+    if _SKIP_NOTHING and reporter and reporter.stats.get("skipped"):
         reporter.write_line("skipped tests are failures here", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

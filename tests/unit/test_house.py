@@ -334,6 +334,7 @@ def test_the_conductor_does_not_know_what_it_is_for() -> None:
         assert not known, f"{path} imports {known}"
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize(
     ("words", "said"),
     [("--help", "investigate"), ("--version", "pgdyno "), ("run --help", "--transactions")],
@@ -360,6 +361,7 @@ def test_a_result_is_stored_and_loaded_without_those_of_other_commands() -> None
     assert done.stdout.strip() == "['pgdyno.results._stored']"
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_summary_in_the_terminal_loads_neither_charts_nor_other_commands() -> None:
     code = (
         "import sys, pgdyno.report.terminal._run_summary\n"
@@ -371,6 +373,7 @@ def test_a_summary_in_the_terminal_loads_neither_charts_nor_other_commands() -> 
     assert done.stdout.strip() == "[] []"
 
 
+@pytest.mark.usefixtures("engine")
 def test_what_runs_a_load_and_diagnoses_it_loads_no_numpy() -> None:
     """It is loaded when enough was measured for statistics."""
     code = (
