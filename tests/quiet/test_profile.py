@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))  # benches/ is no part of the package
-
-from benches.profiling import profile  # noqa: E402
+from benches.profiling import profile
 
 
 def test_profile() -> None:

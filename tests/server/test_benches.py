@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))  # benches/ is no part of the package
-
-from benches import four_days  # noqa: E402
-from benches.__main__ import main  # noqa: E402
-from benches.metrics_cost import metrics_cost  # noqa: E402
-from benches.openloop import lateness_of_log  # noqa: E402
-from benches.sample import BenchError  # noqa: E402
+from benches import four_days
+from benches.__main__ import main
+from benches.metrics_cost import metrics_cost
+from benches.openloop import lateness_of_log
+from benches.sample import BenchError
 
 Bench = Callable[..., tuple[dict[str, Any], str]]
 

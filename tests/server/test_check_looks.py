@@ -10,9 +10,9 @@ from types import ModuleType
 
 import psycopg
 import pytest
-from benches.catalogue import looks_ms, make_tables, probes_ms
 from msgspec.structs import replace
 
+from benches.catalogue import looks_ms, make_tables, probes_ms
 from patience import wait_until
 from pgdyno.check._judging import Judgement, judge
 from pgdyno.check._looking import take_looks

@@ -25,10 +25,10 @@ from typing import Any
 import jsonschema
 import psycopg
 import pytest
-from benches import govern as bench
 from msgspec.structs import replace
 from standby_signal import as_standby
 
+from benches import govern as bench
 from patience import wait_until
 from pgdyno.errors import SetupError, ThresholdError
 from pgdyno.govern import Governor

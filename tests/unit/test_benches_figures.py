@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))  # benches/ is no part of the package
-
-from benches.__main__ import PAGE  # noqa: E402
-from benches.compare import best, ratio, typical  # noqa: E402
-from benches.matrix import Matrix, run_matrix  # noqa: E402
-from benches.page import page  # noqa: E402
-from benches.required import Figure, required_of_matrix  # noqa: E402
-from benches.results import RESULTS, matrix_from, matrix_json, write_part  # noqa: E402
-from benches.sample import BenchError, Case, Sample, plausible  # noqa: E402
+from benches.__main__ import PAGE
+from benches.compare import best, ratio, typical
+from benches.matrix import Matrix, run_matrix
+from benches.page import page
+from benches.required import Figure, required_of_matrix
+from benches.results import RESULTS, matrix_from, matrix_json, write_part
+from benches.sample import BenchError, Case, Sample, plausible
 
 CASE = Case("select-only", 64, "unix")
 

@@ -6,15 +6,10 @@ The bars allow three standard errors of the number of runs; ``make simulate`` pr
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))  # benches/ is no part of the package
-
-from benches.simulate import Steady, false_changes, named_changes  # noqa: E402
+from benches.simulate import Steady, false_changes, named_changes
 
 RUNS = 150
 

@@ -7,15 +7,10 @@ of many more.
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))  # benches/ is no part of the package
-
-from benches.simulate import (  # noqa: E402
+from benches.simulate import (
     MACHINES,
     PROCEDURES,
     Procedure,
