@@ -15,7 +15,6 @@ from hostile_names import NAMES, as_the_server_quotes, tokens, unknown_columns, 
 from hypothesis import given as examples
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from sources import syntax_tree
 from test_check_rules import FAULTS
 from test_diagnose_upkeep import DISK, slot
 from test_diagnose_vacuum import OFTEN, dying
@@ -24,6 +23,7 @@ from test_vacuumplan_advice import SERVER, TABLE
 from upkeep_runs import ages, churn, table_facts, workers
 
 import pgdyno
+from benches.sources import syntax_tree
 from pgdyno.govern._reading import Holder
 from pgdyno.remedy import Circumstances, assess
 from pgdyno.spec import Change

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from rust_modules import function_lengths, uses_of_modules
-from sources import syntax_tree
+
+from benches.sources import imported_modules, imports_within, module_name, syntax_tree
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "pgdyno"
@@ -195,30 +196,10 @@ def test_rust_that_breaks_a_rule_is_seen(tmp_path: Path) -> None:
     assert list(function_lengths(texts["a.rs"])) == [("f", 3)]
 
 
-def imported_modules(tree: ast.Module, known: Collection[str]) -> Iterator[str]:
-    """Modules of the package that a module imports anywhere, within functions and for types too."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                part = f"{node.module}.{alias.name}"
-                yield part if part in known else node.module
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-
-
-def module_name(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
 def importers() -> dict[str, set[str]]:
-    """By module, the modules that import it, as paths without ``.py``."""
-    names = {module_name(path): path for path in MODULES}
-    found: dict[str, set[str]] = {name: set() for name in names}
-    for name, path in names.items():
-        for imported in {*imported_modules(syntax_tree(path), names)} & names.keys():
-            found[imported].add(name)
-    return found
+    """By module, the modules that import it."""
+    imports = imports_within(PACKAGE)
+    return {name: {each for each in imports if name in imports[each]} for name in imports}
 
 
 def home_of(module: str) -> str:
@@ -260,21 +241,14 @@ def test_rooms_within_rooms_keep_the_direction(room: str) -> None:
         here = path.parent.name
         if here not in order:  # Its files are found by listing it.
             continue
-        for imported in imported_modules(
-            syntax_tree(path), {module_name(each) for each in MODULES}
-        ):
+        for imported in imports_within(PACKAGE)[module_name(path, PACKAGE)]:
             top, other, *_ = [*imported.split(".")[1:], "", ""]
             if top == room and other in order:
                 assert order.index(other) <= order.index(here), f"{path} imports {imported}"
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    names = {module_name(path): path for path in MODULES}
-    graph = {
-        name: {*imported_modules(syntax_tree(path), names)} & names.keys() - {name}
-        for name, path in names.items()
-    }
-    assert_no_circle(graph)
+    assert_no_circle(imports_within(PACKAGE))
 
 
 def assert_no_circle(graph: Mapping[Any, Collection[Any]]) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sources import syntax_tree
+
+from benches.sources import docstrings, syntax_tree
 
 _ROOT = Path(__file__).parents[2]
 _PACKAGE = _ROOT / "src" / "pgdyno"
@@ -29,7 +30,7 @@ _BANNED = {
 def _texts(module: Path) -> Iterator[str]:
     """String literals with a space in them, except docstrings, of a Python file."""
     tree = syntax_tree(module)
-    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    bare = {id(node.value) for node, _ in docstrings(tree)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and id(node) not in bare:
             value = node.value
@@ -90,13 +91,6 @@ _OPENING = re.compile(r"(?:What|Who|How|Whether|Why|Where|When|That|If|One)\b")
 """A docstring begins with a verb, or a noun that says what the thing is."""
 
 
-def _bare_strings(module: Path) -> Iterator[str]:
-    """Docstrings of a Python file, those of constants and fields included."""
-    for node in ast.walk(syntax_tree(module)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            yield str(node.value.value)
-
-
 def _doc_comments(module: Path) -> Iterator[str]:
     """First lines of the doc comments of a Rust file."""
     before = None
@@ -113,7 +107,10 @@ def _badly_opened(openings: Iterator[str]) -> list[str]:
 
 @pytest.mark.parametrize("top", ["src", "benches", "docs"])
 def test_docstrings_begin_with_a_verb_or_a_noun(top: str) -> None:
-    found = {each: _badly_opened(_bare_strings(each)) for each in (_ROOT / top).rglob("*.py")}
+    found = {
+        each: _badly_opened(text for _, text in docstrings(syntax_tree(each)))
+        for each in (_ROOT / top).rglob("*.py")
+    }
     assert not {str(each): texts for each, texts in found.items() if texts}
 
 
