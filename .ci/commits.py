@@ -18,6 +18,8 @@ from pathlib import Path
 
 SINCE = "55006659cbaca0e36255fd04a6794d2fe318148c"
 """The last commit that is exempt: older ones were made before this check, and stay as they are."""
+SINCE_TIME = "2026-11-27T06:23:37+00:00"
+"""The second after it."""
 SUBJECT_CHARS_MAX = 72
 _NO_IMPERATIVE = re.compile(r"\w+(?:(?<!e)ed|ing|[^\Wsu]s)")
 """Added, adding, adds, and nouns such as tests; not feed, pass or focus."""
@@ -49,13 +51,12 @@ def faults_of(message: str) -> Iterator[str]:
 def commits_after(since: str) -> Iterator[tuple[str, str]]:
     """Yield the short hash and the message of each commit that ``since`` does not contain.
 
-    Where ``since`` is unknown, as in a shallow clone, these are all that the clone has: exempt ones
-    may fail there, but no bad one passes.
+    Where ``since`` is unknown, as in a shallow clone, these are all that were made later.
     """
     commits = ["HEAD", f"^{since}"]
     if _git("rev-parse", "--quiet", "--verify", f"{since}^{{commit}}") is None:
-        print(f"commit {since} is not in this clone: all commits that are in it are checked")
-        commits = ["HEAD"]
+        print(f"commit {since} is not in this clone: those made after {SINCE_TIME} are checked")
+        commits = ["HEAD", f"--since-as-filter={SINCE_TIME}"]
     log = _git("log", "-z", "--no-merges", "--no-show-signature", "--format=%h %B", *commits)
     if log is None:
         sys.exit(2)
