@@ -9,13 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import drill_runs
 import jsonschema
 import pytest
 from inline_snapshot import snapshot
 from printed import Said
 
-from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Proof, Verified
+from pgdyno.drill.model import DrillResult, Verified
 from pgdyno.drill.trust import beyond_bound
+from pgdyno.record.cut import LedgerCount, Proof
 from pgdyno.server import Cluster, Installation
 
 Pgdyno = Callable[..., Said]
@@ -227,7 +229,7 @@ def test_a_full_disk_wants_root(pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch)
 
 def a_result(bound_ms: float | None, **ledger: Any) -> DrillResult:
     verified = Verified("lost", LedgerCount(**ledger), 0.2, (), "ledger")
-    cut = Cut(1, "kill", "", 5, 1000.0, Proof(True, "gone"), verified)
+    cut = verified.of(drill_runs.cut_with(Proof(happened=True, sentence="gone")))
     return DrillResult("kill", "killed", {}, (cut,), bound_ms, "600 ms at most")
 
 

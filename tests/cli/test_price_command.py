@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from pgdyno.drill._drill import Drill
 from pgdyno.drill.faults import kill
-from pgdyno.drill.model import Cut
 from pgdyno.errors import RunError
 from pgdyno.record import RunFile
+from pgdyno.record.cut import Cut
 
 Pgdyno = Callable[..., Any]
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"

@@ -94,7 +94,7 @@ def test_torn_pages_are_found_and_with_checksums_minimised(
     assert not result.worse_than_bound()  # Nothing is promised.
     if not checksums:
         return
-    assert any("invalid page" in cut.verified.server_said for cut in harmed if cut.verified)
+    assert any("invalid page" in cut.server_said for cut in harmed)
     minimised = harmed[0].facts["minimised"]
     assert minimised["tests"] > 1
     assert 0 < len(minimised["sectors"]) < minimised["undecided"]

@@ -17,7 +17,7 @@ from pgdyno.drill.running import run_drill
 from pgdyno.drill.storage import stored_drills
 from pgdyno.errors import UsageError
 from pgdyno.record import Outcome, RunFile, read_acks
-from pgdyno.results.drill import Outage
+from pgdyno.record.cut import Outage
 from pgdyno.server import Cluster, Installation
 from pgdyno.spec import spec_from_fields
 from pooler_fixtures import FOLLOWING_POOLER

@@ -10,10 +10,11 @@ import report_runs
 from msgspec.structs import asdict
 
 from pgdyno.drill._bounds import of_a_crash
-from pgdyno.drill.model import Check, Cut, DrillOptions, DrillResult, LedgerCount, Proof, Verified
-from pgdyno.drill.storage import store_cut, store_drill
+from pgdyno.drill.model import DrillOptions, DrillResult, Verified
+from pgdyno.drill.storage import store_drill
 from pgdyno.drill.two_servers import comparison
 from pgdyno.record import Recorder
+from pgdyno.record.cut import Check, Cut, LedgerCount, Proof
 from pgdyno.remedy import Circumstances
 from pgdyno.results import store
 from pgdyno.spec.active_settings import ActiveSettings
@@ -35,9 +36,16 @@ def sample_cut(number: int, rng: random.Random, lost: int, *, outcome: str | Non
     )
     outcome = outcome or ("lost" if lost else "clean")
     checks = (
-        Check("ledger", outcome != "lost", f"{lost} of {ledger.acked} are absent", 0.02),
-        Check("amcheck", outcome != "corrupt", "pgbench_accounts_pkey", 0.8),
-        Check("checksums", None, "data checksums are off", 0.0),
+        Check(
+            name="ledger",
+            passed=outcome != "lost",
+            detail=f"{lost} of {ledger.acked} are absent",
+            seconds=0.02,
+        ),
+        Check(
+            name="amcheck", passed=outcome != "corrupt", detail="pgbench_accounts_pkey", seconds=0.8
+        ),
+        Check(name="checksums", passed=None, detail="data checksums are off", seconds=0.0),
     )
     refused = outcome == "refused"
     verified = Verified(
@@ -48,8 +56,18 @@ def sample_cut(number: int, rng: random.Random, lost: int, *, outcome: str | Non
         {"lost": "ledger", "corrupt": "amcheck", "refused": "start"}.get(outcome, ""),
         "PANIC:  could not locate a valid checkpoint record" if refused else "",
     )
-    proof = Proof(outcome != "no-fault", "all 24 server processes are gone", {"n": 24})
-    return Cut(number, "kill", "", rng.getrandbits(31), rng.uniform(800, 1400), proof, verified)
+    proof = Proof(
+        happened=outcome != "no-fault", sentence="all 24 server processes are gone", facts={"n": 24}
+    )
+    return verified.of(
+        cut_with(proof, number=number, seed=rng.getrandbits(31), at_ms=rng.uniform(800, 1400))
+    )
+
+
+def cut_with(proof: Proof, **more: Any) -> Cut:
+    """A cut that was not verified."""
+    members = {"number": 1, "variant": "", "seed": 5, "at_ms": 1000.0, "outcome": "no-fault"}
+    return Cut.model_validate({**members, "proof": proof, **more})
 
 
 def sample_drill(losses: list[int], *, version: str = "18.6", **more: Any) -> DrillResult:
@@ -81,7 +99,7 @@ def write_drill(path: Path, drill: DrillResult, against: DrillResult | None = No
     ) as recorder:  # fmt: skip
         drill_id = store_drill(recorder, drill, DrillOptions(drill.fault))
         for cut in drill.cuts:
-            store_cut(recorder, drill_id, cut, ns=recorder.started_ns)
+            recorder.add_cut(drill_id, cut, ns=recorder.started_ns)
         cuts = ["--cuts", str(len(drill.cuts))]
         recorder.update_run(asked=["--fault", drill.fault, *cuts, "--seed", str(drill.seed)])
         more = {} if against is None else comparison(drill, against)

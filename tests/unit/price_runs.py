@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import drill_runs
 from report_runs import FREE, Level, Tried, Writer, write_trial
 from result_samples import NONE_FAILED
 
 from pgdyno.drill.fault import find_fault
-from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Outcome, Proof, Verified
+from pgdyno.drill.model import DrillResult, Verified
 from pgdyno.price._loss import cells_of, not_drilled
 from pgdyno.price.candidates import Candidate, ladder
 from pgdyno.price.sentences import sentence, verdict
+from pgdyno.record.cut import Cut, LedgerCount, Outcome, Proof
 from pgdyno.results.common import FailuresBySide
 from pgdyno.results.loss import Loss
 from pgdyno.results.price import Gain, NotMeasured, Price
@@ -28,14 +30,14 @@ NO_BOUND = {"D2", "D3"}
 
 
 def cut(number: int, outcome: Outcome, lost: int = 0, lost_ms: float = 0.0, *,
-        fault: str = "kill", variant: str = "", promised: bool = True) -> Cut:  # fmt: skip
+        variant: str = "", promised: bool = True) -> Cut:  # fmt: skip
     """A cut with the outcome given; of one that refused, nothing is counted."""
     refused = outcome == "refused"
     ledger = None if refused else LedgerCount(acked=4000, lost=lost, lost_ms=lost_ms)
     verified = Verified(outcome, ledger, None if refused else 0.24)
     proof = Proof(happened=outcome != "no-fault", sentence="the processes are gone")
     facts = {"promised": promised}
-    return Cut(number, fault, variant, 1, 1500.0, proof, verified, facts)
+    return verified.of(drill_runs.cut_with(proof, number=number, variant=variant, facts=facts))
 
 
 def drilled(fault: str, cuts: Sequence[Cut], bound_ms: float | None) -> DrillResult:
@@ -59,25 +61,22 @@ def losses(candidate: Candidate) -> list[Loss]:
 def _cuts(name: str, fault: str) -> list[Cut]:
     if name.startswith("fpw-off"):
         bad: Outcome = "corrupt" if name.endswith("checksums") else "refused"
-        return [cut(n, bad if n % 2 else "clean", fault=fault) for n in range(8)]
+        return [cut(n, bad if n % 2 else "clean") for n in range(8)]
     if name == "fsync-off":
-        return [cut(n, "corrupt", fault=fault) for n in range(8)]
+        return [cut(n, "corrupt") for n in range(8)]
     if name == "wal-tmpfs":
-        return [
-            cut(n, "corrupt", 9, 3.0, fault=fault, variant="resetwal", promised=False)
-            for n in range(3)
-        ]
+        return [cut(n, "corrupt", 9, 3.0, variant="resetwal", promised=False) for n in range(3)]
     if name == "wal-tmpfs-async":
         return [
-            cut(0, "lost", 12, 4.0, fault=fault, variant="promote"),
-            cut(1, "corrupt", fault=fault, variant="resetwal", promised=False),
+            cut(0, "lost", 12, 4.0, variant="promote"),
+            cut(1, "corrupt", variant="resetwal", promised=False),
         ]
     if name == "unlogged":
-        return [cut(n, "lost", 4000, 1500.0, fault=fault) for n in range(6)]
+        return [cut(n, "lost", 4000, 1500.0) for n in range(6)]
     if name.startswith("async"):
         delay_ms = {"async-10ms": 9.0, "async-200ms": 120.0, "async-2s": 900.0}[name]
-        return [cut(n, "lost", 10 * n, delay_ms * n / 6, fault=fault) for n in range(1, 7)]
-    return [cut(n, "clean", fault=fault) for n in range(6)]
+        return [cut(n, "lost", 10 * n, delay_ms * n / 6) for n in range(1, 7)]
+    return [cut(n, "clean") for n in range(6)]
 
 
 def row(candidate: Candidate) -> dict[str, Any]:

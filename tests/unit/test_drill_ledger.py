@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.drill._ledger import WITNESS_COLUMNS, compare, compare_moved
-from pgdyno.drill.model import LedgerCount
 from pgdyno.record.acks import AckLedger, Outcome
+from pgdyno.record.cut import LedgerCount
 
 Key = tuple[int, int, int, int]
 COLUMNS = [("load", "<u4"), ("group", "<u4"), ("client", "<u4"), ("txn", "<u8")]

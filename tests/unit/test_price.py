@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from price_runs import cut, drilled
 
 from pgdyno.cli.output import print_csv
-from pgdyno.drill.model import NOTHING_ACKED, LedgerCount, Verified
+from pgdyno.drill.model import NOTHING_ACKED
 from pgdyno.errors import UsageError
 from pgdyno.price._gain import check_real_disk, price_question, slice_seconds, too_long
 from pgdyno.price._loss import LossTable, cells_of, not_drilled
@@ -25,6 +25,7 @@ from pgdyno.price.pricing import broken_promises, check_price, default_budget_s
 from pgdyno.price.sentences import harm, sentence, verdict
 from pgdyno.price.two_servers import Priced, compared
 from pgdyno.record import RunFile
+from pgdyno.record.cut import LedgerCount
 from pgdyno.remedy import catalogue
 from pgdyno.report.rows import price_rows
 from pgdyno.report.summary import RunSummary
@@ -221,7 +222,7 @@ def test_a_fault_that_did_not_happen_tells_nothing() -> None:
 
 
 def test_a_drill_before_any_acknowledgement_shows_no_loss() -> None:
-    idle = replace(cut(1, "clean"), verified=Verified("clean", LedgerCount(acked=0), 0.2))
+    idle = cut(1, "clean").model_copy(update={"ledger": LedgerCount(acked=0)})
     (cell,) = cells_of(drilled("kill", [idle], 0.0))
     price = price_runs.price(rung(BASELINE)).model_copy(update={"losses": (cell,)})
     assert sentence(None, price.losses) == f"kill: {NOTHING_ACKED}"

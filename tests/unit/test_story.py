@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import drill_runs
 import pytest
 
-from pgdyno.drill.model import Cut, DrillResult, LedgerCount, Outcome, Proof, Verified
+from pgdyno.drill.model import DrillResult, Verified
 from pgdyno.errors import UsageError
+from pgdyno.record.cut import Cut, LedgerCount, Outcome, Proof
 from pgdyno.spec import spec_from_fields
 from pgdyno.story._luck import luck
 from pgdyno.story._running import as_expected
@@ -61,8 +63,9 @@ def test_ending_as_expected(expect: Any, endings: dict[str, str], met: bool | No
 def cut(variant: str, outcome: Outcome, **facts: Any) -> Cut:
     verified = Verified(outcome, LedgerCount(acked=9), 0.1, (), "", "")
     promised = not variant.endswith(("start", "resetwal"))
-    proof = Proof(True, "it happened", {})
-    return Cut(1, "wal-device", variant, 1, 5.0, proof, verified, {"promised": promised, **facts})
+    proof = Proof(happened=True, sentence="it happened", facts={})
+    facts = {"promised": promised, **facts}
+    return verified.of(drill_runs.cut_with(proof, variant=variant, facts=facts))
 
 
 def drill(*cuts: Cut) -> DrillResult:

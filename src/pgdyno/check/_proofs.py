@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.check._sight import NOT_PREDICTED
 from pgdyno.dimension import title_of
-from pgdyno.record.finding import Finding, Proof, Proposal
+from pgdyno.record.finding import Finding, Proposal, ProvingCommand
 from pgdyno.remedy import Circumstances, assess, catalogue
 from pgdyno.remedy.comparing import Options, compare_words
 from pgdyno.spec import Change
@@ -19,7 +19,7 @@ SNAPSHOT = "SNAPSHOT"
 
 def proofs_of(
     finding: Finding, uri: str, before: Circumstances, options: Options, *, predicts: bool
-) -> tuple[Proof, ...]:
+) -> tuple[ProvingCommand, ...]:
     """Return a command for each proposal about the server, those that lose nothing first; with its
     predicted gain, if the model ``predicts``: it needs the server's cores. ``options`` are the
     storage parameters of tables at present.
@@ -41,7 +41,7 @@ def _is_of_server(change: Change) -> bool:
 
 def _proof(
     proposal: Proposal, uri: str, before: Circumstances, options: Options, predicts: bool
-) -> Proof:
+) -> ProvingCommand:
     assessed = assess(proposal.change, before)
     guards = catalogue()[proposal.remedy_id].guards or proposal.guards
     predicts = predicts and not guards and proposal.predicted_ratio != NOT_PREDICTED
@@ -50,7 +50,7 @@ def _proof(
     server = ["--snapshot", SNAPSHOT] if elsewhere else [uri]
     words = ["pgdyno", "compare", *server, "-f", SCRIPT]
     words += compare_words(proposal.change, existing=not elsewhere, before=options)
-    return Proof(
+    return ProvingCommand(
         title=title_of(proposal.change),
         command=shell_line(words),
         predicted_ratio=proposal.predicted_ratio if predicts else None,

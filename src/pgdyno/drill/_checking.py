@@ -17,11 +17,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.drill._recovery import Recovery
-from pgdyno.drill.model import Check, LedgerCount
 from pgdyno.drill.witnesses import Witnesses
 from pgdyno.errors import PgdynoError
 from pgdyno.listing import by_name, held_by
 from pgdyno.record import AckLedger
+from pgdyno.record.cut import Check, LedgerCount
 from pgdyno.server import Cluster, ConnInfo
 
 if TYPE_CHECKING:
@@ -157,4 +157,4 @@ def run_check(rule: CheckRule, context: CheckContext) -> Check:
         passed, detail = (False if is_damage(error) else None), message
     except PgdynoError as problem:
         passed, detail = False, problem.message
-    return Check(rule.name, passed, detail, time.monotonic() - began)
+    return Check(name=rule.name, passed=passed, detail=detail, seconds=time.monotonic() - began)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 
 from pgdyno.drill._drill import Drill
 from pgdyno.drill._evidence import NewLog, ended_in_words, processes, remaining_processes
-from pgdyno.drill.model import Cut, Proof
 from pgdyno.record import AckLedger
+from pgdyno.record.cut import Cut, Proof
 from pgdyno.server import Cluster
 from pgdyno.server.local.controldata import ControlData
 
@@ -79,7 +79,7 @@ class Crash:
             "control_file": self._control.state,
             "log": [line for line in (down, up) if line],
         }
-        return Proof(happened, self._sentence(happened), facts)
+        return Proof(happened=happened, sentence=self._sentence(happened), facts=facts)
 
     def _sentence(self, happened: bool) -> str:
         seen = ended_in_words(self._pids_before, self._pids_left)

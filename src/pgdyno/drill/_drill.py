@@ -22,7 +22,7 @@ from pgdyno.drill._bounds import Bound
 from pgdyno.drill._evidence import NewLog
 from pgdyno.drill._interference import disturbed_from_outside, interference, outside_kill
 from pgdyno.drill._verify import Crashed, verify
-from pgdyno.drill.model import Cut, DrillOptions, Proof, Verified
+from pgdyno.drill.model import DrillOptions, Verified
 from pgdyno.drill.witnesses import (
     Witnesses,
     prepare,
@@ -32,8 +32,8 @@ from pgdyno.drill.witnesses import (
 )
 from pgdyno.errors import PgdynoError, TrustError
 from pgdyno.record import AckLedger, read_acks
+from pgdyno.record.cut import Cut, Facts, Outage, Proof
 from pgdyno.remedy import Circumstances, circumstances
-from pgdyno.results.drill import Facts
 from pgdyno.server import Cluster
 from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.clean_copy import CleanCopy
@@ -210,6 +210,7 @@ class Drill:
         verified: Verified | None,
         *,
         variant: str = "",
+        outage: Outage | None = None,
         facts: Facts | None = None,
     ) -> Cut:
         """Return a cut of this drill; ``cut_ns`` is within the last load."""
@@ -218,9 +219,18 @@ class Drill:
         if disturbed := self._disturbed or (verified.disturbed if verified else ""):
             all_facts["disturbed"] = disturbed
             sentence = f"the server was interfered with from outside: {disturbed}"
-            proof = Proof(False, sentence, proof.facts)
-        fault = self.options.fault
-        return Cut(number, fault, variant, seed, at_ms, proof, verified, all_facts)
+            proof = Proof(happened=False, sentence=sentence, facts=proof.facts)
+        cut = Cut(
+            number=number,
+            variant=variant,
+            seed=seed,
+            at_ms=at_ms,
+            proof=proof,
+            outcome="no-fault",
+            outage=outage,
+            facts=all_facts,
+        )
+        return verified.of(cut) if verified else cut
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:

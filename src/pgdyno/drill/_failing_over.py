@@ -38,11 +38,11 @@ from pgdyno.drill._managed import (
 )
 from pgdyno.drill._queries import query
 from pgdyno.drill._verify import verify
-from pgdyno.drill.model import Cut, DrillOptions, Proof, Verified
+from pgdyno.drill.model import DrillOptions, Verified
 from pgdyno.errors import RunError, UsageError
 from pgdyno.pooler import moves
 from pgdyno.record import AckLedger, Outcome, read_acks
-from pgdyno.results.drill import Facts, Outage
+from pgdyno.record.cut import Cut, Facts, Outage, Proof
 from pgdyno.server import Cluster
 from pgdyno.server.connecting.conninfo import Host
 from pgdyno.server.connecting.control import open_control
@@ -254,7 +254,11 @@ class Failover:
         }
         if self.manager is not None:
             facts["patroni_history"] = self.manager.history()
-        return Proof(happened, f"of the old primary {gone}; the standby {took_over}", facts)
+        return Proof(
+            happened=happened,
+            sentence=f"of the old primary {gone}; the standby {took_over}",
+            facts=facts,
+        )
 
 
 def failovers(
@@ -296,10 +300,16 @@ def _verified(
     )
     verified = replace(verify(crashed), recovery_s=None)
     drill.restore_before_next_load()
-    facts: Facts = {"promoted": failover.standby.name}
-    if (outage := outage_of(acks, moments)) is not None:
-        facts["outage"] = outage.model_dump(mode="json")
-    return drill.cut(number, seed, moments.fault_ns, proof, verified, variant=variant, facts=facts)
+    return drill.cut(
+        number,
+        seed,
+        moments.fault_ns,
+        proof,
+        verified,
+        variant=variant,
+        outage=outage_of(acks, moments),
+        facts={"promoted": failover.standby.name},
+    )
 
 
 def _sham(drill: Drill, number: int, seed: int, variant: str) -> Cut:
@@ -309,7 +319,9 @@ def _sham(drill: Drill, number: int, seed: int, variant: str) -> Cut:
     acks = drill.end_load()
     drill.cluster.stop()
     verified: Verified = drill.verify(acks, cut_ns)
-    proof = Proof(False, "the primary answered all the time, and no standby was promoted")
+    proof = Proof(
+        happened=False, sentence="the primary answered all the time, and no standby was promoted"
+    )
     return drill.cut(number, seed, cut_ns, proof, verified, variant=variant)
 
 

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from pgdyno.drill.model import LedgerCount
 from pgdyno.record.acks import AckLedger, Outcome
+from pgdyno.record.cut import LedgerCount
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,7 +111,8 @@ def compare_moved(
     row_of_second = present["txn"].astype(np.int64) >= first[client_of_row]
     before = compare(replace(acks, records=records[~of_second]), present[~row_of_second], cut_ns)
     after = compare(replace(acks, records=records[of_second]), present[row_of_second], moved_ns)
-    return replace(before, **{name: getattr(before, name) + getattr(after, name) for name in _SUMS})
+    sums = {name: getattr(before, name) + getattr(after, name) for name in _SUMS}
+    return before.model_copy(update=sums)
 
 
 def _number_clients(

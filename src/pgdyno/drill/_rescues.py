@@ -15,7 +15,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from pgdyno.errors import SetupError
-from pgdyno.results.drill import Facts
+from pgdyno.record.cut import Facts
 from pgdyno.server import Cluster
 from pgdyno.server.local.account import run_as, server_account
 from pgdyno.server.local.safefiles import as_server_account_in, copy_file

@@ -17,8 +17,9 @@ from pgdyno.drill._checking import CheckContext, Crashed, Stage, check_rules, ru
 from pgdyno.drill._interference import interference, outside_kill
 from pgdyno.drill._pages import newest_page_lsn
 from pgdyno.drill._recovery import Recovery, first_problems, log_since, log_size, recover
-from pgdyno.drill.model import Check, LedgerCount, Outcome, Verified
+from pgdyno.drill.model import Verified
 from pgdyno.errors import SetupError, TrustError
+from pgdyno.record.cut import Check, LedgerCount, Outcome
 
 __all__ = ["Crashed", "verify"]
 
@@ -90,7 +91,7 @@ def _require_ledger(crashed: Crashed, checks: Sequence[Check]) -> None:
 
 
 def _refused(recovery: Recovery) -> Verified:
-    check = Check("start", False, recovery.refusal, recovery.seconds)
+    check = Check(name="start", passed=False, detail=recovery.refusal, seconds=recovery.seconds)
     return Verified(
         outcome="corrupt" if recovery.ran else "refused",
         ledger=None,
@@ -104,7 +105,7 @@ def _refused(recovery: Recovery) -> Verified:
 def _start_check(recovery: Recovery) -> Check:
     state = recovery.control_before.state
     detail = f'{recovery.sentence}; the control file said "{state}" before'
-    return Check("start", True, detail, recovery.seconds)
+    return Check(name="start", passed=True, detail=detail, seconds=recovery.seconds)
 
 
 def _shut_down(crashed: Crashed) -> Check:
@@ -118,7 +119,7 @@ def _shut_down(crashed: Crashed) -> Check:
     control = crashed.cluster.control_data()
     passed = not problem and control.shut_down
     detail = problem or f'the control file says "{control.state}"'
-    return Check("shutdown", passed, detail, time.monotonic() - began)
+    return Check(name="shutdown", passed=passed, detail=detail, seconds=time.monotonic() - began)
 
 
 def _outcome(checks: Sequence[Check], count: LedgerCount | None) -> tuple[Outcome, str]:

@@ -19,9 +19,8 @@ from pgdyno.disk import Device, mount_image, unmount_all
 from pgdyno.disk.mounting import mounts_below
 from pgdyno.drill._drill import Drill
 from pgdyno.drill._evidence import NewLog, ended_in_words, processes, remaining_processes
-from pgdyno.drill.model import Proof
 from pgdyno.errors import UsageError
-from pgdyno.results.drill import Facts
+from pgdyno.record.cut import Facts, Proof
 from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.controldata import ControlData
 from pgdyno.server.local.safefiles import (
@@ -125,7 +124,7 @@ class DiskEmptied(WalLoss):
             "wal_files_before": before,
             "wal_files_left": left,
         }
-        return Proof(bool(happened), sentence, facts)
+        return Proof(happened=bool(happened), sentence=sentence, facts=facts)
 
 
 class _FailedDisk(Struct, frozen=True):
@@ -231,7 +230,7 @@ class DiskFailed(WalLoss):
             "gave_up": self.gave_up,
             "log": self._log_lines(),
         }
-        return Proof(happened, sentence, facts)
+        return Proof(happened=happened, sentence=sentence, facts=facts)
 
     def _afterwards(self) -> str:
         """Return the server's reaction to its PANIC, in words."""

@@ -16,7 +16,8 @@ from pgdyno.spec import Spec
 
 if TYPE_CHECKING:
     from pgdyno.drill._drill import Drill
-    from pgdyno.drill.model import Cut, DrillOptions
+    from pgdyno.drill.model import DrillOptions
+    from pgdyno.record.cut import Cut
 
 
 class Fault(Struct, frozen=True):

@@ -1,27 +1,16 @@
-"""The data of a drill: proofs, checks, ledger counts, cuts, and the figures over all cuts.
-
-A cut is one repetition: load, fault, proof that the fault happened, verification. Plain data; it is
-made by the faults and by ``verify``.
-"""
+"""The data of a drill: the answer of verification, the options, and the figures over all cuts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Literal
 
-from msgspec import Struct, field
-from msgspec.structs import asdict, fields
+from msgspec import Struct
 from pydantic import BaseModel
 
 from pgdyno._engine import beta_quantile
+from pgdyno.record.cut import THE_FAULT, Check, Cut, LedgerCount, Outcome
 from pgdyno.results import drill as results
-from pgdyno.results.drill import Facts
-
-Outcome = Literal["clean", "lost", "refused", "corrupt", "no-fault"]
-"""clean: no acknowledged commit is missing; lost: consistent, but acknowledged commits are missing;
-refused: the server does not start; corrupt: it starts, but accepts no connection or fails a check;
-no-fault: the fault did not happen, so nothing is known."""
 
 SCHEMA_VERSION = 1
 CONFIDENCE = 0.95
@@ -29,60 +18,10 @@ NOTHING_ACKED = (
     "nothing was acknowledged before the fault, so nothing could be lost and nothing is known"
 )
 """The result of a cut, or of all cuts, that had nothing to lose."""
-THE_FAULT = "the fault"
-OLD_PRIMARYS_END = "the end of the old primary"
-"""End of the loss of a failover: until then the primary may have acknowledged what is lost."""
 _BOUND_CUTS_MIN = 5
 """Fewest cuts whose upper bound is worth a sentence."""
 ONE_LOAD = "; all are of one recorded load, so they bound no share of all crashes"
 """The conclusion from cuts that are chosen from one load."""
-
-
-class Proof(Struct, frozen=True):
-    """Evidence of the fault, from the state of the machine and not from the order given."""
-
-    happened: bool
-    sentence: str
-    facts: Facts = field(default_factory=dict)
-
-
-class Check(Struct, frozen=True):
-    """The result of a check of a database that came up after a fault."""
-
-    name: str
-    passed: bool | None
-    """``None``: the check was not made, and ``detail`` gives the reason."""
-    detail: str
-    seconds: float
-
-
-class LedgerCount(Struct, frozen=True):
-    """The clients' acknowledged commits, compared with the contents of the database."""
-
-    acked: int
-    """Acknowledged by the server before the cut."""
-    lost: int = 0
-    """Acknowledged and absent."""
-    lost_ms: float = 0.0
-    """From the oldest lost acknowledgement to the cut; 0 when none is lost."""
-    ghost: int = 0
-    """Unknown and present."""
-    unknown: int = 0
-    """Under way when the connection ended, so that no client knows the outcome."""
-    holes: int = 0
-    """Acknowledged and absent, although a later commit of the same client is present."""
-    phantoms: int = 0
-    """Present, although certainly not committed."""
-    duplicates: int = 0
-    """Present more than once."""
-
-    @property
-    def inconsistent(self) -> int:
-        """Number of inconsistencies, which no setting allows."""
-        return self.holes + self.phantoms + self.duplicates
-
-
-_COUNTS = tuple(each.name for each in fields(LedgerCount))
 
 
 class Verified(Struct, frozen=True):
@@ -101,84 +40,13 @@ class Verified(Struct, frozen=True):
     disturbed: str = ""
     """Outside interference with the server meanwhile, which makes the result void; '' if none."""
 
-
-class Cut(Struct, frozen=True):
-    """A repetition of a fault: its proof and its verification."""
-
-    number: int
-    fault: str
-    variant: str
-    seed: int
-    at_ms: float
-    """Time of the fault, since the load began."""
-    proof: Proof
-    verified: Verified | None
-    """``None`` when there was nothing to verify: the fault did not happen."""
-    facts: Facts = field(default_factory=dict)
-    """``promised`` is false if the drill's bound does not apply to this cut; ``bound_ms``, if
-    present, replaces the drill's bound for this cut."""
-
-    @property
-    def outcome(self) -> Outcome:
-        """The outcome of verification; no-fault if the fault is not proved."""
-        if self.verified is None or not self.proof.happened:
-            return "no-fault"
-        return self.verified.outcome
-
-    @property
-    def ledger(self) -> LedgerCount | None:
-        """The ledger of a cut whose fault happened and whose server came up."""
-        return self.verified.ledger if self.verified and self.outcome != "no-fault" else None
-
-    @property
-    def recovery_s(self) -> float | None:
-        """Recovery time; ``None`` when the server refused to start."""
-        return self.verified.recovery_s if self.verified else None
-
-    @property
-    def seen_by(self) -> str:
-        """The check that decided the outcome; '' when all passed."""
-        return self.verified.seen_by if self.verified else ""
-
-    @property
-    def outage(self) -> results.Outage | None:
-        """The outage of a failover; None for other faults, and if no client came back."""
-        found = self.facts.get("outage")
-        return None if found is None else results.Outage.model_validate(found)
-
-    @property
-    def lost_until(self) -> str:
-        """The end of the period whose commits may be lost, in words."""
-        return OLD_PRIMARYS_END if "promoted" in self.facts else THE_FAULT
-
-    @property
-    def server_said(self) -> str:
-        """The decisive log messages."""
-        return self.verified.server_said if self.verified else ""
-
-    @property
-    def checks(self) -> tuple[Check, ...]:
-        """All checks that verification made."""
-        return self.verified.checks if self.verified else ()
-
-    def as_result(self) -> results.Cut:
-        """Return the cut as it is in results."""
-        counts = asdict(self.ledger) if self.ledger else dict.fromkeys(_COUNTS)
-        checks = {check.name: check for check in self.checks}
-        return results.Cut.model_validate(
-            {**_shared(self, results.Cut), **counts, "checks": checks}, from_attributes=True
-        )
-
-    def to_row(self) -> dict[str, str | float | None]:
-        """Return a row of CSV: no nested values."""
-        flat = self.as_result().model_dump(exclude={"checks", "facts", "proof", "outage"})
-        no_commit_ms = self.outage.no_commit_ms if self.outage else None
-        return {
-            "fault": self.fault,
-            **flat,
-            "no_commit_ms": no_commit_ms,
-            "proof": self.proof.sentence,
-        }
+    def of(self, cut: Cut) -> Cut:
+        """Return a cut with this result; without outcome and counts if its fault did not happen."""
+        members = ["recovery_s", "checks", "seen_by", "server_said"]
+        if cut.proof.happened:
+            members += ["outcome", "ledger"]
+        found = {name: getattr(self, name) for name in members}
+        return Cut.model_validate({**dict(cut), **found})
 
 
 class DrillOptions(Struct, frozen=True):
@@ -271,7 +139,6 @@ class DrillResult(Struct, frozen=True):
             **{
                 **_shared(self, results.Drill),
                 "schema_version": SCHEMA_VERSION,
-                "cuts": tuple(cut.as_result() for cut in self.cuts),
                 "summary": self.summary(),
             }
         )

@@ -13,12 +13,13 @@ from pgdyno.drill._drill import Drill
 from pgdyno.drill._failing_over import DETECT_S_MAX, DETECTED
 from pgdyno.drill.fault import Fault, find_fault
 from pgdyno.drill.faults import fault_names
-from pgdyno.drill.model import Cut, DrillOptions, DrillResult
-from pgdyno.drill.storage import store_cut, store_drill, version_of
+from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.storage import store_drill, version_of
 from pgdyno.drill.witnesses import check_witnesses
 from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
 from pgdyno.record import Recorder
+from pgdyno.record.cut import Cut
 from pgdyno.results import store
 from pgdyno.spec import Spec
 from pgdyno.spec.disk import emulated_in_words
@@ -193,8 +194,8 @@ class _DrillRecord:
         """Record a cut and report its outcome."""
         self._cuts.append(cut)
         recorder, cut_ns = self._session.recorder, load_began_ns + round(cut.at_ms * 1e6)
-        store_cut(recorder, self._drill_id, cut, ns=cut_ns)
-        label = f"{cut.fault} {cut.variant}".strip()
+        recorder.add_cut(self._drill_id, cut, ns=cut_ns)
+        label = f"{self._options.fault} {cut.variant}".strip()
         recorder.add_event("fault", label, {"cut": cut.number}, ns=cut_ns)
         if self._each_cut is not None:
             self._each_cut(self.result())

@@ -12,7 +12,8 @@ from statistics import median
 from typing import Literal, TypedDict
 
 from pgdyno._engine import fisher_exact
-from pgdyno.drill.model import Cut, DrillResult, figure
+from pgdyno.drill.model import DrillResult, figure
+from pgdyno.record.cut import Cut
 from pgdyno.results.drill import Difference, Drill
 from pgdyno.stats import mann_whitney
 

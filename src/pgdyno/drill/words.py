@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.drill.model import NOTHING_ACKED, Cut, LedgerCount, acknowledged_words
+from pgdyno.drill.model import NOTHING_ACKED, acknowledged_words
+from pgdyno.record.cut import Cut, LedgerCount
 
 
 def in_words(cut: Cut) -> str:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from pgdyno.diagnose.facts.failures import failures
 from pgdyno.errors import Ending
-from pgdyno.record import CutRow, DrillRow, RunFile, throughput_tps
+from pgdyno.record import DrillRow, RunFile, throughput_tps
 from pgdyno.record import Slice as SliceRow
 from pgdyno.record import Trial as TrialRow
 from pgdyno.record.plain import plain
 from pgdyno.results import recorded_json
 from pgdyno.results.common import SCHEMA_VERSION
-from pgdyno.results.unfinished import Cut, Drill, Error, Slice, Trial, Unfinished
+from pgdyno.results.unfinished import Drill, Error, Slice, Trial, Unfinished
 from pgdyno.shapes import Json
 from pgdyno.trial.result import error_counts, failures_of, incidents_of, whole_ledger
 
@@ -117,17 +117,5 @@ def _drill(run: RunFile, drill: DrillRow) -> Drill:
     return Drill(
         fault=drill.fault,
         title=drill.title,
-        cuts=tuple(_cut(cut) for cut in run.cuts(drill.id)),
-    )
-
-
-def _cut(cut: CutRow) -> Cut:
-    ledger = cut.ledger
-    return Cut(
-        number=cut.number,
-        variant=cut.variant,
-        outcome=cut.outcome,
-        acked=ledger.get("acked") if ledger else None,
-        lost=ledger.get("lost") if ledger else None,
-        recovery_s=cut.recovery_s,
+        cuts=tuple(run.cuts(drill.id)),
     )

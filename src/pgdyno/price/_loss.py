@@ -11,10 +11,11 @@ from msgspec import Struct
 
 from pgdyno.conduct import Session
 from pgdyno.drill.fault import find_fault
-from pgdyno.drill.model import Cut, DrillOptions, DrillResult, summarise
+from pgdyno.drill.model import DrillOptions, DrillResult, summarise
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import Interrupted, PgdynoError
 from pgdyno.price.candidates import Candidate
+from pgdyno.record.cut import Cut
 from pgdyno.results.loss import Drilled, Loss, NotDrilled
 
 _START_SECONDS = 5.0

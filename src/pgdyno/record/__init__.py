@@ -8,7 +8,6 @@ from pgdyno.record._distribution import PERCENTILES, Distribution, samples_neede
 from pgdyno.record._reader import RunFile, throughput_tps
 from pgdyno.record._recorder import CURRENT, Listener, Recorder
 from pgdyno.record._rows import (
-    CutRow,
     DrillRow,
     ErrorTotal,
     Event,
@@ -40,7 +39,6 @@ __all__ = [
     "AckLoad",
     "AckScript",
     "Continuation",
-    "CutRow",
     "Distribution",
     "DrillRow",
     "ErrorTotal",

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pgdyno.errors import UsageError
+    from pgdyno.record.part import Fact
 
 Kind = TypeVar("Kind")
+Stored = TypeVar("Stored", bound="Fact")
 _AS_WRITTEN = ("spec", "rows")
 """Not altered: a spec can be run again, and names in the rows of a look become SQL."""
 
@@ -93,6 +95,22 @@ class Database:
             values[name] = value
         return kind(**values)
 
+    def fact(self, kind: type[Stored], row: Row, **more: object) -> Stored:
+        """Return a row as a fact: members that are not its columns are in ``more``, and columns
+        that are no members are left out."""
+        from pydantic import ValidationError
+
+        by_name = {column.removesuffix("_json"): column for column in row}
+        members = {
+            name: visible_within(self.json(row[column])) if column != name else row[column]
+            for name, column in by_name.items()
+            if name in _members_of(kind)
+        }
+        try:
+            return kind.model_validate(members | more)
+        except ValidationError as problem:
+            raise self.damaged(f"a {kind.__name__} in it is not valid") from problem
+
     def json(self, text: Any) -> Any:
         """Return a decoded JSON column. UsageError if it is not JSON."""
         try:
@@ -109,6 +127,10 @@ class Database:
             raise  # a bug, or a closed file
         except (sqlite3.Error, ValueError, TypeError, OverflowError) as error:
             raise self.damaged(str(error)) from error
+
+
+def _members_of(kind: type[Fact]) -> set[str]:
+    return {field.alias or name for name, field in kind.model_fields.items()}
 
 
 @cache

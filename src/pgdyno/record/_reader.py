@@ -16,7 +16,6 @@ from msgspec.structs import fields, replace
 from pgdyno.record import fileformat
 from pgdyno.record._database import Database, array, clause, in_slices
 from pgdyno.record._rows import (
-    CutRow,
     DrillRow,
     ErrorTotal,
     Event,
@@ -39,13 +38,12 @@ from pgdyno.record._rows import (
 )
 from pgdyno.record._samples import Samples
 from pgdyno.record.latencies import Latencies
-from pgdyno.shapes import Row
-from pgdyno.visible import visible_within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pgdyno._engine import Histogram
+    from pgdyno.record.cut import Cut
     from pgdyno.record.finding import Finding
 
 
@@ -427,27 +425,12 @@ class RunFile(Latencies, Samples):
 
     def findings(self, step: int | None = None) -> list[Finding]:
         """Return findings by step and rank; those without a rank are last."""
+        from pgdyno.record.finding import Finding
+
         condition, values = clause("finding", {"step": step}, skip_none=True)
         order = "order by step, rank is null, rank, id"
         rows = self._db.rows(f"select * from finding {condition} {order}", values)
-        return [self._finding(row) for row in rows]
-
-    def _finding(self, row: Row) -> Finding:
-        from pydantic import ValidationError
-
-        from pgdyno.record.finding import Finding
-
-        members = {
-            name.removesuffix("_json"): visible_within(self._db.json(value))
-            if name.endswith("_json")
-            else value
-            for name, value in row.items()
-        }
-        members["id"] = members.pop("finding")
-        try:
-            return Finding.model_validate(members)
-        except ValidationError as problem:
-            raise self._db.damaged("a finding in it is not valid") from problem
+        return [self._db.fact(Finding, row, id=row["finding"]) for row in rows]
 
     def looks(self) -> list[LookRow]:
         """Return what a check looked at, by name and time; empty for other runs."""
@@ -462,11 +445,12 @@ class RunFile(Latencies, Samples):
         """Return drills in the order of their starts."""
         return self._db.all(DrillRow, "select * from drill order by id")
 
-    def cuts(self, drill_id: int) -> list[CutRow]:
+    def cuts(self, drill_id: int) -> list[Cut]:
         """Return the cuts of a drill by number."""
-        return self._db.all(
-            CutRow, "select * from cut where drill_id = ? order by number", [drill_id]
-        )
+        from pgdyno.record.cut import Cut
+
+        rows = self._db.rows("select * from cut where drill_id = ? order by number", [drill_id])
+        return [self._db.fact(Cut, row, at_ms=row["load_ms"]) for row in rows]
 
     def seconds(self, slice_ids: Collection[int] | None = None) -> float:
         """Return the measured time in seconds: the sum over intervals."""

@@ -20,6 +20,7 @@ from pgdyno.redact import blank
 
 if TYPE_CHECKING:
     from pgdyno._engine import Interval
+    from pgdyno.record.cut import Cut
     from pgdyno.record.finding import Finding
 
 UNFINISHED = "recording was closed before it was finished"
@@ -243,9 +244,10 @@ class Recorder:
         self._drills += 1
         return DrillRecorder(self._writer, self._drills)
 
-    def add_cut(self, cut: Mapping[str, object], *, ns: int) -> None:
-        """Add a row of table cut, whose fault struck at monotonic ``ns``."""
-        self._writer.insert("cut", [{**_row("cut", cut), "at_ms": self.at_ms(ns)}])
+    def add_cut(self, drill_id: int, cut: Cut, *, ns: int) -> None:
+        """Add a cut of a drill, whose fault struck at monotonic ``ns``."""
+        row = cut.to_json() | {"drill_id": drill_id, "load_ms": cut.at_ms, "at_ms": self.at_ms(ns)}
+        self._writer.insert("cut", [_row("cut", row)])
 
     def update_run(self, **columns: Any) -> None:
         """Change columns of the run; ``server``, ``host``, ``result``, … are objects."""

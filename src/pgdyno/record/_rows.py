@@ -14,9 +14,6 @@ from pgdyno.record.facts import (
     EngineFacts,
     HostFacts,
     ServerFacts,
-    StoredCheck,
-    StoredLedger,
-    StoredProof,
 )
 from pgdyno.shapes import Row
 
@@ -388,22 +385,3 @@ class DrillRow(Struct, frozen=True):
     settings: dict[str, str]
     bound_ms: float | None
     bound: str
-
-
-class CutRow(Struct, frozen=True):
-    """A row of table ``cut``, with its JSON decoded."""
-
-    drill_id: int
-    number: int
-    at_ms: int
-    load_ms: float
-    variant: str
-    seed: int
-    outcome: str
-    seen_by: str
-    server_said: str
-    recovery_s: float | None
-    ledger: StoredLedger | None
-    proof: StoredProof
-    checks: list[StoredCheck]
-    facts: Row

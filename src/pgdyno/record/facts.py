@@ -100,33 +100,3 @@ class EngineFacts(TypedDict, total=False):
     reactor_why: str
     cpus: list[int] | None
     nice: int | None
-
-
-class StoredProof(TypedDict):
-    """The proof of a fault."""
-
-    happened: bool
-    sentence: str
-    facts: Json
-
-
-class StoredCheck(TypedDict):
-    """A check of a database after a fault."""
-
-    name: str
-    passed: bool | None
-    detail: str
-    seconds: float
-
-
-class StoredLedger(TypedDict):
-    """The ack ledger compared with the database after a fault."""
-
-    acked: int
-    lost: int
-    lost_ms: float
-    ghost: int
-    unknown: int
-    holes: int
-    phantoms: int
-    duplicates: int

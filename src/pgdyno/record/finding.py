@@ -97,7 +97,7 @@ class Proposal(Fact):
         return self.model_copy(update={"predicted_interval": interval})
 
 
-class Proof(Fact):
+class ProvingCommand(Fact):
     """A command that measures a proposal"""
 
     title: str
@@ -148,7 +148,7 @@ class Finding(Fact):
     """Measures that pgdyno cannot take itself; "" if there are none"""
     commands: tuple[str, ...] = ()
     """SQL or shell commands that remedy it, to review before running them"""
-    prove: tuple[Proof, ...] = ()
+    prove: tuple[ProvingCommand, ...] = ()
     """Commands that measure its proposals on a server that pgdyno did not load"""
     weight: float = Field(default=0.0, exclude=True)
     """``share`` times the part of it that would credibly go: findings are ranked by it."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     BaseModel,
@@ -45,9 +44,12 @@ class Part(BaseModel):
                 members[key] = {**members[key], "description": text}
         return schema
 
+    in_tables: ClassVar[tuple[str, ...]] = ()
+    """Members of a result that are rows of the run file, and not stored in its result again."""
+
     @classmethod
-    def of_findings(cls, findings: Sequence[Any]) -> dict[str, object]:
-        """Return the members of a result that consist of the run file's findings: none for most."""
+    def of_tables(cls, run: Any) -> dict[str, object]:
+        """Return the members ``in_tables`` of a RunFile."""
         return {}
 
     def to_json(self) -> dict[str, Any]:

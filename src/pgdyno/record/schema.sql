@@ -576,6 +576,7 @@ create table cut (
     server_said text not null default '',
     recovery_s real,                      -- NULL: the server did not start
     ledger_json text not null default 'null',   -- acked, lost, lost_ms, ghost, unknown, holes, …
+    outage_json text not null default 'null',   -- of a failover: no_commit_ms and its parts
     proof_json text not null,             -- happened, sentence, facts
     checks_json text not null default '[]',
     facts_json text not null default '{}',

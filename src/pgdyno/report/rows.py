@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import UsageError
+from pgdyno.record.cut import Cut, LedgerCount
 from pgdyno.report.words import age, pool, storm
 from pgdyno.report.words.knee import is_knee, measured_rows
 from pgdyno.results import load
@@ -281,7 +282,19 @@ def cut_rows(run: RunFile) -> Iterator[Row]:
     from pgdyno.drill.storage import stored_drills
 
     for drill in stored_drills(run):
-        yield from (cut.to_row() for cut in drill.cuts)
+        yield from (_cut_row(drill.fault, cut) for cut in drill.cuts)
+
+
+def _cut_row(fault: str, cut: Cut) -> Row:
+    ledger = dict.fromkeys(LedgerCount.model_fields) | dict(cut.ledger or {})
+    return {
+        "fault": fault,
+        **{name: getattr(cut, name) for name in ("number", "variant", "seed", "at_ms")},
+        **ledger,
+        **{n: getattr(cut, n) for n in ("recovery_s", "outcome", "seen_by", "server_said")},
+        "no_commit_ms": cut.outage and cut.outage.no_commit_ms,
+        "proof": cut.proof.sentence,
+    }
 
 
 _OF_RUNS = {"run": interval_rows, "soak": interval_rows, "compare": slice_rows, "drill": cut_rows}

@@ -54,9 +54,9 @@ def result_type(command: str) -> type[Result]:
 
 
 def store(recorder: Recorder, result: Result) -> None:
-    """Write ``result`` to the run file and replace an earlier one. Findings have a table there."""
+    """Write ``result`` to the run file and replace an earlier one."""
     members = result.to_json()
-    for name in result.of_findings(()):
+    for name in result.in_tables:
         del members[name]
     recorder.update_run(result=members)
 
@@ -68,7 +68,7 @@ def load(run: RunFile) -> Result | None:
         return None
     kind = result_type(command)
     try:
-        members = run.run.result | kind.of_findings(run.findings())
+        members = run.run.result | kind.of_tables(run)
         return kind.model_validate(members)
     except ValidationError:
         return None

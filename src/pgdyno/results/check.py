@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import ConfigDict
 
 from pgdyno.record.finding import SEVERITIES, Finding, Severity
 from pgdyno.record.part import Part
 from pgdyno.results.run_parts import CostliestStatement
+
+if TYPE_CHECKING:
+    from pgdyno.record import RunFile
 
 
 class CheckedServer(Part):
@@ -123,9 +126,16 @@ class CheckResult(Part):
     seconds: float
     """Time that the check took"""
 
+    in_tables: ClassVar[tuple[str, ...]] = ("findings", "cleared")
+
+    @classmethod
+    def of_tables(cls, run: RunFile) -> dict[str, object]:
+        """Return the findings, and the checks that were cleared."""
+        return cls.of_findings(run.findings())
+
     @classmethod
     def of_findings(cls, findings: Sequence[Finding]) -> dict[str, object]:
-        """Return the members that consist of the run file's findings."""
+        """Return the members that consist of findings."""
         cleared = [each for each in findings if each.status == "cleared"]
         return {
             "findings": worst_first(findings),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, WithJsonSchema
 
@@ -19,6 +18,9 @@ from pgdyno.results.run_parts import (
     ServerStatements,
     Vacuums,
 )
+
+if TYPE_CHECKING:
+    from pgdyno.record import RunFile
 
 OpenInterval = Annotated[
     tuple[float | None, float | None],
@@ -235,7 +237,9 @@ class RunResult(Head):
     chapter: RecordedChapter | None = None
     """The chapter, for a run of a story"""
 
+    in_tables: ClassVar[tuple[str, ...]] = ("findings",)
+
     @classmethod
-    def of_findings(cls, findings: Sequence[Finding]) -> dict[str, object]:
-        """Return the member that consists of the run file's findings."""
-        return {"findings": findings}
+    def of_tables(cls, run: RunFile) -> dict[str, object]:
+        """Return the findings."""
+        return {"findings": run.findings()}

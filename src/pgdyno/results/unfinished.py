@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
+from pgdyno.record.cut import Cut
 from pgdyno.record.part import Part
 from pgdyno.results.common import ErrorCount, Failures, Incidents, Interval95, LedgerColumns, SetBy
 from pgdyno.shapes import Json
@@ -57,15 +58,6 @@ class Trial(Part):
     outcome: str | None
     """The decision before the run ended; null: none"""
     sentence: str
-
-
-class Cut(Part):
-    number: int
-    variant: str
-    outcome: str
-    acked: int | None
-    lost: int | None
-    recovery_s: float | None
 
 
 class Drill(Part):

@@ -6,7 +6,8 @@ well, the amount of WAL that could be lost, the delay of the standby.
 
 from __future__ import annotations
 
-from pgdyno.drill.model import Cut, DrillResult
+from pgdyno.drill.model import DrillResult
+from pgdyno.record.cut import Cut
 
 SMALL_WAL_BYTES = 64 << 10
 """WAL of a checkpoint and a snapshot, without any write of a client."""

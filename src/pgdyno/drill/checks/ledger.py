@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from pgdyno.drill._checking import CheckContext, CheckResult, CheckRule, Stage
 from pgdyno.drill._ledger import compare, compare_moved
-from pgdyno.drill.model import (
-    NOTHING_ACKED,
-    OLD_PRIMARYS_END,
-    THE_FAULT,
-    LedgerCount,
-    acknowledged_words,
-)
+from pgdyno.drill.model import NOTHING_ACKED, acknowledged_words
 from pgdyno.drill.witnesses import read_witnesses
+from pgdyno.record.cut import OLD_PRIMARYS_END, THE_FAULT, LedgerCount
 
 
 def _run(context: CheckContext) -> CheckResult:

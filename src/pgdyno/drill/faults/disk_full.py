@@ -20,9 +20,9 @@ from msgspec import Struct
 from pgdyno.drill._drill import Drill
 from pgdyno.drill._evidence import NewLog, processes
 from pgdyno.drill.fault import Fault
-from pgdyno.drill.model import Cut, DrillOptions, Proof
+from pgdyno.drill.model import DrillOptions
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.results.drill import Facts
+from pgdyno.record.cut import Cut, Facts, Proof
 from pgdyno.server.local.controldata import ControlData
 from pgdyno.server.local.safefiles import as_server_account_in, new_plain
 from pgdyno.spec import Spec, spec_from_fields
@@ -187,14 +187,26 @@ def _proof(variant: str, full: _FullDisk, control: ControlData, log: NewLog) -> 
     free = f"{full.free_bytes / 1024:,.0f} kB"
     disk = "WAL" if variant == _WAL else "data"
     if not full.complaint:
-        return Proof(False, f"the disk of the {disk} did not fill up: {free} were free", facts)
+        return Proof(
+            happened=False,
+            sentence=f"the disk of the {disk} did not fill up: {free} were free",
+            facts=facts,
+        )
     cause = f"with {free} free on the disk of the {disk}"
     if variant == _DATA:
         server = "the server continued" if full.processes else "the server went down"
-        return Proof(True, f"{cause} statements failed: {full.complaint}; {server}", facts)
+        return Proof(
+            happened=True,
+            sentence=f"{cause} statements failed: {full.complaint}; {server}",
+            facts=facts,
+        )
     went_down = bool(panic) and not full.processes and control.in_production
     how = "went down" if went_down else "did not go down"
-    return Proof(went_down, f"{cause} the server {how}: {panic or full.complaint}", facts)
+    return Proof(
+        happened=went_down,
+        sentence=f"{cause} the server {how}: {panic or full.complaint}",
+        facts=facts,
+    )
 
 
 FAULT = Fault(

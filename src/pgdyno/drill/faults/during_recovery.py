@@ -18,9 +18,8 @@ from pgdyno.drill._crash import crash_under_load
 from pgdyno.drill._drill import Drill
 from pgdyno.drill._evidence import NewLog, processes
 from pgdyno.drill.fault import Fault, no_requirements, unchanged_spec
-from pgdyno.drill.model import Cut, Proof
 from pgdyno.errors import SetupError
-from pgdyno.results.drill import Facts
+from pgdyno.record.cut import Cut, Facts, Proof
 from pgdyno.server import Cluster
 from pgdyno.server.local.signals import send
 
@@ -154,7 +153,7 @@ def _proof(first: Proof, later: list[_LaterKill]) -> Proof:
         if hits
         else "it was never killed again before it accepted connections"
     )
-    return Proof(first.happened and hits > 0, sentence, facts)
+    return Proof(happened=first.happened and hits > 0, sentence=sentence, facts=facts)
 
 
 FAULT = Fault(

@@ -12,7 +12,7 @@ from pgdyno.drill._bounds import of_a_failover
 from pgdyno.drill._drill import Drill
 from pgdyno.drill._failing_over import Failover, failovers, require_moving, with_standby
 from pgdyno.drill.fault import Fault
-from pgdyno.drill.model import Cut
+from pgdyno.record.cut import Cut
 from pgdyno.server import Cluster
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pgdyno.drill._crash import crash_cuts
 from pgdyno.drill._drill import Drill
 from pgdyno.drill.fault import Fault, no_requirements, unchanged_spec
-from pgdyno.drill.model import Cut
+from pgdyno.record.cut import Cut
 from pgdyno.server import Cluster
 
 

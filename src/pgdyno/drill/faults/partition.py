@@ -18,7 +18,8 @@ from pgdyno.drill._bounds import of_a_failover
 from pgdyno.drill._drill import Drill
 from pgdyno.drill._failing_over import Break, Failover, failovers, require_moving, with_standby
 from pgdyno.drill.fault import Fault
-from pgdyno.drill.model import Cut, DrillOptions
+from pgdyno.drill.model import DrillOptions
+from pgdyno.record.cut import Cut
 from pgdyno.server import Cluster
 from pgdyno.server.replication.patroni import check_cut_off
 from pgdyno.spec import Spec

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from pgdyno.drill._bounds import Bound, of_a_crash, of_a_lost_wal
 from pgdyno.drill._drill import Drill
 from pgdyno.drill.fault import Fault
-from pgdyno.drill.model import Cut, DrillOptions, Verified
+from pgdyno.drill.model import DrillOptions, Verified
 from pgdyno.drill.power._cutting import HARMED, Cutter, proof_of
 from pgdyno.drill.power._failing import Minimisation
 from pgdyno.drill.power._loaded import RecordedLoad
 from pgdyno.drill.power._plan import KEEPS, Moment, Planned, plan_cuts
 from pgdyno.drill.power._recording import recorded_load
 from pgdyno.errors import UsageError
+from pgdyno.record.cut import Cut, Facts
 from pgdyno.remedy import Circumstances
-from pgdyno.results.drill import Facts
 from pgdyno.spec import Spec
 from pgdyno.spec.disk import DiskPlan
 

@@ -15,10 +15,9 @@ from pgdyno.drill._bounds import Bound
 from pgdyno.drill._drill import Drill
 from pgdyno.drill._evidence import NewLog, Process, processes, remaining_processes
 from pgdyno.drill.fault import Fault, no_requirements, unchanged_spec
-from pgdyno.drill.model import Cut, Proof
 from pgdyno.record import AckLedger, Outcome
+from pgdyno.record.cut import Cut, Facts, Proof
 from pgdyno.remedy import Circumstances
-from pgdyno.results.drill import Facts
 from pgdyno.server.local.signals import send
 
 _PAUSE_S = (1.0, 2.5)
@@ -109,7 +108,7 @@ def _proof(pause: _Pause, acks: AckLedger, alive: list[int], log: NewLog) -> Pro
     )
     if not stopped:
         sentence = f"the server's processes did not stop: their states were {pause.states}"
-    return Proof(stopped and answered == 0 and not crashed, sentence, facts)
+    return Proof(happened=stopped and answered == 0 and not crashed, sentence=sentence, facts=facts)
 
 
 def _answers_during(acks: AckLedger, pause: _Pause) -> int:

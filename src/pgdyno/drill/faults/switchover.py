@@ -9,7 +9,7 @@ from pgdyno.drill._bounds import of_a_switchover
 from pgdyno.drill._drill import Drill
 from pgdyno.drill._failing_over import Failover, failovers, require_moving, with_standby
 from pgdyno.drill.fault import Fault
-from pgdyno.drill.model import Cut
+from pgdyno.record.cut import Cut
 
 
 def _cuts(drill: Drill) -> Iterator[Cut]:

@@ -34,10 +34,10 @@ from pgdyno.drill._rescues import RESCUES, Remains, Rescue
 from pgdyno.drill._verify import verify
 from pgdyno.drill._wal_loss import DiskEmptied, DiskFailed
 from pgdyno.drill.fault import Fault
-from pgdyno.drill.model import Cut, DrillOptions, Proof
+from pgdyno.drill.model import DrillOptions
 from pgdyno.errors import UsageError
 from pgdyno.record import AckLedger
-from pgdyno.results.drill import Facts
+from pgdyno.record.cut import Cut, Facts, Proof
 from pgdyno.server import Cluster
 from pgdyno.server.local.logtext import log_text
 from pgdyno.server.replication.receivers import Receivers

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pgdyno.drill._verify import Crashed, verify
-from pgdyno.drill.model import Outcome, Proof, Verified
+from pgdyno.drill.model import Verified
 from pgdyno.drill.power._images import CutDisks, FileSystemBroken, RollingImages
 from pgdyno.drill.power._loaded import RecordedLoad
 from pgdyno.drill.power._plan import Planned
 from pgdyno.errors import SetupError
+from pgdyno.record.cut import Outcome, Proof
 from pgdyno.server import Cluster
 from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.controldata import ControlData
@@ -128,7 +129,7 @@ def proof_of(planned: Planned, cut: DiskCut, control: ControlData) -> Proof:
         "lost": lost,
         "control_file": control.state,
     }
-    return Proof(not control.shut_down, f"{losses}; {found}", details)
+    return Proof(happened=not control.shut_down, sentence=f"{losses}; {found}", facts=details)
 
 
 def wal_directory(disks: CutDisks) -> Path:

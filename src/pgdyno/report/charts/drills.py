@@ -10,7 +10,8 @@ from bokeh.models.annotations import Span
 from bokeh.models.annotations.labels import Label
 from bokeh.plotting import figure
 
-from pgdyno.drill.model import Cut, DrillResult
+from pgdyno.drill.model import DrillResult
+from pgdyno.record.cut import Cut
 from pgdyno.report import palette
 from pgdyno.report.charts.chart import FONT, Chart, Key, plain_figure, tooltip
 from pgdyno.report.words import numbers
@@ -46,7 +47,7 @@ def cut_charts(drill: DrillResult) -> list[Chart]:
         _chart(
             drill, "cut-recovery", "Recovery time until the server answers, s",
             lambda seconds: f"{numbers.significant(seconds)} s",
-            lambda cut: cut.verified.recovery_s if cut.verified else None,
+            lambda cut: cut.recovery_s,
         ),
     ]  # fmt: skip
     return [chart for chart in made if chart is not None]

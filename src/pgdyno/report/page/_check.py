@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile
-from pgdyno.record.finding import Finding, Proof
+from pgdyno.record.finding import Finding, ProvingCommand
 from pgdyno.report.charts.chart import Chart
 from pgdyno.report.charts.over_time import time_charts
 from pgdyno.report.charts.time_axis import time_axis
@@ -136,7 +136,7 @@ def _card(finding: Finding) -> Card:
     )
 
 
-def _proof(proof: Proof) -> str:
+def _proof(proof: ProvingCommand) -> str:
     return f"{proof.command} ({gain_words(proof)}, {proof.durability_class})"
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pgdyno.record.finding import Proof
+from pgdyno.record.finding import ProvingCommand
 from pgdyno.results.check import CheckResult, WriteProbe
 from pgdyno.stats.words import predicted_words, significant
 
 
-def gain_words(proof: Proof) -> str:
+def gain_words(proof: ProvingCommand) -> str:
     """Return what a change is predicted to gain."""
     if proof.guards:
         return "prevents a fault"

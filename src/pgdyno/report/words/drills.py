@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.drill.model import Check, Cut, DrillResult
+from pgdyno.drill.model import DrillResult
 from pgdyno.record import RunFile
+from pgdyno.record.cut import Check, Cut
 from pgdyno.report.words import numbers
 from pgdyno.results import drill as results
 from pgdyno.results import load
@@ -84,9 +85,8 @@ def settings_words(drill: DrillResult) -> str:
 
 def cut_cells(cut: Cut) -> list[str]:
     """Return a row under ``CUT_HEAD``."""
-    ledger, verified = cut.ledger, cut.verified
+    ledger = cut.ledger
     variant = f" ({cut.variant})" if cut.variant else ""
-    recovery_s = verified.recovery_s if verified else None
     amounts = ["", "", "", "", ""]
     if ledger is not None:
         amounts = [
@@ -101,9 +101,9 @@ def cut_cells(cut: Cut) -> list[str]:
         numbers.duration(cut.at_ms),
         OUTCOMES[cut.outcome],
         *amounts,
-        numbers.duration(recovery_s * 1000) if recovery_s is not None else "",
+        numbers.duration(cut.recovery_s * 1000) if cut.recovery_s is not None else "",
         numbers.duration(cut.outage.no_commit_ms) if cut.outage else "",
-        verified.seen_by if verified else "",
+        cut.seen_by,
     ]
 
 
@@ -112,7 +112,7 @@ def check_rows(drill: DrillResult) -> list[list[str]]:
     details."""
     by_name: dict[str, list[Check]] = {}
     for cut in drill.cuts:
-        for check in cut.verified.checks if cut.verified else ():
+        for check in cut.checks:
             by_name.setdefault(check.name, []).append(check)
     rows = []
     for name, checks in by_name.items():
