@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from pgdyno._engine import Histogram
-from pgdyno.record import Recorder
+from pgdyno.record import Recorder, SliceKind
 from pgdyno.record.fileformat import CORES_ALL, CORES_BUSY
 
 _STATEMENTS = tuple(f"update shop_{n} set a = a + :delta where id = :id" for n in range(7))
@@ -75,7 +75,7 @@ def write(path: Path, length: Length) -> None:
     """Write the run file of a steady load of ``length``."""
     rng = random.Random(1)
     recorder = new_recorder(path, length)
-    slice_id = recorder.open_slice("run", ns=recorder.started_ns)
+    slice_id = recorder.open_slice(SliceKind.RUN, ns=recorder.started_ns)
     for second in range(0, length.seconds, length.fine_s):
         coarse = second % length.coarse_s == 0
         recorder.add_interval(interval_of(recorder, second, length, coarse=coarse, rng=rng))

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benches import diagnosing
-from pgdyno.record import Recorder
+from pgdyno.record import Recorder, SliceKind
 from pgdyno.record._rollup import RollUp
 
 _PROBES_S = 5
@@ -56,7 +56,7 @@ def _write(path: Path, seconds: int) -> int:
     rng = random.Random(1)
     length = diagnosing.Length("four days", seconds, 1, 1, 0, 0)
     recorder = diagnosing.new_recorder(path, length)
-    slice_id = recorder.open_slice("run", ns=recorder.started_ns)
+    slice_id = recorder.open_slice(SliceKind.RUN, ns=recorder.started_ns)
     rolling, largest = RollUp(), 0
     recorder.flush()
     db = sqlite3.connect(path, isolation_level=None, timeout=60)

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.live import open_endpoint
-from pgdyno.record import throughput_tps
+from pgdyno.record import SliceKind, throughput_tps
 from pgdyno.spec import spec_from_fields
 from pgdyno.spec.address import Address
 from pgdyno.stats import Effect, paired_effect
@@ -91,7 +91,7 @@ def _slice(session: Session, slice_s: float) -> tuple[float, float]:
     """Return throughput, and milliseconds of CPU per second without the load engine's."""
     session.wait(WARM_UP_S)
     began_s = time.process_time()
-    slice_id = session.slice(slice_s, kind="run")
+    slice_id = session.slice(slice_s, kind=SliceKind.RUN)
     used_ms = 1000 * (time.process_time() - began_s)
     run = session.reader()
     engine = run.generator([slice_id])

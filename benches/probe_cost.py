@@ -22,7 +22,7 @@ from msgspec import Struct
 from benches.matrix import CORES
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.probe._link import APPLICATION_NAME
-from pgdyno.record import throughput_tps
+from pgdyno.record import SliceKind, throughput_tps
 from pgdyno.server import connect_plain
 from pgdyno.spec import spec_from_fields
 from pgdyno.stats import Effect, mean_bounds, paired_effect
@@ -89,7 +89,7 @@ def _slice(session: Session, slice_s: float, *, probes: bool) -> float:
         if not probes:
             stack.enter_context(session.probes.rest())
         session.wait(min(_WARM_UP_SECONDS_MAX, 2 * slice_s))
-        slice_id = session.slice(slice_s, kind="run")
+        slice_id = session.slice(slice_s, kind=SliceKind.RUN)
     return throughput_tps(session.reader(), [slice_id])
 
 

@@ -27,6 +27,7 @@ from pgdyno.diagnose._latency_changes import (
     latency_changes,
     searched,
 )
+from pgdyno.record import TrialKind
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.stats import (
     SIX_PAIRS,
@@ -197,7 +198,12 @@ def simulate(
     judged = identical.judged
     noise = Noise(judged.throughput, judged.latency_p99, judged.measure)
     question = Question(
-        "compare", "", Change(), Change(), SECONDS, predicted_ratio=procedure.predicted_ratio
+        TrialKind.COMPARE,
+        "",
+        Change(),
+        Change(),
+        SECONDS,
+        predicted_ratio=procedure.predicted_ratio,
     )
     seconds = procedure.pairs_in_time * question.pair_seconds + 0.001
     plan = plan_of(question, noise, Matters(), seconds, resumable=procedure.resumed)

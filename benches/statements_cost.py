@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.conduct import Session, Silent, open_session
-from pgdyno.record import throughput_tps
+from pgdyno.record import SliceKind, throughput_tps
 from pgdyno.spec import spec_from_fields
 from pgdyno.stats import Effect, paired_effect
 
@@ -62,7 +62,7 @@ def statements_cost(
 def _slice(session: Session, slice_s: float) -> float:
     session.start_load()
     session.wait(WARM_UP_S)
-    slice_id = session.slice(slice_s, kind="run")
+    slice_id = session.slice(slice_s, kind=SliceKind.RUN)
     session.stop_load()
     return throughput_tps(session.reader(), [slice_id])
 

@@ -20,7 +20,7 @@ from pgdyno.age.preparing import Request
 from pgdyno.conduct import Session, rows_of
 from pgdyno.diagnose.words import counted, figure
 from pgdyno.errors import RunError
-from pgdyno.record import Distribution, RunFile, throughput_tps
+from pgdyno.record import Distribution, RunFile, SliceKind, throughput_tps
 from pgdyno.record.failures import is_out_of_ids
 from pgdyno.results import store
 from pgdyno.results.age import AgeCheck, AgePeriod, AgeRecovery, AgeResult
@@ -58,7 +58,7 @@ def live_at_age(session: Session, request: Request) -> AgeResult:
     aged = session.grow_old(request.ids, request.age)
     session.start_load()
     session.watcher.phase(f"load at an age of {aged.jump.after:,}", request.seconds)
-    with _part(session, cluster, "age", log_begin=aged.log_bytes) as under_age:
+    with _part(session, cluster, SliceKind.AGE, log_begin=aged.log_bytes) as under_age:
         session.wait(request.seconds)
     with session.connect() as conn:
         recovered = _recover(session, cluster, conn, request, log_begin=under_age.log_end)
@@ -92,7 +92,7 @@ def _young(session: Session, cluster: Cluster, request: Request) -> _Part:
     session.watcher.phase("load before the age is raised", request.before_s)
     session.start_load()
     session.wait_connected()
-    with _part(session, cluster, "young") as part:
+    with _part(session, cluster, SliceKind.YOUNG) as part:
         session.wait(request.before_s)
     session.stop_load()
     return part
@@ -110,7 +110,7 @@ def check_kept(result: AgeResult) -> None:
 
 @contextmanager
 def _part(
-    session: Session, cluster: Cluster, kind: str, *, log_begin: int | None = None
+    session: Session, cluster: Cluster, kind: SliceKind, *, log_begin: int | None = None
 ) -> Iterator[_Part]:
     """Measure a period of the running load."""
     begin = cluster.log_path.stat().st_size if log_begin is None else log_begin
@@ -155,7 +155,7 @@ def _recover(
     if read_ages(conn).age(ids) <= below:
         return None
     session.watcher.phase("waiting for autovacuum to lower the age", seconds_max)
-    with _part(session, cluster, "recovery", log_begin=log_begin) as part:
+    with _part(session, cluster, SliceKind.RECOVERY, log_begin=log_begin) as part:
         stopped = read_ages(conn).age(ids) >= STOP_AGE
         began_s = time.monotonic()
         unpin(conn, ids)

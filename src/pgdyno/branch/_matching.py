@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from pgdyno.conduct import Session, warm_up_seconds_max
 from pgdyno.errors import TrustError
+from pgdyno.record import SliceKind
 from pgdyno.results.branch import BranchMatch, MatchPoint
 from pgdyno.spec import Change
 from pgdyno.trial.rounds import Rounds, throughputs_tps
@@ -99,7 +100,7 @@ class _Search:
         session, change = self._session, self.change(clients)
         session.apply(change, warm_up_s_max=warm_up_seconds_max(self._seconds))
         for _ in range(_TRIES_MAX):
-            slice_id = session.slice(self._seconds, kind="match")
+            slice_id = session.slice(self._seconds, kind=SliceKind.MATCH)
             run = session.reader()
             if (void := run.slice(slice_id).void) is None:
                 (tps,) = throughputs_tps(run, session.spec, Rounds(change, [slice_id]))

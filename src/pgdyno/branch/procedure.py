@@ -17,7 +17,7 @@ from pgdyno.branch.preparing import Variant
 from pgdyno.conduct import FAILED, Session, measure_with_events, warm_up_seconds_max
 from pgdyno.dimension import title_of
 from pgdyno.errors import RunError, TrustError
-from pgdyno.record import Distribution, Event, RunFile
+from pgdyno.record import Distribution, Event, RunFile, SliceKind
 from pgdyno.results import store
 from pgdyno.results.branch import (
     BranchEvent,
@@ -86,7 +86,7 @@ def run_branches(session: Session, variants: Sequence[Variant]) -> BranchResult:
         session.watcher.phase("load before the state is saved", before_s)
         session.start_load()
         session.wait_connected()
-        with session.measured("before"):
+        with session.measured(SliceKind.BEFORE):
             session.wait(before_s)
         session.interrupt_load()
     session.watcher.phase("saving the state")

@@ -18,7 +18,7 @@ from typing import Self
 from pgdyno.check._reach import Reached, check_same_server
 from pgdyno.check._statement_counts import StatementCounts
 from pgdyno.probe import Pace, Probes
-from pgdyno.record import Recorder
+from pgdyno.record import Recorder, SliceKind
 from pgdyno.server.extensions import STATEMENTS
 
 TICK_SHARE_MAX = 0.006
@@ -67,7 +67,7 @@ class Window:
         """Record ``seconds`` of the server's load in a slice, and return its id. Raises SetupError
         if the server does not answer at the end, or was restarted meanwhile."""
         self._counts.begin()
-        slice_id = self._recorder.open_slice("run")
+        slice_id = self._recorder.open_slice(SliceKind.RUN)
         self._probes.sample_now()
         ends_s = time.monotonic() + seconds
         while (left_s := ends_s - time.monotonic()) > 0:

@@ -25,7 +25,7 @@ from pgdyno.conduct._target import Target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.dimension import Need, Transition, fields_with, own_server
 from pgdyno.probe import HostProbes, Probes
-from pgdyno.record import Recorder, RunFile
+from pgdyno.record import Recorder, RunFile, SliceKind
 from pgdyno.record.failures import OUT_OF_IDS
 from pgdyno.record.void import void_reason
 from pgdyno.server.connecting.control import Control
@@ -379,7 +379,7 @@ class Session:
         self,
         seconds: float,
         *,
-        kind: str,
+        kind: SliceKind,
         trial_id: int | None = None,
         pair: int | None = None,
         side: str | None = None,
@@ -399,7 +399,7 @@ class Session:
     @contextmanager
     def measured(
         self,
-        kind: str,
+        kind: SliceKind,
         *,
         trial_id: int | None = None,
         pair: int | None = None,
@@ -414,7 +414,7 @@ class Session:
         self._end_slice(slice_id)
 
     @contextmanager
-    def measured_in_slices(self, kind: str) -> Iterator[Callable[[], None]]:
+    def measured_in_slices(self, kind: SliceKind) -> Iterator[Callable[[], None]]:
         """Measure slices, one after the other without a pause, for as long as the block; what it
         yields ends the slice and begins the next. Each is judged by itself.
         """
@@ -427,7 +427,7 @@ class Session:
         yield turn
         self._end_slice(slice_id)
 
-    def _begin_slice(self, kind: str, **of_trial: Any) -> int:
+    def _begin_slice(self, kind: SliceKind, **of_trial: Any) -> int:
         assert self._load is not None, "a slice needs a running load"
         change = self._active.change.to_json()
         slice_id = self.recorder.open_slice(kind, change=change, **of_trial)
@@ -435,7 +435,7 @@ class Session:
         self.probes.sample_now()
         return slice_id
 
-    def _turn_slice(self, slice_id: int, kind: str) -> int:
+    def _turn_slice(self, slice_id: int, kind: SliceKind) -> int:
         """End a slice and begin another at the same moment; return the id of the other one."""
         assert self._load is not None
         self.probes.sample_now()
@@ -450,7 +450,7 @@ class Session:
         return next_id
 
     @contextmanager
-    def measured_from_start(self, kind: str) -> Iterator[tuple[int, int]]:
+    def measured_from_start(self, kind: SliceKind) -> Iterator[tuple[int, int]]:
         """Measure a slice that begins with the load, so that it includes every transaction; yields
         its id, and time zero of the load in monotonic ns."""
         assert self._load is None, "the load begins with the slice"

@@ -11,6 +11,7 @@ import psycopg
 
 from pgdyno.conduct._session import Session
 from pgdyno.errors import Interrupted
+from pgdyno.record import SliceKind
 from pgdyno.server import connect_plain
 from pgdyno.spec import Event
 from pgdyno.spec.branches import BranchEvent
@@ -37,10 +38,10 @@ def carry_out(session: Session) -> list[int]:
         timeline = _Timeline(session, started_ns, statements)
         if load.ramp_ms:
             session.watcher.phase(f"ramping up over {load.ramp_ms / 1000:g} s", load.ramp_ms / 1000)
-            with session.measured("ramp"):
+            with session.measured(SliceKind.RAMP):
                 timeline.run_until(load.ramp_ms)
         session.watcher.phase(_measuring(load), load.hold_ms / 1000)
-        with session.measured("run") as slice_id:
+        with session.measured(SliceKind.RUN) as slice_id:
             timeline.run_until(load.ramp_ms + load.hold_ms)
     session.watcher.phase("finishing")
     session.stop_load()
@@ -72,10 +73,10 @@ def carry_on(
         if load.ramp_ms:
             session.watcher.phase(f"ramping up over {load.ramp_ms / 1000:g} s", load.ramp_ms / 1000)
             first = _Timeline(session, started_ns, statements, since_ms=done_ms)
-            with session.measured("ramp"):
+            with session.measured(SliceKind.RAMP):
                 first.run_until(load.ramp_ms)
         session.watcher.phase(f"measuring for {(load.hold_ms - done_ms) / 1000:g} s")
-        with session.measured_in_slices("run") as turn:
+        with session.measured_in_slices(SliceKind.RUN) as turn:
             before_ms = load.ramp_ms + done_ms
             timeline = _Timeline(
                 session,
@@ -104,7 +105,7 @@ def _carry_out_counted(session: Session) -> int:
     load = session.spec.load
     session.watcher.phase(_measuring(load))
     with (
-        session.measured_from_start("run") as (slice_id, started_ns),
+        session.measured_from_start(SliceKind.RUN) as (slice_id, started_ns),
         _event_statements(session) as statements,
     ):
         _Timeline(session, started_ns, statements).run_until(load.hold_ms)
@@ -123,10 +124,10 @@ def measure_with_events(
     with _event_statements(session) as statements:
         timeline = _Timeline(session, time.monotonic_ns(), statements, events=events)
         if lead_ms:
-            with session.measured("lead") as slice_id:
+            with session.measured(SliceKind.LEAD) as slice_id:
                 timeline.run_until(lead_ms)
             ids.append(slice_id)
-        with session.measured("branch") as slice_id:
+        with session.measured(SliceKind.BRANCH) as slice_id:
             timeline.run_until(hold_ms)
         ids.append(slice_id)
     return ids

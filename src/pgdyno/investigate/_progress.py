@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from pgdyno.diagnose import Finding
 from pgdyno.investigate._proposals import AssessedProposal
+from pgdyno.record import TrialKind
 from pgdyno.results.budget import LatencyBudget
 from pgdyno.results.common import Verdict
 from pgdyno.results.investigate import Step
@@ -42,7 +43,7 @@ class Undecided(Struct, frozen=True):
         """Return whether the trial can still be extended, and is about the state ``state``: a
         change to it, or a change that was taken back from it."""
         question = self.trial.question
-        side = question.b if question.kind == "recheck" else question.a
+        side = question.b if question.kind is TrialKind.RECHECK else question.a
         return self.trial.answer.can_resume and side.to_json() == state.to_json()
 
 

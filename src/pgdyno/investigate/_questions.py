@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from pgdyno.investigate._progress import Kept, together
 from pgdyno.investigate._proposals import AssessedProposal
+from pgdyno.record import TrialKind
 from pgdyno.remedy import Circumstances, assess
 from pgdyno.spec import Change
 from pgdyno.stats import PAIRS_MIN
@@ -25,7 +26,7 @@ def remedy_question(
     """Return the question of the effect of ``proposal`` on top of ``state``."""
     return question_of(
         proposal.assessment,
-        kind="remedy",
+        kind=TrialKind.REMEDY,
         title=proposal.title,
         state=state,
         seconds=proposal.slice_seconds(slice_s),
@@ -53,7 +54,7 @@ def recheck_question(kept: Kept, others: Sequence[Kept], asked: Question) -> Que
     after it; ``asked`` is the remedy's question on top of the current state."""
     return replace(
         asked,
-        kind="recheck",
+        kind=TrialKind.RECHECK,
         title=f"without {kept.proposal.title}",
         a=together([other.proposal for other in others]),
         predicted_ratio=kept.answer.throughput.ratio,
@@ -67,7 +68,7 @@ def total_question(
     ``server`` stands."""
     return question_of(
         assess(together(kept), server),
-        kind="total",
+        kind=TrialKind.TOTAL,
         title=EVERYTHING,
         seconds=max((each.slice_seconds(slice_s) for each in kept), default=slice_s),
         pairs_max=PAIRS_MAX,

@@ -8,6 +8,7 @@ from pgdyno.investigate._outcome import Outcome
 from pgdyno.investigate._progress import Progress, Undecided
 from pgdyno.investigate._proposals import AssessedProposal
 from pgdyno.investigate._questions import interval_columns
+from pgdyno.record import TrialKind
 from pgdyno.results.common import Postponed
 from pgdyno.results.investigate import Decision, NotMeasured, Proof, Step, TriedRemedy
 from pgdyno.stats import words
@@ -93,7 +94,7 @@ class Records:
             )
         )
         self._session.recorder.add_trial(
-            kind="remedy",
+            kind=TrialKind.REMEDY,
             title=proposal.title,
             change=proposal.change.to_json(),
             step=len(progress.steps) + 1,

@@ -39,6 +39,7 @@ from pgdyno.investigate._records import Records
 from pgdyno.investigate._times import TimeBudget, trial_seconds
 from pgdyno.investigate.observe import record_diagnosis
 from pgdyno.knee.capacity import Request, find_capacity
+from pgdyno.record import SliceKind, TrialKind
 from pgdyno.remedy import circumstances
 from pgdyno.results import store
 from pgdyno.results.investigate import InvestigateResult
@@ -137,7 +138,7 @@ class _Investigation:
     def _ramp(self, seconds: float) -> None:
         """Measure a ramp that has just begun."""
         self._session.watcher.phase(f"ramping up over {seconds:g} s")
-        with self._session.measured("ramp"):
+        with self._session.measured(SliceKind.RAMP):
             self._session.wait(seconds)
 
     @property
@@ -159,7 +160,7 @@ class _Investigation:
         """Measure a slice of the baseline that is not void; return its id. Raises TrustError."""
         voids = []
         for _ in range(_BASELINE_TRIES):
-            slice_id = self._session.slice(self._times.baseline_s, kind="baseline")
+            slice_id = self._session.slice(self._times.baseline_s, kind=SliceKind.BASELINE)
             why = self._session.reader().slice(slice_id).void
             if why is None:
                 return slice_id
@@ -323,7 +324,7 @@ class _Investigation:
     def _extend(self, step: int, undecided: Undecided) -> None:
         """Measure more pairs of an inconclusive trial, and decide again."""
         proposal, question = undecided.proposal, undecided.trial.question
-        recheck = question.kind == "recheck"
+        recheck = question.kind is TrialKind.RECHECK
         may_keep = within(proposal.durability_class, self._limits.allow)
         self._session.watcher.phase(f"measuring more pairs of {question.title}")
         answer = resume_trial(
@@ -351,7 +352,7 @@ class _Investigation:
         """Return the time to leave for the total after an extended trial, whose decision may change
         the final state."""
         proposal = undecided.proposal
-        if undecided.trial.question.kind == "recheck":
+        if undecided.trial.question.kind is TrialKind.RECHECK:
             return trial_seconds([self._total_question()])
         if within(proposal.durability_class, self._limits.allow):
             return self._reserved_s(proposal)
@@ -409,7 +410,7 @@ class _Investigation:
         others."""
         measurable = [each for each in self._untried() if not self._obstacle(each)]
         open_trials = len(self._progress.gaining[:-1]) + len(measurable)
-        left_s = self._times.left_s - (0.0 if question.kind == "total" else self._total_s())
+        left_s = self._times.left_s - (0.0 if question.kind is TrialKind.TOTAL else self._total_s())
         share_s = max(left_s / (1 + open_trials), trial_seconds([question]))
         answer = run_trial(
             self._session,

@@ -11,6 +11,7 @@ from pgdyno.conduct import Session
 from pgdyno.diagnose import Diagnosis
 from pgdyno.knee._outcome import capacity_of_clients, capacity_of_rates
 from pgdyno.knee._rates import CONFIRMED, RateSearch, three_digits
+from pgdyno.record import SliceKind
 from pgdyno.results import store
 from pgdyno.results.knee import Capacity, KneeResult
 from pgdyno.search.connections import clients_limit
@@ -166,7 +167,7 @@ class _Finding:
         median, as a stall may meet the short slice."""
         self._session.watcher.phase("measuring the time of one transaction")
         self._session.apply(self._aim.change(PROBE_RATE))
-        slice_id = self._session.slice(PROBE_SECONDS, kind="ramp")
+        slice_id = self._session.slice(PROBE_SECONDS, kind=SliceKind.RAMP)
         service = self._session.reader().histogram("service", [slice_id], group=self._aim.group)
         return three_digits(0.5e9 / service.percentile(50.0)) if service.count else 1.0
 

@@ -11,6 +11,7 @@ from pgdyno.conduct import Session
 from pgdyno.pool._limits import clients_within, pools_limit, sizes_limit
 from pgdyno.pool._outcome import Searched, pool_figures
 from pgdyno.pool.preparing import FIRST_SIZE, layers_of
+from pgdyno.record import SliceKind
 from pgdyno.results import store
 from pgdyno.results.pool import PoolResult
 from pgdyno.search.curve import Curve
@@ -144,7 +145,7 @@ class _Finding:
         self._session.apply(aim.change(first))
         if not self._request.limits or not self._request.choose_clients or self._group.open_loop:
             return aim
-        slice_id = self._session.slice(PROBE_SECONDS, kind="ramp")
+        slice_id = self._session.slice(PROBE_SECONDS, kind=SliceKind.RAMP)
         done = self._session.reader().ledger([slice_id]).done
         within = clients_within(self._request.limits, done / PROBE_SECONDS, self._clients)
         if within < self._clients:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from pgdyno.conduct import Session
 from pgdyno.errors import SetupError, TrustError, UsageError
 from pgdyno.price.candidates import Candidate
+from pgdyno.record import TrialKind
 from pgdyno.results.common import Postponed
 from pgdyno.results.price import Gain, NotMeasured
 from pgdyno.spec import Change, Spec
@@ -116,7 +117,7 @@ def least_gain_seconds(candidates: Sequence[Candidate], budget_s: float) -> floa
     """Return how long the noise floor and six pairs of each candidate take on an idle machine,
     without those that the budget is too short for, which are not measured."""
     low, _ = _SLICE_SECONDS_RANGE
-    identical = Question(kind="noise", title="", a=Change(), b=Change(), seconds=low)
+    identical = Question(kind=TrialKind.NOISE, title="", a=Change(), b=Change(), seconds=low)
     questions = [
         price_question(each, low)
         for each in candidates
@@ -166,7 +167,7 @@ def price_question(candidate: Candidate, seconds: float) -> Question:
     """Return the question of the gain of ``candidate``, with slices of at least ``seconds``."""
     return question_of(
         candidate.assessment,
-        kind="price",
+        kind=TrialKind.PRICE,
         title=candidate.title,
         state=candidate.base,
         seconds=max(seconds, candidate.assessment.effect_after_s),

@@ -22,6 +22,7 @@ from pgdyno.errors import TrustError
 from pgdyno.profile._elimination import Elimination, Unit, expected_trials
 from pgdyno.profile.checking import Checked, units_of
 from pgdyno.profile.reading import ProfileLine, conf_lines
+from pgdyno.record import TrialKind
 from pgdyno.remedy import Circumstances, assess
 from pgdyno.results.compare import Ablation, LineEffect
 from pgdyno.results.compare import ProfileLine as LineResult
@@ -174,7 +175,7 @@ class Ablating:
         )
         return question_of(
             assess(Change(settings=self._settings(names)), self.server.under(rest)),
-            kind="line",
+            kind=TrialKind.LINE,
             title=_title(names),
             seconds=self.seconds,
             state=rest,
@@ -236,7 +237,7 @@ class Ablating:
     def _final_question(self, a: Change, b: Change, title: str) -> Question:
         """Return a question about whole profiles, measured as the pair of the whole one was."""
         assessed = assess(self.plan.checked.change, self.server)
-        made = question_of(assessed, kind="shortest", title=title, seconds=self.seconds)
+        made = question_of(assessed, kind=TrialKind.SHORTEST, title=title, seconds=self.seconds)
         labels = {"remedy": None, "durability_class": assess(b, self.server).durability_class}
         return Question(
             kind=made.kind,

@@ -11,6 +11,7 @@ import math
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -90,6 +91,8 @@ class Database:
             if column is not None and column != name:
                 value = self.json(value)
                 value = value if name in _AS_WRITTEN else visible_within(value)
+            if isinstance(value, str) and issubclass(types[0], StrEnum):
+                value = types[0]._value2member_map_.get(value)
             if column is None or not _is_one_of(value, types):
                 raise self.damaged(f"a {kind.__name__} has no valid {name}")
             values[name] = value

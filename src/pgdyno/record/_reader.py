@@ -15,6 +15,7 @@ from msgspec.structs import fields, replace
 
 from pgdyno.record import fileformat
 from pgdyno.record._database import Database, array, clause, in_slices
+from pgdyno.record._kinds import SliceKind
 from pgdyno.record._rows import (
     DrillRow,
     ErrorTotal,
@@ -98,7 +99,7 @@ class RunFile(Latencies, Samples):
         writer = self._db.json(row.pop("writer_json"))
         return self._db.decoded(RunInfo, row), writer
 
-    def slices(self, kind: str | None = None, trial_id: int | None = None) -> list[Slice]:
+    def slices(self, kind: SliceKind | None = None, trial_id: int | None = None) -> list[Slice]:
         """Return the slices in the order of their starts, of one kind or trial if given."""
         condition, values = clause("slice", {"kind": kind, "trial_id": trial_id}, skip_none=True)
         return self._db.all(Slice, f"select * from slice {condition} order by id", values)
@@ -108,7 +109,7 @@ class RunFile(Latencies, Samples):
         row = self._db.one("select * from slice where id = ?", [slice_id])
         return self._db.decoded(Slice, row)
 
-    def valid_slices(self, kind: str) -> list[int]:
+    def valid_slices(self, kind: SliceKind) -> list[int]:
         """Return the ids of the slices of a kind that figures are of: those that are not void; if
         all are, all of them, which shows what there was."""
         slices = self.slices(kind)

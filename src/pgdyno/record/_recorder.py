@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import fileformat
 from pgdyno.record._interval_rows import Cells, interval_rows
+from pgdyno.record._kinds import SliceKind
 from pgdyno.record._writer import Writer
 from pgdyno.record.plain import plain, storable
 from pgdyno.record.reserving import reserve, take
@@ -191,7 +192,7 @@ class Recorder:
 
     def open_slice(
         self,
-        kind: str,
+        kind: SliceKind,
         *,
         trial_id: int | None = None,
         pair: int | None = None,

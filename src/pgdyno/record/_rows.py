@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pgdyno.record._kinds import SliceKind, TrialKind
 from pgdyno.record.facts import (
     EngineFacts,
     HostFacts,
@@ -46,7 +47,7 @@ class Slice(Struct, frozen=True):
     """A period of the run under one change."""
 
     id: int
-    kind: str
+    kind: SliceKind
     trial_id: int | None
     pair: int | None
     side: str | None
@@ -330,7 +331,7 @@ class Trial(Struct, frozen=True):
     """A row of table ``trial``, with its JSON decoded."""
 
     id: int
-    kind: str
+    kind: TrialKind
     step: int
     finding: str | None
     remedy: str | None

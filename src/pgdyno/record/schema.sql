@@ -30,7 +30,7 @@ create table run (
 
 create table slice (
     id integer primary key,
-    kind text not null,                   -- run, ramp, baseline, noise, trial, check, storm; of age: young, age, recovery; of branch: before, lead, branch; of knee: point, hold; of versions: wal
+    kind text not null,                   -- a SliceKind
     trial_id integer,                     -- of noise and trial slices
     pair integer,                         -- 1, 2, … within the trial
     side text,                            -- 'a' (baseline) or 'b' (changed)
@@ -526,7 +526,7 @@ create table finding (
 );
 create table trial (
     id integer primary key,
-    kind text not null,                   -- noise, compare, line, levelled, shortest, price, remedy, recheck, total
+    kind text not null,                   -- a TrialKind
     step integer not null default 0,
     finding text,
     remedy text,

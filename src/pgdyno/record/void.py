@@ -84,12 +84,11 @@ class Connected(Struct, frozen=True):
 
 
 def void_reason(run: RunFile, each: Slice, fields: Fields) -> str | None:
-    """Return the reason why a slice is void, or None. A ramp decides nothing and is never void; a
-    storm is about clients that are not connected, an old server about writes that are refused.
+    """Return the reason why a slice is void, or None.
 
     ``fields`` are those of the spec with the slice's change in them.
     """
-    if each.kind in ("ramp", "storm", "age", "recovery"):
+    if not each.kind.may_be_void:
         return None
     reasons = (reason for check in _CHECKS if (reason := check(run, each)))
     return next(reasons, None) or _unconnected(run, each, fields)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.groups import group_accounts, open_loop_sentence
-from pgdyno.record import Distribution, RunFile, throughput_tps
+from pgdyno.record import Distribution, RunFile, SliceKind, TrialKind, throughput_tps
 from pgdyno.record.finding import Finding
 from pgdyno.record.incidents import Incident, incidents
 from pgdyno.remedy import Assessment, assess
@@ -156,8 +156,8 @@ class RunSummary:
     @cached_property
     def connected(self) -> dict[str, int]:
         """Number of connected clients by group, of the groups in which some were not connected."""
-        kinds = ("run", "baseline", "noise", "trial")
-        ids = [each.id for kind in kinds for each in self._run.slices(kind=kind)]
+        kinds = (SliceKind.RUN, SliceKind.BASELINE, SliceKind.NOISE, SliceKind.TRIAL)
+        ids = [each.id for kind in kinds for each in self._run.slices(kind)]
         accounts = group_accounts(self._run, ids or None)
         return {
             each.name: each.clients_connected
@@ -181,7 +181,7 @@ class RunSummary:
     @property
     def attempts(self) -> list[Attempt]:
         """All remedies and comparisons, in the order in which they were tried."""
-        tried = ("remedy", "compare", "levelled", "price")
+        tried = (TrialKind.REMEDY, TrialKind.COMPARE, TrialKind.LEVELLED, TrialKind.PRICE)
         return [a for a in self.all_attempts if a.trial.kind in tried]
 
     def price_of(self, attempt: Attempt) -> Price | RemedyPrice | None:
@@ -196,13 +196,13 @@ class RunSummary:
     @property
     def rechecks(self) -> list[Attempt]:
         """Kept remedies that were taken back in turn."""
-        return [a for a in self.all_attempts if a.trial.kind == "recheck"]
+        return [a for a in self.all_attempts if a.trial.kind is TrialKind.RECHECK]
 
     @property
     def noise(self) -> Attempt | None:
         """The trial of identical slices, if it was finished."""
         return next(
-            (a for a in self.all_attempts if a.trial.kind == "noise" and a.throughput), None
+            (a for a in self.all_attempts if a.trial.kind is TrialKind.NOISE and a.throughput), None
         )
 
     @property
@@ -235,12 +235,12 @@ class RunSummary:
     @property
     def comparison(self) -> Attempt | None:
         """The trial of ``pgdyno compare``."""
-        return next((a for a in self.all_attempts if a.trial.kind == "compare"), None)
+        return next((a for a in self.all_attempts if a.trial.kind is TrialKind.COMPARE), None)
 
     @cached_property
     def steps(self) -> list[Step]:
         """Remedies grouped by the finding that suggested them."""
-        return _steps(self.findings, [a for a in self.attempts if a.trial.kind == "remedy"])
+        return _steps(self.findings, [a for a in self.attempts if a.trial.kind is TrialKind.REMEDY])
 
     @property
     def limits(self) -> list[Finding]:
@@ -305,7 +305,7 @@ class RunSummary:
         everything kept, or the first trial of a price list."""
         total = self.investigation.total if self.investigation else None
         for attempt in self.all_attempts:
-            chosen = attempt.trial.kind in ("compare", "price")
+            chosen = attempt.trial.kind in (TrialKind.COMPARE, TrialKind.PRICE)
             if total is not None:
                 chosen = attempt.trial.id == total.trial
             if chosen and attempt.tps and attempt.slices["a"] and attempt.slices["b"]:
@@ -406,7 +406,7 @@ class RunSummary:
     def _ids_before(self) -> list[int] | None:
         if self._kept() and (shown := self._paired or next(iter(self._kept_attempts), None)):
             return shown.slices["a"]
-        for kind in ("run", "baseline", "hold"):
+        for kind in (SliceKind.RUN, SliceKind.BASELINE, SliceKind.HOLD):
             if ids := self._run.valid_slices(kind):
                 return ids
         tried = [a for a in self.attempts if a.slices["a"]]

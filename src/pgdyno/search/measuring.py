@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Diagnosis, Finding, diagnose, too_short
+from pgdyno.record import SliceKind
 from pgdyno.search.curve import Curve, Hold, merged_response
 from pgdyno.search.points import Aim, PointSlice, VoidPoint, measure_point
 from pgdyno.search.sizes import SizeSearch
@@ -67,7 +68,9 @@ class Measuring:
         response = merged_response(slices)
         return all(each.is_met(response) for each in self.aim.limits) and not slices[-1].failing
 
-    def measure(self, point: float, seconds: float, kind: str = "point") -> PointSlice:
+    def measure(
+        self, point: float, seconds: float, kind: SliceKind = SliceKind.POINT
+    ) -> PointSlice:
         """Measure a slice at a point, again if it is void. Raises VoidPoint if it is so twice."""
         began_s = time.monotonic()
         for left in reversed(range(VOIDS_OF_POINT)):
@@ -86,7 +89,7 @@ class Measuring:
         """Measure the long slice; None if it is void."""
         self._session.watcher.phase("measuring whether it lasts", self.times.hold_s)
         try:
-            measured = self.measure(point, self.times.hold_s, "hold")
+            measured = self.measure(point, self.times.hold_s, SliceKind.HOLD)
         except VoidPoint:
             return None
         return Hold.of(self._session.reader(), point, measured)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from pgdyno.conduct import Session
 from pgdyno.diagnose.facts.failures import failures, failures_max, too_many
 from pgdyno.diagnose.facts.groups import GroupAccount, group_accounts, open_loop_sentence
-from pgdyno.record import RunFile
+from pgdyno.record import RunFile, SliceKind
 from pgdyno.search.slo import Limit
 from pgdyno.spec import Change
 from pgdyno.stats import mean_bounds
@@ -91,7 +91,7 @@ class VoidPoint(Exception):
 
 
 def measure_point(
-    session: Session, aim: Aim, point: float, seconds: float, *, kind: str = "point"
+    session: Session, aim: Aim, point: float, seconds: float, *, kind: SliceKind = SliceKind.POINT
 ) -> PointSlice:
     """Measure a slice at ``point``. Raises VoidPoint if it is void."""
     session.drain()

@@ -9,7 +9,7 @@ from typing import Any
 
 from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.errors import UsageError
-from pgdyno.record import Continuation, RunFile, discard_beginning
+from pgdyno.record import Continuation, RunFile, SliceKind, discard_beginning
 from pgdyno.record.opening import is_run_file
 from pgdyno.server.connecting.connect import parse_conninfo
 from pgdyno.server.local.layout import has_kept_data, keep_from_now_on
@@ -121,7 +121,7 @@ def is_complete(path: Path, spec: Spec) -> bool:
 
 def measured_ms(run: RunFile) -> int:
     """Return the time under load that was measured, of ended slices."""
-    slices = [each for each in run.slices("run") if each.ended_ms is not None]
+    slices = [each for each in run.slices(SliceKind.RUN) if each.ended_ms is not None]
     return sum((each.ended_ms or 0) - each.started_ms for each in slices)
 
 

@@ -12,7 +12,7 @@ from pgdyno.diagnose.words import duration, size
 from pgdyno.dimension import fields_with
 from pgdyno.errors import SetupError, ThresholdError
 from pgdyno.investigate.observe import diagnosed
-from pgdyno.record import GAP, RunFile
+from pgdyno.record import GAP, RunFile, SliceKind
 from pgdyno.record.void import VOID_SHARE_MAX, void_reason, void_share
 from pgdyno.results import store
 from pgdyno.results.soak import Gap, NamedChange, SoakResult, VoidSlice
@@ -130,7 +130,7 @@ class _Watch:
 
 def _judge_cut_slices(session: Session, run: RunFile) -> None:
     """Decide whether the slice that was open when recording ended is void."""
-    for each in run.slices("run"):
+    for each in run.slices(SliceKind.RUN):
         if each.void is None:
             reason = void_reason(run, each, fields_with(run.run.spec, Change()))
             if reason is not None:
@@ -138,9 +138,9 @@ def _judge_cut_slices(session: Session, run: RunFile) -> None:
 
 
 def _result(session: Session, *, ended_by: Disk | None, kept_server: Path | None) -> SoakResult:
-    slices = session.reader().slices("run")
+    slices = session.reader().slices(SliceKind.RUN)
     void = [each for each in slices if each.void is not None]
-    slice_ids = session.reader().valid_slices("run")
+    slice_ids = session.reader().valid_slices(SliceKind.RUN)
     of_run = diagnosed(session, slice_ids)
     run = session.reader()
     return SoakResult(

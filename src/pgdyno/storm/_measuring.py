@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from pgdyno.conduct import Session
-from pgdyno.record import Distribution, RunFile
+from pgdyno.record import Distribution, RunFile, SliceKind
 from pgdyno.record.facts import is_pooled
 from pgdyno.results.storm import Cause, StormPoint
 from pgdyno.spec import Change
@@ -49,7 +49,7 @@ class Storms:
         session.prepare(Change(clients={self.group: 1}).over(change))
         session.recorder.add_event("step", label)
         pool_max = change.pool_max.get(self.group)
-        with session.measured_from_start("storm") as (slice_id, _):
+        with session.measured_from_start(SliceKind.STORM) as (slice_id, _):
             run = _Run(self, slice_id, pool_max)
             for stage in SHAPES[self.shape].stages(clients, self.within_s):
                 if not run.stage(stage):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.diagnose.facts import client_sessions
 from pgdyno.diagnose.words import counted, figure
-from pgdyno.record import RunFile
+from pgdyno.record import RunFile, SliceKind
 from pgdyno.results import chapter as results
 from pgdyno.results.run import RunResult
 from pgdyno.results.story import Observed
@@ -30,13 +30,13 @@ def unexplained(chapter: Chapter, result: RunResult, run: RunFile) -> tuple[str,
     were not connected, where it expects the finding that says why."""
     about = [name for name, status in statuses(chapter, result).items() if status == "found"]
     expected = isinstance(chapter.expect, dict) and any(n in chapter.expect for n in about)
-    void = {each.void for each in run.slices(kind="run") if each.void} if expected else set()
+    void = {each.void for each in run.slices(SliceKind.RUN) if each.void} if expected else set()
     return tuple(reason for reason in result.distrust if reason not in void)
 
 
 def observed_figures(result: RunResult, run: RunFile) -> Observed:
     """Return the figures of the run."""
-    ids = [each.id for each in run.slices(kind="run")]
+    ids = [each.id for each in run.slices(SliceKind.RUN)]
     seconds = run.seconds(ids)
     states = client_sessions.by_state(run, ids)
     means = {name: float(n.mean()) if len(n) else 0.0 for name, n in states.items()}

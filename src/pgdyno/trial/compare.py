@@ -14,6 +14,7 @@ from pgdyno.conduct import Session
 from pgdyno.diagnose import SECONDS_MIN
 from pgdyno.dimension import title_of
 from pgdyno.errors import TrustError, UsageError
+from pgdyno.record import TrialKind
 from pgdyno.remedy import Circumstances, Need, assess, circumstances
 from pgdyno.results import common, store
 from pgdyno.results.common import BothSides, FailuresBySide, LatencyEffect, Measure, NoiseFloor
@@ -235,7 +236,7 @@ def compare_question(
     """Return the question of the effect of ``change`` on a server described by ``server``."""
     return question_of(
         assess(change, server),
-        kind="compare",
+        kind=TrialKind.COMPARE,
         title=title,
         seconds=seconds,
         pairs_max=pairs_max or PAIRS_MAX,
@@ -255,7 +256,7 @@ def measure_noise(
     restarts of the trial ``like`` it, if that is known."""
     session.watcher.phase("measuring the noise floor")
     question = Question(
-        kind="noise",
+        kind=TrialKind.NOISE,
         title="identical slices",
         a=Change(),
         b=Change(),
@@ -314,7 +315,7 @@ def _without_verdict(session: Session, question: Question, why: str) -> CompareR
         **dict(head(run, [], no_verdict=why)),
         change=question.b.to_json(),
         catalogue=_catalogue(question),
-        set_by=next((dict(t.set_by) for t in run.trials() if t.kind == "compare"), {}),
+        set_by=next((dict(t.set_by) for t in run.trials() if t.kind is TrialKind.COMPARE), {}),
         effect=None,
         latency_p99=None,
         compared=None,

@@ -21,6 +21,7 @@ from msgspec import Struct
 from pgdyno.conduct import Session, warm_up_seconds_max
 from pgdyno.diagnose.facts.failures import Failures, failures, not_comparable
 from pgdyno.errors import TrustError
+from pgdyno.record import SliceKind, TrialKind
 from pgdyno.record.void import NOTHING_DONE
 from pgdyno.results.common import Measure
 from pgdyno.stats import (
@@ -320,7 +321,7 @@ def _measure(session: Session, question: Question, trial_id: int, pair: int, sid
     )
     slice_id = session.slice(
         question.seconds,
-        kind="noise" if question.kind == "noise" else "trial",
+        kind=SliceKind.NOISE if question.kind is TrialKind.NOISE else SliceKind.TRIAL,
         trial_id=trial_id,
         pair=pair,
         side=side,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from pgdyno.conduct import warm_up_seconds_max
+from pgdyno.record import TrialKind
 from pgdyno.remedy import Assessment, Need
 from pgdyno.spec import Change
 from pgdyno.spec.debt import Debt
@@ -38,7 +39,7 @@ of the user's takes is measured (``change_seconds``)."""
 class Question(Struct, frozen=True):
     """The question of a trial: does ``b`` differ from ``a``?"""
 
-    kind: str
+    kind: TrialKind
     """noise, compare, levelled, line, shortest, price, remedy or recheck."""
     title: str
     a: Change
@@ -103,7 +104,7 @@ def not_measurable(slice_s: float, minutes: int) -> str:
 def question_of(
     assessment: Assessment,
     *,
-    kind: str,
+    kind: TrialKind,
     title: str,
     seconds: float,
     state: Change | None = None,

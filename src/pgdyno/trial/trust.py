@@ -15,7 +15,7 @@ from pgdyno.diagnose.facts.other_load import foreign_load
 from pgdyno.diagnose.facts.other_programs import other_programs
 from pgdyno.diagnose.words import percent
 from pgdyno.probe.gaps import NOT_SAMPLED, Probe
-from pgdyno.record import RunFile, Slice
+from pgdyno.record import RunFile, Slice, SliceKind, TrialKind
 from pgdyno.record.failures import complete_failure
 from pgdyno.record.void import VOID_SHARE_MAX, void_share
 
@@ -24,18 +24,12 @@ GAPS_SHARE_MAX = 0.1
 of at least 15 %, so a shorter gap cannot hide one."""
 _WITHOUT_ANSWER = frozenset({"front-accept-queue", "unanswered-clients"})
 """Findings on clients whose waits are in no response time."""
-_NOT_MEASURED = frozenset({"ramp"})
-"""Kinds of slices that are in no figure."""
-_NO_SIDE = ("ramp", "point", "storm", "age", "recovery", "wal")
-"""Kinds of slices whose failures do not concern the measurement: a point of the search for the knee
-at which transactions fail is one that is too high, failures are what a storm and the age of a
-server are about, and what only counts WAL is of one side and then of the other."""
 Check = Callable[[RunFile, Sequence[Finding]], Iterator[str]]
 
 
 def doubts(run: RunFile) -> list[str]:
     """Return the reasons, over all measured slices; empty if there are none."""
-    measured = [part.id for part in run.slices() if part.kind not in _NOT_MEASURED]
+    measured = [part.id for part in run.slices() if part.kind.is_measured]
     if not measured:
         return []
     return [*_of_programs(run, measured), *_of_load(run, measured), *_of_gaps(run, measured)]
@@ -112,7 +106,7 @@ def check_something_succeeded(run: RunFile) -> None:
 def _void_slices(run: RunFile, _: Sequence[Finding]) -> Iterator[str]:
     """Check only a single run: a trial measures void slices again. Of a run in several slices, a
     small part may be void."""
-    slices = run.slices(kind="run")
+    slices = run.slices(SliceKind.RUN)
     reasons = dict.fromkeys(each.void for each in slices if each.void is not None)
     if len(slices) < 2:
         yield from reasons
@@ -190,8 +184,10 @@ CHECKS: tuple[Check, ...] = (
 def _measured(run: RunFile) -> dict[str, list[Slice]]:
     """Return the slices that figures are made of, by side. Failures under a remedy that is being
     tried count against the remedy, not against the measurement."""
-    sound = [each for each in run.slices() if each.void is None and each.kind not in _NO_SIDE]
-    compared = {trial.id for trial in run.trials() if trial.kind in ("compare", "levelled")}
+    sound = [each for each in run.slices() if each.void is None and not each.kind.may_fail]
+    compared = {
+        trial.id for trial in run.trials() if trial.kind in (TrialKind.COMPARE, TrialKind.LEVELLED)
+    }
     plain = [each for each in sound if each.side != "b"]
     changed = [each for each in sound if each.side == "b" and each.trial_id in compared]
     return {" without the change" if changed else "": plain, " with the change": changed}

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose.facts.slices import Facts
+from pgdyno.record import SliceKind
 from pgdyno.spec import Change
 from pgdyno.versions._vacuum import wal_position
 
@@ -52,7 +53,7 @@ def _count(session: Session, conn: psycopg.Connection, seconds: float) -> float 
     written, done = wal_position(conn), session.reader().ledger().done
     session.start_load()
     session.wait_connected()
-    session.slice(seconds, kind="wal")
+    session.slice(seconds, kind=SliceKind.WAL)
     session.interrupt_load()
     written, done = wal_position(conn) - written, session.reader().ledger().done - done
     return written / done if written and done else None

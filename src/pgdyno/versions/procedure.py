@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from pgdyno.conduct import Session
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.errors import TrustError, UsageError
+from pgdyno.record import TrialKind
 from pgdyno.record.finding import Skip
 from pgdyno.results.common import BothSides, LatencyEffect
 from pgdyno.results.compare import CompareResult
@@ -44,7 +45,6 @@ _LEAST_PAIRS_S = 130.0
 """Time in which the pairs can, whatever the tables have taken."""
 _SHARE = 0.65
 """Of the time for pairs, for the identical slices and the pairs as shipped."""
-LEVELLED = "levelled"
 """The kind of the second trial."""
 _Sides = tuple[Change, Change]
 
@@ -197,7 +197,7 @@ class _OfVersions(Struct, frozen=True):
         assert answer.trial is not None
         question: Question = replace(
             answer.trial.question,
-            kind=LEVELLED,
+            kind=TrialKind.LEVELLED,
             title=f"{answer.trial.question.title}, levelled",
             a=before,
             b=after,

@@ -15,7 +15,7 @@ from bokeh.plotting import figure
 from msgspec import Struct
 
 from pgdyno.diagnose.course import Course
-from pgdyno.record import Event, RunFile, Slice
+from pgdyno.record import Event, RunFile, Slice, SliceKind
 from pgdyno.record.finding import Finding
 from pgdyno.report import palette
 from pgdyno.report.charts.chart import Chart, Key, hover_clock, plain_figure, time_figure, tooltip
@@ -93,7 +93,7 @@ def marks_of(run: RunFile, end_ms: float, course: Course | None = None) -> Marks
     the evidence of findings."""
     marks = [_mark(event) for event in run.events() if not is_missing_probe(event)]
     marks += _stalls(run.findings()) if course is None else _course_marks(course)
-    changed = [s for s in run.slices(kind="trial") if s.side == "b"]
+    changed = [s for s in run.slices(SliceKind.TRIAL) if s.side == "b"]
     in_order = sorted(marks, key=lambda mark: mark.from_ms)
     return Marks(in_order, list(_trial_marks(run, end_ms)), changed, end_ms)
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from pgdyno.diagnose.course import Course
 from pgdyno.diagnose.facts.intervals import GAP_MS, timed, whole
-from pgdyno.record import Interval, RunFile
+from pgdyno.record import Interval, RunFile, SliceKind
 from pgdyno.report.charts._series import Buckets, Floats, break_gaps, floats, pieces, rate, stack
 from pgdyno.report.charts.chart import add_time_tooltip, source_of, time_figure, time_range
 from pgdyno.report.charts.event_marks import Marks, marks_of
@@ -79,7 +79,7 @@ class TimeAxis(Struct, frozen=True):
         void; None for the whole run."""
         if self.run.run.command not in ("run", "soak"):
             return None
-        return self.run.valid_slices("run") or None
+        return self.run.valid_slices(SliceKind.RUN) or None
 
     @property
     def measured(self) -> Sequence[Interval]:

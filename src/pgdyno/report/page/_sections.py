@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pgdyno.diagnose.course import Course
 from pgdyno.dimension import title_of
-from pgdyno.record import RunFile
+from pgdyno.record import RunFile, TrialKind
 from pgdyno.record.finding import Finding
 from pgdyno.remedy import Assessment, assess, catalogue
 from pgdyno.report.attempts import NOT_MEASURED, Attempt, in_force
@@ -301,7 +301,7 @@ def price_cards(summary: RunSummary) -> list[Card]:
         return [card for finding in summary.limits for card in _proposal_cards(finding, summary)]
     order = {"kept": 0, "better": 0, "offered": 1, "inconclusive": 2}
     order |= dict.fromkeys(NOT_MEASURED, 4)
-    to_use = [each for each in summary.attempts if each.trial.kind != "levelled"]
+    to_use = [each for each in summary.attempts if each.trial.kind is not TrialKind.LEVELLED]
     attempts = sorted(to_use, key=lambda a: order.get(a.outcome, 3))
     return [_price_card(attempt, summary) for attempt in attempts]
 
@@ -462,8 +462,11 @@ def zooms(run: RunFile, summary: RunSummary, end_ms: float) -> list[Zoom]:
     """Return the zoom buttons: the whole run and each trial."""
     buttons = [Zoom("Whole run", 0, end_ms / 1000)]
     for attempt in summary.all_attempts:
-        label = {"noise": "Noise floor", "recheck": attempt.trial.title,
-                 "total": "As it was, everything kept"}  # fmt: skip
+        label = {
+            TrialKind.NOISE: "Noise floor",
+            TrialKind.RECHECK: attempt.trial.title,
+            TrialKind.TOTAL: "As it was, everything kept",
+        }
         slices = run.slices(trial_id=attempt.trial.id)
         if slices:
             last_ms = max(s.ended_ms or end_ms for s in slices)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.diagnose.facts.statement_times import time_notes
-from pgdyno.record import RunFile, StatementTotal
+from pgdyno.record import RunFile, SliceKind, StatementTotal
 from pgdyno.report.words.accounts import untouched_words
 
 
 def statement_lines(run: RunFile) -> Iterator[str]:
     """Yield a table for each script of each group, over the measured slices."""
-    totals = run.statements(run.valid_slices("run"))
+    totals = run.statements(run.valid_slices(SliceKind.RUN))
     several_groups = len({total.client_group for total in totals}) > 1
     yield "statement latencies in milliseconds (mean, p99), done and failed:"
     for group, script in dict.fromkeys((t.client_group, t.script) for t in totals):

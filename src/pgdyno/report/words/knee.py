@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pgdyno.record import Distribution, RunFile, throughput_tps
+from pgdyno.record import Distribution, RunFile, SliceKind, throughput_tps
 from pgdyno.report.words import numbers
 from pgdyno.report.words.sentences import finding_name
 from pgdyno.report.words.tables import Table, figures_table
@@ -42,7 +42,7 @@ def measured_rows(run: RunFile) -> list[tuple[int | None, float | None, float, f
     arrivals = {group["name"]: group.get("arrival") for group in groups}
     rates = {name: each["rate"] for name, each in arrivals.items() if isinstance(each, Mapping)}
     found = []
-    for each in run.slices(kind="point"):
+    for each in run.slices(SliceKind.POINT):
         change = Change.from_json(each.change)
         if each.void is None and each.ended_ms is not None:
             response = Distribution.of(run.histogram("response", [each.id]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from pgdyno.record import Distribution, RunFile, throughput_tps
+from pgdyno.record import Distribution, RunFile, SliceKind, throughput_tps
 from pgdyno.report.words import numbers
 from pgdyno.report.words.sentences import finding_name
 from pgdyno.report.words.tables import Table, figures_table
@@ -140,7 +140,7 @@ def measured_rows(run: RunFile) -> list[tuple[int, float, float | None]]:
     """Return size, throughput and p99 in ms of each slice of a search without a result, in the
     order in which they were measured."""
     found = []
-    for each in run.slices(kind="point"):
+    for each in run.slices(SliceKind.POINT):
         size = _size_of(Change.from_json(each.change))
         if each.void is None and each.ended_ms is not None and size is not None:
             response = Distribution.of(run.histogram("response", [each.id]))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.diagnose.facts.failures import failures
 from pgdyno.dimension import title_of
-from pgdyno.record import RunFile, RunInfo
+from pgdyno.record import RunFile, RunInfo, SliceKind
 from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import NOTHING_LOST, Assessment, Circumstances, Remedy, assess, catalogue
 from pgdyno.report.attempts import NOT_MEASURED, Attempt, in_force
@@ -263,7 +263,9 @@ def failure_words(run: RunFile, attempt: Attempt) -> str:
 
 def void_words(run: RunFile) -> str:
     """Return the number of void slices of trials and the reasons; '' if there are none."""
-    reasons = Counter(each.void for each in run.slices() if each.void and each.kind != "run")
+    reasons = Counter(
+        each.void for each in run.slices() if each.void and each.kind is not SliceKind.RUN
+    )
     if not reasons:
         return ""
     listed = "; ".join(f"{why} ({n}x)" for why, n in reasons.most_common())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.record import Distribution, RunFile
+from pgdyno.record import Distribution, RunFile, SliceKind
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.storm import StormResult, Variant
@@ -87,7 +87,7 @@ def measured_rows(run: RunFile) -> list[tuple[int, float | None]]:
     """Return the most connections and p50 of connecting in ms of each storm of a search that did
     not end."""
     found = []
-    for each in run.slices(kind="storm"):
+    for each in run.slices(SliceKind.STORM):
         if each.ended_ms is not None:
             rows = run.group_intervals([each.id])
             most = max((row.connections for row in rows), default=0)

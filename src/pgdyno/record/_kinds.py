@@ -1,0 +1,85 @@
+"""Kinds of slices and of trials: the texts in a run file, and the treatment of each kind."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class SliceKind(StrEnum):
+    """The purpose of a slice."""
+
+    RUN = "run"
+    """The measurement of a single run, a soak or a check."""
+    RAMP = "ramp"
+    """The beginning of a load, before the measurement."""
+    BASELINE = "baseline"
+    """The state before the trials of an investigation."""
+    NOISE = "noise"
+    """A slice of which all others are identical."""
+    TRIAL = "trial"
+    """A side of a pair."""
+    POINT = "point"
+    """A step of a search."""
+    HOLD = "hold"
+    """The long measurement at the answer of a search."""
+    STORM = "storm"
+    """Many clients that connect at once."""
+    YOUNG = "young"
+    """A server before it is made old."""
+    AGE = "age"
+    """A server that is old."""
+    RECOVERY = "recovery"
+    """A server on the way back from old age."""
+    BEFORE = "before"
+    """The load before the state that branches begin with."""
+    LEAD = "lead"
+    """The beginning of a branch, before its measurement."""
+    MATCH = "match"
+    """A step of the search for a rate at which a branch matches."""
+    BRANCH = "branch"
+    """The measurement of a branch."""
+    WAL = "wal"
+    """The WAL of one version and then of the other."""
+
+    @property
+    def is_measured(self) -> bool:
+        """True if figures are made of it."""
+        return self is not SliceKind.RAMP
+
+    @property
+    def may_fail(self) -> bool:
+        """True if failures in it say nothing against the measurement: a search goes past the point
+        at which transactions fail, failures are the subject of a storm and of an old server, and
+        where only WAL is counted the sides are not compared."""
+        return self in (SliceKind.RAMP, SliceKind.POINT, SliceKind.WAL) or not self.may_be_void
+
+    @property
+    def may_be_void(self) -> bool:
+        """True if it decides nothing where the server was away or clients were not connected. A
+        ramp decides nothing anyway, a storm is about clients that are not connected, and an old
+        server about writes that are refused."""
+        exempt = (SliceKind.RAMP, SliceKind.STORM, SliceKind.AGE, SliceKind.RECOVERY)
+        return self not in exempt
+
+
+class TrialKind(StrEnum):
+    """The purpose of a trial."""
+
+    NOISE = "noise"
+    """Identical slices, which show the noise floor."""
+    COMPARE = "compare"
+    """The question of ``pgdyno compare``."""
+    LINE = "line"
+    """Lines of a profile, taken back."""
+    LEVELLED = "levelled"
+    """Two versions with the same defaults."""
+    SHORTEST = "shortest"
+    """The shortest profile with the same effect."""
+    PRICE = "price"
+    """A candidate of a price list."""
+    REMEDY = "remedy"
+    """A remedy that a finding suggests."""
+    RECHECK = "recheck"
+    """A kept remedy, taken back."""
+    TOTAL = "total"
+    """All kept remedies together."""
