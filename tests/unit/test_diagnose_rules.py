@@ -19,7 +19,8 @@ from pgdyno.diagnose._model import QUEUE_COST, ClosedLoop
 from pgdyno.diagnose._signature import signatures
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.waits import wait_class
-from pgdyno.record import Recorder, RunFile
+from pgdyno.record import RunFile
+from pgdyno.record.probing import note_missing
 from pgdyno.remedy import Circumstances, assess, catalogue
 
 NO_WAIT = {"stall", "few-clients"}
@@ -197,7 +198,7 @@ def test_sessions_fall_into_one_class() -> None:
 def test_what_could_not_be_checked_is_skipped_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     with new_recorder(path, spec={"clients": []}, host={"cores": 2}) as recorder:
-        _no_probe(recorder, "wait", "permission denied for view pg_stat_activity")
+        note_missing(recorder, "wait", "permission denied for view pg_stat_activity")
         slice_id = recorder.open_slice("run")
         recorder.close_slice(slice_id)
         recorder.finish("done")
@@ -207,10 +208,6 @@ def test_what_could_not_be_checked_is_skipped_with_the_reason(tmp_path: Path) ->
     skipped = {finding.id: finding for finding in findings if finding.status == "skipped"}
     assert "permission denied" in skipped["commit-flush"].sentence
     assert diagnosis.verdict.finding == UNEXPLAINED
-
-
-def _no_probe(recorder: Recorder, probe: str, reason: str) -> None:
-    recorder.add_event("probe", f"no {probe}", {"probe": probe, "reason": reason})
 
 
 def test_woken_sessions_in_the_queue_for_a_core_do_not_wait_for_their_client(

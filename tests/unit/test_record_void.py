@@ -413,7 +413,8 @@ def test_a_server_that_turns_all_away_is_there(
     run = made()
     refused = error(sqlstate, statement="connect", message="no such database")
     run.slice(*well(4), *[second(done=0, answered=False, errors=[refused])] * 4)
-    run.recorder.add_event("probe", "server away", ns=at(run.recorder, 4))
+    detail = {"probe": "server", "state": "away"}
+    run.recorder.add_event("probe", "server away", detail, ns=at(run.recorder, 4))
     assert run.said() == [said]
 
 

@@ -173,7 +173,7 @@ def test_a_gap_of_the_probes_that_never_ends_counts(tmp_path: Path) -> None:
     for number in range(10):
         row = script_row("web", intended=5, done=5)
         add_second(recorder, number, [row], groups=[group_row("web", clients=1, connections=1)])
-    detail = {"probe": "server", "reason": "terminated"}
+    detail = {"probe": "server", "reason": "terminated", "state": "away"}
     recorder.add_event("probe", "server away", detail, ns=at(recorder, 7))
     recorder.close_slice(slice_id, ns=at(recorder, 10))
     recorder.flush()

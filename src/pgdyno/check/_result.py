@@ -27,6 +27,7 @@ from pgdyno.diagnose.words import counted
 from pgdyno.probe import TRACKED
 from pgdyno.record import RunFile
 from pgdyno.record.finding import Finding, Severity
+from pgdyno.record.probing import ProbeState
 from pgdyno.remedy import Circumstances, assess
 from pgdyno.remedy.circumstances import circumstances_recorded
 from pgdyno.results.check import (
@@ -200,10 +201,10 @@ def _not_checked(run: RunFile, seen: Seen) -> tuple[NotChecked, ...]:
 def _of_probes(run: RunFile, role: str) -> Iterator[NotChecked]:
     """Yield what the probes could not read, with what would allow it."""
     for event in run.events("probe"):
-        probe, reason = str(event.detail.get("probe")), event.detail.get("reason")
-        if reason and event.label == f"no {probe}":
+        if ProbeState.MISSING.is_of(event):
+            probe, reason = str(event.detail["probe"]), str(event.detail["reason"])
             allow = _ALLOW.get(probe, "").format(role=quoted(role))
-            yield NotChecked(subject=probe, why=str(reason), allow=allow, checks=())
+            yield NotChecked(subject=probe, why=reason, allow=allow, checks=())
 
 
 def _skipped(findings: Iterable[Finding], role: str) -> Iterator[NotChecked]:

@@ -19,6 +19,7 @@ from pgdyno.check._reach import Reached, check_same_server
 from pgdyno.check._statement_counts import StatementCounts
 from pgdyno.probe import Pace, Probes
 from pgdyno.record import Recorder, SliceKind
+from pgdyno.record.probing import note_missing
 from pgdyno.server.extensions import STATEMENTS
 
 TICK_SHARE_MAX = 0.006
@@ -77,8 +78,7 @@ class Window:
         check_same_server(self._reached)
         self._counts.end(self._recorder, slice_id)
         if why := self._counts.why_missing:
-            detail = {"probe": STATEMENTS, "reason": why}
-            self._recorder.add_event("probe", f"no {STATEMENTS}", detail)
+            note_missing(self._recorder, STATEMENTS, why)
         return slice_id
 
 

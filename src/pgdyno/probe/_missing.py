@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from pgdyno.record import Recorder
+from pgdyno.record.probing import note_missing
 
 
 class Missing:
@@ -21,7 +22,7 @@ class Missing:
             if probe in self._reasons:
                 return
             self._reasons[probe] = reason
-        self._recorder.add_event("probe", f"no {probe}", {"probe": probe, "reason": reason})
+        note_missing(self._recorder, probe, reason)
 
     def __contains__(self, probe: str) -> bool:
         return probe in self._reasons

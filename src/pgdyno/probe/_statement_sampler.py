@@ -28,7 +28,6 @@ from pgdyno.probe.statements import (
     source_of,
 )
 from pgdyno.record import Recorder
-from pgdyno.record.statements import EVICTED
 from pgdyno.server.extensions import STATEMENTS
 
 if TYPE_CHECKING:
@@ -111,7 +110,8 @@ class StatementSampler:
         earlier, self._evictions = self._evictions, evictions(connection, self._source)
         if within is not None and earlier is not None and self._evictions > earlier:
             detail = {"probe": STATEMENTS, "count": self._evictions - earlier}
-            row = {"kind": "probe", "label": EVICTED, "detail": detail}
+            label = f"{STATEMENTS} threw out statements"
+            row = {"kind": "probe", "label": label, "detail": detail}
             self._recorder.add_rows("event", [row], slice_id=within)
 
     def _learn_shapes(self, connection: psycopg.Connection[Any], rises: dict[str, Rise]) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pgdyno.errors import PgdynoError
 from pgdyno.probe._probes import SAMPLE_EVERY_S
 from pgdyno.record import Recorder
+from pgdyno.record.probing import note_missing
 from pgdyno.shapes import Row
 
 TIME_SHARE_MAX = 0.05
@@ -52,8 +53,7 @@ class _OwnThread(ABC):
         self._stopping.set()
         self._thread.join(PATIENCE_S)
         if self._reason:
-            detail = {"probe": self._what, "reason": self._reason}
-            self._recorder.add_event("probe", f"no {self._what}", detail)
+            note_missing(self._recorder, self._what, self._reason)
 
     def sample_now(self) -> None:
         """Take a sample, before it returns, for the start and end of a slice."""

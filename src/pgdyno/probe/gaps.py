@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgdyno.record import Recorder
+from pgdyno.record.probing import ProbeState
 
 Probe = Literal["server", "waits"]
 NOT_SAMPLED: dict[Probe, str] = {
@@ -44,18 +45,18 @@ class Gaps:
                 return
             in_slice = self._recorder.current_slice is not None
             gap = self._open[probe] = _Gap(time.monotonic_ns(), _one_line(reason), in_slice)
-        detail = {"probe": probe, "reason": gap.reason}
+        detail = {"probe": probe, "reason": gap.reason, "state": ProbeState.AWAY}
         self._recorder.add_event("probe", f"{probe} away", detail, ns=gap.began_ns)
 
     def back(self, probe: Probe) -> None:
         """End the gap of the probe, if it has one."""
         if probe in self._open:
-            self._close(probe, "back")
+            self._close(probe, ProbeState.BACK)
 
     def close(self) -> None:
         """End all gaps; ``sentences`` reports those within slices."""
         for probe in list(self._open):
-            self._close(probe, "still away")
+            self._close(probe, ProbeState.STILL_AWAY)
 
     def sentences(self) -> list[str]:
         """Return a sentence for each probe with gaps within slices."""
@@ -64,7 +65,7 @@ class Gaps:
             for probe, lost_ms in self._lost_ms.items()
         ]
 
-    def _close(self, probe: Probe, how: str) -> None:
+    def _close(self, probe: Probe, state: ProbeState) -> None:
         now_ns = time.monotonic_ns()
         with self._lock:
             gap = self._open.pop(probe, None)
@@ -74,8 +75,8 @@ class Gaps:
             if gap.in_slice:
                 self._lost_ms[probe] = self._lost_ms.get(probe, 0.0) + away_ms
                 self._reasons[probe] = gap.reason
-        detail = {"probe": probe, "away_ms": away_ms, "reason": gap.reason}
-        self._recorder.add_event("probe", f"{probe} {how}", detail, ns=now_ns)
+        detail = {"probe": probe, "away_ms": away_ms, "reason": gap.reason, "state": state}
+        self._recorder.add_event("probe", f"{probe} {state}", detail, ns=now_ns)
 
 
 def _one_line(reason: str) -> str:

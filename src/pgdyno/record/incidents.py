@@ -13,6 +13,7 @@ from msgspec import Struct
 from pgdyno.record._reader import RunFile
 from pgdyno.record._rows import Event
 from pgdyno.record.failures import is_answer
+from pgdyno.record.probing import ProbeState
 from pgdyno.record.void import (
     SILENT_MS_MIN,
     Silence,
@@ -91,9 +92,11 @@ def _gaps(run: RunFile) -> Iterator[tuple[Event, Event | None]]:
     """Yield the beginning and the end of each gap of the server's probes; None: it did not end."""
     away: Event | None = None
     for event in run.events("probe"):
-        if event.label == "server away":
+        if event.detail.get("probe") != "server":
+            continue
+        if ProbeState.AWAY.is_of(event):
             away = event
-        elif event.label == "server back" and away is not None:
+        elif ProbeState.BACK.is_of(event) and away is not None:
             yield away, event
             away = None
     if away is not None:

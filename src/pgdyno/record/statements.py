@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from pgdyno.record._reader import RunFile
 
 PROBE = "pg_stat_statements"
-EVICTED = "pg_stat_statements threw out statements"
-"""Label of an event whose detail has the ``count`` of times."""
+"""The probe whose events have the ``count`` of times that it threw out statements."""
 _SECOND_PARAMETER = re.compile(r"\$2(?!\d)")
 
 
@@ -28,11 +27,10 @@ def beginning(text: str) -> str:
 
 def evictions_in(run: RunFile, slice_ids: Collection[int]) -> int:
     """Return how often statements were thrown out for want of room; their counts are lost."""
-    events = run.events("probe")
     return sum(
         int(each.detail.get("count", 0))
-        for each in events
-        if each.label == EVICTED and each.slice_id in slice_ids
+        for each in run.events("probe")
+        if each.detail.get("probe") == PROBE and each.slice_id in slice_ids
     )
 
 

@@ -17,6 +17,7 @@ from pgdyno.diagnose.words import percent
 from pgdyno.probe.gaps import NOT_SAMPLED, Probe
 from pgdyno.record import RunFile, Slice, SliceKind, TrialKind
 from pgdyno.record.failures import complete_failure
+from pgdyno.record.probing import ProbeState
 from pgdyno.record.void import VOID_SHARE_MAX, void_share
 
 GAPS_SHARE_MAX = 0.1
@@ -78,7 +79,7 @@ def _gaps(run: RunFile) -> Iterator[tuple[Probe, tuple[float, float], str]]:
         if probe not in NOT_SAMPLED:
             continue
         reason = event.detail.get("reason") or event.label
-        if event.label == f"{probe} away":
+        if ProbeState.AWAY.is_of(event):
             still_open[probe] = event.at_ms, reason
         elif away_ms is not None:
             still_open.pop(probe, None)
