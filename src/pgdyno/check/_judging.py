@@ -53,13 +53,9 @@ def judge(run: RunFile, found: Collection[str] = ()) -> Judgement:
         except Unseen as reason:
             users = unseen.setdefault((reason.subject, reason.why, reason.allow), [])
             users.append(rule.id)
-            findings.append(
-                Finding(id=rule.id, status="skipped", sentence=f"not checked: {reason}")
-            )
+            findings.append(Finding.skipped(rule.id, reason))
         except Skip as reason:
-            findings.append(
-                Finding(id=rule.id, status="skipped", sentence=f"not checked: {reason}")
-            )
+            findings.append(Finding.skipped(rule.id, reason))
     return Judgement(
         findings=tuple(sorted(findings, key=_order)),
         not_looked_at=tuple(

@@ -14,13 +14,11 @@ from pgdyno.check._proofs import proofs_of
 from pgdyno.check._sight import Sight, Unseen
 from pgdyno.check._write_probe import LOOK
 from pgdyno.diagnose import (
-    CORES_UNKNOWN,
     HELD,
     LIGHT_SESSIONS,
-    NOT_BY_SECOND,
-    NOT_OF_CLIENTS,
     UNEXPLAINED,
     Diagnosis,
+    Lack,
 )
 from pgdyno.diagnose.facts.storage import recorded_options
 from pgdyno.diagnose.words import counted
@@ -43,7 +41,6 @@ from pgdyno.server.extensions import STATEMENTS, to_create
 from pgdyno.spec.sql_text import quoted
 from pgdyno.stats.words import rounded
 
-_SKIPPED = "not checked: "
 _GRANT = "GRANT pg_monitor TO {role}"
 _ON = "ALTER SYSTEM SET {0} = on; SELECT pg_reload_conf()"
 _ALLOW = {
@@ -53,12 +50,13 @@ _ALLOW = {
 }
 """By probe, what would allow it."""
 _RUN = "pgdyno run with the application's statements, on a copy of the server"
-_TELLS = {
-    CORES_UNKNOWN: "--cores N names them",
-    NOT_OF_CLIENTS: _RUN,
-    NOT_BY_SECOND: f"{_RUN}; on this one, its log with log_checkpoints and log_lock_waits",
+_SUPPLY = {
+    Lack.RIGHTS: _GRANT,
+    Lack.CORES: "--cores N names them",
+    Lack.CLIENTS: _RUN,
+    Lack.SECONDS: f"{_RUN}; on this one, its log with log_checkpoints and log_lock_waits",
 }
-"""By reason why signatures were skipped, what would tell."""
+"""Ways to supply what signatures lacked."""
 
 
 class Seen(Struct, frozen=True):
@@ -193,8 +191,8 @@ def _not_checked(run: RunFile, seen: Seen) -> tuple[NotChecked, ...]:
         for each in seen.judgement.not_looked_at
     ]
     role = str(urlsplit(run.run.server.get("uri") or "").username or "")
-    said = " ".join(each.why for each in by_rules)
-    by_probes = [each for each in _of_probes(run, role) if f"{each.subject} is not" not in said]
+    allowed = {each.allow for each in by_rules}
+    by_probes = (each for each in _of_probes(run, role) if to_create(each.subject) not in allowed)
     return (*by_rules, *by_probes, *_skipped(seen.diagnosis.findings, role))
 
 
@@ -209,11 +207,10 @@ def _of_probes(run: RunFile, role: str) -> Iterator[NotChecked]:
 
 def _skipped(findings: Iterable[Finding], role: str) -> Iterator[NotChecked]:
     """Yield the signatures that were skipped, together where the reason is the same."""
-    by_reason: dict[str, list[str]] = {}
+    by_reason: dict[tuple[str, Lack | None], list[str]] = {}
     for each in findings:
         if each.status == "skipped":
-            by_reason.setdefault(each.sentence.removeprefix(_SKIPPED), []).append(each.id)
-    for reason, ids in by_reason.items():
-        allow = _GRANT.format(role=quoted(role)) if "pg_monitor" in reason else ""
-        allow = _TELLS.get(reason, allow)
+            by_reason.setdefault((each.skip, each.lack), []).append(each.id)
+    for (reason, lack), ids in by_reason.items():
+        allow = _SUPPLY[lack].format(role=quoted(role)) if lack else ""
         yield NotChecked(subject=", ".join(ids), why=reason, allow=allow, checks=tuple(ids))

@@ -20,24 +20,20 @@ from pgdyno.diagnose._named import NamedPart
 from pgdyno.diagnose._seen_load import SeenLoad, SeenStatement, observed
 from pgdyno.diagnose._statements import StatementBudget
 from pgdyno.diagnose._verdict import HELD, NOTHING, UNEXPLAINED, Verdict, part_words
-from pgdyno.diagnose.facts.observed import NOT_BY_SECOND, NOT_OF_CLIENTS
-from pgdyno.diagnose.facts.slices import CORES_UNKNOWN
-from pgdyno.record.finding import Evidence, Finding, Proposal
+from pgdyno.record.finding import Evidence, Finding, Lack, Proposal
 
 __all__ = [
     "ALWAYS_MISSING",
-    "CORES_UNKNOWN",
     "HELD",
     "LIGHT_SESSIONS",
     "LIMIT_SHARE_MIN",
     "NOTHING",
-    "NOT_BY_SECOND",
-    "NOT_OF_CLIENTS",
     "SECONDS_MIN",
     "UNEXPLAINED",
     "Diagnosis",
     "Evidence",
     "Finding",
+    "Lack",
     "NamedPart",
     "Proposal",
     "SeenLoad",

@@ -30,8 +30,8 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature, signatures
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose._statements import StatementBudget, statement_budgets
 from pgdyno.diagnose._verdict import Verdict, verdict_of
-from pgdyno.diagnose.facts.observed import NOT_OF_CLIENTS, ObservedRun, is_observed
-from pgdyno.record.finding import Finding, Proposal, Severity, Skip
+from pgdyno.diagnose.facts.observed import ObservedRun, is_observed
+from pgdyno.record.finding import Finding, Lack, Proposal, Severity, Skip
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
@@ -164,7 +164,7 @@ def too_short(run: RunFile, slice_ids: list[int]) -> str | None:
 
 def _answer(signature: Signature, situation: Situation) -> Found | Cleared | Skip:
     if signature.of_clients and situation.is_observed:
-        return Skip(NOT_OF_CLIENTS)
+        return Skip("clients were not observed: the load is not pgdyno's own", Lack.CLIENTS)
     try:
         return signature.examine(situation)
     except Skip as reason:
@@ -175,7 +175,7 @@ def _finding(
     signature: Signature, answer: Found | Cleared | Skip, situation: Situation, claimed: set[Part]
 ) -> Finding:
     if isinstance(answer, Skip):
-        return Finding(id=signature.id, status="skipped", sentence=f"not checked: {answer}")
+        return Finding.skipped(signature.id, answer)
     parts, evidence = tuple(answer.parts), tuple(answer.evidence)
     if isinstance(answer, Cleared):
         return Finding(

@@ -3,7 +3,8 @@ file, and as JSON."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from enum import Enum, auto
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     Field,
@@ -36,8 +37,25 @@ Window = tuple[int, int]
 Rounded = Annotated[float, PlainSerializer(rounded)]
 
 
+class Lack(Enum):
+    """Something without which a check is skipped, and which a user can supply."""
+
+    RIGHTS = auto()
+    """Membership in pg_monitor."""
+    CORES = auto()
+    """The number of cores of the server's machine."""
+    CLIENTS = auto()
+    """The clients' own figures, as the load is not pgdyno's."""
+    SECONDS = auto()
+    """Figures for each second, as the load is not pgdyno's."""
+
+
 class Skip(Exception):
     """The run does not hold what the check needs; the text says what is missing and why."""
+
+    def __init__(self, why: str, lack: Lack | None = None) -> None:
+        super().__init__(why)
+        self.lack = lack
 
 
 class Evidence(Fact):
@@ -158,6 +176,17 @@ class Finding(Fact):
     """True if findings with a larger share come before it, whatever their weight."""
     causes_distrust: bool = Field(default=False, exclude=True)
     """True if it makes every other finding doubtful."""
+    skip: str = Field(default="", exclude=True)
+    """The reason of one that was skipped."""
+    lack: Lack | None = Field(default=None, exclude=True)
+    """The cause of that, where a user can mend it."""
+
+    @classmethod
+    def skipped(cls, name: str, reason: Skip) -> Self:
+        """Return the finding of a check that was skipped."""
+        why = str(reason)
+        sentence = f"not checked: {why}"
+        return cls(id=name, status="skipped", sentence=sentence, skip=why, lack=reason.lack)
 
     @property
     def is_about_to_fail(self) -> bool:

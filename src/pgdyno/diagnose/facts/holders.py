@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.words import duration
-from pgdyno.record.finding import Skip
+from pgdyno.record.finding import Lack, Skip
 
 KEPT_S_MIN = 4.0
 KEPT_SHARE = 0.5
@@ -81,7 +81,10 @@ def last_holder(s: Facts) -> Holder | None:
     keys = list(zip(rows["xmin_holder"], rows["xmin_holder_name"], strict=True))
     kind, name = keys[-1]
     if not sees_all_sessions(s):
-        raise Skip("this role may not see the snapshots of other roles' sessions (pg_monitor may)")
+        raise Skip(
+            "this role may not see the snapshots of other roles' sessions (pg_monitor may)",
+            Lack.RIGHTS,
+        )
     if kind is None:
         return None
     first = len(keys)

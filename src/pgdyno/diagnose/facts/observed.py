@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from pgdyno.diagnose.facts.waits import IN_TRANSACTION
 from pgdyno.record import Interval, Ledger, RunFile, RunInfo, StatementTotal, WaitTotal
-from pgdyno.record.finding import Skip
+from pgdyno.record.finding import Lack, Skip
 from pgdyno.record.latencies import HistogramKind
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ SESSIONS = "sessions"
 """Name of the client group that the sessions of others are."""
 TRACKED = "track_activities"
 HIDDEN = "{:,} sessions of other roles are hidden from this role (pg_monitor shows them)"
-NOT_BY_SECOND = "the server counts transactions over the whole period, not for each second"
-NOT_OF_CLIENTS = "clients were not observed: the load is not pgdyno's own"
 
 
 def is_observed(run: RunFile) -> bool:
@@ -100,7 +98,7 @@ class ObservedRun(RunFile):
                 raise Skip(str(event.detail.get("reason")))
         hidden = int(max(self._load(slice_ids)["hidden_sessions"], default=0))
         if hidden:
-            raise Skip(HIDDEN.format(hidden))
+            raise Skip(HIDDEN.format(hidden), Lack.RIGHTS)
         return super().waits(slice_ids)
 
     def statements(self, slice_ids: Collection[int] | None = None) -> list[StatementTotal]:
@@ -123,7 +121,8 @@ class ObservedRun(RunFile):
         by: tuple[Literal["client_group", "script"], ...] = (),
     ) -> list[Interval]:
         """Raise Skip: sessions report what they did at most once a second, and not all at once."""
-        raise Skip(NOT_BY_SECOND)
+        why = "the server counts transactions over the whole period, not for each second"
+        raise Skip(why, Lack.SECONDS)
 
     def _load(self, slice_ids: Collection[int] | None) -> dict[str, NDArray[Any]]:
         return self.series("metric_load", slice_ids)

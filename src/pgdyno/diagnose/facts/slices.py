@@ -29,7 +29,7 @@ from pgdyno.diagnose.facts.resources import HostCpu, Wal
 from pgdyno.diagnose.facts.waits import IN_TRANSACTION, WaitClass, wait_class
 from pgdyno.dimension import fields_with
 from pgdyno.probe.gaps import NOT_SAMPLED
-from pgdyno.record.finding import Evidence, Skip, Window
+from pgdyno.record.finding import Evidence, Lack, Skip, Window
 from pgdyno.shapes import Fields
 from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.change import Change
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 CLIENT_BACKEND = "client backend"
 PARALLEL_WORKER = "parallel worker"
-CORES_UNKNOWN = "the number of cores of the server's machine is not known"
 
 
 class Facts:
@@ -182,7 +181,7 @@ class Facts:
         known = host.get("cores") if host.get("same_host_as_server", True) else None
         known = known or self.run.run.server.get("cores")
         if not known:
-            raise Skip(CORES_UNKNOWN)
+            raise Skip("the number of cores of the server's machine is not known", Lack.CORES)
         return float(known)
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.diagnose.facts.client_sessions import Moments, Origin, moments, origins
 from pgdyno.diagnose.facts.holders import sees_all_sessions
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.record.finding import Skip
+from pgdyno.record.finding import Lack, Skip
 
 SAMPLINGS_MIN = 2
 
@@ -17,7 +17,9 @@ def seen_sessions(s: Facts, bound_s: int) -> Moments:
     if len(seen.at_ms) < SAMPLINGS_MIN:
         raise Skip("client sessions were not recorded")
     if seen.hidden.any() or not sees_all_sessions(s):
-        raise Skip("this role may not see the sessions of other roles (pg_monitor may)")
+        raise Skip(
+            "this role may not see the sessions of other roles (pg_monitor may)", Lack.RIGHTS
+        )
     return seen
 
 

@@ -23,7 +23,7 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.holders import sees_all_sessions
 from pgdyno.diagnose.facts.refusals import Refusal, refusals_in
 from pgdyno.diagnose.words import counted, figure, percent
-from pgdyno.record.finding import Evidence, Skip
+from pgdyno.record.finding import Evidence, Lack, Skip
 
 USED_SHARE = 0.9
 CRITICAL_SHARE = 0.95
@@ -38,7 +38,9 @@ def examine(s: Situation) -> Found | Cleared:
     if not len(rows["at_ms"]):
         raise Skip("the connections in use were not recorded")
     if not sees_all_sessions(s):
-        raise Skip("this role may not see the sessions of other roles (pg_monitor may)")
+        raise Skip(
+            "this role may not see the sessions of other roles (pg_monitor may)", Lack.RIGHTS
+        )
     most = int(rows["used"].argmax())
     used, usable = float(rows["used"][most]), max(1.0, float(rows["usable"][most]))
     ours, idle = float(rows["ours"][most]), float(rows["others_idle"][most])
