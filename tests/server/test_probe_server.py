@@ -467,7 +467,9 @@ def test_a_promotion_is_seen(new_cluster: Callable[..., Cluster], written: Writt
             written.recorder.close_slice(slice_id)
         written.recorder.flush()
         with RunFile(written.recorder.path) as run:
-            assert void_reason(run, run.slice(slice_id), run.run.spec) == "the server was promoted"
+            reason = void_reason(run, run.slice(slice_id), run.run.spec)
+            assert reason is not None
+            assert reason.sentence == "the server was promoted"
             assert [each.sentence for each in incidents(run)] == ["the server was promoted"]
     finally:
         standby.destroy()

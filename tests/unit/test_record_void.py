@@ -37,7 +37,8 @@ def error(sqlstate: str, count: int = 1, statement: str = "", message: str = "")
 
 def reason(run: RunFile, slice_id: int) -> str | None:
     each = run.slice(slice_id)
-    return void_reason(run, each, fields_with(run.run.spec, Change.from_json(each.change)))
+    found = void_reason(run, each, fields_with(run.run.spec, Change.from_json(each.change)))
+    return found and found.sentence
 
 
 class Made:

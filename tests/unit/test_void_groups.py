@@ -72,7 +72,8 @@ def waiting(count: int, before: int = 0) -> list[Counts]:
 
 def reason(run: RunFile) -> str | None:
     last = run.slices()[-1]
-    return void_reason(run, last, run.run.spec)
+    found = void_reason(run, last, run.run.spec)
+    return found and found.sentence
 
 
 def test_a_group_that_did_nothing_voids_the_slice(written: Written) -> None:

@@ -27,7 +27,7 @@ from pgdyno.dimension import Need, Transition, fields_with, own_server
 from pgdyno.probe import HostProbes, Probes
 from pgdyno.record import Recorder, RunFile, SliceKind
 from pgdyno.record.failures import OUT_OF_IDS
-from pgdyno.record.void import void_reason
+from pgdyno.record.void import VoidReason, void_reason
 from pgdyno.server.connecting.control import Control
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.age import Ids
@@ -66,6 +66,8 @@ class Session:
     watcher: Watcher
     aged: Aged | None = None
     """Age to which the server was brought; None: that of a new server."""
+    voids: dict[int, VoidReason] = field(init=False, default_factory=dict)
+    """Reasons of the void slices, by id."""
     _active: ActiveChange = field(init=False)
     _load: RunningLoad | None = None
     _reader: RunFile | None = None
@@ -471,10 +473,11 @@ class Session:
     def _judge(self, slice_id: int) -> None:
         run = self.reader()
         fields = fields_with(run.run.spec, self._active.change)
-        why = void_reason(run, run.slice(slice_id), fields)
-        if why is not None:
-            self.recorder.void_slice(slice_id, why)
-            self.watcher.note(f"void slice: {why}")
+        reason = void_reason(run, run.slice(slice_id), fields)
+        if reason is not None:
+            self.voids[slice_id] = reason
+            self.recorder.void_slice(slice_id, reason.sentence)
+            self.watcher.note(f"void slice: {reason.sentence}")
 
     def connect(self) -> Control:
         """Open a control connection, outside the load."""

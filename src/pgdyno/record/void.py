@@ -38,7 +38,6 @@ SILENT_MS_MIN = 2_000
 """Minimum of an absence: the probes sample once a second, and one late answer is none."""
 CONNECT = "connect"
 """The statement that the load engine records for an error while connecting."""
-NOTHING_DONE = "nothing was done"
 ADJACENT_MS = 1_100
 """Time between the starts of two intervals of which one follows the other."""
 EDGE_MS = 50
@@ -83,7 +82,15 @@ class Connected(Struct, frozen=True):
         return self.connections_max < self.expected
 
 
-def void_reason(run: RunFile, each: Slice, fields: Fields) -> str | None:
+class VoidReason(Struct, frozen=True):
+    """The reason why a slice is void."""
+
+    sentence: str
+    nothing_done: bool = False
+    """True if no transaction ended, and none failed."""
+
+
+def void_reason(run: RunFile, each: Slice, fields: Fields) -> VoidReason | None:
     """Return the reason why a slice is void, or None.
 
     ``fields`` are those of the spec with the slice's change in them.
@@ -91,7 +98,8 @@ def void_reason(run: RunFile, each: Slice, fields: Fields) -> str | None:
     if not each.kind.may_be_void:
         return None
     reasons = (reason for check in _CHECKS if (reason := check(run, each)))
-    return next(reasons, None) or _unconnected(run, each, fields)
+    reason = next(reasons, None) or _unconnected(run, each, fields)
+    return VoidReason(reason) if isinstance(reason, str) else reason
 
 
 def void_share(slices: Collection[Slice]) -> float:
@@ -297,21 +305,21 @@ def _silent(run: RunFile, each: Slice) -> str | None:
     return None
 
 
-def _nothing_done(run: RunFile, each: Slice) -> str | None:
+def _nothing_done(run: RunFile, each: Slice) -> VoidReason | None:
     return _nothing_done_by(run, each, None)
 
 
-def _group_did_nothing(run: RunFile, each: Slice) -> str | None:
-    """Return the sentence for the first of several client groups that did nothing."""
+def _group_did_nothing(run: RunFile, each: Slice) -> VoidReason | None:
+    """Return the reason for the first of several client groups that did nothing."""
     names = dict.fromkeys(row.client_group for row in run.group_intervals([each.id]))
     if len(names) < 2:
         return None
-    sentences = (_nothing_done_by(run, each, name) for name in names)
-    return next((sentence for sentence in sentences if sentence), None)
+    reasons = (_nothing_done_by(run, each, name) for name in names)
+    return next((reason for reason in reasons if reason), None)
 
 
-def _nothing_done_by(run: RunFile, each: Slice, group: str | None) -> str | None:
-    """Return a sentence if all clients, or those of ``group``, did none of the transactions due."""
+def _nothing_done_by(run: RunFile, each: Slice, group: str | None) -> VoidReason | None:
+    """Return the reason if all clients, or those of ``group``, did none of the transactions due."""
     ledger = run.ledger([each.id], group=group)
     due = ledger.intended + ledger.carried_in
     if ledger.done or not due:
@@ -319,12 +327,12 @@ def _nothing_done_by(run: RunFile, each: Slice, group: str | None) -> str | None
     errors = [e for e in run.errors([each.id]) if group in (None, e.client_group)]
     if failed := commonest(errors):
         of_group = f" of client group {group}" if group else ""
-        return f"no transaction{of_group} succeeded: {failed}"
+        return VoidReason(f"no transaction{of_group} succeeded: {failed}")
     if group and _may_take_so_long(run, each, group):
         return None
     by_group = f" by client group {group}" if group else ""
     number = f"{due:,} {'transaction was' if due == 1 else 'transactions were'} due"
-    return f"{NOTHING_DONE}{by_group}, and {number}"
+    return VoidReason(f"nothing was done{by_group}, and {number}", nothing_done=True)
 
 
 def _may_take_so_long(run: RunFile, each: Slice, group: str) -> bool:
@@ -393,7 +401,7 @@ def _unreachable(run: RunFile, each: Slice) -> str | None:
     return None
 
 
-_Check = Callable[[RunFile, Slice], str | None]
+_Check = Callable[[RunFile, Slice], VoidReason | str | None]
 _CHECKS: tuple[_Check, ...] = (
     _restarted,
     _restarted_before,

@@ -134,7 +134,7 @@ def _judge_cut_slices(session: Session, run: RunFile) -> None:
         if each.void is None:
             reason = void_reason(run, each, fields_with(run.run.spec, Change()))
             if reason is not None:
-                session.recorder.void_slice(each.id, reason)
+                session.recorder.void_slice(each.id, reason.sentence)
 
 
 def _result(session: Session, *, ended_by: Disk | None, kept_server: Path | None) -> SoakResult:

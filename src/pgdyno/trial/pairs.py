@@ -22,7 +22,7 @@ from pgdyno.conduct import Session, warm_up_seconds_max
 from pgdyno.diagnose.facts.failures import Failures, failures, not_comparable
 from pgdyno.errors import TrustError
 from pgdyno.record import SliceKind, TrialKind
-from pgdyno.record.void import NOTHING_DONE
+from pgdyno.record.void import VoidReason
 from pgdyno.results.common import Measure
 from pgdyno.stats import (
     PAIRS_MIN,
@@ -100,9 +100,9 @@ class Answer(Struct, frozen=True):
 class VoidSlice(Exception):
     """Raised when a void slice was measured."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
+    def __init__(self, reason: VoidReason) -> None:
+        super().__init__(reason.sentence)
+        self.reason = reason
 
 
 def run_trial(
@@ -188,7 +188,7 @@ class Trial:
     same_rate: bool
     noise: Noise | None
     sides: dict[str, Side] = field(default_factory=lambda: {"a": Side(), "b": Side()})
-    voids: list[str] = field(default_factory=list)
+    voids: list[VoidReason] = field(default_factory=list)
     pair_seconds: float = 0.0
     """The longest time of a pair so far."""
     sequence: PairSequence = field(init=False)
@@ -219,7 +219,7 @@ class Trial:
             try:
                 pair = self._measure_pair(session, rng)
             except VoidSlice as void:
-                self.voids.append(void.why)
+                self.voids.append(void.reason)
                 if self._gives_up(deadline_s):
                     break
                 session.wait_served()
@@ -297,10 +297,10 @@ class Trial:
         )
 
 
-def _too_many_void(question: Question, voids: list[str]) -> TrustError:
-    reasons = Counter(voids).most_common()
+def _too_many_void(question: Question, voids: list[VoidReason]) -> TrustError:
+    reasons = Counter(each.sentence for each in voids).most_common()
     words = "; ".join(f"{why} ({times}x)" if times > 1 else why for why, times in reasons)
-    if all(why.startswith(NOTHING_DONE) for why in voids):
+    if all(each.nothing_done for each in voids):
         words += "; transactions that take so long need longer slices (--slice, --budget)"
     return TrustError(
         f"{question.title}: {len(voids)} slices are void, and the {PAIRS_MIN} pairs that a verdict"
@@ -328,12 +328,12 @@ def _measure(session: Session, question: Question, trial_id: int, pair: int, sid
         debts=question.debts,
     )
     run = session.reader()
-    if (why := run.slice(slice_id).void) is not None:
-        raise VoidSlice(why)
+    if (reason := session.voids.get(slice_id)) is not None:
+        raise VoidSlice(reason)
     measured = Measured.of(run, slice_id)
     if not measured.done:
         # At a very low rate no transaction was due; a throughput of 0 has no logarithm.
-        raise VoidSlice(f"{NOTHING_DONE}, and nothing was due")
+        raise VoidSlice(VoidReason("nothing was done, and nothing was due", nothing_done=True))
     return measured
 
 
