@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from pgdyno.branch._matching import Level, match_clients
 from pgdyno.branch._state import Restored, SavedState
 from pgdyno.branch.preparing import Variant
-from pgdyno.conduct import FAILED, Session, measure_with_events, warm_up_seconds_max
+from pgdyno.conduct import Session, measure_with_events, warm_up_seconds_max
 from pgdyno.dimension import title_of
 from pgdyno.errors import RunError, TrustError
-from pgdyno.record import Distribution, Event, RunFile, SliceKind
+from pgdyno.record import Distribution, RunFile, SliceKind
 from pgdyno.results import store
 from pgdyno.results.branch import (
     BranchEvent,
@@ -151,12 +151,12 @@ def _require_statements(run: RunFile, variant: Variant, ids: Sequence[int]) -> N
     """Raise RunError if a statement of the branch failed by itself: what was measured is not what
     was asked for."""
     began_ms = run.slice(ids[0]).started_ms
-    for event in run.events("warning"):
-        failed = event.label.startswith(FAILED) and event.at_ms >= began_ms
-        if failed and event.detail.get("sqlstate") != _CANCELLED:
+    for warning in run.events("warning"):
+        statement = warning.detail.get("statement")
+        failed = statement is not None and warning.at_ms >= began_ms
+        if failed and warning.detail["sqlstate"] != _CANCELLED:
             raise RunError(
-                f"branch {variant.branch.name}: {event.label.removeprefix(FAILED)}:"
-                f" {event.detail['message']}",
+                f"branch {variant.branch.name}: {statement}: {warning.detail['message']}",
                 code="branch-statement",
                 hint="execute it on the tables of the load, which are in the database pgdyno",
             )
@@ -268,23 +268,18 @@ def _start(
 
 def _events(run: RunFile, each: _Measured) -> list[BranchEvent]:
     """Return the branch's events, with how long their statements took."""
-    events = sorted(each.variant.branch.events, key=lambda event: event.at_ms)
+    events = _in_order(each.variant)
     took_ms: dict[int, list[float]] = {number: [] for number in range(len(events))}
-    done = run.events("sql")
-    for measurement in each.measurements:
-        began_ms = run.slice(measurement.slice_ids[0]).started_ms
-        for one in done:
-            if one.slice_id in measurement.slice_ids:
-                number = _cause(one, events, began_ms)
-                took_ms[number].append(one.duration_ms or 0.0)
+    measured = {slice_id for one in each.measurements for slice_id in one.slice_ids}
+    for done in run.events("sql"):
+        if done.slice_id in measured:
+            took_ms[done.detail["event"]].append(done.duration_ms or 0.0)
     return [_event(event, took_ms[number]) for number, event in enumerate(events)]
 
 
-def _cause(done: Event, events: Sequence[spec_branches.BranchEvent], began_ms: int) -> int:
-    """Return the number of the event whose statement this was: of those with its beginning, the one
-    that was due next to its start."""
-    numbers = [n for n, event in enumerate(events) if (event.sql or "")[:60] == done.label]
-    return min(numbers, key=lambda n: abs(began_ms + events[n].at_ms - done.at_ms))
+def _in_order(variant: Variant) -> list[spec_branches.BranchEvent]:
+    """Return the events of a branch as they follow each other."""
+    return sorted(variant.branch.events, key=lambda event: event.at_ms)
 
 
 def _event(event: spec_branches.BranchEvent, took_ms: Sequence[float]) -> BranchEvent:

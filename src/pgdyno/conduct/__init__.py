@@ -8,7 +8,7 @@ from pgdyno.conduct._load import check_scripts
 from pgdyno.conduct._opening import open_session
 from pgdyno.conduct._other_servers import check_turns
 from pgdyno.conduct._session import Session, warm_up_seconds_max
-from pgdyno.conduct._single_run import FAILED, carry_on, carry_out, measure_with_events
+from pgdyno.conduct._single_run import carry_on, carry_out, measure_with_events
 from pgdyno.conduct._snapshot import installation_of, setup_digest
 from pgdyno.conduct._target import (
     Target,
@@ -22,7 +22,6 @@ from pgdyno.conduct.repeating import check_server_named, is_spec_of_run, read_sp
 from pgdyno.conduct.watch import Silent, Tick, Watcher
 
 __all__ = [
-    "FAILED",
     "Acks",
     "Aged",
     "Initialised",

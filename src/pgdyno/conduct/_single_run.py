@@ -17,9 +17,6 @@ from pgdyno.spec import Event
 from pgdyno.spec.branches import BranchEvent
 from pgdyno.spec.model import LoadSpec
 
-FAILED = "failed: "
-"""Beginning of the label of a statement that failed, or was cancelled at the end."""
-
 
 def carry_out(session: Session) -> list[int]:
     """Carry out the session's spec. Returns the ids of the slices that hold its measurement.
@@ -157,24 +154,24 @@ class _Timeline:
         self._started_ns = started_ns
         self._statements = statements
         given = session.spec.events if events is None else events
-        self._events = sorted(
-            (event for event in given if event.at_ms >= since_ms),
-            key=lambda event: event.at_ms,
-        )
+        in_order = sorted(given, key=lambda event: event.at_ms)
+        self._events = [
+            (number, each) for number, each in enumerate(in_order) if each.at_ms >= since_ms
+        ]
 
     def run_until(self, end_ms: int) -> None:
         """Let the load run until ``end_ms`` after its start, with the events due by then."""
-        while self._events and self._events[0].at_ms < end_ms:
-            event = self._events.pop(0)
+        while self._events and self._events[0][1].at_ms < end_ms:
+            number, event = self._events.pop(0)
             self._wait_until(event.at_ms)
             if self._session.load_complete:
                 return
-            self._carry_out(event)
+            self._carry_out(number, event)
         self._wait_until(end_ms)
 
-    def _carry_out(self, event: Event | BranchEvent) -> None:
+    def _carry_out(self, number: int, event: Event | BranchEvent) -> None:
         if event.sql is not None:
-            self._statements.begin(event.sql)
+            self._statements.begin(number, event.sql)
         if isinstance(event, BranchEvent):
             for group, count in (event.clients or {}).items():
                 self._session.set_clients(group, count)
@@ -198,9 +195,11 @@ class _Statements:
         self._threads: list[threading.Thread] = []
         self._connections: list[psycopg.Connection] = []
 
-    def begin(self, sql: str) -> None:
-        """Send ``sql`` now; its outcome is recorded as an event when it ends."""
-        thread = threading.Thread(target=self._run, args=(sql,), name="event-sql", daemon=True)
+    def begin(self, number: int, sql: str) -> None:
+        """Send ``sql`` now; its outcome is recorded when it ends, as that of the event with this
+        place in the order of time."""
+        args = (number, sql)
+        thread = threading.Thread(target=self._run, args=args, name="event-sql", daemon=True)
         self._threads.append(thread)
         thread.start()
 
@@ -212,7 +211,7 @@ class _Statements:
         for thread in self._threads:
             thread.join(10)
 
-    def _run(self, sql: str) -> None:
+    def _run(self, number: int, sql: str) -> None:
         began_ns = time.monotonic_ns()
         recorder = self._session.recorder
         try:
@@ -221,12 +220,13 @@ class _Statements:
                 connection.execute(sql.encode())
         except psycopg.Error as problem:
             message = (problem.diag.message_primary or str(problem)).strip()
-            detail = {"message": message, "sqlstate": problem.sqlstate}
-            recorder.add_event("warning", f"{FAILED}{sql[:60]}", detail)
+            detail = {"message": message, "sqlstate": problem.sqlstate, "statement": sql[:60]}
+            recorder.add_event("warning", f"failed: {sql[:60]}", detail)
             self._session.watcher.note(f"warning: {sql[:60]}: {message}")
         else:
             duration_ms = (time.monotonic_ns() - began_ns) / 1e6
-            recorder.add_event("sql", sql[:60], ns=began_ns, duration_ms=duration_ms)
+            done = {"event": number}
+            recorder.add_event("sql", sql[:60], done, ns=began_ns, duration_ms=duration_ms)
 
 
 @contextmanager
