@@ -46,6 +46,8 @@ class Course(Struct, frozen=True):
     latency_changes: Sequence[LatencyChange]
     """Those that no change of throughput says already."""
     latency_changes_absent: str
+    latency_searched: bool
+    """False if no change of response times could be found."""
     latency_unsearched: Sequence[str]
     """Client groups, of several, in which too few transactions ended to search their response
     times."""
@@ -99,7 +101,7 @@ def course_of(run: RunFile, slice_ids: list[int]) -> Course:
     if void is not None or not slice_ids:
         # The reason is said once, where the run is called not trusted.
         absent = f"not examined: {'the run is not trusted' if void else 'nothing was measured'}"
-        return Course((), absent, (), absent, (), (), absent, 0.0)
+        return Course((), absent, (), absent, False, (), (), absent, 0.0)
     changes = _changes(run, slice_ids)
     situation = Situation(run, slice_ids)
     try:
@@ -123,13 +125,13 @@ def course_of(run: RunFile, slice_ids: list[int]) -> Course:
 
 def _changes(
     run: RunFile, slice_ids: list[int]
-) -> tuple[list[LevelChange], str, list[LatencyChange], str, list[str]]:
-    """Return the changes of throughput and of response times, each with a sentence if absent, and
-    the groups that could not be searched."""
+) -> tuple[list[LevelChange], str, list[LatencyChange], str, bool, list[str]]:
+    """Return the changes of throughput and of response times, each with a sentence if absent;
+    whether the latter were searched, and the groups that were not."""
     plan = _Plan(run)
     if plan.varying_rate:
         absent = f"not examined: the rate changes by plan ({plan.varying_rate})"
-        return [], absent, [], absent, []
+        return [], absent, [], absent, False, []
     intervals = timed(run.intervals(slice_ids))
     periods = list(_periods(intervals, plan))
     long_enough = [period for period in periods if len(period) >= POINTS_MIN]
@@ -140,7 +142,7 @@ def _changes(
             f"too short to judge: the longest period under one load has {longest} {noun},"
             f" {POINTS_MIN} are needed"
         )
-        return [], absent, [], absent, []
+        return [], absent, [], absent, False, []
     ties = Ties(Situation(run, slice_ids))
     series = latency_series(run, slice_ids, long_enough)
     beside = searched(series)
@@ -149,7 +151,8 @@ def _changes(
     searched_ms = sum(i.duration_ms for period in long_enough for i in period)
     whole_ms = sum(interval.duration_ms for interval in intervals)
     none_found = _none_found(searched_ms, whole_ms)
-    if not any(each.is_searched for each in series):
+    any_searched = any(each.is_searched for each in series)
+    if not any_searched:
         why_not = "not examined: too few transactions ended"
     else:
         why_not = "none but those that throughput shows" if any_at_all else none_found
@@ -158,6 +161,7 @@ def _changes(
         "" if of_rate else none_found,
         [replace(c, overlapped=ties.around(c.at_ms, within_ms=c.within_ms)) for c in of_latency],
         "" if of_latency else why_not,
+        any_searched,
         unsearched_groups(series),
     )
 

@@ -21,6 +21,7 @@ from pgdyno.probe._disks import mount_of, wal_directory
 from pgdyno.record import Recorder
 from pgdyno.stats.filling import (
     Space,
+    contents_name,
     disk_name,
     forecast,
     full_soon,
@@ -87,7 +88,7 @@ class SpaceSampler:
             f" {disk.free_bytes / _MB:,.0f} of {disk.size_bytes / _MB:,.0f} MB are free"
         )
         self._warn(f"warning: {text}")
-        label = f"{disk_name(disk.holds).removeprefix('the disk of the ')} disk about to fill"
+        label = f"{contents_name(disk.holds)} disk about to fill"
         self._recorder.add_event("warning", label, {"message": text})
 
     def _space(self, holds: str) -> Space:

@@ -46,12 +46,16 @@ class Change:
     beside: tuple[str, ...]
 
     @property
-    def sentence(self) -> str:
-        """Text of the change, without its time."""
+    def label(self) -> str:
+        """Text of the change alone."""
         went = "fell" if self.after_tps < self.before_tps else "rose"
-        levels = f"from {figure(self.before_tps)} to {figure(self.after_tps)} tps"
+        return f"throughput {went} from {figure(self.before_tps)} to {figure(self.after_tps)} tps"
+
+    @property
+    def sentence(self) -> str:
+        """Text of the change with what was beside it, without its time."""
         beside = f"; beside it: {', '.join(self.beside)}" if self.beside else ""
-        return f"throughput {went} {levels}{beside}"
+        return f"{self.label}{beside}"
 
 
 class ChangeWatch:

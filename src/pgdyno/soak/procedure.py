@@ -122,8 +122,8 @@ class _Watch:
     def _name_changes(self) -> None:
         for change in self.changes.found():
             recorder = self.session.recorder
-            label, *_ = change.sentence.split(";")
-            recorder.add_event(CHANGE, label, {"sentence": change.sentence}, ns=change.at_ns)
+            detail = {"sentence": change.sentence}
+            recorder.add_event(CHANGE, change.label, detail, ns=change.at_ns)
             at_s = recorder.at_ms(change.at_ns) / 1000
             self.session.watcher.step(f"at {duration(at_s)}: {change.sentence}")
 

@@ -50,8 +50,12 @@ class Filling(Struct, frozen=True):
 
 def disk_name(holds: str, filesystem: str = "") -> str:
     """Return the name of a disk that ``holds`` data and WAL: ``the disk of the WAL (ext4)``."""
-    contents = " and ".join("WAL" if each == "wal" else each for each in holds.split(","))
-    return f"the disk of the {contents}" + (f" ({filesystem})" if filesystem else "")
+    return f"the disk of the {contents_name(holds)}" + (f" ({filesystem})" if filesystem else "")
+
+
+def contents_name(holds: str) -> str:
+    """Return the contents of a disk in words: ``data and WAL``."""
+    return " and ".join("WAL" if each == "wal" else each for each in holds.split(","))
 
 
 def full_soon(disk: str, seconds: float) -> str:

@@ -11,6 +11,7 @@ from pgdyno.report.charts.chart import Chart, Key, add_time_tooltip, source_of, 
 from pgdyno.report.charts.time_axis import TimeAxis, finish, stacked
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import figures_table
+from pgdyno.stats.filling import contents_name
 
 CPU_PARTS = {
     "user": palette.GREEN,
@@ -141,7 +142,7 @@ def disk_space(axis: TimeAxis) -> Chart | None:
 
 def _disk_name(holds: str, filesystem: str) -> str:
     """Return ``data and WAL (ext4)``."""
-    name = holds.replace(",", " and ").replace("wal", "WAL")
+    name = contents_name(holds)
     return f"{name} ({filesystem})" if filesystem else name
 
 

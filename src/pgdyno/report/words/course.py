@@ -8,7 +8,6 @@ from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
 
 LISTED_MAX = 5
-UNSEARCHED = ("not examined", "too short")
 
 
 def course_in(run: RunFile, summary: RunSummary) -> Course | None:
@@ -22,7 +21,7 @@ def change_sentences(course: Course) -> list[str]:
     found = [f"at {numbers.clock(c.at_ms)} {c.sentence}" for c in course.all_changes]
     why = course.latency_changes_absent
     if found:
-        unsearched = [f"response times: {why}"] if why.startswith(UNSEARCHED) else []
+        unsearched = [] if course.latency_searched else [f"response times: {why}"]
         return [*_shortened(found), *unsearched, *_unsearched_groups(course)]
     if course.changes_absent == why:
         return [why, *_unsearched_groups(course)]
@@ -32,7 +31,7 @@ def change_sentences(course: Course) -> list[str]:
 
 def _unsearched_groups(course: Course) -> list[str]:
     groups = course.latency_unsearched
-    if not groups or course.latency_changes_absent.startswith(UNSEARCHED):
+    if not groups or not course.latency_searched:
         return []
     named = f"group {groups[0]}" if len(groups) == 1 else f"groups {', '.join(groups)}"
     return [f"response times of {named} alone: not examined, too few transactions ended"]
