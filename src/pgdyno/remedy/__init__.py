@@ -5,13 +5,12 @@ is added by adding a file to this directory with a ``REMEDIES`` tuple; nothing e
 ``catalogue()`` returns all of them by id.
 """
 
-from pgdyno.remedy._assessment import NOTHING_LOST, SAFE_FAULTS, Assessment, assess
+from pgdyno.remedy._assessment import SAFE_FAULTS, Assessment, assess
 from pgdyno.remedy._remedy import Case, Need, Remedy, Risk
 from pgdyno.remedy.catalogue import catalogue
 from pgdyno.remedy.circumstances import Circumstances, circumstances, circumstances_recorded
 
 __all__ = [
-    "NOTHING_LOST",
     "SAFE_FAULTS",
     "Assessment",
     "Case",

@@ -21,7 +21,6 @@ from pgdyno.spec.durability import AssessedClass, severity
 
 SAFE_FAULTS = ("kill", "power")
 """Drills that a change is checked with if nothing may be lost."""
-NOTHING_LOST = "nothing is lost"
 
 _OF_THE_LOAD = ("load.", "workload.", "clients.")
 
@@ -33,8 +32,8 @@ class Assessment(Struct, frozen=True):
     remedies: tuple[Remedy, ...]
     """The remedies that the change consists of; the one that may lose most comes first."""
     durability_class: AssessedClass
-    bound: str
-    """The most that may be lost, according to PostgreSQL's documentation."""
+    loss: str
+    """The most that may be lost, according to PostgreSQL's documentation; '' if nothing is."""
     faults: tuple[str, ...]
     """The drills that show its price."""
     checkpoint_bound: bool
@@ -54,6 +53,11 @@ class Assessment(Struct, frozen=True):
     """Changed settings, keys and table options that are in no remedy."""
     at_start: tuple[str, ...]
     """Its settings that are known to be read only at server start."""
+
+    @property
+    def bound(self) -> str:
+        """The most that may be lost, in words also if nothing is."""
+        return self.loss or "nothing is lost"
 
     @property
     def remedy(self) -> Remedy | None:
@@ -117,7 +121,7 @@ def assess(change: Change, before: Circumstances) -> Assessment:
         change=change,
         remedies=tuple(remedy for _, remedy in found),
         durability_class=max(classes, key=severity),
-        bound=_bound(risks),
+        loss=_loss(risks),
         faults=_faults(found),
         checkpoint_bound=any(remedy.checkpoint_bound for remedy in matching),
         cycles=max((remedy.cycles for remedy in matching), default=0),
@@ -149,7 +153,9 @@ def _uncatalogued_risks(change: Change, names: Sequence[str]) -> list[Risk]:
         bound = f"not known: {', '.join(foreign)} {_is(foreign)} not part of PostgreSQL itself"
         risks.append(Risk("unknown", bound))
     if own:
-        bound = f"{NOTHING_LOST}, as far as known: {', '.join(own)} {_is(own)} not in the catalogue"
+        bound = (
+            f"nothing is lost, as far as known: {', '.join(own)} {_is(own)} not in the catalogue"
+        )
         risks.append(Risk("D0", bound))
     return risks
 
@@ -158,16 +164,13 @@ def _is(names: Sequence[str]) -> str:
     return "is" if len(names) == 1 else "are"
 
 
-def _bound(risks: Sequence[Risk]) -> str:
+def _loss(risks: Sequence[Risk]) -> str:
     """Return all bounds of risks above D0, or if there are none, those of D0."""
     lossy = sorted(
         (risk for risk in risks if risk.durability_class != "D0"),
         key=lambda risk: -severity(risk.durability_class),
     )
-    bounds = dict.fromkeys(risk.bound for risk in lossy or risks)
-    if len(bounds) > 1:
-        bounds.pop(NOTHING_LOST, None)
-    return "; ".join(bounds) or NOTHING_LOST
+    return "; ".join(dict.fromkeys(risk.bound for risk in lossy or risks if risk.bound))
 
 
 def _faults(found: Sequence[tuple[Risk, Remedy]]) -> tuple[str, ...]:

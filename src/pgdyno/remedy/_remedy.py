@@ -46,7 +46,8 @@ class Risk(Struct, frozen=True):
     """The most that may be lost."""
 
     durability_class: AssessedClass
-    bound: str
+    bound: str = ""
+    """'' if nothing is lost."""
 
 
 def _always(_case: Case) -> bool:
@@ -66,10 +67,10 @@ class Remedy(Struct, frozen=True):
     """Its effect in a short phrase, for lists."""
     kind: Need
     durability_class: AssessedClass
-    bound: str
-    """The most that may be lost, according to PostgreSQL's documentation."""
     price: str
     """Its cost even if nothing can be lost."""
+    bound: str = ""
+    """The most that may be lost, according to PostgreSQL's documentation; '' if nothing is."""
     settings: tuple[str, ...] = ()
     """The settings that it may change; it is named after the first one."""
     keys: tuple[str, ...] = ()

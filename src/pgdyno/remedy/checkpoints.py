@@ -35,7 +35,6 @@ REMEDIES = (
         summary="allow more WAL and time between checkpoints, for fewer full-page images",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "longer crash recovery (it replays all WAL since the last checkpoint), and more disk"
             " space for WAL, about max_wal_size"
@@ -50,7 +49,6 @@ REMEDIES = (
         summary="start checkpoints early enough for the WAL to fit on its disk",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price="more checkpoints and more full-page images; a larger disk avoids both",
         settings=("max_wal_size",),
         when=_less_wal,
@@ -63,7 +61,6 @@ REMEDIES = (
         summary="allow less time between checkpoints, for a shorter crash recovery",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price="more checkpoints and more full-page images",
         settings=("checkpoint_timeout",),
         when=_sooner,
@@ -75,7 +72,6 @@ REMEDIES = (
         summary="spread a checkpoint's writes over more of the time until the next one",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "more WAL is kept for crash recovery, and max_wal_size triggers checkpoints earlier,"
             " after max_wal_size / (1 + checkpoint_completion_target) of WAL"

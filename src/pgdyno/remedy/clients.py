@@ -12,7 +12,6 @@ REMEDIES = (
         kind="client",
         clients=True,
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "with more clients, the application must have so many transactions to do at the same"
             " time, and each client is a session of the server, unless they share a pool; with"

@@ -86,7 +86,7 @@ def _of_sync_method(case: Case) -> Risk:
     fdatasync flushes all that is needed to read the data again (POSIX)."""
     safe = _sync_method(case.before) in _ASKS_THE_SAME and _sync_method(case.after) == "fdatasync"
     if safe:
-        return Risk("D0", "nothing is lost")
+        return Risk("D0")
     return Risk("unknown", _UNKNOWN_METHOD)
 
 
@@ -104,7 +104,6 @@ REMEDIES = (
         summary="delay commits briefly so that one flush serves several",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "adds up to commit_delay to a commit's latency if at least commit_siblings other"
             " transactions are active; no gain if few sessions commit at the same time"
@@ -138,7 +137,6 @@ REMEDIES = (
         summary="change when the WAL writer writes and flushes",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price="no gain for commits that wait for their flush",
         settings=("wal_writer_delay", "wal_writer_flush_after"),
         when=lambda case: not _loses_more(case),

@@ -10,7 +10,6 @@ REMEDIES = (
         summary="change the size of the pool of connections within the web application",
         kind="client",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "each connection is a server process: about 5 to 10 MB of memory, one of"
             " max_connections, and one more session that can run at the same time"
@@ -22,7 +21,6 @@ REMEDIES = (
         summary="change the connector of the web server: its threads, the connections of clients",
         kind="client",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "each thread of the connector has a stack of its own (1 MB of address space) and is"
             " one more request at work in the application at the same time"
@@ -34,7 +32,6 @@ REMEDIES = (
         summary="change the virtual machine of the web application",
         kind="client",
         durability_class="D0",
-        bound="nothing is lost",
         price="the application is started again; a larger heap takes memory of the machine",
         keys=("front.heap", "front.java"),
     ),

@@ -33,7 +33,6 @@ REMEDIES = (
         summary="compress full-page images in the WAL",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price="CPU time in the session that writes the image, and in crash recovery",
         settings=("wal_compression",),
         when=lambda case: case.after.is_on("wal_compression", default=False),

@@ -10,7 +10,6 @@ REMEDIES = (
         summary="find rows by an index instead of reading the whole table",
         kind="rewrite",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "disk space; each insert writes to the index, and so does each update of its columns,"
             " which is no longer HOT"

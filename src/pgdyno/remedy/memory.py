@@ -10,7 +10,6 @@ REMEDIES = (
         summary="buffer more WAL before a session must write it itself",
         kind="restart",
         durability_class="D0",
-        bound="nothing is lost",
         price="memory of that size, and a restart",
         settings=("wal_buffers",),
     ),
@@ -19,7 +18,6 @@ REMEDIES = (
         summary="keep more of the data in PostgreSQL's own buffers",
         kind="restart",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "memory of that size, which the kernel's cache loses, and a restart; checkpoints may"
             " write more"

@@ -24,7 +24,7 @@ def _risk(case: Case) -> Risk:
         bound = "any crash, also of the server alone, leaves unlogged tables empty"
         return Risk("D3", bound)
     if all(_LOSES_NOTHING.match(text) for text in texts):
-        return Risk("D0", "nothing is lost")
+        return Risk("D0")
     words = ", ".join(sorted({first_word(each).upper() for each in case.change.sql["make"]}))
     return Risk("unknown", f"not known: pgdyno does not judge {words} of your own")
 

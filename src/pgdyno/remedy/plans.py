@@ -21,7 +21,6 @@ REMEDIES = (
         summary="execute statements without compiling them",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price="long statements that compute much, as in reports, may take longer",
         settings=("jit",),
         when=lambda case: case.becomes(lambda server: not server.is_on("jit", default=True)),
@@ -31,7 +30,6 @@ REMEDIES = (
         summary="sort and hash more in memory before writing temporary files",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price="up to that much memory for each sort and hash of each session at the same time",
         settings=("work_mem",),
         when=lambda case: not case.shrinks("work_mem", 4 << 20),
@@ -41,7 +39,6 @@ REMEDIES = (
         summary="parse and plan each statement once per session",
         kind="client",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "the application, and a pooler between, must keep prepared statements; a generic plan"
             " may be worse for some values"
@@ -54,7 +51,6 @@ REMEDIES = (
         summary="let the driver insert several rows of a batch with one statement",
         kind="client",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "the application does not learn how many rows each statement of a batch inserted, and a"
             " row that fails takes those sent with it along"

@@ -12,7 +12,6 @@ REMEDIES = (
         kind="client",
         pools=True,
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "each connection is a server process: about 5 to 10 MB of memory, one of"
             " max_connections, and one more session that can run at the same time; with a smaller"

@@ -10,7 +10,6 @@ REMEDIES = (
         summary="let clients connect through a pooler, or change its settings",
         kind="client",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "one more process between clients and server, with its CPU time and its queue; in"
             " transaction mode sessions keep no state: session settings, advisory locks, LISTEN,"

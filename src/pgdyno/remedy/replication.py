@@ -102,7 +102,6 @@ REMEDIES = (
         summary="acknowledge a commit when a standby has flushed it, before it is visible there",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price="queries on the standby may not see a commit that was already acknowledged",
         settings=("synchronous_commit",),
         keys=("standby.mode",),

@@ -30,7 +30,6 @@ REMEDIES = (
         summary="put a setting back to PostgreSQL's default",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price="what the setting was for",
         settings=tuple(sorted(DEFAULTS)),
         when=_resets,

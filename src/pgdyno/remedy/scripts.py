@@ -10,7 +10,6 @@ REMEDIES = (
         summary="update a row that many wait for last in the transaction",
         kind="client",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "the application must be changed, for which a trial changes the load's scripts;"
             " transactions that keep the former order may run into deadlocks with those that do not"

@@ -56,7 +56,6 @@ REMEDIES = (
         summary="leave free space in a table's pages for HOT updates",
         kind="table",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "the table grows by the free space; existing pages get it only when they are rewritten"
             " (VACUUM FULL locks the table)"
@@ -86,7 +85,6 @@ REMEDIES = (
         summary="divide large tables into partitions, or make one table of them again",
         kind="rewrite",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "a statement without the partitioning column looks into every partition, and plans take"
             " longer; in exchange, partitions are vacuumed at the same time, each more quickly"
@@ -99,7 +97,6 @@ REMEDIES = (
         summary="reduce the pace of autovacuum",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "a vacuum takes longer, so tables contain more dead rows; too slow a pace causes bloat"
             " and delays the freezing of transaction IDs"
@@ -115,7 +112,6 @@ REMEDIES = (
         summary="let autovacuum do more between its pauses",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price="vacuums read, write and use CPU time at a higher rate while they run",
         settings=_PACE,
         table_options=_PACE,
@@ -128,7 +124,6 @@ REMEDIES = (
         summary="vacuum tables at another number of dead rows",
         kind="table",
         durability_class="D0",
-        bound="nothing is lost",
         price="more vacuums of the same table, each of which reads its indexes as a whole",
         settings=_THRESHOLDS,
         table_options=_THRESHOLDS,

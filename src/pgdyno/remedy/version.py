@@ -10,7 +10,6 @@ REMEDIES = (
         summary="run another version of PostgreSQL",
         kind="layout",
         durability_class="D0",
-        bound="nothing is lost",
         price="an upgrade: the release notes' incompatibilities, and time without the server",
         keys=("server.version", "server.bindir", "server.settings.*"),
         manual_lines=("-- upgrade by pg_upgrade, or by a dump and its restoration",),

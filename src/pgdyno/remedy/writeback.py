@@ -11,7 +11,6 @@ REMEDIES = (
         summary="make the kernel write dirty pages back early instead of in bursts",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price=(
             "pages that are modified again are written more than once; throughput between stalls"
             " may fall slightly"
@@ -24,7 +23,6 @@ REMEDIES = (
         summary="make the background writer write dirty buffers earlier",
         kind="reload",
         durability_class="D0",
-        bound="nothing is lost",
         price="pages that are modified again are written more than once",
         settings=("bgwriter_delay", "bgwriter_lru_maxpages", "bgwriter_lru_multiplier"),
         checkpoint_bound=True,

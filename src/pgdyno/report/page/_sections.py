@@ -347,7 +347,7 @@ def _price_terms(assessment: Assessment) -> list[tuple[str, str]]:
     """Return the costs of a change from the catalogue."""
     needs = "; ".join(sentences.NEED_MEANING[need] for need in assessment.needs)
     return [
-        ("Bound", numbers.sentence(sentences.bound_words(assessment))),
+        ("Bound", numbers.sentence(assessment.loss)),
         ("Costs", numbers.sentence(assessment.price)),
         ("Applied", numbers.sentence(needs)),
         (

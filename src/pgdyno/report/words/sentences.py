@@ -13,7 +13,7 @@ from pgdyno.diagnose.facts.failures import failures
 from pgdyno.dimension import title_of
 from pgdyno.record import RunFile, RunInfo, SliceKind
 from pgdyno.record.finding import Finding, Proposal
-from pgdyno.remedy import NOTHING_LOST, Assessment, Circumstances, Remedy, assess, catalogue
+from pgdyno.remedy import Circumstances, Remedy, assess, catalogue
 from pgdyno.report.attempts import NOT_MEASURED, Attempt, in_force
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
@@ -502,13 +502,7 @@ def class_words(attempt: Attempt, summary: RunSummary) -> str:
 def assessed_words(attempt: Attempt) -> str:
     """Return the class of a change and its bound from the catalogue."""
     name = attempt.durability_class
-    bound = bound_words(attempt.assessment)
-    return f"{name}: {bound or CLASS_MEANING.get(name, name)}"
-
-
-def bound_words(assessment: Assessment) -> str:
-    """Return the documented bound of the loss; '' if nothing is lost."""
-    return "" if assessment.bound == NOTHING_LOST else assessment.bound
+    return f"{name}: {attempt.assessment.loss or CLASS_MEANING.get(name, name)}"
 
 
 def price_words(attempt: Attempt, summary: RunSummary) -> str:
