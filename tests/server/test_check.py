@@ -35,7 +35,7 @@ from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.terminal._watch_view import WatchView
 from pgdyno.report.words import numbers
 from pgdyno.report.words.checks import gain_words
-from pgdyno.report.words.sentences import finding_name
+from pgdyno.report.words.findings import finding_name
 from pgdyno.results import recorded_json
 from pgdyno.results.check import CheckResult
 from pgdyno.server import Cluster

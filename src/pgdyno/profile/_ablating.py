@@ -355,6 +355,7 @@ class Ablating:
         decided = line.setting not in undecided
         answer = taken.answer if taken else None
         effect = _compared(answer) if answer and decided else None
+        reason, figures = _reason(line.setting, taken if decided else None, self.seconds)
         return LineResult(
             line=line.number,
             setting=line.setting,
@@ -366,7 +367,8 @@ class Ablating:
             durability_class=assessed.durability_class,
             bound=assessed.bound,
             kept=line.setting in names,
-            sentence=_line_sentence(line.setting, taken if decided else None, self.seconds),
+            reason=reason,
+            sentence=f"{reason}{figures}",
         )
 
     def _shortest_text(self, lines: Sequence[LineResult], sentence: str) -> str:
@@ -416,20 +418,26 @@ def _json(effect: Effect | None) -> LineEffect | None:
     return LineEffect(ratio=rounded(effect.ratio), ci95=ci95(effect), pairs=effect.pairs)
 
 
-def _line_sentence(name: str, taken: _Taken | None, seconds: float) -> str:
+def _reason(name: str, taken: _Taken | None, seconds: float) -> tuple[str, str]:
+    """Return why a line is kept or left out, and the figures or the explanation that follow."""
     if taken is None:
-        return "not decided, for lack of time"
+        return "not decided, for lack of time", ""
     if taken.answer is None:
-        return f"kept, because it could not be measured: {taken.why}"
+        return "kept, because it could not be measured", f": {taken.why}"
     if taken.matters:
-        return taken.why
+        return taken.why, ""
     if name.startswith(_GUARDS):
-        return "no effect on this load, which it is not for: it guards against sessions that wait"
+        return (
+            "no effect on this load, which it is not for",
+            ": it guards against sessions that wait",
+        )
     if name.startswith(_LATER):
-        return f"no effect seen in slices of {seconds:.2g} s; it acts over longer times"
-    if taken.answer.verdict.outcome == "worse":
-        return f"costs: {taken.why}"
-    return f"no effect shown: {taken.why}"
+        return f"no effect seen in slices of {seconds:.2g} s; it acts over longer times", ""
+    costs = taken.answer.verdict.outcome == "worse"
+    return "costs" if costs else "no effect shown", f": {taken.why}"
+
+
+_IN_FORCE = "the value that is in force without the profile"
 
 
 def _unchanged(line: ProfileLine) -> LineResult:
@@ -442,7 +450,8 @@ def _unchanged(line: ProfileLine) -> LineResult:
         durability_class="D0",
         bound="",
         kept=False,
-        sentence="the value that is in force without the profile",
+        reason=_IN_FORCE,
+        sentence=_IN_FORCE,
     )
 
 
@@ -467,6 +476,7 @@ def not_ablated(checked: Checked, why: str) -> Mapping[str, object]:
             durability_class=checked.assessments[line.setting].durability_class,
             bound=checked.assessments[line.setting].bound,
             kept=False,
+            reason="not taken back",
             sentence="not taken back",
         )
         for line in checked.profile.lines

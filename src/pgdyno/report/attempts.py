@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import fields
 
-from pgdyno.record import RunFile, RunInfo, Trial
+from pgdyno.record import RunFile, RunInfo, Trial, TrialKind
 from pgdyno.remedy import (
     Assessment,
     Circumstances,
@@ -68,6 +68,8 @@ class Attempt(Struct, frozen=True):
     """A change that was tried: its prediction, its measured effect and the decision."""
 
     trial: Trial
+    title: str
+    """The change in a few words; of a recheck, the change that was taken back."""
     change: Change
     """This change alone, without the changes that were kept before it."""
     remedy: Remedy | None
@@ -82,11 +84,6 @@ class Attempt(Struct, frozen=True):
     """Geometric mean of the p99 of the unchanged slices."""
     postponed: tuple[Postponed, ...] = ()
     """Work that its slices postponed and did at their end."""
-
-    @property
-    def title(self) -> str:
-        """The change in a few words; of a recheck, the change that was taken back."""
-        return self.trial.title.removeprefix("without ")
 
     @property
     def durability_class(self) -> str:
@@ -121,14 +118,13 @@ class Attempt(Struct, frozen=True):
 
 def attempt_of(run: RunFile, trial: Trial) -> Attempt:
     """Return a trial as an attempt at a change."""
-    slices = run.slices(trial_id=trial.id)
     pairs = run.pairs(trial.id)
     sides = {"a": [a.id for a, _ in pairs], "b": [b.id for _, b in pairs]}
-    base = next((Change.from_json(s.change) for s in slices if s.side == "a"), Change())
-    change = difference(Change.from_json(trial.change), base)
+    base, change = _base_and_change(run, trial)
     assessment = assess(change, in_force(run.run).under(base.without(change)))
     return Attempt(
         trial=trial,
+        title=_title(run, trial, change),
         change=change,
         remedy=catalogue().get(trial.remedy) if trial.remedy else assessment.remedy,
         assessment=assessment,
@@ -142,6 +138,22 @@ def attempt_of(run: RunFile, trial: Trial) -> Attempt:
         p99_before_ms=_p99_ms(run, sides["a"]),
         postponed=postponed(run, sides["a"], sides["b"]),
     )
+
+
+def _base_and_change(run: RunFile, trial: Trial) -> tuple[Change, Change]:
+    """Return the baseline's difference from the spec, and the change that was added to it."""
+    slices = run.slices(trial_id=trial.id)
+    base = next((Change.from_json(s.change) for s in slices if s.side == "a"), Change())
+    return base, difference(Change.from_json(trial.change), base)
+
+
+def _title(run: RunFile, trial: Trial, change: Change) -> str:
+    """Return the title of a change, which a recheck has from the trial after which it was kept."""
+    if trial.kind is not TrialKind.RECHECK:
+        return trial.title
+    kept = (each for each in run.trials() if each.decision == "kept")
+    same = (each.title for each in kept if _base_and_change(run, each)[1] == change)
+    return next(same, trial.title)
 
 
 def in_force(info: RunInfo) -> Circumstances:

@@ -368,11 +368,17 @@ class RunSummary:
         """The verdict on the run in one sentence, without a period."""
         if recorded := self._recorded_verdict():
             return recorded
-        if self.comparison is not None and self.comparison.trial.sentence:
+        if self.comparison is not None and self.verdict_is_comparison:
             return f"{self.comparison.title}: {self.comparison.trial.sentence}"
         if self.limits:
             return self.limits[0].sentence
         return _VERDICT_BY_STATUS.get(self.info.status, "no limit of this load was found")
+
+    @property
+    def verdict_is_comparison(self) -> bool:
+        """True if the verdict is the sentence of the comparison."""
+        said = self.comparison is not None and bool(self.comparison.trial.sentence)
+        return said and not self._recorded_verdict()
 
     def _recorded_verdict(self) -> str:
         said: str | None = None

@@ -89,7 +89,10 @@ class ProfileLine(Part):
     """The most that may be lost, according to PostgreSQL's documentation"""
     kept: bool
     """It is in the shortest profile"""
+    reason: str
+    """The reason why it is kept or left out, in a few words"""
     sentence: str
+    """The reason with figures"""
 
 
 class Ablation(Part):

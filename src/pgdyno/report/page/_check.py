@@ -15,7 +15,7 @@ from pgdyno.report.page._parts import Card, Entry, Frame, Headline, Tag, entries
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import accounts, headlines, numbers, sentences
 from pgdyno.report.words.checks import gain_words
-from pgdyno.report.words.sentences import finding_name
+from pgdyno.report.words.findings import finding_name
 from pgdyno.report.words.tables import Table
 from pgdyno.results.check import CheckResult, ObservedLoad, WriteProbe
 from pgdyno.stats.words import percent_words, significant

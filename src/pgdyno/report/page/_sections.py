@@ -29,7 +29,8 @@ from pgdyno.report.words import (
     versions,
 )
 from pgdyno.report.words.course import change_sentences, drop_sentences
-from pgdyno.report.words.sentences import decision_words, expectation, finding_name
+from pgdyno.report.words.findings import finding_name, next_limit_sentence
+from pgdyno.report.words.sentences import decision_words, expectation
 from pgdyno.report.words.tables import Table
 from pgdyno.results.chapter import RecordedChapter
 
@@ -108,7 +109,7 @@ def _interval_note(run: RunFile, summary: RunSummary) -> str:
     """Return the interval of a run's mean and the measured time."""
     if run.run.command not in ("run", "soak"):
         return summary.before.source if summary.before else ""
-    return sentences.throughput_words(run, summary).partition(" tps ")[2]
+    return sentences.mean_interval_words(run, summary)
 
 
 def _median_note(run: RunFile, summary: RunSummary) -> str:
@@ -219,7 +220,7 @@ def _decision_and_price(attempt: Attempt, summary: RunSummary) -> str:
 
 def closing(summary: RunSummary) -> list[str]:
     """Return the sentences after the steps: rechecks and the next limit."""
-    texts = (sentences.rechecks_sentence(summary), sentences.next_limit_sentence(summary))
+    texts = (sentences.rechecks_sentence(summary), next_limit_sentence(summary))
     return [numbers.sentence(text) for text in texts if text]
 
 

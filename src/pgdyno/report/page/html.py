@@ -216,10 +216,10 @@ def _governor(summary: RunSummary) -> list[str]:
 
 def _comparison(summary: RunSummary) -> str:
     """Return the result of a comparison; '' if headline and lead have it."""
-    if summary.comparison is None:
+    attempt = summary.comparison
+    if attempt is None or (attempt.throughput and summary.verdict_is_comparison):
         return ""
-    sentence = sentences.comparison_sentence(summary.comparison)
-    return "" if sentence in summary.verdict else numbers.sentence(sentence)
+    return numbers.sentence(sentences.comparison_sentence(attempt))
 
 
 def _charts(run: RunFile, summary: RunSummary, axis: TimeAxis) -> dict[str, list[Chart]]:

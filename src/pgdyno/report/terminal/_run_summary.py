@@ -44,7 +44,12 @@ from pgdyno.report.terminal._load import (
 from pgdyno.report.terminal._proving import proving_lines, proving_lines_of
 from pgdyno.report.terminal.story import chapter_lines
 from pgdyno.report.words import accounts, entities, numbers, own_sql, sentences, vacuums
-from pgdyno.report.words.sentences import finding_name
+from pgdyno.report.words.findings import (
+    finding_name,
+    finding_names,
+    next_limit_sentence,
+    verdict_words,
+)
 
 if TYPE_CHECKING:
     from pgdyno.results.check import CheckResult
@@ -163,7 +168,7 @@ def _investigation(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     for step in summary.steps:
         lines += _step_lines(run, step, summary, width)
     lines += wrapped(sentences.rechecks_sentence(summary), width)
-    lines += wrapped(sentences.next_limit_sentence(summary), width)
+    lines += wrapped(next_limit_sentence(summary), width)
     if not summary.steps:
         lines += _finding_lines(run, summary, width)
     lines += _apply_lines(summary, width)
@@ -171,10 +176,8 @@ def _investigation(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     lines += _change_line(summary, width)
     lines += budget_lines(summary, width)
     if summary.capacity is not None:
-        from pgdyno.report.words import knee
-
         lines += [Line(""), *labelled("capacity", summary.capacity.sentence, width)]
-        lines += labelled("", knee.limit_words(summary.capacity), width)
+        lines += labelled("", verdict_words(summary.capacity.limit), width)
     return [*lines, *_void_lines(run, width)]
 
 
@@ -475,7 +478,7 @@ def _finding_lines(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     minor = [f"{finding_name(f.id)}: {f.sentence}" for f in summary.minor[:FINDINGS_MAX]]
     lines += labelled("minor", "; ".join(minor), width)
     for status in ("cleared", "skipped"):
-        names = sentences.finding_names(summary.findings, status)
+        names = finding_names(summary.findings, status)
         lines += labelled(status, _names_words(names), width, spare=status == "skipped")
     return lines
 

@@ -8,7 +8,7 @@ from pgdyno.diagnose import ALWAYS_MISSING
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
 from pgdyno.report.words.cutting import cut
-from pgdyno.report.words.sentences import finding_name
+from pgdyno.report.words.findings import finding_name
 from pgdyno.report.words.tables import Table
 from pgdyno.results.budget import BudgetPart, LatencyBudget, StatementBudget
 

@@ -9,7 +9,8 @@ from pgdyno.report.words import numbers
 from pgdyno.report.words.cutting import cut
 
 LETTERS_MAX = 90
-_ENDS = ("; ", ", ", ": ")
+_CLAUSE = "; "
+_ENDS = (_CLAUSE, ", ", ": ")
 _PAIRS = (("(", ")"), ("[", "]"))
 
 
@@ -24,12 +25,11 @@ def headline_and_rest(summary: RunSummary) -> tuple[str, str]:
 def headline_of(whole: str) -> tuple[str, str]:
     """Return ``whole`` as a headline and the text below it: the clauses that the headline leaves
     out, or all of ``whole`` if the headline ends within a clause."""
-    headline = shortened(whole)
-    if headline == whole:
-        return numbers.capital(headline), ""
-    rest = whole.removeprefix(headline)
-    left_out = rest[1:] if rest.startswith("; ") and rest[1:].strip() else whole
-    return numbers.capital(headline), numbers.sentence(left_out)
+    if len(whole) <= LETTERS_MAX:
+        return numbers.capital(whole), ""
+    end, mark = _last_clause(whole)
+    rest = whole[end + len(mark) :] if mark == _CLAUSE else ""
+    return numbers.capital(shortened(whole)), numbers.sentence(rest if rest.strip() else whole)
 
 
 def title_of(name: str, headline: str) -> str:
@@ -41,20 +41,28 @@ def shortened(text: str) -> str:
     """Return the part of ``text`` that fits a headline, up to the end of a clause if possible."""
     if len(text) <= LETTERS_MAX:
         return text
-    for marks in (("; ",), _ENDS):
-        if clauses := [text[:end] for end in _clause_ends(text, marks)]:
-            return max(clauses, key=len)
-    return cut(text, LETTERS_MAX)
+    end, mark = _last_clause(text)
+    return text[:end] if mark else cut(text, LETTERS_MAX)
 
 
-def _clause_ends(text: str, marks: Sequence[str]) -> Iterator[int]:
-    """Yield the ends of the clauses that fit a headline, unless they are very short or lie within
-    parentheses. A parenthesis ends none: it belongs to what stands before it."""
+def _last_clause(text: str) -> tuple[int, str]:
+    """Return the end of the last clause that fits a headline and the mark that ends it; '' for none
+    that fits."""
+    for marks in ((_CLAUSE,), _ENDS):
+        if ends := list(_clause_ends(text, marks)):
+            return max(ends)
+    return 0, ""
+
+
+def _clause_ends(text: str, marks: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the ends of the clauses that fit a headline, with their marks, unless they are very
+    short or lie within parentheses. A parenthesis ends none: it belongs to what stands before it.
+    """
     for mark in marks:
         end = text.rfind(mark, 0, LETTERS_MAX + 1)
         within = any(text.count(a, 0, end) > text.count(b, 0, end) for a, b in _PAIRS)
         if end >= LETTERS_MAX // 5 and not within:
-            yield end
+            yield end, mark
 
 
 def _figures_of_a_run(summary: RunSummary) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from pgdyno.record import Distribution, RunFile, SliceKind, throughput_tps
 from pgdyno.report.words import numbers
-from pgdyno.report.words.sentences import finding_name
+from pgdyno.report.words.findings import verdict_words
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.knee import Capacity, CurvePoint, Law
 from pgdyno.spec import Change
@@ -94,14 +94,6 @@ def is_knee(capacity: Capacity, point: CurvePoint) -> bool:
     return knee.clients == point.clients
 
 
-def limit_words(capacity: Capacity) -> str:
-    """Return what ends it, with the name of its finding."""
-    limit = capacity.limit
-    name = finding_name(limit.finding) if limit.finding else ""
-    known = not name or limit.sentence.startswith(f"{name}:")
-    return limit.sentence if known else f"{name}: {limit.sentence}"
-
-
 def law_words(law: Law) -> str:
     """Return the law fitted to the curve, with the intervals of its parameters."""
     if not law.follows or law.single_tps is None:
@@ -131,7 +123,7 @@ def _parameter(value: float | None) -> str:
 def sentences(capacity: Capacity) -> dict[str, str]:
     """Return label and sentence of what is said below the curve; empty ones are left out."""
     said = {
-        "limit": limit_words(capacity),
+        "limit": verdict_words(capacity.limit),
         "sustained": capacity.sustained.sentence if capacity.sustained else "not measured",
         "law": law_words(capacity.law) if capacity.law else "",
         "unfinished": _unfinished(capacity),

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pgdyno.record import Distribution, RunFile, SliceKind, throughput_tps
 from pgdyno.report.words import numbers
-from pgdyno.report.words.sentences import finding_name
+from pgdyno.report.words.findings import verdict_words
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.results.common import Verdict
 from pgdyno.results.pool import ApplicationPools, PoolResult, PoolSettings, SizePoint
 from pgdyno.spec import Change
 from pgdyno.spec.pooler import TITLES
@@ -116,13 +115,6 @@ def _in_place_words(result: PoolResult) -> str:
         f"the settings of {libraries} are those of a pool in place of the pooler, with as many"
         " connections, which was not measured; in front of it they may have more"
     )
-
-
-def verdict_words(verdict: Verdict) -> str:
-    """Return a verdict with the name of its finding."""
-    name = finding_name(verdict.finding) if verdict.finding else ""
-    known = not name or verdict.sentence.startswith(f"{name}:")
-    return verdict.sentence if known else f"{name}: {verdict.sentence}"
 
 
 def settings_words(each: PoolSettings) -> str:

@@ -30,9 +30,8 @@ def _effect(each: ProfileLine) -> str:
 
 def _short(each: ProfileLine) -> str:
     """Return why a line was left out, without the figures that stand beside it."""
-    reason = each.sentence.partition(": ")[0]
     others = len(each.taken_back_with)
-    return f"{reason} (with {others} other lines)" if others else reason
+    return f"{each.reason} (with {others} other lines)" if others else each.reason
 
 
 def sentences(result: CompareResult) -> dict[str, str]:

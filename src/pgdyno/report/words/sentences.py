@@ -28,7 +28,6 @@ from pgdyno.stats.words import interval_words, more_pairs_words
 
 if TYPE_CHECKING:
     from pgdyno.record.facts import HostFacts, ServerFacts
-    from pgdyno.results.investigate import InvestigateResult
 
 GROUPS_NAMED_MAX = 3
 """Number of client groups up to which each is named."""
@@ -295,30 +294,6 @@ _RECHECKED = {
 }
 
 
-def next_limit_sentence(summary: RunSummary) -> str:
-    """Return the limit after the last step, and why nothing more was tried."""
-    if summary.next_limit is None or not summary.steps:
-        return ""
-    finding, sentence = summary.next_limit
-    name = finding_name(finding)
-    limit = sentence if not name or name in sentence else f"{name}; {sentence}"
-    return f"next limit: {limit}{_reason_of_end(summary.investigation)}"
-
-
-def _reason_of_end(result: InvestigateResult | None) -> str:
-    """Return why nothing more was tried; '' without a result."""
-    if result is None:
-        return ""
-    if result.out_of_time:
-        return " (the time budget ended)"
-    if any(each.minutes_needed for each in result.not_measured):
-        return "; what else is proposed needs a longer budget"
-    if result.not_measured:
-        return "; nothing else could be measured here"
-    least = numbers.percent(result.matters)
-    return f"; no other change within {result.allow} is predicted to gain more than {least}"
-
-
 def predicted_words(attempt: Attempt) -> str:
     """Return the predicted gain in throughput, and of a shorter response time that too; '' if there
     is none. Where clients hold a rate, the prediction is for a load that uses the server's full
@@ -442,26 +417,21 @@ def throughput_words(run: RunFile, summary: RunSummary) -> str:
     '' if no transaction was done."""
     if summary.before is None:
         return ""
+    return f"{numbers.tps(summary.before.throughput_tps)} tps {mean_interval_words(run, summary)}"
+
+
+def mean_interval_words(run: RunFile, summary: RunSummary) -> str:
+    """Return the interval of that mean, where it has one, and the measured time; '' if no
+    transaction was done."""
+    if summary.before is None:
+        return ""
     ids = summary.before.slice_ids
     whole = [i.throughput_tps for i in run.intervals(ids) if i.duration_ms >= 500]
-    text = f"{numbers.tps(summary.before.throughput_tps)} tps"
     estimate = mean_with_interval(whole or [0.0])
+    interval = ""
     if math.isfinite(estimate.lo):
-        text += f" [{numbers.tps(max(0.0, estimate.lo))}, {numbers.tps(estimate.hi)}]"
-    return f"{text} over {numbers.duration(run.seconds(ids) * 1000)}"
-
-
-def finding_name(finding: str) -> str:
-    """Return an id such as ``commit-flush`` in words."""
-    words = finding.replace("-", " ").replace("_", " ").strip().split(" ")
-    spelled = {"cpu": "CPU", "wal": "WAL", "io": "I/O", "fpi": "FPI"}
-    return " ".join(spelled.get(word, word) for word in words)
-
-
-def finding_names(findings: Sequence[Finding], status: str) -> list[str]:
-    """Return the names of the findings of the last diagnosis with ``status``."""
-    last = max((finding.step for finding in findings), default=0)
-    return [finding_name(f.id) for f in findings if f.step == last and f.status == status]
+        interval = f"[{numbers.tps(max(0.0, estimate.lo))}, {numbers.tps(estimate.hi)}] "
+    return f"{interval}over {numbers.duration(run.seconds(ids) * 1000)}"
 
 
 def proposals(finding: Finding, summary: RunSummary) -> list[str]:
