@@ -57,6 +57,14 @@ class SetupError(PgdynoError):
 
     exit_status = 1
 
+    def __init__(
+        self, message: str, *, code: str, hint: str | None = None, place: Path | None = None
+    ) -> None:
+        """``place`` is the file or directory that the error is about, if the hint is to move it
+        with PGDYNO_HOME."""
+        super().__init__(message, code=code, hint=hint)
+        self.place = place
+
 
 class RunError(PgdynoError):
     """The run began and then failed; what was recorded until then is kept."""

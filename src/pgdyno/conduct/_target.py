@@ -358,7 +358,7 @@ def _beside_run_file(keep_dir: Path | None) -> Iterator[None]:
     try:
         yield
     except SetupError as problem:
-        if keep_dir and "PGDYNO_HOME" in (problem.hint or "") and str(keep_dir) in problem.message:
+        if keep_dir and problem.place and problem.place.is_relative_to(keep_dir):
             problem.hint = (
                 "the server's data are beside the run file: name one with -o in a directory"
                 " of yours, with enough space, that the server's account can enter"

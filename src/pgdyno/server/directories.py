@@ -114,18 +114,21 @@ def _made(path: Path) -> Path:
             f"cannot make the directory {path}: {error.strerror}",
             code="state-directory",
             hint="set PGDYNO_HOME to a directory that you may write to",
+            place=path,
         ) from error
     if status.st_uid != os.geteuid():
         raise SetupError(
             f"{path} belongs to another user",
             code="state-directory",
             hint="set PGDYNO_HOME to a directory of your own",
+            place=path,
         )
     if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
         raise SetupError(
             f"{path} is world-writable",
             code="state-directory",
             hint=f"chmod o-w {path}, or set PGDYNO_HOME to another directory",
+            place=path,
         )
     return path
 

@@ -61,4 +61,5 @@ def _no_lock(path: Path, problem: OSError) -> SetupError:
         f"cannot lock {path}: {problem.strerror}",
         code="state-directory",
         hint="set PGDYNO_HOME to a directory that you may write to, on a file system with locks",
+        place=path,
     )

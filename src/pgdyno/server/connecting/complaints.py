@@ -206,7 +206,7 @@ _NAMING = ("host", "dbname", "user", "service")
 
 def connect_error(said: str, params: Mapping[str, object]) -> PgdynoError:
     """Return the error for libpq's message ``said``, in one line and with a hint."""
-    names = [str(value) for name in _NAMING if (value := params.get(name))]
+    names = _names(params)
     problem = _explained(said, params)
     problem.message = withhold(problem.message, names)
     if problem.hint and withhold(problem.hint, names) != problem.hint:
@@ -214,16 +214,27 @@ def connect_error(said: str, params: Mapping[str, object]) -> PgdynoError:
     return problem
 
 
+def _names(params: Mapping[str, object]) -> list[str]:
+    """Return the names that are withheld where they may contain a password."""
+    return [str(value) for name in _NAMING if (value := params.get(name))]
+
+
+def _place(said: str, params: Mapping[str, object]) -> str:
+    """Return the address that libpq's message names, else the host that was asked for."""
+    where = re.search(r'connection to server (?:at|on socket) "([^"]+)"(?:.*?, port (\d+))?', said)
+    if where:
+        return ":".join(part for part in where.groups() if part)
+    return str(params.get("host") or "the server")
+
+
 def _explained(said: str, params: Mapping[str, object]) -> PgdynoError:
     if problem := wrong_value(said):
         return problem
-    where = re.search(r'connection to server (?:at|on socket) "([^"]+)"(?:.*?, port (\d+))?', said)
     database = re.search(r'database "([^"]+)" does not exist|no such database: (.+)', said)
-    host = params.get("host") or "the server"
     fields = {
-        "place": ":".join(part for part in where.groups() if part) if where else host,
+        "place": _place(said, params),
         "reason": _reason(said),
-        "host": host,
+        "host": params.get("host") or "the server",
         "database": (database[1] or database[2]) if database else "",
     }
     for pattern, code, message, hint in _COMPLAINTS:
@@ -261,7 +272,7 @@ def wrong_value(said: str) -> PgdynoError | None:
 
 def password_missing(said: str, params: Mapping[str, object]) -> PgdynoError:
     """Return the error for a server that requires a password that was not given."""
-    place = connect_error(said, params).message.partition(": ")[0]
+    place = withhold(_place(said, params), _names(params))
     return SetupError(
         f"{place}: the server requires a password, and none is given",
         code="password-missing",

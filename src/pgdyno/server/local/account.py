@@ -156,6 +156,7 @@ def require_reach(directory: Path) -> None:
             f"PostgreSQL runs as {account.name} here, which cannot enter {directory}",
             code="state-directory",
             hint="set PGDYNO_HOME to a directory that it can enter, such as /var/tmp/pgdyno",
+            place=directory,
         )
 
 

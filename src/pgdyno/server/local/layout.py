@@ -317,6 +317,7 @@ def _check_copy_space(source: Path, parent: Path) -> None:
             code="copy-space",
             hint="free some space, use a larger disk (disk.data) for a server that starts, or set"
             " PGDYNO_HOME to a directory with more space",
+            place=parent,
         )
 
 

@@ -147,10 +147,12 @@ def write_own(path: Path, content: str, *, readable_by_server: bool = False) -> 
             file.write(content)
         partial.rename(path)
     except OSError as problem:
+        full = problem.errno in _FULL
         raise SetupError(
             f"cannot write {path}: {problem.strerror}",
             code="state-directory",
-            hint=MORE_SPACE if problem.errno in _FULL else None,
+            hint=MORE_SPACE if full else None,
+            place=path if full else None,
         ) from None
 
 
@@ -297,8 +299,13 @@ def copy_tree(source: Path, target: Path) -> None:
         remove_directory(target)
         reason = (done.stderr.strip().splitlines() or ["no message"])[0].rpartition(": ")[2]
         message = f"cannot copy {source} to {target}: {reason}"
-        hint = MORE_SPACE if "No space" in reason else None
-        raise SetupError(message, code="copy-failed", hint=hint)
+        full = "No space" in reason
+        raise SetupError(
+            message,
+            code="copy-failed",
+            hint=MORE_SPACE if full else None,
+            place=target if full else None,
+        )
 
 
 def can_clone(source: Path, directory: Path) -> bool:
@@ -325,10 +332,10 @@ def directory_bytes(directory: Path) -> int:
 
 
 def _file_error(action: str, path: Path, problem: OSError) -> SetupError:
+    full = problem.errno in _FULL
     return SetupError(
         f"cannot {action} {path}: {problem.strerror}",
         code="data-directory",
-        hint=MORE_SPACE
-        if problem.errno in _FULL
-        else "only the server and pgdyno may change its directory",
+        hint=MORE_SPACE if full else "only the server and pgdyno may change its directory",
+        place=path if full else None,
     )
