@@ -8,7 +8,7 @@ from pgdyno.investigate._outcome import Outcome
 from pgdyno.investigate._progress import Progress, Undecided
 from pgdyno.investigate._proposals import AssessedProposal
 from pgdyno.investigate._questions import interval_columns
-from pgdyno.record import TrialKind
+from pgdyno.record import TrialDecision, TrialKind
 from pgdyno.results.common import Postponed
 from pgdyno.results.investigate import Decision, NotMeasured, Proof, Step, TriedRemedy
 from pgdyno.stats import words
@@ -76,15 +76,19 @@ class Records:
 
     def left_out(self, proposal: AssessedProposal, why: str) -> None:
         """Record that a remedy was not measured, and why."""
-        self._left_out(proposal, "not measured", why)
+        self._left_out(proposal, TrialDecision.NOT_MEASURED, why)
 
     def not_measurable(self, proposal: AssessedProposal, slice_s: float, minutes: int) -> None:
         """Record that a remedy needs slices of ``slice_s``, for which the budget is too short."""
         why = not_measurable(slice_s, minutes)
-        self._left_out(proposal, "not measurable", why, minutes)
+        self._left_out(proposal, TrialDecision.NOT_MEASURABLE, why, minutes)
 
     def _left_out(
-        self, proposal: AssessedProposal, decision: str, why: str, minutes: int | None = None
+        self,
+        proposal: AssessedProposal,
+        decision: TrialDecision,
+        why: str,
+        minutes: int | None = None,
     ) -> None:
         progress = self._progress
         progress.tried.add(progress.tried_key(proposal))

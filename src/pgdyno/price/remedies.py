@@ -10,6 +10,7 @@ from pgdyno.errors import Interrupted
 from pgdyno.price._loss import DrillPlan, LossTable, drill_all
 from pgdyno.price.candidates import Candidate, of_change
 from pgdyno.price.sentences import loss_words
+from pgdyno.record import TrialDecision
 from pgdyno.remedy import Circumstances, circumstances
 from pgdyno.results import store
 from pgdyno.results.investigate import InvestigateResult, RemedyPrice, TriedRemedy
@@ -18,7 +19,6 @@ from pgdyno.spec import Change
 
 SECONDS_PER_REMEDY = 75.0
 """Time for each remedy that reduces durability, in addition to the investigation's budget."""
-_PRICED = ("kept", "still earns", "offered")
 
 
 def price_remedies(
@@ -67,7 +67,7 @@ def candidates_of(result: InvestigateResult, server: Circumstances) -> list[Cand
 
 def _remedies(result: InvestigateResult) -> Iterator[TriedRemedy]:
     for step in result.steps:
-        if step.decision in _PRICED and step.remedy.durability_class != "D0":
+        if TrialDecision(step.decision).gains and step.remedy.durability_class != "D0":
             yield step.remedy
 
 

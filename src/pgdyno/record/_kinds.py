@@ -1,4 +1,5 @@
-"""Kinds of slices and of trials: the texts in a run file, and the treatment of each kind."""
+"""Kinds of slices and of trials, and decisions on changes: the texts in a run file, and what they
+mean."""
 
 from __future__ import annotations
 
@@ -83,3 +84,31 @@ class TrialKind(StrEnum):
     """A kept remedy, taken back."""
     TOTAL = "total"
     """All kept remedies together."""
+
+
+class TrialDecision(StrEnum):
+    """The decision of an investigation on a change."""
+
+    KEPT = "kept"
+    REJECTED = "rejected"
+    OFFERED = "offered"
+    """It gains, and is not kept: it may lose more than is allowed."""
+    STILL_EARNS = "still earns"
+    """A kept change that gains when everything else is in force."""
+    TAKEN_BACK = "taken back"
+    """A kept change that no longer gains."""
+    INCONCLUSIVE = "inconclusive"
+    NOT_MEASURED = "not measured"
+    NOT_MEASURABLE = "not measurable"
+    """The budget is too short for its slices."""
+
+    @property
+    def was_measured(self) -> bool:
+        """True if the change was tried."""
+        return self not in (TrialDecision.NOT_MEASURED, TrialDecision.NOT_MEASURABLE)
+
+    @property
+    def gains(self) -> bool:
+        """True if the change is worth its price."""
+        gaining = (TrialDecision.KEPT, TrialDecision.OFFERED, TrialDecision.STILL_EARNS)
+        return self in gaining

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pgdyno.record._kinds import SliceKind, TrialKind
+from pgdyno.record._kinds import SliceKind, TrialDecision, TrialKind
 from pgdyno.record.facts import (
     EngineFacts,
     HostFacts,
@@ -351,7 +351,7 @@ class Trial(Struct, frozen=True):
     compared: str | None
     verdict: str | None
     pairs_needed: int | None
-    decision: str | None
+    decision: TrialDecision | None
     sentence: str
     set_by: dict[str, str]
     """Setting in which the sides differ → sessions, reload or restart."""

@@ -189,6 +189,11 @@ class Finding(Fact):
         return cls(id=name, status="skipped", sentence=sentence, skip=why, lack=reason.lack)
 
     @property
+    def was_found(self) -> bool:
+        """True unless it was cleared or skipped."""
+        return self.status not in ("cleared", "skipped")
+
+    @property
     def is_about_to_fail(self) -> bool:
         """True if the server will stop, or refuse work."""
         return self.severity == "will fail"

@@ -545,8 +545,7 @@ create table trial (
     compared text,                        -- throughput or latency_p99: the subject of the verdict
     verdict text,                         -- better, worse, no difference, inconclusive
     pairs_needed integer,
-    decision text,                        -- kept, rejected, offered, taken back, still earns, inconclusive,
-                                          -- not measured, not measurable
+    decision text,                        -- a TrialDecision
     proof text,                           -- proved, helped; NULL: it says nothing about the finding
     proof_why text,
     sentence text not null default ''

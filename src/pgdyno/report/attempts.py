@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import fields
 
-from pgdyno.record import RunFile, RunInfo, Trial, TrialKind
+from pgdyno.record import RunFile, RunInfo, Trial, TrialDecision, TrialKind
 from pgdyno.remedy import (
     Assessment,
     Circumstances,
@@ -25,9 +25,6 @@ from pgdyno.spec.change import Change
 from pgdyno.stats import geometric_mean
 from pgdyno.stats.words import effect_words
 from pgdyno.trial.postponed import postponed
-
-NOT_MEASURED = ("not measured", "not measurable")
-"""Outcomes of changes that were not tried."""
 
 
 class Ratio(Struct, frozen=True):
@@ -111,6 +108,16 @@ class Attempt(Struct, frozen=True):
         return self.trial.compared == "latency_p99"
 
     @property
+    def was_measured(self) -> bool:
+        """False if it was decided that the change is not tried."""
+        return self.trial.decision is None or self.trial.decision.was_measured
+
+    @property
+    def gains(self) -> bool:
+        """True if it was decided that the change is worth its price."""
+        return self.trial.decision is not None and self.trial.decision.gains
+
+    @property
     def outcome(self) -> str:
         """The decision, or the verdict of a trial without a decision."""
         return self.trial.decision or self.trial.verdict or "not finished"
@@ -151,7 +158,7 @@ def _title(run: RunFile, trial: Trial, change: Change) -> str:
     """Return the title of a change, which a recheck has from the trial after which it was kept."""
     if trial.kind is not TrialKind.RECHECK:
         return trial.title
-    kept = (each for each in run.trials() if each.decision == "kept")
+    kept = (each for each in run.trials() if each.decision is TrialDecision.KEPT)
     same = (each.title for each in kept if _base_and_change(run, each)[1] == change)
     return next(same, trial.title)
 

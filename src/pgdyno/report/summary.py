@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.groups import group_accounts, open_loop_sentence
-from pgdyno.record import Distribution, RunFile, SliceKind, TrialKind, throughput_tps
+from pgdyno.record import (
+    Distribution,
+    RunFile,
+    SliceKind,
+    TrialDecision,
+    TrialKind,
+    throughput_tps,
+)
 from pgdyno.record.finding import Finding
 from pgdyno.record.incidents import Incident, incidents
 from pgdyno.remedy import Assessment, assess
@@ -253,11 +260,7 @@ class RunSummary:
     def minor(self) -> list[Finding]:
         """Findings of the last diagnosis that are found, but no limit of this load."""
         last = max((finding.step for finding in self.findings), default=0)
-        return [
-            f
-            for f in self.findings
-            if f.step == last and f.rank is None and f.status not in ("cleared", "skipped")
-        ]
+        return [f for f in self.findings if f.step == last and f.rank is None and f.was_found]
 
     @property
     def limit(self) -> Finding | None:
@@ -361,7 +364,7 @@ class RunSummary:
     @property
     def _kept_attempts(self) -> list[Attempt]:
         """The trials after which a change was kept, also one that was taken back later."""
-        return [each for each in self.attempts if each.trial.decision == "kept"]
+        return [each for each in self.attempts if each.trial.decision is TrialDecision.KEPT]
 
     @property
     def verdict(self) -> str:
@@ -465,7 +468,7 @@ class RunSummary:
             return Change.from_json(self.investigation.kept)
         state = Change()
         for attempt in self.attempts:
-            if attempt.trial.decision == "kept":
+            if attempt.trial.decision is TrialDecision.KEPT:
                 state = attempt.change.over(state)
         return state
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 from bokeh.core.properties import value
 from bokeh.models import ColumnDataSource, FixedTicker, HoverTool, NumeralTickFormatter, Range1d
@@ -39,7 +40,8 @@ LEVEL = 0.55
 UNIT_PX = 33
 NUMBER_OFFSETS_PX = (-5, 18, -18, 31)
 """Vertical offsets of the numbers of candidates that are close to each other on the scale."""
-MARKS = {
+Outcome = Literal["nothing lost", "commits lost", "broken or emptied", "not drilled"]
+MARKS: dict[Outcome, tuple[str, str]] = {
     "nothing lost": (palette.GREEN, "circle"),
     "commits lost": (palette.ORANGE, "diamond"),
     "broken or emptied": (palette.RED, "x"),
@@ -57,7 +59,7 @@ class Point(Struct, frozen=True):
     gain: float
     lo: float
     hi: float
-    outcome: str
+    outcome: Outcome
     """Its entry in the key."""
     lost_ms: float | None
     """The oldest lost commit; None if it is in a band."""
@@ -100,7 +102,7 @@ def price_chart(summary: RunSummary) -> Chart | None:
     )  # fmt: skip
 
 
-def _sign(name: str) -> str:
+def _sign(name: Outcome) -> str:
     """Return the marker as a character, so that the key does not rely on colour alone."""
     return {"circle": "●", "diamond": "◆", "x": "✕"}.get(MARKS[name][1], "▼")
 
@@ -118,7 +120,7 @@ def _point(number: int, row: Price, *, held: bool) -> Point | None:
     return Point(number, row.title, ratio, lo, hi, *_loss(row))
 
 
-def _loss(row: Price) -> tuple[str, float | None, str]:
+def _loss(row: Price) -> tuple[Outcome, float | None, str]:
     """Return the entry in the key of a candidate's worst drill, the age of its oldest lost commit
     if it is on the scale, and the loss in words."""
     drilled = decisive(row.losses)
@@ -175,7 +177,7 @@ def _bands(points: Sequence[Point]) -> list[Band]:
     return [unknown, nothing, Band("broken", SCALE_TOP, _levels(points, "broken or emptied"))]
 
 
-def _levels(points: Sequence[Point], outcome: str) -> list[list[Point]]:
+def _levels(points: Sequence[Point], outcome: Outcome) -> list[list[Point]]:
     """Return the candidates of a band in levels, in each of which no intervals overlap."""
     reach = max(point.hi for point in points) - min(point.lo for point in points) or 1.0
     levels: list[list[Point]] = []

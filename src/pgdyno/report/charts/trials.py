@@ -258,7 +258,9 @@ def pairs_chart(run: RunFile, summary: RunSummary) -> Chart | None:
 def waits_chart(run: RunFile, summary: RunSummary) -> Chart | None:
     """Return the chart of the waits of active sessions under each setting."""
     states = _settings(summary)
-    bars = {name: bar for name, ids in states.items() if (bar := wait_events.averages(run, ids))}
+    bars = {
+        name: bar for name, (_, ids) in states.items() if (bar := wait_events.averages(run, ids))
+    }
     if len(bars) < 2:
         return None
     named = wait_events.largest(_largest_in_any(bars.values()))
@@ -291,7 +293,7 @@ def waits_chart(run: RunFile, summary: RunSummary) -> Chart | None:
     return Chart(
         id="waits-by-setting",
         title="Average active sessions under each setting, by wait event",
-        description=_waits_description(bars),
+        description=_waits_description([(states[name][0], bar) for name, bar in bars.items()]),
         plot=plot,
         table=figures_table("Average active sessions", head, rows),
         key=key,
@@ -311,15 +313,18 @@ def _edges(
     return edges
 
 
-def _settings(summary: RunSummary) -> dict[str, list[int]]:
-    """Return the slices without a change, then those of each change not rejected, by name."""
+def _settings(summary: RunSummary) -> dict[str, tuple[str, list[int]]]:
+    """Return the slices without a change, then those of each change not rejected, by name; with the
+    name without the decision."""
     shown = [a for a in summary.attempts if a.slices["a"] and a.slices["b"]]
     if not shown:
         return {}
-    states = {"without a change": shown[0].slices["a"]}
+    plain = "without a change"
+    states = {plain: (plain, shown[0].slices["a"])}
     for attempt in shown:
         if attempt.outcome != "rejected":
-            states[f"with {attempt.title} · {attempt.outcome}"] = attempt.slices["b"]
+            name = f"with {attempt.title}"
+            states[f"{name} · {attempt.outcome}"] = (name, attempt.slices["b"])
     return states
 
 
@@ -332,12 +337,11 @@ def _largest_in_any(bars: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return largest
 
 
-def _waits_description(bars: Mapping[str, Mapping[str, float]]) -> str:
+def _waits_description(bars: Sequence[tuple[str, Mapping[str, float]]]) -> str:
     parts = []
-    for name, bar in bars.items():
+    for name, bar in bars:
         most = max(bar, key=lambda event: bar[event])
         share = bar[most] / sum(bar.values())
         are = "most are" if share > 0.5 else "the largest part is"
-        label = name.split(" · ")[0]
-        parts.append(f"{label}, {are} {wait_events.phrase(most)} ({numbers.percent(share)})")
+        parts.append(f"{name}, {are} {wait_events.phrase(most)} ({numbers.percent(share)})")
     return numbers.sentence("; ".join(parts))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from pgdyno.diagnose.course import Course
 from pgdyno.dimension import title_of
-from pgdyno.record import RunFile, TrialKind
+from pgdyno.record import RunFile, TrialDecision, TrialKind
 from pgdyno.record.finding import Finding
 from pgdyno.remedy import Assessment, assess, catalogue
-from pgdyno.report.attempts import NOT_MEASURED, Attempt, in_force
+from pgdyno.report.attempts import Attempt, in_force
 from pgdyno.report.charts.event_marks import is_missing_probe
 from pgdyno.report.page._parts import Banner, Card, Headline, StepText, Tag, Zoom
 from pgdyno.report.summary import RunSummary, Step
@@ -214,8 +214,7 @@ def _decision_and_price(attempt: Attempt, summary: RunSummary) -> str:
     """Return the decision on a change, with its measured price if it was kept or offered."""
     decided = "; ".join(filter(None, (decision_words(attempt), sentences.proof_words(attempt))))
     price = sentences.price_words(attempt, summary)
-    priced = attempt.outcome in ("kept", "offered", "still earns")
-    return f"{decided}; {price}" if priced and price else decided
+    return f"{decided}; {price}" if attempt.gains and price else decided
 
 
 def closing(summary: RunSummary) -> list[str]:
@@ -226,14 +225,18 @@ def closing(summary: RunSummary) -> list[str]:
 
 def finding_cards(summary: RunSummary) -> list[Card]:
     """Return a card for each finding, in the order of the diagnoses."""
-    found = [f for f in summary.findings if f.status not in ("cleared", "skipped")]
+    found = [f for f in summary.findings if f.was_found]
     several = len({finding.step for finding in summary.findings}) > 1
     return [_finding_card(summary, f, _when(summary, f.step) if several else "") for f in found]
 
 
 def _when(summary: RunSummary, step: int) -> str:
     """Return the kept change after which a diagnosis was made, in words."""
-    kept = [a for a in summary.attempts if a.trial.decision == "kept" and a.trial.step <= step]
+    kept = [
+        a
+        for a in summary.attempts
+        if a.trial.decision is TrialDecision.KEPT and a.trial.step <= step
+    ]
     return f"after {kept[-1].title}" if kept and step else "at the start"
 
 
@@ -301,9 +304,8 @@ def price_cards(summary: RunSummary) -> list[Card]:
     if not summary.attempts:
         return [card for finding in summary.limits for card in _proposal_cards(finding, summary)]
     order = {"kept": 0, "better": 0, "offered": 1, "inconclusive": 2}
-    order |= dict.fromkeys(NOT_MEASURED, 4)
     to_use = [each for each in summary.attempts if each.trial.kind is not TrialKind.LEVELLED]
-    attempts = sorted(to_use, key=lambda a: order.get(a.outcome, 3))
+    attempts = sorted(to_use, key=lambda a: order.get(a.outcome, 3) if a.was_measured else 4)
     return [_price_card(attempt, summary) for attempt in attempts]
 
 
@@ -329,8 +331,7 @@ def _price_card(attempt: Attempt, summary: RunSummary) -> Card:
 
 def _proving(attempt: Attempt, summary: RunSummary) -> str:
     """Return the command that measures what was not measured here; '' for all else."""
-    measured = attempt.outcome not in NOT_MEASURED
-    return "" if measured else proving.compare_line(summary.run, attempt.change)
+    return "" if attempt.was_measured else proving.compare_line(summary.run, attempt.change)
 
 
 def _price_tags(attempt: Attempt) -> list[Tag]:
@@ -395,7 +396,7 @@ def _proposal_cards(finding: Finding, summary: RunSummary) -> list[Card]:
 
 def _gain(attempt: Attempt) -> str:
     if attempt.throughput is None:
-        return decision_words(attempt) if attempt.outcome in NOT_MEASURED else "no pairs completed"
+        return "no pairs completed" if attempt.was_measured else decision_words(attempt)
     return f"{sentences.measured_words(attempt)} in {attempt.trial.pairs} pairs"
 
 

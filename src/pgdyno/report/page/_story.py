@@ -222,7 +222,7 @@ def _terms(
     compared = summary.comparison
     if compared is not None:
         for label, words in sentences.level_words(compared).items():
-            yield f"{label[0].upper()}{label[1:]}" if label != "p99" else label, ", ".join(words)
+            yield numbers.capital(label), ", ".join(words)
     for drill in drills:
         yield "Fault", drill_description(drill)
         yield "Documented", drill.bound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.record import RunFile
 from pgdyno.record.finding import Finding
-from pgdyno.report.attempts import NOT_MEASURED, Attempt
+from pgdyno.report.attempts import Attempt
 from pgdyno.report.terminal._lines import LABEL_WIDTH, Line
 from pgdyno.report.words.proving import compare_line, compare_lines
 
@@ -20,7 +20,7 @@ def proving_lines(run: RunFile, finding: Finding) -> list[Line]:
 
 def proving_lines_of(run: RunFile, attempt: Attempt) -> list[Line]:
     """Return the command for an attempt that was not measured."""
-    if attempt.outcome not in NOT_MEASURED:
+    if attempt.was_measured:
         return []
     command = compare_line(run, attempt.change)
     return [Line(f"      {command}")] if command else []

@@ -14,7 +14,7 @@ from rich.console import Console
 from pgdyno.diagnose.facts.groups import group_accounts
 from pgdyno.record import ErrorTotal, RunFile, error_lines
 from pgdyno.record.latencies import ScriptKind
-from pgdyno.report.attempts import NOT_MEASURED, Attempt
+from pgdyno.report.attempts import Attempt
 from pgdyno.report.summary import RunSummary, Step
 from pgdyno.report.terminal._lines import (
     GAP,
@@ -66,7 +66,6 @@ FINDINGS_MAX = 4
 ERRORS_MAX = 3
 INCIDENTS_MAX = 4
 
-KEPT_OR_OFFERED = ("kept", "offered", "still earns")
 STYLES = {
     "kept": "green",
     "still earns": "green",
@@ -188,7 +187,7 @@ def _void_lines(run: RunFile, width: int) -> list[Line]:
 def _step_lines(run: RunFile, step: Step, summary: RunSummary, width: int) -> list[Line]:
     name = finding_name(step.finding) or "further changes"
     head = f"{step.number}  {name}"
-    helped = any(a.outcome not in ("rejected", *NOT_MEASURED) for a in step.attempts)
+    helped = any(a.was_measured and a.outcome != "rejected" for a in step.attempts)
     indent = max(24, len(head) + 2)
     lines = labelled(head, step.sentence or " ", width, label_width=indent, spare=not helped)
     for attempt in step.attempts:
@@ -206,18 +205,18 @@ def _attempt_lines(attempt: Attempt, summary: RunSummary, width: int) -> list[Li
         parts.append(f"predicted {predicted}")
     if measured := sentences.measured_words(attempt):
         parts.append(f"measured {measured}")
-    if attempt.outcome in KEPT_OR_OFFERED and not attempt.rate_held and attempt.latency_p99:
+    if attempt.gains and not attempt.rate_held and attempt.latency_p99:
         parts.append(f"p99 {numbers.change_percent(attempt.latency_p99.ratio)}")
     parts += [sentences.decision_words(attempt), sentences.proof_words(attempt)]
     parts.append(sentences.set_by_words(attempt))
-    if attempt.outcome in KEPT_OR_OFFERED:
+    if attempt.gains:
         parts.append(sentences.postponed_words(attempt))
         parts.append(sentences.price_words(attempt, summary))
         parts.append(sentences.shorter_words(attempt))
     return fields_beside(
         f"{GAP}{title:<{TITLE_WIDTH}}", [part for part in parts if part], width, indent=6,
         style=STYLES.get(attempt.outcome, ""),
-        spare=attempt.outcome in ("rejected", *NOT_MEASURED),
+        spare=attempt.outcome == "rejected" or not attempt.was_measured,
     )  # fmt: skip
 
 

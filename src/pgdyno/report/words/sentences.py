@@ -14,7 +14,7 @@ from pgdyno.dimension import title_of
 from pgdyno.record import RunFile, RunInfo, SliceKind
 from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import Circumstances, Remedy, assess, catalogue
-from pgdyno.report.attempts import NOT_MEASURED, Attempt, in_force
+from pgdyno.report.attempts import Attempt, in_force
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
 from pgdyno.results.chapter import Chapter, by_variant
@@ -368,7 +368,7 @@ def how_set(set_by: Mapping[str, str]) -> str:
 def decision_words(attempt: Attempt) -> str:
     """Return the decision on a change, with its reason in a few words."""
     decision, verdict = attempt.outcome, attempt.trial.verdict
-    if decision in NOT_MEASURED:
+    if not attempt.was_measured:
         return attempt.trial.sentence
     if decision == "rejected" and verdict in ("not comparable", "mixed"):
         return f"rejected: {attempt.trial.sentence}"
