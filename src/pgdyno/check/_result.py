@@ -22,7 +22,7 @@ from pgdyno.diagnose import (
 )
 from pgdyno.diagnose.facts.storage import recorded_options
 from pgdyno.diagnose.words import counted
-from pgdyno.probe import TRACKED
+from pgdyno.probe import OTHER_SESSIONS, TRACKED
 from pgdyno.record import RunFile
 from pgdyno.record.finding import Finding, Severity
 from pgdyno.record.probing import ProbeState
@@ -44,7 +44,7 @@ from pgdyno.stats.words import rounded
 _GRANT = "GRANT pg_monitor TO {role}"
 _ON = "ALTER SYSTEM SET {0} = on; SELECT pg_reload_conf()"
 _ALLOW = {
-    "other roles' sessions": _GRANT,
+    OTHER_SESSIONS: _GRANT,
     STATEMENTS: f"{to_create(STATEMENTS)} and the rights of pg_monitor",
     **{name: _ON.format(name) for name in TRACKED},
 }

@@ -15,7 +15,6 @@ from pgdyno.diagnose._diagnosis import (
 )
 from pgdyno.diagnose._held import LIGHT_SESSIONS
 from pgdyno.diagnose._levels import sudden_changes
-from pgdyno.diagnose._missing import ALWAYS as ALWAYS_MISSING
 from pgdyno.diagnose._named import NamedPart
 from pgdyno.diagnose._seen_load import SeenLoad, SeenStatement, observed
 from pgdyno.diagnose._statements import StatementBudget
@@ -23,7 +22,6 @@ from pgdyno.diagnose._verdict import HELD, NOTHING, UNEXPLAINED, Verdict, part_w
 from pgdyno.record.finding import Evidence, Finding, Lack, Proposal
 
 __all__ = [
-    "ALWAYS_MISSING",
     "HELD",
     "LIGHT_SESSIONS",
     "LIMIT_SHARE_MIN",

@@ -19,7 +19,7 @@ from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
 from pgdyno.diagnose.facts.waits import HEAVYWEIGHT, WaitClass, wait_class
 from pgdyno.probe.waits import CHECKPOINT_SYNC, canonical
-from pgdyno.record import Interval, Series
+from pgdyno.record import Event, Interval, Series
 from pgdyno.record.finding import Skip, Window
 from pgdyno.record.own import overlaps_own, own_events
 
@@ -59,6 +59,8 @@ class Drop(Struct, frozen=True):
     done_tps: float
     events: tuple[str, ...] = ()
     """Labels of the checkpoints, vacuums and other events that overlap it."""
+    in_checkpoint: bool = False
+    """True if a checkpoint overlaps it."""
 
     @property
     def explained(self) -> bool:
@@ -147,7 +149,7 @@ def _drop(intervals: list[Interval], median_tps: float, overlap: Overlap) -> Dro
     if reason == "unexplained" and events:
         reason, detail = "event", "; ".join(events)
     done_tps = 1000 * sum(i.done for i in intervals) / sum(i.duration_ms for i in intervals)
-    return Drop(window, lost, reason, detail, done_tps, events)
+    return Drop(window, lost, reason, detail, done_tps, events, overlap.has_checkpoint(window))
 
 
 class Overlap:
@@ -187,12 +189,23 @@ class Overlap:
         """Labels of the events that overlap the window, each once."""
         found = (
             f'the event "{event.label}"' if event.kind == "sql" else event.label
+            for event in self._during(window)
+        )
+        return tuple(dict.fromkeys(found))
+
+    def has_checkpoint(self, window: Window) -> bool:
+        """True if a checkpoint overlaps the window."""
+        return any(event.kind == "checkpoint" for event in self._during(window))
+
+    def _during(self, window: Window) -> Iterator[Event]:
+        """Events of the kinds that can have a part in a drop, as far as they overlap the window."""
+        return (
+            event
             for event in self._s.run.events()
             if event.kind in EVENTS
             and event.at_ms < window[1]
             and event.at_ms + (event.duration_ms or 0) >= window[0]
         )
-        return tuple(dict.fromkeys(found))
 
     def _sessions(self, window: Window) -> dict[WaitClass, float]:
         """Client sessions in a transaction by class, averaged over the window's samples."""

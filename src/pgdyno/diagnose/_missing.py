@@ -13,12 +13,9 @@ SAMPLED_MIN = 30
 """Sightings of sessions at work below which shares are rough: 30 give 15 % ± 13 % (95 %,
 binomial)."""
 
-ALWAYS = "parsing and planning are part of the CPU time"
-"""The sentence on what every budget lacks."""
-
 
 def missing_words(s: Situation) -> list[str]:
-    """Return the sentences, without periods; empty if all is known."""
+    """Return the sentences, without periods; the last one is true of every budget."""
     return list(_missing(s))
 
 
@@ -46,7 +43,7 @@ def _missing(s: Situation) -> Iterator[str]:
         )
     if note := server.get("note"):
         yield f"{note}; wait events that pgdyno does not know are counted by their type"
-    yield ALWAYS
+    yield "parsing and planning are part of the CPU time"
 
 
 def _of_samples(s: Situation) -> Iterator[str]:

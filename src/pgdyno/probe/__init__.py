@@ -17,8 +17,10 @@ from pgdyno.probe._facts import host_facts, is_local, locate_postmaster
 from pgdyno.probe._host_probes import HostProbes
 from pgdyno.probe._probes import Pace, Probes
 from pgdyno.probe._server_sampler import OFF as TRACKED
+from pgdyno.probe._server_sampler import OTHER_SESSIONS
 
 __all__ = [
+    "OTHER_SESSIONS",
     "SYS_BLOCK",
     "TRACKED",
     "HostProbes",

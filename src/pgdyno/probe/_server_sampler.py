@@ -31,6 +31,8 @@ SELDOM_EVERY = 10
 """In samples; a table's size needs a system call for each of its files."""
 IO_KEYS = ("backend_type", "object", "context")
 
+OTHER_SESSIONS = "other roles' sessions"
+"""The name of what a role without pg_monitor does not see."""
 OFF = {
     "track_io_timing": "so read and write times of data files are zero",
     "track_wal_io_timing": "so times of WAL writes and flushes are zero",
@@ -86,7 +88,7 @@ class ServerSampler:
                 self._missing.add(setting, f"{setting} is off, {consequence}")
         if not session["sees_all"]:
             self._missing.add(
-                "other roles' sessions",
+                OTHER_SESSIONS,
                 f"role {session['role']} lacks pg_monitor, so only its own sessions are visible: no"
                 " waits of background processes, no queries of other roles",
             )

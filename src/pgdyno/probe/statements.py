@@ -159,13 +159,15 @@ def busiest(rises: Mapping[str, Rise]) -> list[str]:
 def by_shape(rises: Mapping[str, Rise], shapes: Mapping[str, str]) -> Iterator[tuple[str, Rise]]:
     """Yield the shapes that took the most time with their sums, at last all others together."""
     sums: dict[str, Rise] = {}
+    rest: Rise | None = None
     for key, rise in rises.items():
-        shape = shapes.get(key, OTHERS)
-        if shape:
+        shape = shapes.get(key)
+        if shape is None:
+            rest = _sum(rest, rise)
+        elif shape:
             sums[shape] = _sum(sums.get(shape), rise)
-    first = [shape for shape in busiest(sums) if shape != OTHERS]
-    rest = None
-    for shape in (*first[KEPT:], *((OTHERS,) if OTHERS in sums else ())):
+    first = busiest(sums)
+    for shape in first[KEPT:]:
         rest = _sum(rest, sums[shape])
     yield from ((shape, sums[shape]) for shape in first[:KEPT])
     if rest is not None:

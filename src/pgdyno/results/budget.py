@@ -61,4 +61,5 @@ class LatencyBudget(Part):
     statements: tuple[StatementBudget, ...]
     """Those that take the most time first"""
     missing: tuple[str, ...]
-    """Sentences about records that are missing, and time that cannot be divided"""
+    """Sentences about records that are missing, and time that cannot be divided; the last is true
+    of every budget"""

@@ -31,7 +31,7 @@ def examine(s: Situation) -> Found | Cleared:
     """Compare the throughput during checkpoints with the median."""
     drops = find_drops(s, below=DIP_SHARE)
     shallow = [d for d in drops.all if d.done_tps >= DROP_SHARE * drops.median_tps]
-    dips = [d for d in shallow if any(_is_checkpoint(label) for label in d.events)]
+    dips = [d for d in shallow if d.in_checkpoint]
     lost = _lost(dips, drops)
     evidence = _evidence(s, dips, lost)
     if lost < LOST_SHARE or lost < MOST * _lost(shallow, drops):
@@ -51,10 +51,6 @@ def examine(s: Situation) -> Found | Cleared:
         proposals=_spread(s, lost),
         advice="" if _spread(s, lost) else "fewer checkpoints, or a disk that writes faster",
     )
-
-
-def _is_checkpoint(label: str) -> bool:
-    return "checkpoint" in label.lower()
 
 
 def _lost(dips: list[Drop], drops: Drops) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.diagnose import ALWAYS_MISSING
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import numbers
 from pgdyno.report.words.cutting import cut
@@ -146,7 +145,7 @@ def _statement_parts(each: StatementBudget) -> Sequence[str]:
 
 def note(budget: LatencyBudget) -> str:
     """Return what this budget lacks that others have, such as samples enough; '' if nothing."""
-    return "; ".join(each for each in budget.missing if each != ALWAYS_MISSING)
+    return "; ".join(budget.missing[:-1])
 
 
 def missing_sentence(budget: LatencyBudget) -> str:
