@@ -15,7 +15,7 @@ from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.dimension import change_of, dimensions, kinds, spec_with, title_of
 from pgdyno.dimension._listing import dimensions as listed
 from pgdyno.errors import SetupError
-from pgdyno.record import RunFile
+from pgdyno.record import RunFile, SliceKind
 from pgdyno.server import connect_plain
 from pgdyno.spec import Change, Spec, spec_from_fields
 
@@ -140,12 +140,10 @@ def test_what_a_key_says_of_clients_and_pools_stays_when_the_load_begins(
     installation_of(18)
     with session_of(tmp_path / "run.db") as session:
         session.apply(Change(spec={"clients.web.count": "2"}))
-        session.slice(0.5, kind="fewer")
+        session.slice(0.5, kind=SliceKind.BASELINE)
         session.apply(Change(spec={"clients.web.pool.max": "1"}))
-        session.slice(0.5, kind="pooled")
+        session.slice(0.5, kind=SliceKind.TRIAL)
     with RunFile(tmp_path / "run.db") as run:
-        fewer, pooled = (
-            run.intervals([piece.id for piece in run.slices(kind)]) for kind in ("fewer", "pooled")
-        )
+        fewer, pooled = (run.intervals([piece.id]) for piece in run.slices())
     assert {each.clients for each in fewer} == {2}
     assert {(each.clients, each.connections) for each in pooled} == {(4, 1)}

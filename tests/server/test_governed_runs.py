@@ -18,7 +18,7 @@ from pgdyno.investigate.observe import observe
 from pgdyno.record import RunFile
 from pgdyno.record.governing import governed_in
 from pgdyno.report import stdout_console, terminal_summary
-from pgdyno.results import load, schemas
+from pgdyno.results import recorded_json, schemas
 from pgdyno.results.run import RunResult
 from pgdyno.server import Cluster, Installation, connect_plain
 from pgdyno.server.connecting.exclusive_use import sole_governor
@@ -55,7 +55,7 @@ def governed(spec: Spec, folder: Path) -> tuple[RunResult, Path]:
         result = observe(session, governing(session))
     jsonschema.validate(json.loads(json.dumps(result.to_json())), schemas()["run"])
     with RunFile(path) as run:
-        assert load(run) == result
+        assert recorded_json(run) == result.to_json()
         assert run.ledger().balanced
     return result, path
 

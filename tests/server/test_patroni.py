@@ -21,7 +21,7 @@ from pgdyno.conduct import Session, Silent, check_settings, open_session
 from pgdyno.drill.model import DrillOptions, DrillResult
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import RunError, SetupError, UsageError
-from pgdyno.record import RunFile
+from pgdyno.record import RunFile, SliceKind
 from pgdyno.server import Cluster, ConnInfo, connect_plain, find_installation
 from pgdyno.server.replication.patroni import Patroni, check_programs
 from pgdyno.server.replication.receivers import Receivers
@@ -380,7 +380,7 @@ def test_a_setting_that_needs_a_restart_is_tried_on_the_leader(tmp_path: Path) -
         ]
         for settings in changes:
             session.apply(Change(settings=settings), warm_up_s_max=0.5)
-            session.slice(0.3, kind="test")
+            session.slice(0.3, kind=SliceKind.TRIAL)
             wanted = {"max_connections": before, "track_commit_timestamp": "off", **settings}
             primary, standby = (node.cluster.conninfo for node in patroni_of(session).nodes)
             assert {name: shown(primary, name) for name in wanted} == wanted

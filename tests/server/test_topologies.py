@@ -26,7 +26,7 @@ from pgdyno.errors import PgdynoError, RunError, SetupError
 from pgdyno.investigate.observe import observe
 from pgdyno.pooler import Gateway
 from pgdyno.pooler._kind import kinds
-from pgdyno.record import RunFile
+from pgdyno.record import RunFile, SliceKind
 from pgdyno.report.words.pooler import queue_words
 from pgdyno.report.words.sentences import setting_of_run
 from pgdyno.server import Cluster, ConnInfo, connect_plain
@@ -322,7 +322,7 @@ def test_two_slices_differ_in_it(tmp_path: Path) -> None:
         entrances = []
         for change in changes:
             session.apply(change, warm_up_s_max=0.1)
-            session.slice(0.2, kind="test")
+            session.slice(0.2, kind=SliceKind.TRIAL)
             entrances.append(session.target.entrance)
         assert entrances[1] == session.target.cluster.conninfo  # type: ignore[union-attr]
         assert len(set(map(str, entrances))) == 3
