@@ -26,13 +26,13 @@ from pgdyno.probe._link import Link, connect
 from pgdyno.probe._missing import Missing
 from pgdyno.probe._queries import queries_for
 from pgdyno.probe._vacuums import UNCOUNTED_SAMPLES_MAX
-from pgdyno.probe.waits import canonical
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.fileformat import columns
 from pgdyno.record.incidents import incidents
 from pgdyno.record.void import void_reason
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.server.replication.standby import Standby
+from pgdyno.wait_events import canonical
 
 pytestmark = pytest.mark.server
 

@@ -18,7 +18,6 @@ from pgdyno.diagnose import UNEXPLAINED, diagnose
 from pgdyno.diagnose._model import QUEUE_COST, ClosedLoop
 from pgdyno.diagnose._signature import signatures
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.facts.waits import wait_class
 from pgdyno.record import RunFile
 from pgdyno.record.probing import note_missing
 from pgdyno.remedy import Circumstances, assess, catalogue
@@ -174,25 +173,6 @@ def test_fewer_sessions_may_relieve_contention_in_shared_memory() -> None:
     assert contended.ratio(sessions=800) < 1.0
     waiting = ClosedLoop(64.0, 400.0, 20_000.0, 5e-5, data_s=0.0195).fitted()
     assert waiting.ratio(sessions=200) < 0.6
-
-
-def test_sessions_fall_into_one_class() -> None:
-    assert wait_class("active", "", "") == "cpu"
-    assert wait_class("active", "IO", "WALSync") == wait_class("active", "IO", "WalSync") == "flush"
-    assert wait_class("active", "LWLock", "WALWrite") == "flush"
-    assert wait_class("active", "LWLock", "WALInsert") == "wal insert"
-    assert wait_class("active", "Lock", "transactionid") == "row"
-    assert wait_class("active", "Lock", "extend") == "extend"
-    assert wait_class("active", "Lock", "relation") == "relation"
-    assert wait_class("active", "Lock", "object") == "lock"
-    assert wait_class("active", "IPC", "MessageQueueReceive") == "parallel"
-    assert wait_class("active", "IPC", "WaitForWalReplay") == "wait for LSN"
-    assert wait_class("active", "Buffer", "BufferShareExclusive") == "page"
-    assert wait_class("active", "IO", "CopyFromRead") == "other"
-    assert wait_class("active", "IPC", "BackendTermination") == "other"
-    assert wait_class("active", "IO", "DataFileRead") == "data"
-    assert wait_class("idle in transaction", "Client", "ClientRead") == "client"
-    assert wait_class("idle", "Client", "ClientRead") is None
 
 
 def test_what_could_not_be_checked_is_skipped_with_the_reason(tmp_path: Path) -> None:

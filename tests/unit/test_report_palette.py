@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import pgdyno.report
-from pgdyno.report import palette, wait_events
+from pgdyno.report import palette, session_waits
+from pgdyno.wait_events import BY_NAME
 
 CSS = (Path(pgdyno.report.__file__).parent / "templates" / "report.css").read_text()
 LIGHT, DARK = (
@@ -17,7 +18,7 @@ LIGHT, DARK = (
 )
 SHAPES = {
     *palette.SERIES,
-    *wait_events.colours(wait_events.MEANINGS).values(),
+    *session_waits.colours(BY_NAME).values(),
     *palette.EVENTS.values(),
     *(colour for colour, _ in palette.DECISIONS.values()),
 }

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.record import Interval, RunFile
-from pgdyno.report import wait_events
+from pgdyno.report import session_waits
 from pgdyno.report.charts._series import break_gaps, pieces, rate
 from pgdyno.report.charts.chart import log_ticks
 from pgdyno.report.charts.clients import client_charts
@@ -86,17 +86,17 @@ def test_the_axis_of_a_price_list_ends_with_the_load_and_not_with_the_drills(
 
 
 def test_waits_are_events_in_words() -> None:
-    assert wait_events.label("LWLock:WALWrite") == "LWLock:WALWrite (queue for the WAL flush)"
-    assert wait_events.label("IO:WalSync") == "IO:WalSync (the WAL flush)"
-    assert wait_events.label("Extension:Unheard") == "Extension:Unheard"
+    assert session_waits.label("LWLock:WALWrite") == "LWLock:WALWrite (queue for the WAL flush)"
+    assert session_waits.label("IO:WalSync") == "IO:WalSync (the WAL flush)"
+    assert session_waits.label("Extension:Unheard") == "Extension:Unheard"
     averages = {"running": 1.0, **{f"IO:E{n}": 1.0 + n for n in range(12)}, "IO:Tiny": 0.001}
-    named = wait_events.largest(averages)
+    named = session_waits.largest(averages)
     assert named[:2] == ["running", "IO:E11"]
-    assert len(named) == 1 + wait_events.SHOWN_MAX
-    gathered = wait_events.with_others_summed(averages, named)
+    assert len(named) == 1 + session_waits.SHOWN_MAX
+    gathered = session_waits.with_others_summed(averages, named)
     assert sum(gathered.values()) == pytest.approx(sum(averages.values()))
-    assert list(gathered)[-1] == wait_events.OTHER
-    colours = wait_events.colours(gathered)
+    assert list(gathered)[-1] == session_waits.OTHER
+    colours = session_waits.colours(gathered)
     assert len(set(colours.values())) >= len(colours) - 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from pgdyno.check._sight import Sight
-from pgdyno.probe.waits import statement_shape
+from pgdyno.probe.statement_shapes import statement_shape
 from pgdyno.shapes import Row
 
 _TEXT_MAX = 120

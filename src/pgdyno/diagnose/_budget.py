@@ -36,8 +36,8 @@ from pgdyno.diagnose.facts.pauses import late_ms
 from pgdyno.diagnose.facts.requests import requests_each
 from pgdyno.diagnose.facts.sessions import queued_ms
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND, Facts
-from pgdyno.diagnose.facts.waits import Wait, WaitClass
 from pgdyno.record.finding import Skip
+from pgdyno.wait_events import Wait, WaitClass
 
 FrontPart = Literal["http", "connector", "front pool", "application", "collection"]
 """On the way to the web server and back, parsing included; waiting for a thread of its connector;

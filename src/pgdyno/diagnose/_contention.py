@@ -14,10 +14,10 @@ from pgdyno.diagnose._pools import smaller_pools
 from pgdyno.diagnose._queues import quoted
 from pgdyno.diagnose._signature import Cleared, Found
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.facts.waits import DATA, SHARED, DataWait, SharedWait, WaitClass
 from pgdyno.diagnose.words import figure, percent
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.stats.prediction import Prediction
+from pgdyno.wait_events import DATA, SHARED, DataWait, SharedWait, WaitClass
 
 CONTENDED_SHARE = 0.15
 """Part of the sessions in a transaction that wait for one structure, above which it is contended.

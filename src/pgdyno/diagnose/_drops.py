@@ -17,11 +17,10 @@ from msgspec import Struct
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
-from pgdyno.diagnose.facts.waits import HEAVYWEIGHT, WaitClass, wait_class
-from pgdyno.probe.waits import CHECKPOINT_SYNC, canonical
 from pgdyno.record import Event, Interval, Series
 from pgdyno.record.finding import Skip, Window
 from pgdyno.record.own import overlaps_own, own_events
+from pgdyno.wait_events import CHECKPOINT_SYNC, HEAVYWEIGHT, WaitClass, canonical, wait_class
 
 Reason = Literal[
     "lock", "checkpoint sync", "kernel writeback", "vacuum", "WAL device", "event", "unexplained"

@@ -26,11 +26,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.facts.waits import HEAVYWEIGHT, HeavyweightWait
 from pgdyno.diagnose.words import figure, percent
-from pgdyno.probe.waits import ROW_LOCKS
 from pgdyno.record import LockQueueTotal
 from pgdyno.record.finding import Evidence
+from pgdyno.wait_events import HEAVYWEIGHT, LOCK_CLASSES, ROW_LOCKS, HeavyweightWait
 
 WAITING_SHARE = 0.15
 """Part of the sessions in a transaction that wait in a kind of queue, above which it is found.
@@ -79,12 +78,6 @@ _WANTED: dict[HeavyweightWait, str] = {
 _OTHER: dict[str, Kind] = {"advisory": "advisory", "relation": "relation", "object": "object"}
 _EVENT_OF: dict[Kind, tuple[str, str]] = {"object": ("Lock", "object")}
 """Kind → the wait event that is its alone."""
-_OF_TYPE: dict[str, HeavyweightWait] = {
-    "transactionid": "row",
-    "tuple": "row",
-    "advisory": "advisory",
-    "relation": "relation",
-}
 _QUOTED_MAX = 60
 _KEY_SHARE = "AccessShareLock"
 """Mode of the lock on a row that is wanted FOR KEY SHARE (README.tuplock of PostgreSQL)."""
@@ -151,7 +144,7 @@ def queues(s: Situation, kind: Kind) -> Queues:
     """Return the queues of one kind; without looks, those whose class of waits is its own."""
     total, in_kind, mine = Counter[HeavyweightWait](), Counter[HeavyweightWait](), []
     for look in _looks(s):
-        of_class = _OF_TYPE.get(look.lock_type, "lock")
+        of_class = LOCK_CLASSES.get(look.lock_type, "lock")
         total[of_class] += look.waiting
         if _kind_of(s, look) == kind:
             in_kind[of_class] += look.waiting

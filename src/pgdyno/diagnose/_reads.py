@@ -16,12 +16,12 @@ from pgdyno.diagnose._crowding import crowded
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.facts.waits import Wait
 from pgdyno.diagnose.words import percent
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.spec.units import format_size
 from pgdyno.stats.prediction import between
+from pgdyno.wait_events import Wait
 
 Reason = Literal["small", "slow"]
 

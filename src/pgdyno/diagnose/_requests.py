@@ -25,7 +25,7 @@ from pgdyno.diagnose._statements import (
     sampled_texts,
 )
 from pgdyno.diagnose.facts.front import PageLoad
-from pgdyno.probe.waits import page_of
+from pgdyno.probe.statement_shapes import page_of
 from pgdyno.record import StatementTotal
 from pgdyno.record.finding import Skip
 

@@ -13,8 +13,8 @@ from pgdyno.diagnose.facts.flush import delay_ms, sync_time
 from pgdyno.diagnose.facts.resources import HostCpu
 from pgdyno.diagnose.facts.sessions import SPARE_SHARE
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.facts.waits import DATA, SHARED
 from pgdyno.spec.sql_text import is_commit
+from pgdyno.wait_events import DATA, SHARED
 
 FLUSH_PARTS: tuple[Part, ...] = ("flush", "images", "commit delay")
 _AT_COMMIT: tuple[Part, ...] = ("replica", "lock")

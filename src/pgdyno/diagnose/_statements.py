@@ -27,9 +27,9 @@ from msgspec import Struct
 from pgdyno.diagnose._budget import CLIENT_PARTS, Part
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
-from pgdyno.diagnose.facts.waits import wait_class
-from pgdyno.probe.waits import statement_shape
+from pgdyno.probe.statement_shapes import statement_shape
 from pgdyno.record import StatementTotal
+from pgdyno.wait_events import wait_class
 
 SAMPLES_MIN = 10
 """Sessions of a statement in all samples below which nothing is said of its parts: 10 of which

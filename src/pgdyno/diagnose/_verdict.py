@@ -20,6 +20,7 @@ from pgdyno.diagnose._named import PART_MAX, NamedPart, all_named, unexplained
 from pgdyno.diagnose.words import figure, percent
 from pgdyno.record.finding import Finding
 from pgdyno.stats.words import rounded
+from pgdyno.wait_events import CLASS_WORDS
 
 NOTHING = "nothing-found"
 HELD = "held"
@@ -29,37 +30,15 @@ _LISTED_MAX = 3
 _LITTLE_HEADROOM = 1.2
 _MUCH_HEADROOM = 20.0
 
-_WORDS: dict[Part, str] = {
+_WORDS: dict[str, str] = {
+    **CLASS_WORDS,
     "pool wait": "waiting for a pooled connection",
     "connecting": "connecting",
     "queue": "the queue for a free client",
     "client lag": "the load generator's lag",
     "running": "CPU",
     "ready": "the queue for a core",
-    "flush": "the WAL flush",
     "images": "flushing full-page images",
-    "replica": "a standby's answer",
-    "row": "row locks",
-    "advisory": "advisory locks",
-    "relation": "relation locks",
-    "lock": "locks of other objects (NOTIFY, DDL)",
-    "wal insert": "WAL insertion",
-    "page": "pages that others use",
-    "buffer mapping": "the buffer table",
-    "snapshot": "snapshots and transaction status",
-    "subtransactions": "subtransactions",
-    "multixact": "multixacts",
-    "lock manager": "the lock table",
-    "shared": "other locks in shared memory",
-    "data": "data files",
-    "extend": "extending files",
-    "temp": "temporary files",
-    "sync queue": "the checkpointer's queue",
-    "client": "the client, within a transaction",
-    "sleep": "pg_sleep",
-    "parallel": "parallel workers",
-    "wait for LSN": "WAIT FOR LSN",
-    "other": "other waits",
     "pause": "pauses of the script",
     "late": "the load generator's lateness after pauses",
     "between": "network and messages",
@@ -76,7 +55,7 @@ _WORDS: dict[Part, str] = {
 
 def part_words(part: Part) -> str:
     """Return a part of the latency budget in words."""
-    return _WORDS.get(part, part)
+    return _WORDS[part]
 
 
 _WOULD_TELL: dict[Part, str] = {

@@ -2,8 +2,7 @@
 
 ``Probes`` samples once a second, and wait events ten times a second. It writes to the run file's
 metric tables, to wait_sample, and events of the kinds checkpoint, vacuum and probe. The SQL is in
-``sql/``, one file per view and range of server versions. ``waits`` has names of wait events that
-are the same for every version, for readers of wait_sample.
+``sql/``, one file per view and range of server versions.
 
 Figures are cumulative, as the server and the kernel count them. Backends report their counts at
 most once a second, so metric_database, metric_table and metric_io are uneven from one second to the

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from pgdyno.probe.waits import CHECKPOINT_PACE, CHECKPOINT_SYNC, canonical
 from pgdyno.shapes import Row
+from pgdyno.wait_events import CHECKPOINT_PACE, CHECKPOINT_SYNC, canonical
 
 MS = 1_000_000
 CAUSES = {"num_timed": "timed", "num_requested": "requested"}

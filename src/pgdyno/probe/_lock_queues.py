@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from pgdyno.probe._locks import Lock, Locks, blockers, followers, relation_at
 from pgdyno.probe._rows import MetricRow
-from pgdyno.probe.waits import ROW_LOCKS, statement_shape
+from pgdyno.probe.statement_shapes import statement_shape
+from pgdyno.wait_events import ROW_LOCKS
 
 QUEUES_MAX = 8
 """Queues that are recorded of one look, the longest first."""

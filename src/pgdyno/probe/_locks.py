@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
 from pgdyno.probe._rows import MetricRow
-from pgdyno.probe.waits import statement_shape
+from pgdyno.probe.statement_shapes import statement_shape
 
 MODES = (
     *("AccessShareLock", "RowShareLock", "RowExclusiveLock", "ShareUpdateExclusiveLock"),

@@ -20,7 +20,7 @@ from pgdyno.probe._lock_queues import LockQueues
 from pgdyno.probe._locks import Lock
 from pgdyno.probe._rows import MetricRow
 from pgdyno.probe.gaps import Gaps
-from pgdyno.probe.waits import shape_with_page
+from pgdyno.probe.statement_shapes import shape_with_page
 from pgdyno.record import Recorder
 from pgdyno.shapes import Row
 

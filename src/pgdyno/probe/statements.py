@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from pgdyno.probe.waits import statement_shape
+from pgdyno.probe.statement_shapes import statement_shape
 from pgdyno.server.extensions import (
     STATEMENTS,
     extension_in,

@@ -20,11 +20,11 @@ from typing import Any
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.probe.waits import VACUUM_DELAY, canonical
 from pgdyno.record import Series, WaitTotal
 from pgdyno.record.finding import Skip
 from pgdyno.spec.active_settings import switch_of
 from pgdyno.spec.setting_defaults import AUTOVACUUM, naptime_s
+from pgdyno.wait_events import VACUUM_DELAY, canonical
 
 WORKER = "autovacuum worker"
 _MAX_THRESHOLD_SINCE = 180_000

@@ -17,9 +17,8 @@ from msgspec import Struct
 
 from pgdyno.diagnose.facts.sessions import SPARE_SHARE
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.facts.waits import HEAVYWEIGHT
 from pgdyno.diagnose.words import figure
-from pgdyno.probe.waits import WAL_SYNC, WAL_WRITE, canonical
+from pgdyno.wait_events import HEAVYWEIGHT, WAL_SYNC, WAL_WRITE, canonical
 
 SLOW_SYNC_MS = 2.0
 DEVICE_PART = 0.5

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
-from pgdyno.diagnose.facts.waits import IN_TRANSACTION
 from pgdyno.record import Interval, Ledger, RunFile, RunInfo, StatementTotal, WaitTotal
 from pgdyno.record.finding import Lack, Skip
 from pgdyno.record.latencies import HistogramKind
+from pgdyno.wait_events import IN_TRANSACTION
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

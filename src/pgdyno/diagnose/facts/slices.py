@@ -26,7 +26,6 @@ from pgdyno.diagnose.facts.groups import GroupAccount, group_accounts
 from pgdyno.diagnose.facts.observed import is_observed
 from pgdyno.diagnose.facts.pooler import PoolerInForce, PoolerQueues, pooler_of, pooler_queues
 from pgdyno.diagnose.facts.resources import HostCpu, Wal
-from pgdyno.diagnose.facts.waits import IN_TRANSACTION, WaitClass, wait_class
 from pgdyno.dimension import fields_with
 from pgdyno.probe.gaps import NOT_SAMPLED
 from pgdyno.record.finding import Evidence, Lack, Skip, Window
@@ -34,6 +33,7 @@ from pgdyno.shapes import Fields
 from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.change import Change
 from pgdyno.spec.units import parse_duration_ms
+from pgdyno.wait_events import IN_TRANSACTION, WaitClass, wait_class
 
 if TYPE_CHECKING:
     from pgdyno.record import LockQueueTotal, RunFile, StatementTotal, WaitTotal

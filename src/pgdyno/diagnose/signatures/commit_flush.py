@@ -95,11 +95,7 @@ def _sync_evidence(s: Situation) -> list[Evidence]:
 
 
 def _queued(s: Situation) -> float:
-    return sum(
-        average
-        for (kind, event), average in s.by_event.items()
-        if (kind, event.removesuffix("Lock")) == QUEUE_LOCK
-    )
+    return s.by_event.get(QUEUE_LOCK, 0.0)
 
 
 def _proposals(s: Situation, off: float) -> list[Proposal]:

@@ -21,9 +21,9 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose._verdict import part_words
 from pgdyno.diagnose.facts.flush import device_words
 from pgdyno.diagnose.facts.sessions import SPARE_SHARE, idle_evidence
-from pgdyno.diagnose.facts.waits import HEAVYWEIGHT
 from pgdyno.diagnose.words import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
+from pgdyno.wait_events import HEAVYWEIGHT
 
 WORTHWHILE_RATIO = 1.2
 """Predicted gain below which a closed loop of few clients is limited by something else."""

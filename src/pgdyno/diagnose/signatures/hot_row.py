@@ -34,12 +34,12 @@ from pgdyno.diagnose.facts.flush import device_words
 from pgdyno.diagnose.facts.scripts import only_script
 from pgdyno.diagnose.facts.sessions import QUICK_PERCENTILE
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.facts.waits import DATA, SHARED, WaitClass
 from pgdyno.diagnose.words import counted, percent
 from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import is_commit
 from pgdyno.stats.prediction import Prediction, between
+from pgdyno.wait_events import DATA, SHARED, WaitClass
 from pgdyno.workload.update_last import LateUpdate, late_update
 
 FLUSH_OF_HOLDING = 0.3

@@ -30,12 +30,12 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.compiling import STATEMENT_CPU_S
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER
 from pgdyno.diagnose.facts.tables import Table, indexes, scanned_tables
-from pgdyno.diagnose.facts.waits import wait_class
 from pgdyno.diagnose.words import figure, percent
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.columns import columns_text
 from pgdyno.spec.sql_text import mentions, names_table, relation
+from pgdyno.wait_events import wait_class
 
 if TYPE_CHECKING:
     from pgdyno.record import StatementTotal

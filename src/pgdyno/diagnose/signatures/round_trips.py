@@ -25,9 +25,9 @@ from pgdyno.diagnose._more_clients import more_clients
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.sessions import RoundTrips, round_trips, sessions, transfer_ms
-from pgdyno.diagnose.facts.waits import HEAVYWEIGHT
 from pgdyno.diagnose.words import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
+from pgdyno.wait_events import HEAVYWEIGHT
 
 TRIPS_SHARE = 0.2
 ROUND_TRIP_MS_MIN = 0.2

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 import numpy as np
 from bokeh.models.annotations import Span
 
-from pgdyno.probe.waits import ROW_LOCK, WAL_FLUSH
 from pgdyno.record import Series
-from pgdyno.report import palette, wait_events
+from pgdyno.report import palette, session_waits
 from pgdyno.report.charts._series import POINTS_MAX, Buckets, Floats, floats, growth, pivot
 from pgdyno.report.charts.chart import Chart, Key
 from pgdyno.report.charts.time_axis import TimeAxis, stacked, stacked_areas
 from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import figures_table
+from pgdyno.wait_events import ROW_LOCK, WAL_FLUSH
 
 LATE_FACTOR = 1.8
 """Multiple of its usual length up to which a batch begins at the end of the one before it."""
@@ -97,7 +97,7 @@ def active_sessions(axis: TimeAxis) -> Chart | None:
     if not client.any():
         return None
     kinds = zip(samples["wait_event_type"], samples["wait_event"], strict=True)
-    names = [wait_events.event_of(*kind) for kind in kinds]
+    names = [session_waits.event_of(*kind) for kind in kinds]
     average = np.where(client, floats(samples["average"]), 0.0)
     at_ms, columns = pivot(floats(samples["at_ms"]), names, average)
     ticks = _ticks_at(samples, at_ms)
@@ -106,16 +106,16 @@ def active_sessions(axis: TimeAxis) -> Chart | None:
     if not means:
         return None
     single = dict(means)
-    named = wait_events.largest(means)
-    means = wait_events.with_others_summed(means, named)
-    parts = {name: columns[name] for name in means if name != wait_events.OTHER}
-    if wait_events.OTHER in means:
+    named = session_waits.largest(means)
+    means = session_waits.with_others_summed(means, named)
+    parts = {name: columns[name] for name in means if name != session_waits.OTHER}
+    if session_waits.OTHER in means:
         rest = [values for name, values in columns.items() if name not in named]
-        parts[wait_events.OTHER] = np.sum(rest, axis=0)
-    colours = wait_events.colours(parts)
+        parts[session_waits.OTHER] = np.sum(rest, axis=0)
+    colours = session_waits.colours(parts)
     times_ms, blocks = _sampled(axis, at_ms, ticks, parts)
     plot = stacked_areas(axis, times_ms, blocks, colours, "0.00")
-    key = [Key(wait_events.label(name), colours[name]) for name in reversed(parts)]
+    key = [Key(session_waits.label(name), colours[name]) for name in reversed(parts)]
     cores = axis.run.run.server.get("cores") or axis.run.run.host.get("cores")
     if cores and cores <= TOP_SHARE * float(np.nanmax(sum(blocks.values()))):
         line = Span(
@@ -126,7 +126,7 @@ def active_sessions(axis: TimeAxis) -> Chart | None:
         key.append(Key(f"{cores} cores", palette.RED, "dash"))
     total = sum(means.values())
     rows = [
-        [wait_events.label(name), numbers.significant(mean), numbers.percent(mean / total)]
+        [session_waits.label(name), numbers.significant(mean), numbers.percent(mean / total)]
         for name, mean in sorted(means.items(), key=lambda item: -item[1])
     ]
     return Chart(
@@ -150,10 +150,10 @@ def _largest_words(means: Mapping[str, float]) -> str:
     largest = max(means, key=lambda name: means[name])
     share = numbers.percent(means[largest] / total)
     if means[largest] > 0.5 * total:
-        return f"most were {wait_events.phrase(largest)} ({share})"
-    words = f"the largest single share, {share}, was {wait_events.phrase(largest)}"
+        return f"most were {session_waits.phrase(largest)} ({share})"
+    words = f"the largest single share, {share}, was {session_waits.phrase(largest)}"
     families = {
-        name: sum(means[each] for each in means if wait_events.is_in(each, events))
+        name: sum(means[each] for each in means if session_waits.is_in(each, events))
         for name, events in FAMILIES.items()
     }
     name = max(families, key=lambda name: families[name])

@@ -19,7 +19,7 @@ from bokeh.plotting import figure
 from msgspec import Struct
 
 from pgdyno.record import RunFile
-from pgdyno.report import palette, wait_events
+from pgdyno.report import palette, session_waits
 from pgdyno.report.attempts import Attempt, Levels
 from pgdyno.report.charts.chart import Chart, Key, label_row, plain_figure, row_figure, tooltip
 from pgdyno.report.summary import RunSummary
@@ -259,15 +259,15 @@ def waits_chart(run: RunFile, summary: RunSummary) -> Chart | None:
     """Return the chart of the waits of active sessions under each setting."""
     states = _settings(summary)
     bars = {
-        name: bar for name, (_, ids) in states.items() if (bar := wait_events.averages(run, ids))
+        name: bar for name, (_, ids) in states.items() if (bar := session_waits.averages(run, ids))
     }
     if len(bars) < 2:
         return None
-    named = wait_events.largest(_largest_in_any(bars.values()))
-    bars = {name: wait_events.with_others_summed(bar, named) for name, bar in bars.items()}
+    named = session_waits.largest(_largest_in_any(bars.values()))
+    bars = {name: session_waits.with_others_summed(bar, named) for name, bar in bars.items()}
     present = {event for bar in bars.values() for event in bar}
-    order = [event for event in (*named, wait_events.OTHER) if event in present]
-    colours = wait_events.colours(order)
+    order = [event for event in (*named, session_waits.OTHER) if event in present]
+    colours = session_waits.colours(order)
     widest = max(sum(bar.values()) for bar in bars.values())
     plot = row_figure(len(bars), widest * 1.04)
     for position, name in enumerate(bars):
@@ -281,13 +281,13 @@ def waits_chart(run: RunFile, summary: RunSummary) -> Chart | None:
         rows_at = range(len(bars))
         plot.segment([cores] * len(bars), [y - 0.24 for y in rows_at], [cores] * len(bars),
                      [y + 0.24 for y in rows_at], line_color=palette.RED, line_width=3)  # fmt: skip
-    head = ["Setting", *(wait_events.label(event) for event in order), "all"]
+    head = ["Setting", *(session_waits.label(event) for event in order), "all"]
     rows = [
         [name, *(numbers.significant(bar.get(c, 0.0), 2) for c in order),
          numbers.significant(sum(bar.values()))]
         for name, bar in bars.items()
     ]  # fmt: skip
-    key = [Key(wait_events.label(event), colours[event]) for event in order]
+    key = [Key(session_waits.label(event), colours[event]) for event in order]
     if in_sight:
         key.append(Key(f"{cores:g} cores", palette.RED, "line"))
     return Chart(
@@ -343,5 +343,5 @@ def _waits_description(bars: Sequence[tuple[str, Mapping[str, float]]]) -> str:
         most = max(bar, key=lambda event: bar[event])
         share = bar[most] / sum(bar.values())
         are = "most are" if share > 0.5 else "the largest part is"
-        parts.append(f"{name}, {are} {wait_events.phrase(most)} ({numbers.percent(share)})")
+        parts.append(f"{name}, {are} {session_waits.phrase(most)} ({numbers.percent(share)})")
     return numbers.sentence("; ".join(parts))

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from pgdyno.record import samples_needed
-from pgdyno.report import wait_events
+from pgdyno.report import session_waits
 from pgdyno.report.terminal._lines import (
     Line,
     labelled,
@@ -187,7 +187,7 @@ def _statement_rows(figures: LoadFigures) -> list[list[str]]:
 def _wait_rows(figures: LoadFigures) -> list[list[str]]:
     return [
         [
-            f"  {cut(wait_events.label(each.event), NAME_WIDTH)}",
+            f"  {cut(session_waits.label(each.event), NAME_WIDTH)}",
             numbers.significant(each.a, 2),
             numbers.significant(each.b, 2),
             numbers.ratio(each.ratio),

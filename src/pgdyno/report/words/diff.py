@@ -13,7 +13,7 @@ from pgdyno.drill.storage import stored_drills
 from pgdyno.errors import UsageError
 from pgdyno.record import Distribution, RunFile, RunInfo, StatementTotal
 from pgdyno.record.latencies import ScriptKind
-from pgdyno.report import wait_events
+from pgdyno.report import session_waits
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import sentences
 from pgdyno.report.words._work import statements_beside, work_of
@@ -300,7 +300,7 @@ def _statement(
 
 def _waits(sides: Sequence[_Measured]) -> tuple[results.WaitPair, ...]:
     """Return average active sessions by wait event, the largest first."""
-    a, b = (wait_events.averages(side.run, side.slice_ids) for side in sides)
+    a, b = (session_waits.averages(side.run, side.slice_ids) for side in sides)
     events = sorted(
         dict.fromkeys((*a, *b)), key=lambda event: -max(a.get(event, 0.0), b.get(event, 0.0))
     )

@@ -1,4 +1,4 @@
-"""Wait events: their average sessions, and the selection, labels and colours of those shown.
+"""Active sessions by wait event: averages, and the selection, labels and colours of those shown.
 
 A class of wait events is too coarse: "LWLock" is the queue for the WAL flush on one server and the
 buffer table on another. The largest events are therefore shown by name, and the rest as "other
@@ -9,50 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from pgdyno.probe import waits
-from pgdyno.probe.waits import canonical
 from pgdyno.record import RunFile
 from pgdyno.report import palette
+from pgdyno.wait_events import BY_NAME, canonical
 
 RUNNING = "running"
 OTHER = "other waits"
 SHOWN_MAX = 8
 SHARE_MIN = 0.01
 """Of all sessions; events with a smaller share are summed as other waits."""
-
-MEANINGS = {
-    "io:walsync": "the WAL flush",
-    "io:walwrite": "writing WAL to the kernel",
-    "io:walinitwrite": "a new WAL segment",
-    "io:walinitsync": "a new WAL segment",
-    "lwlock:walwrite": "queue for the WAL flush",
-    "lwlock:walinsert": "locks of the WAL buffers",
-    "lwlock:walbufmapping": "free space in the WAL buffers",
-    "ipc:syncrep": "a standby's answer",
-    "io:datafileread": "reading pages from disk",
-    "io:datafilewrite": "writing pages",
-    "io:datafileextend": "extending a table",
-    "io:datafilesync": "flushing data files",
-    "io:buffileread": "temporary files",
-    "io:buffilewrite": "temporary files",
-    **dict.fromkeys(waits.PAGE, "a page in shared buffers"),
-    **dict.fromkeys(waits.PAGE_PIN, "a page that others use"),
-    **dict.fromkeys(waits.WAIT_FOR_LSN, "WAIT FOR LSN"),
-    **dict.fromkeys(waits.COPY_FILES, "COPY"),
-    **dict.fromkeys(waits.COMMIT_DELAY, "commit_delay"),
-    "lwlock:buffermapping": "the buffer table",
-    "lwlock:procarray": "snapshots",
-    "lwlock:lockmanager": "the lock table",
-    "lock:transactionid": "a row that another transaction changed",
-    "lock:tuple": "queue for a locked row",
-    "lock:relation": "a lock on a table",
-    "lock:extend": "extending a table",
-    "lock:advisory": "an advisory lock",
-    "client:clientread": "the client",
-    "client:clientwrite": "the client",
-    "timeout:spindelay": "a spinlock",
-    "timeout:vacuumdelay": "cost-based vacuum delay",
-}
 
 _COLOURS = {
     "io:walsync": palette.BLUE,
@@ -100,8 +65,8 @@ def label(event: str) -> str:
     """Return an event with its meaning: ``LWLock:WALWrite (queue for the WAL flush)``."""
     if event == RUNNING:
         return "running (not waiting)"
-    meaning = MEANINGS.get(_key(event))
-    return f"{event} ({meaning})" if meaning else event
+    known = BY_NAME.get(_key(event))
+    return f"{event} ({known.meaning})" if known and known.meaning else event
 
 
 def phrase(event: str) -> str:

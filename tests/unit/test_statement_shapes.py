@@ -1,4 +1,4 @@
-"""Wait event names across versions, and statements without their values."""
+"""Statements without their values, and the page that sent them."""
 
 from __future__ import annotations
 
@@ -6,35 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.probe import waits
-from pgdyno.probe.waits import canonical, page_of, shape_with_page, statement_shape
-
-
-@pytest.mark.parametrize(
-    ("older", "newer"),
-    [
-        (("IO", "WALSync"), ("IO", "WalSync")),
-        (("IO", "BufFileRead"), ("IO", "BuffileRead")),
-        (("IO", "SLRUSync"), ("IO", "SlruSync")),
-        (("IPC", "BufferIO"), ("IPC", "BufferIo")),
-        (("IPC", "ProcArrayGroupUpdate"), ("IPC", "ProcarrayGroupUpdate")),
-    ],
-)
-def test_renamed_events_are_one(older: tuple[str, str], newer: tuple[str, str]) -> None:
-    assert canonical(*older) == canonical(*newer)
-
-
-def test_no_wait_is_empty_and_in_no_set() -> None:
-    sets = [value for value in vars(waits).values() if isinstance(value, frozenset)]
-    assert sets
-    assert canonical("", "") == ""
-    assert not any("" in names for names in sets)
-
-
-def test_flush_is_the_sync_and_the_queue_behind_it() -> None:
-    assert canonical("IO", "WalSync") in waits.WAL_FLUSH
-    assert canonical("LWLock", "WALWrite") in waits.WAL_FLUSH
-    assert canonical("IO", "WALWrite") in waits.WAL_WRITE - waits.WAL_FLUSH
+from pgdyno.probe.statement_shapes import page_of, shape_with_page, statement_shape
 
 
 @pytest.mark.parametrize(
