@@ -168,6 +168,8 @@ EVENTS = (
     *(WaitEvent("IPC", name, "parallel") for name in _PARALLEL),
     WaitEvent("IPC", "BgworkerShutdown", "parallel", "", "BgWorkerShutdown"),
     WaitEvent("IPC", "BgworkerStartup", "parallel", "", "BgWorkerStartup"),
+    WaitEvent("IPC", "HashGrowBatchesAllocate", "parallel", last=15),
+    WaitEvent("IPC", "HashGrowBucketsAllocate", "parallel", last=15),
     WaitEvent("IPC", "HashGrowBatchesReallocate", "parallel", first=16),
     WaitEvent("IPC", "HashGrowBucketsReallocate", "parallel", first=16),
     WaitEvent("IPC", "WaitForWalReplay", "wait for LSN", "WAIT FOR LSN", first=19),

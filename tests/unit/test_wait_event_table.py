@@ -84,6 +84,7 @@ def test_a_change_of_a_row_waits_for_two_types_of_lock() -> None:
         ("Lock", "userlock", "lock"),
         ("LWLock", "Unheard", "shared"),
         ("IPC", "MessageQueueReceive", "parallel"),
+        ("IPC", "HashGrowBatchesAllocate", "parallel"),
         ("IPC", "WaitForWalReplay", "wait for LSN"),
         ("Buffer", "BufferShareExclusive", "page"),
         ("IO", "CopyFromRead", "other"),
