@@ -165,7 +165,7 @@ def test_versions_and_space(pgdyno: Pgdyno, pg18: Cluster, monkeypatch: pytest.M
     assert "an older version cannot take it" in said
     assert "pgdyno server get 18 gets it" in said
     with monkeypatch.context() as patch:
-        patch.setattr("pgdyno.snapshot.copying._SPARE_BYTES", 1 << 60)
+        patch.setattr("pgdyno.scenario.snapshot_copying._SPARE_BYTES", 1 << 60)
         assert "MB free" in refused(pgdyno, "--from", own)
 
 
@@ -203,7 +203,7 @@ def test_an_older_source_is_copied_into_a_newer_server(
 def test_what_pg_dump_and_pg_restore_say(
     pgdyno: Pgdyno, shop: ConnInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgdyno.snapshot._transfer._LOCK_WAIT", "--lock-wait-timeout=100ms")
+    monkeypatch.setattr("pgdyno.scenario.snapshot_copying._LOCK_WAIT", "--lock-wait-timeout=100ms")
     with connect_plain(shop) as conn:
         with conn.transaction():
             conn.execute("lock table orders in access exclusive mode")

@@ -16,15 +16,15 @@ import jsonschema
 import pytest
 
 from patience import wait_until
-from pgdyno.branch._state import SavedState
-from pgdyno.branch.preparing import variants_of, with_cloning_disk
-from pgdyno.branch.procedure import run_branches
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.disk.mounting import mounts_below
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import RunFile
 from pgdyno.results import load, schemas
 from pgdyno.results.branch import BranchResult
+from pgdyno.scenario._branch_state import SavedState
+from pgdyno.scenario.branch import run_branches
+from pgdyno.scenario.branch_variants import variants_of, with_cloning_disk
 from pgdyno.server import Installation, connect_plain
 from pgdyno.server.directories import clusters_dir
 from pgdyno.spec import Spec, spec_from_fields

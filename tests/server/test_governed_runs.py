@@ -20,10 +20,10 @@ from pgdyno.record.governing import governed_in
 from pgdyno.report import stdout_console, terminal_summary
 from pgdyno.results import recorded_json, schemas
 from pgdyno.results.run import RunResult
+from pgdyno.scenario.story import run_story
 from pgdyno.server import Cluster, Installation, connect_plain
 from pgdyno.server.connecting.exclusive_use import sole_governor
 from pgdyno.spec import Spec, spec_from_fields
-from pgdyno.story import run_story
 
 pytestmark = [pytest.mark.server, pytest.mark.usefixtures("nothing_left")]
 AGE = 1_700_000_000

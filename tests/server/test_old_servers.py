@@ -12,14 +12,13 @@ import jsonschema
 import psycopg
 import pytest
 
-from pgdyno.age.preparing import prepared_spec, request_of
-from pgdyno.age.procedure import check_kept, live_at_age
 from pgdyno.conduct import Silent, carry_out, open_session
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.investigate.observe import observe
 from pgdyno.record import RunFile
 from pgdyno.results import load, schemas
 from pgdyno.results.age import AgeResult
+from pgdyno.scenario.age import check_kept, live_at_age, prepared_spec, request_of
 from pgdyno.server import Cluster, Installation, connect_plain
 from pgdyno.server.local.aging import fast_forward, read_ages
 from pgdyno.spec import Spec, spec_from_fields

@@ -26,10 +26,10 @@ from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.words.course import course_in
 from pgdyno.results import load, schemas
 from pgdyno.results.soak import SoakResult
+from pgdyno.scenario.soak import continuation_of
 from pgdyno.server import Cluster, connect_plain, find_installation
 from pgdyno.server.local.account import change_owner, server_account
 from pgdyno.server.local.leftovers import server_processes
-from pgdyno.soak.preparing import continuation_of
 from pgdyno.spec import spec_from_fields
 
 
@@ -437,7 +437,7 @@ def test_it_ends_before_the_disk_is_full_and_goes_on(pg18: Cluster, small_disk: 
     ids=["steps", "settings"],
 )
 def test_what_would_begin_again_is_refused(fields: dict[str, Any], said: str) -> None:
-    from pgdyno.soak.preparing import check_soak
+    from pgdyno.scenario.soak import check_soak
 
     server = {"kind": "existing", "conninfo": "host=nowhere"}
     with pytest.raises(UsageError, match=said):

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from pgdyno._engine import Histogram
-from pgdyno.age._log import counts_of
-from pgdyno.age._rows import _INSERT, reads, tables_of, writes
-from pgdyno.age.preparing import age_of, parse_age, prepared_spec, request_of
 from pgdyno.errors import UsageError
 from pgdyno.record import ErrorTotal, Ledger, StatementTotal
+from pgdyno.scenario._age_rows import _INSERT, reads, tables_of, writes
+from pgdyno.scenario.age import age_of, counts_of, parse_age, prepared_spec, request_of
 from pgdyno.server.local.aging import next_id
 from pgdyno.spec import spec_from_fields
 from pgdyno.spec.age import unfit_setting
@@ -90,7 +89,7 @@ def test_the_log_is_counted_from_byte_to_byte(
 ) -> None:
     log = tmp_path / "server.log"
     log.write_bytes(LOG)
-    monkeypatch.setattr("pgdyno.age._log.CHUNK_BYTES", 7)
+    monkeypatch.setattr("pgdyno.scenario.age.CHUNK_BYTES", 7)
     counts = counts_of(log, 0, len(LOG))
     assert (counts.vacuums, counts.failsafe, counts.warnings) == (2, 1, 1)
     assert counts.failsafe_tables == ("d.public.t",)

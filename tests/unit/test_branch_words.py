@@ -10,15 +10,15 @@ import report_runs
 from report_runs import Level
 from result_samples import branch_figures, branch_result
 
-from pgdyno.branch._matching import nearest
-from pgdyno.branch.preparing import repeated, variants_of
-from pgdyno.branch.procedure import sentence_of
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import render
 from pgdyno.report.rows import result_rows
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.results.branch import BranchResult
+from pgdyno.scenario._branch_matching import nearest
+from pgdyno.scenario.branch import sentence_of
+from pgdyno.scenario.branch_variants import repeated, variants_of
 from pgdyno.spec import spec_from_fields
 from pgdyno.spec.branches import first_event_ms
 

@@ -20,10 +20,10 @@ from pgdyno.price.remedies import candidates_of
 from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import Assessment, Circumstances, Remedy, assess, catalogue, circumstances
 from pgdyno.results.investigate import InvestigateResult, Step, TriedRemedy
+from pgdyno.scenario.story import chapter_change
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.durability import severity, within
-from pgdyno.story._running import chapter_change
 from pgdyno.trial.compare import compare_question
 from pgdyno.trial.question import Question
 

@@ -9,12 +9,12 @@ import report_runs
 from report_runs import Level
 from result_samples import age_period, age_result
 
-from pgdyno.age.procedure import check_kept, sentence_of
 from pgdyno.errors import RunError
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import render
 from pgdyno.report.rows import result_rows
 from pgdyno.results.age import AgeResult
+from pgdyno.scenario.age import check_kept, sentence_of
 
 LEVEL = Level(tps=900, service_ms=4, pool_wait_ms=0)
 

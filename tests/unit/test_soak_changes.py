@@ -11,9 +11,8 @@ import pytest
 from record_samples import add_second, error_row, group_row, script_row, thread_row
 
 from pgdyno.record import Recorder, RunFile
-from pgdyno.soak._changes import ChangeWatch
-from pgdyno.soak._space import Disk, fullest
-from pgdyno.soak._validity import validity
+from pgdyno.scenario._soak_changes import ChangeWatch
+from pgdyno.scenario.soak import Disk, fullest, validity
 from pgdyno.trial.trust import distrust
 
 

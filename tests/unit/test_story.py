@@ -10,9 +10,9 @@ import pytest
 from pgdyno.drill.model import DrillResult, Verified
 from pgdyno.errors import UsageError
 from pgdyno.record.cut import Cut, LedgerCount, Outcome, Proof
+from pgdyno.scenario._luck import luck
+from pgdyno.scenario.story import as_expected
 from pgdyno.spec import spec_from_fields
-from pgdyno.story._luck import luck
-from pgdyno.story._running import as_expected
 
 
 @pytest.mark.parametrize(

@@ -89,10 +89,9 @@ def command(
       pgdyno age --to 1.7e9 mixed -c 8 -T 60
       pgdyno age --to 2.146e9 mixed --pg-bindir /usr/lib/postgresql/15/bin
     """
-    from pgdyno.age.preparing import age_of, prepared_spec, request_of
-    from pgdyno.age.procedure import check_kept, live_at_age
     from pgdyno.cli.session import session_for
     from pgdyno.results.trust import check_trust
+    from pgdyno.scenario.age import age_of, check_kept, live_at_age, prepared_spec, request_of
 
     positional = parse_without_database(load.what, "age")
     spec, spec_text = build_spec(

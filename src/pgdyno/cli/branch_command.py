@@ -64,10 +64,10 @@ def command(
       pgdyno branch scenarios/freeze-branches.toml
       pgdyno branch mine.toml --before 60 --rounds 8 --report branches.html
     """
-    from pgdyno.branch.preparing import repeated, variants_of, with_cloning_disk
-    from pgdyno.branch.procedure import run_branches
     from pgdyno.cli.session import session_for
     from pgdyno.results.trust import check_trust
+    from pgdyno.scenario.branch import run_branches
+    from pgdyno.scenario.branch_variants import repeated, variants_of, with_cloning_disk
 
     positional = parse_positional(load.what)
     spec, spec_text = build_spec(

@@ -22,10 +22,9 @@ from pgdyno.errors import UsageError
 from pgdyno.visible import visible_line
 
 if TYPE_CHECKING:
+    from pgdyno.scenario.snapshot import Request, Saved
     from pgdyno.server.local.snapshot_file import Origin, Snapshot
     from pgdyno.server.local.snapshots import Place
-    from pgdyno.snapshot.preparing import Request
-    from pgdyno.snapshot.procedure import Saved
 
 HELP_ORDER = 65
 _HEAD = ("name", "version", "size", "workload", "scale", "age", "saved (UTC)", "from")
@@ -121,8 +120,8 @@ def save(
       pgdyno snapshot save later mixed --snapshot big -T 10min
       pgdyno snapshot save shop --from postgresql://user@host/shop
     """
+    from pgdyno.scenario.snapshot import request_of
     from pgdyno.server.local.snapshots import saving
-    from pgdyno.snapshot.preparing import request_of
 
     if own.source is not None:
         _refuse_load_options()
@@ -182,8 +181,8 @@ def _saved_copy(place: Place, request: Request, source: str, progress: ProgressO
 
     from pgdyno.cli.connection import conninfo_for
     from pgdyno.cli.screen import watching
+    from pgdyno.scenario.snapshot_copying import save_copy
     from pgdyno.server.connecting.connect import parse_conninfo
-    from pgdyno.snapshot.copying import save_copy
 
     conninfo = conninfo_for(make_conninfo("", **parse_conninfo(source)), None)
     with watching(progress) as watcher:
@@ -193,7 +192,7 @@ def _saved_copy(place: Place, request: Request, source: str, progress: ProgressO
 def _saved_tables(place: Place, request: Request, progress: ProgressOptions) -> Saved:
     """Save the server with its tables."""
     from pgdyno.cli.screen import watching
-    from pgdyno.snapshot.procedure import save_tables
+    from pgdyno.scenario.snapshot import save_tables
 
     with watching(progress) as watcher:
         return save_tables(place, request, watcher)
@@ -210,7 +209,7 @@ def _saved_loaded(
     """Save the server after a load, which is recorded in a run file."""
     from pgdyno.cli.session import session_for
     from pgdyno.investigate.observe import observe
-    from pgdyno.snapshot.procedure import save_loaded
+    from pgdyno.scenario.snapshot import save_loaded
 
     # It is a run, which its run file repeats without a snapshot.
     with session_for("run", load, progress, request.spec, spec_text, path) as session:

@@ -71,14 +71,15 @@ def command(
       pgdyno soak mixed -d soak -c 8 -T 4d -o four-days.db     goes on
     """
     from pgdyno.cli.session import session_for
-    from pgdyno.soak.preparing import (
+    from pgdyno.scenario.soak import (
         check_soak,
+        check_space,
         continuation_of,
         going_on,
         is_complete,
         kept_server,
+        run_soak,
     )
-    from pgdyno.soak.procedure import check_space, run_soak
 
     positional = parse_positional(load.what)
     spec, spec_text = build_spec(
@@ -135,7 +136,7 @@ def _print_complete(
 
 def _check(result: SoakResult, keep_free_bytes: int) -> None:
     from pgdyno.results.trust import check_trust
-    from pgdyno.soak.procedure import check_ended
+    from pgdyno.scenario.soak import check_ended
 
     check_ended(result, keep_free_bytes)
     check_trust(result)

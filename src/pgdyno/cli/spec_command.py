@@ -54,10 +54,10 @@ def _check_names(spec: Spec) -> None:
     """Raise UsageError for an invalid name that other modules define: settings, faults, candidates,
     keys. Raise SetupError if the server is not installed. A run would report them only when it
     needs them."""
-    from pgdyno.branch.preparing import variants_of
     from pgdyno.conduct import check_settings
     from pgdyno.dimension import change_of, spec_with
     from pgdyno.drill.fault import find_fault
+    from pgdyno.scenario.branch_variants import variants_of
 
     for chapter in spec.story:
         if chapter.fault is not None:

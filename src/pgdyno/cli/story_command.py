@@ -51,7 +51,7 @@ def command(
     from pgdyno.conduct import read_spec_or_run
     from pgdyno.report import stdout_console
     from pgdyno.report.terminal.story import print_chapter
-    from pgdyno.story import check_outcomes, run_story
+    from pgdyno.scenario.story import check_outcomes, run_story
 
     spec, text = read_spec_or_run(spec_path, story=True)
     base = run_path(output.output, spec.name)
@@ -104,7 +104,7 @@ class _Output:
 
     def result(self) -> StoryResult:
         """Return the result of the finished chapters."""
-        from pgdyno.story import story_result
+        from pgdyno.scenario.story import story_result
 
         return story_result(self.spec, self.chapters, self._written)
 

@@ -1,5 +1,5 @@
-"""The procedure of ``pgdyno age``: load before and at the age, the recovery, and a check; and its
-answer in a sentence.
+"""The procedure of ``pgdyno age``: a spec with that age, load before and at it, the recovery, and a
+check; and its answer in a sentence.
 
 The load runs on while the server recovers, so that it meets the vacuums, and writes as soon as it
 may.
@@ -7,28 +7,151 @@ may.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
+from msgspec import Struct
 
-from pgdyno.age._log import counts_of
-from pgdyno.age._rows import reads, tables_of, writes
-from pgdyno.age.preparing import Request
-from pgdyno.conduct import Session, rows_of
+from pgdyno.conduct import Session, check_age_kept, rows_of
 from pgdyno.diagnose.words import counted, figure
-from pgdyno.errors import RunError
+from pgdyno.errors import RunError, UsageError
 from pgdyno.record import Distribution, RunFile, SliceKind, throughput_tps
 from pgdyno.record.failures import is_out_of_ids
 from pgdyno.results import store
 from pgdyno.results.age import AgeCheck, AgePeriod, AgeRecovery, AgeResult
+from pgdyno.scenario._age_rows import reads, tables_of, writes
 from pgdyno.server import Cluster
 from pgdyno.server.local.aging import read_ages, unpin
 from pgdyno.server.local.amcheck import amcheck
-from pgdyno.spec.age import FREEZE_SETTINGS, ID_NOUNS, STOP_AGE, Ids
+from pgdyno.spec import Spec
+from pgdyno.spec.age import AGE_MAX, FREEZE_SETTINGS, ID_NOUNS, PIN_SETTINGS, STOP_AGE, Ids
 from pgdyno.trial.result import head
+
+CHUNK_BYTES = 1 << 20
+LOG_SETTINGS = {"log_autovacuum_min_duration": "0", "log_min_messages": "warning"}
+"""Settings under which the server's log has these messages."""
+_VACUUM = re.compile(rb"LOG: +automatic (?:aggressive )?vacuum to prevent wraparound of table ")
+_FAILSAFE = re.compile(rb'bypassing nonessential maintenance of table "([^"]+)" as a failsafe')
+_WARNING = re.compile(rb"WARNING: +database .{1,80} must be vacuumed (?:within|before) ")
+
+
+@dataclass
+class Counts:
+    """Messages of a part of the log."""
+
+    vacuums: int = 0
+    failsafe: int = 0
+    warnings: int = 0
+    failsafe_tables: tuple[str, ...] = ()
+    """Names of the tables of the failsafe, with their database and schema."""
+
+
+def counts_of(log: Path, begin: int, end: int) -> Counts:
+    """Return the messages in the bytes from ``begin`` to ``end`` of a log."""
+    counts = Counts()
+    tables: dict[str, None] = {}
+    for line in _lines(log, begin, end):
+        if _VACUUM.search(line):
+            counts.vacuums += 1
+        elif found := _FAILSAFE.search(line):
+            counts.failsafe += 1
+            tables[found[1].decode(errors="replace")] = None
+        elif _WARNING.search(line):
+            counts.warnings += 1
+    counts.failsafe_tables = tuple(tables)
+    return counts
+
+
+def _lines(log: Path, begin: int, end: int) -> Iterator[bytes]:
+    """Yield the lines, however long the log is: each refused transaction writes some."""
+    with log.open("rb") as file:
+        file.seek(begin)
+        rest, left = b"", end - begin
+        while left > 0 and (chunk := file.read(min(CHUNK_BYTES, left))):
+            left -= len(chunk)
+            *whole, rest = (rest + chunk).split(b"\n")
+            yield from whole
+        yield rest
+
+
+SECONDS_DEFAULT = 10.0
+"""Time under load at that age."""
+SETTINGS = {**LOG_SETTINGS, "autovacuum_naptime": "5s"}
+"""Settings of the server: by default autovacuum looks at a database once a minute, and the load
+would be over before it does."""
+_EXAMPLE = "for example --to 1.7e9"
+
+
+class Request(Struct, frozen=True):
+    """The question."""
+
+    ids: Ids
+    age: int
+    before_s: float
+    """Time under load before the age is raised."""
+    seconds: float
+    """Time under load at that age."""
+    recovery_s_max: float
+
+
+def parse_age(text: str, option: str = "--to") -> int:
+    """Return an age as it is given, such as 1.9e9. Raises UsageError."""
+    try:
+        age = float(text.replace(",", ""))
+    except ValueError:
+        age = 0.0
+    if not 1 <= age <= AGE_MAX:  # not for NaN either
+        raise UsageError(
+            f"{option} {text}: an age is a number from 1 to {AGE_MAX:,}",
+            code="age-range",
+            hint=f"for example {option} 1.7e9; at 2^31, 2,147,483,648, the oldest rows would be"
+            " in the future",
+        )
+    return int(age)
+
+
+def age_of(spec: Spec, to: str | None, *, multixact: bool) -> tuple[Ids, int]:
+    """Return the age that was asked for, by option or by the spec. Raises UsageError."""
+    if to is not None:
+        return "mxid" if multixact else "xid", parse_age(to)
+    if spec.server.age is None or multixact:
+        raise UsageError("the age is missing", code="age-missing", hint=_EXAMPLE)
+    return spec.server.age
+
+
+def prepared_spec(spec: Spec, ids: Ids) -> Spec:
+    """Return the spec of a server whose age can be raised later. Raises UsageError for a server of
+    the user's, and for what excludes it."""
+    if spec.server.kind == "existing":
+        raise UsageError(
+            "pgdyno age works only on servers that pgdyno starts: it stops the server and changes"
+            " its control file",
+            code="age-own-server",
+            hint="leave the connection out; --pg-bindir chooses the version",
+        )
+    if spec.standby.receivers:
+        raise UsageError(
+            "pgdyno age works without standbys, none of which follows a server whose WAL was reset",
+            code="age-standby",
+            hint="leave standby out",
+        )
+    check_age_kept(spec, ids)
+    settings = {**SETTINGS, **PIN_SETTINGS[ids], **spec.server.settings}
+    server = {"settings": settings, "xid_age": None, "mxid_age": None}
+    return spec.model_copy(update={"server": spec.server.model_copy(update=server)})
+
+
+def request_of(spec: Spec, asked: tuple[Ids, int], *, before_ms: int, recovery_ms: int) -> Request:
+    """Return the ages and times."""
+    given = "hold_ms" in spec.load.model_fields_set
+    seconds = spec.load.hold_ms / 1000 if given else SECONDS_DEFAULT
+    return Request(*asked, before_ms / 1000, seconds, recovery_ms / 1000)
+
 
 NAPTIME = {"autovacuum_naptime": "1s"}
 """Time between looks of autovacuum at a database during the recovery."""

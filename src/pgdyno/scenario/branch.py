@@ -11,9 +11,6 @@ from statistics import fmean
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pgdyno.branch._matching import Level, match_clients
-from pgdyno.branch._state import Restored, SavedState
-from pgdyno.branch.preparing import Variant
 from pgdyno.conduct import Session, measure_with_events, warm_up_seconds_max
 from pgdyno.dimension import title_of
 from pgdyno.errors import RunError, TrustError
@@ -29,6 +26,9 @@ from pgdyno.results.branch import (
     BranchState,
 )
 from pgdyno.results.common import LatencyEffect
+from pgdyno.scenario._branch_matching import Level, match_clients
+from pgdyno.scenario._branch_state import Restored, SavedState
+from pgdyno.scenario.branch_variants import Variant
 from pgdyno.spec import Change
 from pgdyno.spec import branches as spec_branches
 from pgdyno.stats.words import rounded

@@ -1,8 +1,9 @@
-"""The chapters of a story, in order: each a comparison, a drill or a run with its own run file."""
+"""The chapters of a story, in order: each a comparison, a drill or a run with its own run file;
+their result, and the errors that decide the exit status."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -11,29 +12,87 @@ from msgspec import Struct
 
 from pgdyno.conduct import Watcher, open_session
 from pgdyno.conduct.repeating import recorded_fields
+from pgdyno.diagnose.facts import client_sessions
+from pgdyno.diagnose.words import counted, figure
 from pgdyno.dimension import change_of, spec_with
 from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import DrillOptions, DrillResult
 from pgdyno.drill.running import check_drill, run_drill
 from pgdyno.drill.trust import untrusted
 from pgdyno.drill.words import in_words
-from pgdyno.errors import UsageError
+from pgdyno.errors import ThresholdError, TrustError, UsageError
 from pgdyno.govern.in_run import governing
 from pgdyno.investigate.observe import observe
-from pgdyno.record import RunFile
+from pgdyno.record import RunFile, SliceKind
 from pgdyno.results import chapter as results
 from pgdyno.results import store
+from pgdyno.results.chapter import by_variant
 from pgdyno.results.compare import CompareResult
 from pgdyno.results.drill import Summary
-from pgdyno.results.story import Compared, FinishedChapter, Observed
+from pgdyno.results.run import RunResult
+from pgdyno.results.story import Compared, FinishedChapter, Observed, StoryResult
+from pgdyno.scenario._luck import luck
+from pgdyno.shapes import Json
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.story import Chapter
 from pgdyno.spec.units import format_duration
-from pgdyno.story._luck import luck
-from pgdyno.story._observed import observed_figures, observed_sentences, statuses, unexplained
 from pgdyno.trial.compare import compare
 from pgdyno.trial.trust import check_something_succeeded
 from pgdyno.workload import with_texts
+
+
+def statuses(chapter: Chapter, result: RunResult) -> dict[str, results.Ending]:
+    """Return finding → whether it was found, of those that the chapter expects; without any, of
+    those that were found. What could not be examined is skipped."""
+    known: dict[str, results.Ending] = {
+        each.id: each.status if each.status in ("cleared", "skipped") else "found"
+        for each in result.findings
+    }
+    if isinstance(chapter.expect, dict):
+        return {name: known.get(name, "skipped") for name in chapter.expect}
+    return {name: status for name, status in known.items() if status == "found"}
+
+
+def unexplained(chapter: Chapter, result: RunResult, run: RunFile) -> tuple[str, ...]:
+    """Return the reasons to distrust the run, less those that the chapter is about: that clients
+    were not connected, where it expects the finding that says why."""
+    about = [name for name, status in statuses(chapter, result).items() if status == "found"]
+    expected = isinstance(chapter.expect, dict) and any(n in chapter.expect for n in about)
+    void = {each.void for each in run.slices(SliceKind.RUN) if each.void} if expected else set()
+    return tuple(reason for reason in result.distrust if reason not in void)
+
+
+def observed_figures(result: RunResult, run: RunFile) -> Observed:
+    """Return the figures of the run."""
+    ids = [each.id for each in run.slices(SliceKind.RUN)]
+    seconds = run.seconds(ids)
+    states = client_sessions.by_state(run, ids)
+    means = {name: float(n.mean()) if len(n) else 0.0 for name, n in states.items()}
+    done = sum(each.done for each in result.statements)
+    return Observed(
+        throughput_tps=result.throughput_tps,
+        statements_per_s=round(done / seconds, 1) if seconds else 0.0,
+        connections=round(sum(means.values()), 1),
+        connections_idle=round(means.get("idle", 0.0), 1),
+    )
+
+
+def observed_sentences(chapter: Chapter, result: RunResult, run: RunFile) -> Iterator[str]:
+    """Yield the figures, and what the findings say."""
+    figures = observed_figures(result, run)
+    p99 = result.latency_ms.response.p99
+    yield (
+        f"{figure(figures.throughput_tps)} transactions and {figure(figures.statements_per_s)}"
+        f" statements per second{'' if p99 is None else f', p99 {figure(p99)} ms'};"
+        f" {counted(figures.connections, 'connection', 'connections')} to the server, of which"
+        f" {figure(figures.connections_idle)} are idle"
+    )
+    if result.governor is not None:
+        yield result.governor.sentence
+    said = {each.id: each.sentence for each in result.findings}
+    for name, status in statuses(chapter, result).items():
+        yield f"{name.replace('-', ' ')}: {status}: {said.get(name, 'the run was not diagnosed')}"
+
 
 HARMED = ("lost", "refused", "corrupt")
 _WORST_FIRST: tuple[results.Ending, ...] = ("no-fault", "corrupt", "refused", "lost", "clean")
@@ -280,3 +339,41 @@ def as_expected(chapter: Chapter, endings: Mapping[str, str]) -> bool | None:
 
 def _fits(expected: str, ending: str | None) -> bool:
     return ending in HARMED if expected == "harmed" else ending == expected
+
+
+SCHEMA_VERSION = 1
+
+
+def story_result(
+    spec: Spec, chapters: Sequence[FinishedChapter], page: Path | None = None
+) -> StoryResult:
+    """Return the result of the chapters that were finished; without ``page``, it has no page."""
+    fields: Json = {
+        "schema_version": SCHEMA_VERSION,
+        "story": spec.name,
+        "chapters": tuple(chapters),
+    }
+    if page is not None:
+        fields["page"] = str(page)
+    return StoryResult.model_construct(**fields)
+
+
+def check_outcomes(chapters: Sequence[FinishedChapter]) -> None:
+    """Raise TrustError for a chapter that cannot be trusted, ThresholdError for an unexpected
+    outcome."""
+    for chapter in chapters:
+        if not chapter.trustworthy:
+            raise TrustError(
+                f"chapter {chapter.number}, {chapter.title}: the result cannot be trusted:"
+                f" {'; '.join(chapter.distrust)}",
+                code="not-trustworthy",
+                hint=f"pgdyno show {chapter.run_file}",
+            )
+    for chapter in chapters:
+        if chapter.as_expected is False:
+            raise ThresholdError(
+                f"chapter {chapter.number}, {chapter.title}: unexpected outcome:"
+                f" {by_variant(chapter.endings)}",
+                code="story-otherwise",
+                hint=f"pgdyno show {chapter.run_file}",
+            )

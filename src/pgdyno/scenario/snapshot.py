@@ -1,4 +1,5 @@
-"""The procedure of ``pgdyno snapshot save``: a server is stopped and its data are copied."""
+"""The procedure of ``pgdyno snapshot save``: a server that pgdyno starts is loaded or aged, then
+stopped, and its data are copied."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from pgdyno.conduct import (
     Session,
     Target,
     Watcher,
+    check_age_kept,
     grow_old,
     installation_of,
     prepared_server,
@@ -20,13 +22,60 @@ from pgdyno.conduct import (
     setup_digest,
 )
 from pgdyno.disk import sync_mount
+from pgdyno.errors import UsageError
+from pgdyno.scenario.age import parse_age
 from pgdyno.server import Cluster, connect
 from pgdyno.server.local.aging import read_ages
 from pgdyno.server.local.safefiles import directory_bytes
 from pgdyno.server.local.snapshot_file import Snapshot
 from pgdyno.server.local.snapshots import Place, complete
-from pgdyno.snapshot.preparing import Request
 from pgdyno.spec import Spec
+from pgdyno.spec.age import PIN_SETTINGS, Ids
+
+
+class Request(Struct, frozen=True):
+    """Request for a snapshot."""
+
+    spec: Spec
+    loaded: bool
+    """Under load before it is saved."""
+    age: tuple[Ids, int] | None
+
+
+def request_of(spec: Spec, *, loaded: bool, age: str | None, multixact: bool) -> Request:
+    """Return the request, with a spec whose server can be brought to the age at the end.
+
+    Raises UsageError for a server of the user's, and for what excludes it.
+    """
+    if spec.server.kind == "existing":
+        raise UsageError(
+            "pgdyno snapshot saves only servers that pgdyno starts: it stops the server to copy its"
+            " data",
+            code="snapshot-own-server",
+            hint="leave the connection out; --from copies a database of your server",
+        )
+    if spec.standby.receivers:
+        raise UsageError(
+            "a snapshot has no standbys: their slots would keep WAL that nobody fetches",
+            code="snapshot-standby",
+            hint="leave standby out here, and use it where a server starts from the snapshot",
+        )
+    if multixact and age is None:
+        raise UsageError(
+            "--multixact is about the age, and --age is missing",
+            code="contradiction",
+            hint="for example --age 1.7e9 --multixact",
+        )
+    wanted = spec.server.age
+    if age is not None:
+        wanted = ("mxid" if multixact else "xid", parse_age(age, "--age"))
+    if wanted is None:
+        return Request(spec, loaded, None)
+    check_age_kept(spec, wanted[0])
+    settings = {**PIN_SETTINGS[wanted[0]], **spec.server.settings}
+    server = {"settings": settings, "xid_age": None, "mxid_age": None}
+    spec = spec.model_copy(update={"server": spec.server.model_copy(update=server)})
+    return Request(spec, loaded, wanted)
 
 
 class Saved(Struct, frozen=True):

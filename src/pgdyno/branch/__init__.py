@@ -1,1 +1,0 @@
-"""Branches: variants of a load, each measured from the same saved state of a server."""

@@ -1,1 +1,0 @@
-"""Snapshots: servers that were loaded or aged, kept under a name for others to start from."""

@@ -1,1 +1,0 @@
-"""Soaks: one load for hours to weeks, in one run file, whatever ends pgdyno meanwhile."""
