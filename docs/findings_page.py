@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from pgdyno.diagnose import signatures as package
-from pgdyno.diagnose.words import duration, size
+from pgdyno.numbers import duration, size
 
 _HEAD = """\
 # Findings

@@ -21,12 +21,12 @@ from exam.cells import cells
 from exam.injectors import NotProducible
 from exam.model import Case, Cause
 from exam.specs import fields_of
+from pgdyno import numbers
 from pgdyno.conduct import Silent, open_session
 from pgdyno.errors import PgdynoError
 from pgdyno.investigate.loop import investigate
 from pgdyno.spec import spec_from_fields
 from pgdyno.spec.units import parse_duration_ms
-from pgdyno.stats.words import effect_words, prediction_words
 
 CELLS = (
     "commit-wait/slow-flush,commit-wait/commit-delay,commit-wait/standby,few-at-once/client-pool,"
@@ -110,7 +110,7 @@ def lines(row: Mapping[str, Any]) -> Iterator[str]:
         ratio, low, high = each["measured"]
         yield (
             f"  {each['finding']}: {each['remedy']}: predicted"
-            f" {prediction_words(guess, interval)}, measured {effect_words(ratio, low, high)},"
+            f" {numbers.predicted(guess, interval)}, measured {numbers.effect(ratio, low, high)},"
             f" {each['decision']}, {each['proof']}"
         )
     for title, why in row["not_measured"]:

@@ -33,7 +33,7 @@ from pgdyno.report.page.html import render
 from pgdyno.report.rows import result_rows
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.terminal._watch_view import WatchView
-from pgdyno.report.words import numbers
+from pgdyno.report.words import prose
 from pgdyno.report.words.checks import gain_words
 from pgdyno.report.words.findings import finding_name
 from pgdyno.results import recorded_json
@@ -297,7 +297,7 @@ def test_the_page_and_the_summary_of_a_check_say_the_same(pg18: Cluster, tmp_pat
         summary = "\n".join(line.text for line in summary_lines(run, 200))
     assert f"{len(result.cleared)} checks: " in summary
     for each in result.cleared:
-        assert numbers.capital(finding_name(each.id)) in page
+        assert prose.capital(finding_name(each.id)) in page
     for reason in {each.why for each in result.not_checked}:
         assert reason[:40] in summary
     assert "Not checked, and therefore not passed" in page

@@ -153,7 +153,7 @@ def knee_result(*, rate: bool = False, **more: Any) -> KneeResult:
 
 
 LAW: dict[str, Any] = {
-    "follows": True, "sentence": "the curve follows the Universal Scalability Law within 2.0 %",
+    "follows": True, "sentence": "the curve follows the Universal Scalability Law within 2 %",
     "error": 0.02, "single_tps": 1000.0, "single_tps_ci95": (900.0, 1100.0), "contention": 0.1,
     "contention_ci95": (0.05, 0.2), "coherence": 0.0, "coherence_ci95": (0.0, 0.01),
     "clients_at_knee": 10.0, "clients_at_peak": None,

@@ -158,7 +158,7 @@ FAULTS: list[tuple[str, str, Given, str]] = [
     ("archive-without-command", "will fail", {"settings": {"archive_mode": "on",
      "archive_command": ""}}, "no archive_command"),
     ("unread-indexes", "costs", {"unused_index": [unused()]}, "public.orders_note"),
-    ("unread-indexes", "minor", {"unused_index": [unused(n_written=0)]}, "7.8 MB"),
+    ("unread-indexes", "minor", {"unused_index": [unused(n_written=0)]}, "7.81 MB"),
     ("duplicate-indexes", "costs", {"duplicate_index": [duplicate()]}, "public.orders_b"),
     ("duplicate-indexes", "minor", {"duplicate_index": [duplicate(pages=2)]}, "16 kB"),
     ("prefix-indexes", "minor", {"prefix_index": [prefix()]}, "may not be needed"),
@@ -175,7 +175,7 @@ FAULTS: list[tuple[str, str, Given, str]] = [
     ("checksums-off", "minor", {"settings": {"data_checksums": "off"},
      "changed": {"relation_total": {"bytes": 5.0 * GB}}}, "checksums"),
     ("temp-files-total", "costs", {"changed": {"database": {"temp_bytes": 10**14,
-     "temp_files": 10**6}}}, "95 MB"),
+     "temp_files": 10**6}}}, "95.4 MB"),
     ("lost-slots", "costs", {"slot": [slot(active=False, wal_status="lost", kept_bytes=None)]},
      "has lost its WAL"),
     ("idle-slots", "will fail", {"slot": [slot(active=False, kept_bytes=5e9)]}, "disk is full"),
@@ -185,7 +185,7 @@ FAULTS: list[tuple[str, str, Given, str]] = [
      "no commit returns"),
     ("absent-sync-standby", "will fail", {"settings": {"synchronous_standby_names": "any 2 (*)"},
      "standby": [standby(sync_state="quorum")]}, "2 synchronous"),
-    ("standby-behind", "costs", {"standby": [standby(behind_bytes=5e9)]}, "4.7 GB"),
+    ("standby-behind", "costs", {"standby": [standby(behind_bytes=5e9)]}, "4.66 GB"),
     ("paused-recovery", "costs", {"recovery": [{"pause_state": "paused", "replayed_s": 60.0,
      "waiting_bytes": 1e7}], "server": {"in_recovery": True}}, "paused"),
     ("forgotten-transactions", "minor", {"old_transaction": [transaction(
@@ -193,7 +193,7 @@ FAULTS: list[tuple[str, str, Given, str]] = [
     ("forgotten-transactions", "costs", {"old_transaction": [transaction(
         state="idle in transaction", state_s=400.0)]}, "psql of app"),
     ("old-transactions", "minor", {"old_transaction": [transaction(transaction_s=9000.0)]},
-     "2.5 h"),
+     "2 h 30 min"),
     ("sessions-per-core", "minor", {"changed": {"connection_state": {"sessions": 500}}}, "8 cores"),
     ("compiled-statements", "costs", {"statement": [statement(jit_ms=8e5)]}, "80 %"),
     ("heavy-statement", "minor", {"statement": [statement(exec_ms=9e6)], "changed": BUSY},
@@ -385,7 +385,7 @@ def test_young_statistics_judge_no_index() -> None:
     judgement = judged(server={"counters_s": 3600.0}, unused_index=[unused()])
     assert finding(judgement, "unread-indexes").status == "skipped"
     (entry,) = judgement.not_looked_at
-    assert entry.why == "the statistics began 60 min ago"
+    assert entry.why == "the statistics began 1 h ago"
 
 
 def test_a_hidden_setting_is_listed() -> None:

@@ -481,7 +481,7 @@ def test_a_wal_that_something_keeps(tmp_path: Path) -> None:
     finding = disks(tmp_path, kept)
     assert finding.status == "found"
     assert "so something keeps it: a replication slot" in finding.sentence
-    assert "will be full in about 100 s" in finding.sentence
+    assert "will be full in about 1 min 40 s" in finding.sentence
     assert not finding.proposals
 
 
@@ -490,12 +490,12 @@ def test_data_that_grows(tmp_path: Path) -> None:
     finding = disks(tmp_path, growing)
     assert finding.status == "found"
     assert finding.sentence == (
-        "the disk of the data (ext4) will be full in 16 min at this rate: it is 50 % full and grows"
-        " by 50 MB/s"
+        "the disk of the data (ext4) will be full in about 16 min 30 s at this rate: it is 50 %"
+        " full and grows by 50 MB/s"
     )
     slow = disks(tmp_path, DATA_ON_EXT4 | {"fills": 5 * MB})
     assert slow.status == "cleared"
-    assert slow.sentence.endswith("and at this rate it has room for 2.8 h")
+    assert slow.sentence.endswith("and at this rate it has room for 2 h 46 min")
 
 
 @pytest.mark.parametrize(("fills", "status"), [(MB // 4, "found"), (MB // 10, "cleared")])

@@ -120,7 +120,7 @@ def test_a_threshold_that_is_not_reached_while_dead_rows_cost_time(tmp_path: Pat
     load = dying(rows=rows, settings={"autovacuum_vacuum_scale_factor": "20"})
     finding = diagnosed(tmp_path, load)["autovacuum-threshold"]
     assert finding.status == "found"
-    assert "at 200,050 dead rows, which it has in 2.1 min at 1,500 rows/s" in finding.sentence
+    assert "at 200,050 dead rows, which it has in 2 min 03 s at 1,500 rows/s" in finding.sentence
     [proposal] = finding.proposals
     assert proposal.change.table_options["public.orders"]["autovacuum_vacuum_threshold"] == "20005"
     assert "ALTER TABLE public.orders SET (autovacuum_vacuum_scale_factor = 0" in finding.advice

@@ -107,11 +107,11 @@ def test_twenty_clean_cuts_in_words() -> None:
     assert summary.upper_bound == pytest.approx(0.1391, abs=1e-4)
 
 
-def test_a_long_time_back_is_told_without_exponents() -> None:
+def test_a_long_time_back_is_told_in_seconds() -> None:
     cut = a_cut("lost", lost=3, lost_ms=1085.2)
     assert summarise([cut, cut], None).sentence == (
-        "2 of 2 cuts lost acknowledged commits: at most 3, acknowledged up to 1,085 ms before the"
-        " fault; median 3 and 1,085 ms"
+        "2 of 2 cuts lost acknowledged commits: at most 3, acknowledged up to 1.09 s before the"
+        " fault; median 3 and 1.09 s"
     )
 
 
@@ -133,9 +133,9 @@ def test_cuts_before_any_acknowledgement_are_counted_apart() -> None:
 
 
 def test_a_cut_before_any_acknowledgement_is_no_proof_that_nothing_is_lost() -> None:
-    assert in_words(a_cut(acked=0)) == f"{NOTHING_ACKED}, up again after 0.25 s"
+    assert in_words(a_cut(acked=0)) == f"{NOTHING_ACKED}, up again after 250 ms"
     assert in_words(a_cut(acked=5)) == (
-        "all of 5 acknowledged commits are present, up again after 0.25 s"
+        "all of 5 acknowledged commits are present, up again after 250 ms"
     )
     assert in_words(a_cut("corrupt", acked=0)).startswith('corrupt, found by the check "ledger"')
 

@@ -29,6 +29,7 @@ ROOMS = [
     "files",
     "listing",
     "wait_events",
+    "numbers",
     "httpserver",
     "outliving",
     "_engine",

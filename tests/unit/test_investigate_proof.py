@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from pgdyno import numbers
 from pgdyno.dimension import fields_with
 from pgdyno.investigate._decisions import decision_of, proof_of, recheck_decision_of
 from pgdyno.investigate._outcome import _verdict
@@ -20,7 +21,6 @@ from pgdyno.remedy import assess, catalogue, circumstances
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.stats import Effect
 from pgdyno.stats.prediction import as_predicted, tolerated
-from pgdyno.stats.words import ratio_words
 from pgdyno.trial.pairs import Matters
 from pgdyno.trial.question import Question
 
@@ -52,7 +52,7 @@ def answer(
         verdict=SimpleNamespace(outcome=outcome),
         matters=Matters(),
         p99_is_shorter=False,
-        gain=ratio_words(ratio),
+        gain=numbers.ratio(ratio),
     )
 
 

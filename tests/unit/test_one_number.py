@@ -12,6 +12,7 @@ import report_runs
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno import numbers
 from pgdyno.diagnose.facts.failures import Failures
 from pgdyno.price._gain import GainTrial
 from pgdyno.price.sentences import gain_words
@@ -20,10 +21,9 @@ from pgdyno.report.attempts import Ratio
 from pgdyno.report.page.html import make_page
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._run_summary import summary_lines
-from pgdyno.report.words import numbers, price_list, sentences
+from pgdyno.report.words import price_list, sentences
 from pgdyno.results.price import Gain
 from pgdyno.stats import Effect, decide, paired_effect
-from pgdyno.stats.words import effect_words, ratio_words, rounded
 from pgdyno.trial.pairs import Answer
 
 RATIOS = st.floats(min_value=0.02, max_value=500)
@@ -32,8 +32,8 @@ RATIOS = st.floats(min_value=0.02, max_value=500)
 @given(RATIOS, RATIOS, RATIOS)
 def test_the_kept_ratio_is_written_as_the_measured_one(a: float, b: float, c: float) -> None:
     lo, ratio, hi = sorted((a, b, c))
-    words = effect_words(ratio, lo, hi)
-    assert words == effect_words(rounded(ratio), rounded(lo), rounded(hi))
+    words = numbers.effect(ratio, lo, hi)
+    assert words == numbers.effect(numbers.rounded(ratio), numbers.rounded(lo), numbers.rounded(hi))
     assert words == str(Ratio(ratio, lo, hi))
     assert words in decide(Effect(ratio, lo, hi, 6, 0.1)).sentence
 
@@ -56,7 +56,7 @@ def test_an_effect_is_one_number(make, tmp_path: Path) -> None:  # type: ignore[
     for attempt in measured:
         assert str(attempt.throughput) in shown
         assert str(attempt.throughput) in page
-        said = re.escape(ratio_words(attempt.throughput.ratio))
+        said = re.escape(numbers.ratio(attempt.throughput.ratio))
         assert re.search(rf"\b{said} \[", page)
 
 
@@ -92,7 +92,7 @@ def test_a_price_is_one_number(tmp_path: Path) -> None:
     assert gains
     for row in gains:
         assert isinstance(row.gain, Gain)
-        words = effect_words(row.gain.throughput_ratio, *row.gain.ci95)
+        words = numbers.effect(row.gain.throughput_ratio, *row.gain.ci95)
         assert words in shown
         assert words in page
         if row.gain.compared == "throughput":

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from pgdyno import numbers
 from pgdyno.diagnose._model import ClosedLoop
 from pgdyno.diagnose._situation import Situation
 from pgdyno.investigate._questions import interval_columns
@@ -20,7 +21,6 @@ from pgdyno.record.finding import Proposal
 from pgdyno.spec import Change
 from pgdyno.stats import Effect
 from pgdyno.stats.prediction import Prediction, between, overlap, prediction_of
-from pgdyno.stats.words import prediction_words
 
 # Eight sessions wait 9 ms for a flush; a transaction takes 0.4 ms of CPU, and its rest is a queue.
 WAITING = ClosedLoop(
@@ -67,8 +67,8 @@ def test_the_models_error_is_relative_to_the_effect() -> None:
 
 def test_a_number_has_no_interval() -> None:
     assert prediction_of(1.5).interval is None
-    assert prediction_words(1.5, None) == prediction_words(1.5, [1.49, 1.51]) == "1.5x"
-    assert prediction_words(20.1, (12.0, 30.4)) == "20x (12x to 30x)"
+    assert numbers.predicted(1.5, None) == numbers.predicted(1.5, [1.49, 1.51]) == "1.5x"
+    assert numbers.predicted(20.1, (12.0, 30.4)) == "20x (12x to 30x)"
 
 
 def test_without_a_change_nothing_is_predicted() -> None:

@@ -11,6 +11,7 @@ import price_runs
 import pytest
 import report_runs
 
+from pgdyno import numbers
 from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.record import ErrorTotal, RunFile
 from pgdyno.report.charts import _server
@@ -24,7 +25,7 @@ from pgdyno.report.charts.time_axis import time_axis
 from pgdyno.report.page import html
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal import story
-from pgdyno.report.words import accounts, numbers
+from pgdyno.report.words import accounts
 from pgdyno.report.words.sentences import comparison_sentence
 from pgdyno.results.story import FinishedChapter
 

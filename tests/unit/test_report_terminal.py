@@ -43,7 +43,7 @@ noise   identical slices differ by [0.97, 1.03]; six pairs show effects of about
       0.6 ms), within the documented 600 ms; not drilled with the fault power: needs root
 taken back one at a time: pool 2 → 16 still earns 2.14x
 next limit: commit flush; 62 % of the response time is spent waiting for the WAL to reach the
-disk; no other change within D0 is predicted to gain more than 3.0 %
+disk; no other change within D0 is predicted to gain more than 3 %
 to apply  -- client pool of web: at most 16 connections (HikariCP maximumPoolSize=16, DBCP
           maxTotal=16, PgBouncer default_pool_size=16)
 to undo   -- client pool of web: at most 2 connections (HikariCP maximumPoolSize=2, DBCP

@@ -8,7 +8,7 @@ import pytest
 from diagnose_runs import Load, written
 
 from pgdyno.diagnose.course import course_of
-from pgdyno.diagnose.words import counted
+from pgdyno.numbers import counted
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words.headlines import headline_and_rest
 from pgdyno.report.words.sentences import _client_words

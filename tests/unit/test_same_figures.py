@@ -15,6 +15,7 @@ import pytest
 import report_runs
 import result_samples
 
+from pgdyno import numbers
 from pgdyno._engine import Histogram
 from pgdyno.conduct import Session
 from pgdyno.diagnose.facts.failures import Failures
@@ -31,7 +32,6 @@ from pgdyno.remedy import assess, catalogue, circumstances
 from pgdyno.report.page.html import make_page
 from pgdyno.report.rows import result_rows
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import numbers
 from pgdyno.results import load, store
 from pgdyno.results.compare import CompareResult
 from pgdyno.results.investigate import InvestigateResult
@@ -336,7 +336,7 @@ def test_a_trial_has_one_value_of_each_figure(make: Any, tmp_path: Path) -> None
         assert rows[0]["throughput_ratio"] == effect["throughput_ratio"]
         assert (rows[0]["lo"], rows[0]["hi"]) == tuple(effect["ci95"])
         assert (result["baseline_tps"], result["final_tps"]) == (tps["before"], tps["after"])
-    words = numbers.times(effect["throughput_ratio"])
+    words = numbers.ratio(effect["throughput_ratio"])
     p99 = total["latency_p99"]["ratio"]
     for text in media(run).values():
         assert words in text

@@ -20,11 +20,11 @@ from pgdyno.stats import (
     decide,
     geometric_mean,
     mean_bounds,
+    more_pairs_words,
     paired_effect,
     pairs_needed,
     plan_pairs,
 )
-from pgdyno.stats.words import more_pairs_words
 
 Noise = Callable[[np.random.Generator, int], NDArray[np.float64]]
 """Logarithms of the speed of n slices in a row, as the machine alone varies it."""
@@ -286,10 +286,10 @@ def test_nothing_has_no_mean() -> None:
 def test_sentences_say_what_was_measured() -> None:
     assert decide(effect_of(1.5, 1.7)).sentence == "better: 1.60x [1.50, 1.70] in 6 pairs"
     assert decide(effect_of(0.99, 1.02)).sentence == (
-        "no difference: 1.00x [0.99, 1.02] in 6 pairs, all within ±3.0 %"
+        "no difference: 1.00x [0.99, 1.02] in 6 pairs, all within ±3 %"
     )
     verdict = decide(effect_of(0.9, 1.1))
-    assert more_pairs_words(verdict.pairs_needed or 0) in verdict.sentence
+    assert more_pairs_words(verdict.pairs_needed) in verdict.sentence
 
 
 @settings(max_examples=200)

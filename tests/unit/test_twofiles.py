@@ -12,12 +12,12 @@ import price_runs
 import pytest
 import report_runs
 
+from pgdyno import numbers
 from pgdyno.cli import _status
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal.diff import diff_lines
-from pgdyno.report.words import numbers
 from pgdyno.report.words.diff import NOT_PAIRS, diff, pair
 from pgdyno.results.diff import LoadFigures
 

@@ -56,7 +56,7 @@ def test_what_autovacuum_cannot_do_more_often_is_no_plan() -> None:
     planned = plan_table(SERVER, later, 0)
     assert options(planned)["autovacuum_vacuum_threshold"] == 350
     assert planned.planned_every_h == 60 / 3600
-    assert "each time that autovacuum looks, every 60 s" in planned.options[-1].reason
+    assert "each time that autovacuum looks, every 1 min" in planned.options[-1].reason
 
 
 def test_a_growing_table_that_is_vacuumed_often_enough_keeps_its_trigger() -> None:

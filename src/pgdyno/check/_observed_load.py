@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pgdyno import numbers
 from pgdyno.diagnose import SeenStatement, observed
 from pgdyno.record import RunFile
 from pgdyno.results.check import BusyStatement, ObservedLoad, WaitEvent
-from pgdyno.stats.words import rounded
 from pgdyno.trial.costliest import costliest_of
 
 STATEMENTS_MAX = 10
@@ -20,13 +20,15 @@ def observed_load(run: RunFile, slice_ids: list[int]) -> ObservedLoad:
     seen = observed(run, slice_ids)
     busy = [each for each in seen.statements if _is_busy(each, seen.seconds)][:STATEMENTS_MAX]
     return ObservedLoad(
-        transactions_s=None if seen.transactions_s is None else rounded(seen.transactions_s),
+        transactions_s=None
+        if seen.transactions_s is None
+        else numbers.rounded(seen.transactions_s),
         sessions=seen.sessions,
-        at_work=None if seen.waits is None else rounded(sum(seen.waits.values())),
+        at_work=None if seen.waits is None else numbers.rounded(sum(seen.waits.values())),
         cores=seen.cores,
         samplings=run.samplings(slice_ids),
         waits=tuple(
-            WaitEvent(event=event, sessions=rounded(sessions))
+            WaitEvent(event=event, sessions=numbers.rounded(sessions))
             for event, sessions in _largest(seen.waits or {}, WAITS_MAX)
             if sessions > 0
         ),
@@ -47,10 +49,10 @@ def _statement(each: SeenStatement, seconds: float) -> BusyStatement:
     return BusyStatement(
         statement=each.text[:LETTERS_MAX],
         sessions=each.sessions,
-        calls_s=rounded(counted.calls / seconds),
-        mean_ms=rounded(counted.exec_ms / counted.calls),
-        wal_bytes_s=rounded(counted.wal_bytes / seconds),
-        blocks_read_s=rounded(counted.blocks_read / seconds),
+        calls_s=numbers.rounded(counted.calls / seconds),
+        mean_ms=numbers.rounded(counted.exec_ms / counted.calls),
+        wal_bytes_s=numbers.rounded(counted.wal_bytes / seconds),
+        blocks_read_s=numbers.rounded(counted.blocks_read / seconds),
     )
 
 

@@ -7,21 +7,15 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno.check._commits import commits_of
 from pgdyno.check._judging import Judgement
 from pgdyno.check._observed_load import observed_load
 from pgdyno.check._proofs import proofs_of
 from pgdyno.check._sight import Sight, Unseen
 from pgdyno.check._write_probe import LOOK
-from pgdyno.diagnose import (
-    HELD,
-    LIGHT_SESSIONS,
-    UNEXPLAINED,
-    Diagnosis,
-    Lack,
-)
+from pgdyno.diagnose import HELD, LIGHT_SESSIONS, UNEXPLAINED, Diagnosis, Lack
 from pgdyno.diagnose.facts.storage import recorded_options
-from pgdyno.diagnose.words import counted
 from pgdyno.probe import OTHER_SESSIONS, TRACKED
 from pgdyno.record import RunFile
 from pgdyno.record.finding import Finding, Severity
@@ -39,7 +33,6 @@ from pgdyno.results.check import (
 )
 from pgdyno.server.extensions import STATEMENTS, to_create
 from pgdyno.spec.sql_text import quoted
-from pgdyno.stats.words import rounded
 
 _GRANT = "GRANT pg_monitor TO {role}"
 _ON = "ALTER SYSTEM SET {0} = on; SELECT pg_reload_conf()"
@@ -151,14 +144,15 @@ def _write_probe(run: RunFile) -> WriteProbe | None:
         return None
     return WriteProbe(
         commits=commits.count,
-        mean_ms=rounded(commits.mean_ms),
-        p50_ms=rounded(commits.p50_ms),
-        p95_ms=rounded(commits.p95_ms),
-        p99_ms=rounded(commits.p99_ms),
-        max_ms=rounded(commits.max_ms),
-        round_trip_p50_ms=rounded(commits.round_trip_p50_ms),
+        mean_ms=numbers.rounded(commits.mean_ms),
+        p50_ms=numbers.rounded(commits.p50_ms),
+        p95_ms=numbers.rounded(commits.p95_ms),
+        p99_ms=numbers.rounded(commits.p99_ms),
+        max_ms=numbers.rounded(commits.max_ms),
+        round_trip_p50_ms=numbers.rounded(commits.round_trip_p50_ms),
         parts=tuple(
-            CommitPart(part=part, mean_ms=rounded(ms)) for part, ms in commits.parts_ms.items()
+            CommitPart(part=part, mean_ms=numbers.rounded(ms))
+            for part, ms in commits.parts_ms.items()
         ),
     )
 
@@ -179,8 +173,8 @@ def _verdict(findings: Sequence[Finding], load: ObservedLoad, diagnosis: Diagnos
         return "no limit was found, but what sessions do is hidden from this role"
     if diagnosis.verdict.finding == UNEXPLAINED and load.at_work:
         return diagnosis.verdict.sentence
-    cores = f" on {counted(load.cores, 'core', 'cores')}" if load.cores else ""
-    are = counted(load.at_work, "session is", "sessions are")
+    cores = f" on {numbers.counted(load.cores, 'core', 'cores')}" if load.cores else ""
+    are = numbers.counted(load.at_work, "session is", "sessions are")
     return f"no limit was found: {are} at work{cores}"
 
 

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno.cli.files import run_path
 from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.load_options import DatabaseLoad, LoadOptions
@@ -149,7 +150,7 @@ def save(
     if snapshot.origin is not None and own.source is not None:
         made = f"a copy of {_database(snapshot.origin)}"
     click.echo(
-        f"snapshot {name}: PostgreSQL {snapshot.version}, {made}, {_size(snapshot.bytes)}"
+        f"snapshot {name}: PostgreSQL {snapshot.version}, {made}, {numbers.size(snapshot.bytes)}"
         f" {how_words} in {done.seconds:.2f} s"
     )
     if snapshot.run_file is not None:
@@ -267,7 +268,7 @@ def _row(snapshot: Snapshot) -> tuple[str, ...]:
     return (
         snapshot.name,
         snapshot.version,
-        _size(snapshot.bytes),
+        numbers.size(snapshot.bytes),
         ", ".join(snapshot.workload) or "-",
         f"{snapshot.scale:,}" if snapshot.workload else "-",
         f"{aged:,} {snapshot.aged}s" if aged else "new",
@@ -279,10 +280,6 @@ def _row(snapshot: Snapshot) -> tuple[str, ...]:
 def _database(origin: Origin) -> str:
     """Return the database that was copied, on one line."""
     return visible_line(f"{origin.database} of PostgreSQL {origin.version}, {origin.uri}")
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
 def _aligned(rows: Iterable[tuple[str, ...]]) -> Iterable[str]:

@@ -9,13 +9,12 @@ from pathlib import Path
 
 from pgdyno.conduct.watch import Watcher
 from pgdyno.errors import SetupError
+from pgdyno.numbers import size
 from pgdyno.probe.space import DiskSpace, sample_space
 from pgdyno.record import Recorder
 from pgdyno.spec.units import format_size
 from pgdyno.stats.filling import disk_name, wal_beyond_disk, wal_wanted
 from pgdyno.workload.table_space import TableSpace
-
-_GB = 1e9
 
 
 def check_table_space(
@@ -47,8 +46,8 @@ def check_table_space(
             _refuse_if_full(needed, name, disk.free_bytes, wal, keep_free_bytes)
         elif wal + keep_free_bytes > disk.free_bytes:
             raise SetupError(
-                f"making {needed.what} at scale {needed.scale:,} writes about {_gb(wal)} of WAL,"
-                f" and {name} has {_gb(disk.free_bytes)} free{_left(keep_free_bytes)}",
+                f"making {needed.what} at scale {needed.scale:,} writes about {size(wal)} of WAL,"
+                f" and {name} has {size(disk.free_bytes)} free{_left(keep_free_bytes)}",
                 code="no-space",
                 hint="a smaller max_wal_size, a larger disk for the WAL, or a smaller scale with"
                 " -s",
@@ -67,17 +66,17 @@ def _refuse_if_full(
         (usable - wal_bytes) // needed.branch_bytes,
         usable // (needed.branch_bytes + needed.branch_wal_bytes),
     )
-    with_wal = f" with {_gb(wal_bytes)} of WAL" if wal_bytes else ""
+    with_wal = f" with {size(wal_bytes)} of WAL" if wal_bytes else ""
     raise SetupError(
-        f"{needed.what} at scale {needed.scale:,} need about {_gb(needed_bytes)}{with_wal}, and"
-        f" {name} has {_gb(free_bytes)} free{_left(keep_free_bytes)}",
+        f"{needed.what} at scale {needed.scale:,} need about {size(needed_bytes)}{with_wal}, and"
+        f" {name} has {size(free_bytes)} free{_left(keep_free_bytes)}",
         code="no-space",
         hint=f"-s {fits} fits" if fits >= 1 else "free some space, or use another disk",
     )
 
 
 def _left(keep_free_bytes: int) -> str:
-    return f", of which {_gb(keep_free_bytes)} must be left free" if keep_free_bytes else ""
+    return f", of which {size(keep_free_bytes)} must be left free" if keep_free_bytes else ""
 
 
 def _wal_kept(needed: TableSpace, disk: DiskSpace, max_wal_size_bytes: int | None) -> int:
@@ -91,10 +90,6 @@ def _wal_kept(needed: TableSpace, disk: DiskSpace, max_wal_size_bytes: int | Non
 def _free_bytes(directory: str) -> int:
     stat = os.statvfs(directory)
     return stat.f_bavail * stat.f_frsize
-
-
-def _gb(size_bytes: float) -> str:
-    return f"{size_bytes / _GB:,.{0 if size_bytes >= 10 * _GB else 2}f} GB"
 
 
 def note_small_wal_disk(

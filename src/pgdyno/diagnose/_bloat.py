@@ -19,7 +19,7 @@ from pgdyno.diagnose._cpu_uses import cpu_parts
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.words import percent
+from pgdyno.numbers import percent
 from pgdyno.record import Series
 from pgdyno.record.finding import Evidence, Skip, Window
 

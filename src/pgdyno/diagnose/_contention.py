@@ -14,7 +14,7 @@ from pgdyno.diagnose._pools import smaller_pools
 from pgdyno.diagnose._queues import quoted
 from pgdyno.diagnose._signature import Cleared, Found
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.stats.prediction import Prediction
 from pgdyno.wait_events import DATA, SHARED, DataWait, SharedWait, WaitClass

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from pgdyno.diagnose._statements import same_shape, shape
 from pgdyno.diagnose.facts.sessions import CLIENT_BACKEND
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record import RunFile, StatementCount
 from pgdyno.spec.sql_text import is_commit, mentions
 

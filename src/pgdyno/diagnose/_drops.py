@@ -17,6 +17,7 @@ from msgspec import Struct
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
+from pgdyno.numbers import size
 from pgdyno.record import Event, Interval, Series
 from pgdyno.record.finding import Skip, Window
 from pgdyno.record.own import overlaps_own, own_events
@@ -258,7 +259,7 @@ class Overlap:
         )
         held_up = not held_us < PRESSURE_SHARE * lasted_us  # unknown pressure does not rule it out
         if (writeback >= WRITEBACK_BYTES or fell) and held_up:
-            return f"{writeback / (1 << 20):.0f} MB were under writeback at once"
+            return f"{size(writeback)} were under writeback at once"
         return None
 
     def _vacuum(self, window: Window) -> str | None:

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno.diagnose._more_clients import AT_WORK_SHARE
 from pgdyno.diagnose._one_queue import ratio_of_fewer
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import figure
 from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
-from pgdyno.stats.words import ratio_words
 
 FACTOR = 2
 """Clients are halved, and where that helps, halved again in the next step: a queue tells how many
@@ -50,11 +49,11 @@ class _Prediction(Struct, frozen=True):
     @property
     def words(self) -> str:
         low = ""
-        if ratio_words(self.throughput_low) != ratio_words(self.throughput):
-            low = f" ({ratio_words(self.throughput_low)} if waits only shrink with their number)"
+        if numbers.ratio(self.throughput_low) != numbers.ratio(self.throughput):
+            low = f" ({numbers.ratio(self.throughput_low)} if waits only shrink with their number)"
         return (
-            f"{ratio_words(self.throughput)} the throughput{low} and, as response time is clients /"
-            f" throughput (Little's law), {ratio_words(self.response)} the response time"
+            f"{numbers.ratio(self.throughput)} the throughput{low} and, as response time is clients"
+            f" / throughput (Little's law), {numbers.ratio(self.response)} the response time"
         )
 
 
@@ -73,8 +72,8 @@ def fewer_clients(s: Situation, waiting: float, what: str) -> list[Proposal]:
             remedy_id="client-count",
             change=Change(clients=fewer),
             predicted_ratio=predicted.throughput,
-            why=f"{figure(waiting)} of {figure(s.in_service)} sessions wait for {what}, so that"
-            f" {left} of {now} clients are predicted {predicted.words}",
+            why=f"{numbers.figure(waiting)} of {numbers.figure(s.in_service)} sessions wait for"
+            f" {what}, so that {left} of {now} clients are predicted {predicted.words}",
             predicted_response_ratio=predicted.response,
         )
     ]
@@ -92,7 +91,7 @@ def fewer_advice(s: Situation, waiting: float) -> str:
     if _pooled(s):
         return (
             f"{left} pooled connections instead of {s.sessions_max} are predicted"
-            f" {ratio_words(predicted.throughput)} the throughput; clients then wait for a"
+            f" {numbers.ratio(predicted.throughput)} the throughput; clients then wait for a"
             " connection instead"
         )
     return f"{left} of {s.sessions_max} clients are predicted {predicted.words}"

@@ -9,7 +9,7 @@ from statistics import mean, median
 
 from msgspec import Struct
 
-from pgdyno.diagnose.words import figure
+from pgdyno.numbers import figure
 from pgdyno.record import Interval
 from pgdyno.stats import change_points
 from pgdyno.stats.changes import SEGMENT_MIN

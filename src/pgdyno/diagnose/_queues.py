@@ -26,7 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record import LockQueueTotal
 from pgdyno.record.finding import Evidence
 from pgdyno.wait_events import HEAVYWEIGHT, LOCK_CLASSES, ROW_LOCKS, HeavyweightWait

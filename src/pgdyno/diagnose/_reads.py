@@ -16,7 +16,7 @@ from pgdyno.diagnose._crowding import crowded
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.words import percent
+from pgdyno.numbers import percent
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.spec.units import format_size

@@ -15,7 +15,7 @@ from pgdyno.diagnose._drops import AROUND_MS, Overlap
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.other_programs import FOUND_SHARE
 from pgdyno.diagnose.facts.quota import STOLEN_SHARE
-from pgdyno.diagnose.words import percent
+from pgdyno.numbers import percent
 from pgdyno.record import Series
 from pgdyno.record.fileformat import LITTLE_EACH
 from pgdyno.record.finding import Window

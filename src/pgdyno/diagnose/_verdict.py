@@ -17,9 +17,8 @@ from msgspec import Struct
 from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._held import Held
 from pgdyno.diagnose._named import PART_MAX, NamedPart, all_named, unexplained
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent, rounded
 from pgdyno.record.finding import Finding
-from pgdyno.stats.words import rounded
 from pgdyno.wait_events import CLASS_WORDS
 
 NOTHING = "nothing-found"

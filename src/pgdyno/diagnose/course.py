@@ -25,7 +25,7 @@ from pgdyno.diagnose._levels import LevelChange, throughput_changes
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose._ties import Ties
 from pgdyno.diagnose.facts.intervals import follows, timed
-from pgdyno.diagnose.words import figure
+from pgdyno.numbers import duration, figure
 from pgdyno.record import Interval, RunFile
 from pgdyno.record.finding import Skip, Window
 from pgdyno.shapes import Fields
@@ -64,7 +64,7 @@ class Course(Struct, frozen=True):
         """Text of the drop with its duration and cause, without its time."""
         overlap = f"overlapped with {'; '.join(drop.beside)}" if drop.explained else drop.detail
         return (
-            f"throughput nearly stopped for {figure(drop.duration_ms / 1000)} s,"
+            f"throughput nearly stopped for {duration(drop.duration_ms / 1000)},"
             f" {figure(drop.done_tps)} tps where the median is {figure(self.median_tps)}; {overlap}"
         )
 

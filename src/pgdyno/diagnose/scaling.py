@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.intervals import timed
-from pgdyno.diagnose.words import counted
+from pgdyno.numbers import counted
 from pgdyno.record import Interval, RunFile
 from pgdyno.spec.units import parse_duration_ms
 from pgdyno.stats import ERROR_MAX, Knee, knee

@@ -9,6 +9,7 @@ from msgspec import Struct
 from pydantic import BaseModel
 
 from pgdyno._engine import beta_quantile
+from pgdyno.numbers import counted, duration, percent
 from pgdyno.record.cut import THE_FAULT, Check, Cut, LedgerCount, Outcome
 from pgdyno.results import drill as results
 
@@ -249,31 +250,23 @@ def _sentence(
     return "; ".join(parts)
 
 
-def figure(value: float) -> str:
-    """Format a number of milliseconds or the like with three digits, never with an exponent."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
 def acknowledged_words(lost_ms: float, until: str = THE_FAULT) -> str:
     """Return how long before the fault, or ``until`` then, the oldest lost commit was
     acknowledged."""
-    return f"acknowledged up to {figure(lost_ms)} ms before {until}"
+    return f"acknowledged up to {duration(lost_ms / 1000)} before {until}"
 
 
 def _losses(losing: int, n: int, ledgers: Sequence[LedgerCount], until: str) -> str:
     """Return the losses of ``losing`` of ``n`` cuts: of a single cut without statistics."""
     lost, lost_ms = ([getattr(each, name) for each in ledgers] for name in ("lost", "lost_ms"))
     if n == 1:
-        return f"the cut lost {_commits(lost[0])}, {acknowledged_words(lost_ms[0], until)}"
+        commits = counted(lost[0], "commit", "commits")
+        return f"the cut lost {commits}, {acknowledged_words(lost_ms[0], until)}"
     return (
         f"{losing} of {_cuts(n)} lost acknowledged commits: at most {max(lost):,},"
         f" {acknowledged_words(max(lost_ms), until)}; median {median(lost):,.10g} and"
-        f" {figure(median(lost_ms))} ms"
+        f" {duration(median(lost_ms) / 1000)}"
     )
-
-
-def _commits(number: int) -> str:
-    return f"{number:,} commit{'' if number == 1 else 's'}"
 
 
 def _share_of_all(n: int, counts: Mapping[str, int]) -> str:
@@ -282,10 +275,9 @@ def _share_of_all(n: int, counts: Mapping[str, int]) -> str:
     if bound is None or n < _BOUND_CUTS_MIN:
         return ""
     return (
-        f": at most {bound * 100:.2g} % of such crashes would, with {CONFIDENCE * 100:.0f} %"
-        " confidence"
+        f": at most {percent(bound)} of such crashes would, with {percent(CONFIDENCE)} confidence"
     )
 
 
 def _cuts(number: int) -> str:
-    return f"{number} cut" if number == 1 else f"{number} cuts"
+    return counted(number, "cut", "cuts")

@@ -7,12 +7,13 @@ level (Bonferroni).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Literal, TypedDict
 
 from pgdyno._engine import fisher_exact
-from pgdyno.drill.model import DrillResult, figure
+from pgdyno.drill.model import DrillResult
+from pgdyno.numbers import duration
 from pgdyno.record.cut import Cut
 from pgdyno.results.drill import Difference, Drill
 from pgdyno.stats import mann_whitney
@@ -44,9 +45,9 @@ def differences(result: DrillResult, against: DrillResult) -> list[Difference]:
         return []
     names = server_names(result, against)
     found = [
-        _amounts("lost", "lost commits", "", sides, names),
-        _amounts("lost_ms", "lost commits reach back", " ms", sides, names),
-        _amounts("recovery_s", "recovery", " s", sides, names),
+        _amounts("lost", "lost commits", "{:,.10g}".format, sides, names),
+        _amounts("lost_ms", "lost commits reach back", _reach, sides, names),
+        _amounts("recovery_s", "recovery", duration, sides, names),
         _damage(sides, names),
     ]
     return [each for each in found if each is not None]
@@ -61,7 +62,11 @@ def server_names(result: DrillResult, against: DrillResult) -> list[str]:
 
 
 def _amounts(
-    what: _Amount, noun: str, unit: str, sides: Sequence[Sequence[Cut]], names: Sequence[str]
+    what: _Amount,
+    noun: str,
+    spell: Callable[[float], str],
+    sides: Sequence[Sequence[Cut]],
+    names: Sequence[str],
 ) -> Difference | None:
     here, there = (
         [value for cut in cuts if (value := _amount_of(cut, what)) is not None] for cuts in sides
@@ -71,10 +76,13 @@ def _amounts(
     p = mann_whitney(here, there)
     medians = median(here), median(there)
     sentence = (
-        f"{noun}: median {figure(medians[0])}{unit} on {names[0]} and"
-        f" {figure(medians[1])}{unit} on {names[1]}"
+        f"{noun}: median {spell(medians[0])} on {names[0]} and {spell(medians[1])} on {names[1]}"
     )
     return _difference(what, medians, p, sentence)
+
+
+def _reach(lost_ms: float) -> str:
+    return duration(lost_ms / 1000)
 
 
 def _amount_of(cut: Cut, what: _Amount) -> float | None:

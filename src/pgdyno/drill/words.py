@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.drill.model import NOTHING_ACKED, acknowledged_words
+from pgdyno.numbers import duration
 from pgdyno.record.cut import Cut, LedgerCount
 
 
@@ -15,11 +16,13 @@ def in_words(cut: Cut) -> str:
     variant = f"{cut.variant}: " if cut.variant else ""
     if cut.outcome == "refused":
         return f"{variant}refused to start: {cut.server_said or cut.seen_by}"
-    recovered = "" if cut.recovery_s is None else f", up again after {cut.recovery_s:.2f} s"
+    recovered = "" if cut.recovery_s is None else f", up again after {duration(cut.recovery_s)}"
     if cut.outcome == "corrupt":
         return f'{variant}corrupt, found by the check "{cut.seen_by}"{recovered}'
     said = cut.outcome if cut.ledger is None else _ledger_in_words(cut.ledger, cut.lost_until)
-    outage = "" if cut.outage is None else f", no commit for {cut.outage.no_commit_ms / 1000:.2f} s"
+    outage = (
+        "" if cut.outage is None else f", no commit for {duration(cut.outage.no_commit_ms / 1000)}"
+    )
     return f"{variant}{said}{recovered}{outage}"
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import threading
 from typing import Literal
 
-from pgdyno.diagnose.words import duration
 from pgdyno.govern._clock import now_s
 from pgdyno.govern.marks import Marks
+from pgdyno.numbers import duration
 from pgdyno.results.govern import GovernDecision, GovernMarks
 
 WhenUnknown = Literal["pause", "go"]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from pgdyno.diagnose.words import duration, figure, percent
 from pgdyno.govern._reading import Holder, Reading
 from pgdyno.govern.marks import Marks, delay_per_s
+from pgdyno.numbers import duration, figure, percent
 from pgdyno.results.govern import (
     Burn,
     GovernDecision,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.diagnose.words import percent, size
 from pgdyno.govern._deciding import ids
+from pgdyno.numbers import percent, size
 from pgdyno.results.govern import DatabaseAge, GovernDecision, RelationAge
 
 _SHOWN = 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from pgdyno import numbers
 from pgdyno.dimension import title_of
 from pgdyno.investigate._decisions import improves
 from pgdyno.investigate._progress import Kept, Progress, together
@@ -16,7 +17,7 @@ from pgdyno.results.run_parts import Web
 from pgdyno.shapes import Fields
 from pgdyno.spec import Change
 from pgdyno.spec.durability import DurabilityClass
-from pgdyno.stats import EFFECT_MATTERS, geometric_mean, words
+from pgdyno.stats import EFFECT_MATTERS, geometric_mean
 from pgdyno.trial.compare import failures_by_side, noise_of
 from pgdyno.trial.pairs import Answer, Noise
 from pgdyno.trial.postponed import postponed
@@ -90,7 +91,7 @@ def _total(run: RunFile, progress: Progress) -> Total | None:
         trial=answer.trial_id,
         effect=effect_of(answer.throughput),
         latency_p99=LatencyEffect(
-            ratio=words.rounded(answer.latency_p99.ratio), ci95=ci95(answer.latency_p99)
+            ratio=numbers.rounded(answer.latency_p99.ratio), ci95=ci95(answer.latency_p99)
         ),
         compared=answer.measure,
         throughput_tps=BothSides(before=answer.baseline_tps, after=answer.changed_tps),
@@ -154,7 +155,7 @@ def _gain_words(progress: Progress, total: Answer | None, absent: str | None, sp
         return "; ".join([f"{name}: {total.verdict.sentence}{_tail_words(total)}", *guards])
     effect = total.throughput if total.measure == "throughput" else total.latency_p99
     verb = "gives" if _in_force(progress.gaining) == 1 else "together give"
-    interval = words.interval_words(effect.lo, effect.hi)
+    interval = numbers.interval(effect.lo, effect.hi)
     return "; ".join([f"{name} {verb} {total.gain} {interval}", *guards])
 
 
@@ -172,7 +173,7 @@ def _tail_words(total: Answer) -> str:
     p99 = total.latency_p99
     if not improves(total):
         return ""
-    return f"; p99 {words.effect_words(p99.ratio, p99.lo, p99.hi)}"
+    return f"; p99 {numbers.effect(p99.ratio, p99.lo, p99.hi)}"
 
 
 def _guard_words(kept: Kept) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgdyno import numbers
 from pgdyno.conduct import Session
 from pgdyno.investigate._decisions import proof_of
 from pgdyno.investigate._outcome import Outcome
@@ -11,7 +12,6 @@ from pgdyno.investigate._questions import interval_columns
 from pgdyno.record import TrialDecision, TrialKind
 from pgdyno.results.common import Postponed
 from pgdyno.results.investigate import Decision, NotMeasured, Proof, Step, TriedRemedy
-from pgdyno.stats import words
 from pgdyno.stats.prediction import rounded_interval, tolerated
 from pgdyno.trial.compare import failures_by_side
 from pgdyno.trial.pairs import Answer
@@ -49,7 +49,7 @@ class Records:
         step = step_of(proposal, answer, decision, proof, charged)
         self._place(step, proposal, again)
         effect = answer.throughput if answer.measure == "throughput" else answer.latency_p99
-        interval = words.interval_words(effect.lo, effect.hi)
+        interval = numbers.interval(effect.lo, effect.hi)
         self._session.watcher.note(f"{proposal.title}: {answer.gain} {interval} {decision}")
 
     def _place(self, step: Step, proposal: AssessedProposal, again: int | None) -> None:
@@ -135,12 +135,12 @@ def step_of(
         predicted_response_ratio=(
             None
             if proposal.predicted_response_ratio is None
-            else words.rounded(proposal.predicted_response_ratio)
+            else numbers.rounded(proposal.predicted_response_ratio)
         ),
         tolerance=_tolerance(proposal),
         set_by=dict(answer.set_by),
         effect=effect_of(answer.throughput),
-        latency_p99_ratio=words.rounded(answer.latency_p99.ratio),
+        latency_p99_ratio=numbers.rounded(answer.latency_p99.ratio),
         compared=answer.measure,
         failures=failures_by_side(answer),
         postponed=charged,
@@ -157,4 +157,4 @@ def _tolerance(proposal: AssessedProposal) -> tuple[float, float] | None:
     if proposal.remedy.guards or proposal.predicted_response_ratio is not None:
         return None
     low, high = tolerated(proposal.predicted_ratio)
-    return words.rounded(low), words.rounded(high)
+    return numbers.rounded(low), numbers.rounded(high)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pgdyno import numbers
 from pgdyno.diagnose import Diagnosis
-from pgdyno.diagnose.words import counted
 from pgdyno.knee._rates import RateSearch
 from pgdyno.results.knee import Capacity, CurvePoint, Highest, Knee, Law
 from pgdyno.search.curve import (
@@ -23,13 +23,11 @@ from pgdyno.search.curve import (
     p99_ms_of,
     rounded_bounds,
     sustained,
-    tps_words,
 )
 from pgdyno.search.points import Aim, PointSlice, is_steady
 from pgdyno.search.sizes import DRAWS, KNEE_SHARE, Found
 from pgdyno.stats import knee as fitted_law
 from pgdyno.stats.scaling import law_bounds
-from pgdyno.stats.words import percent_words, significant
 
 LAW_ERROR_MAX = 0.10
 """Misfit above which a curve is not said to follow the law: as much as one slice may differ from
@@ -174,19 +172,21 @@ def _clients_sentence(found: Found | None, knee: Knee | None, why_most: str) -> 
         most = found.levels.points[-1]
         grows = "still grows" if min(found.top) > most / 2 else "may still grow"
         return (
-            f"no knee up to {counted(most, 'client', 'clients')}: throughput {grows},"
-            f" {tps_words(found.level(most))} tps with {most:,}; more were not tried: {why_most}"
+            f"no knee up to {numbers.counted(most, 'client', 'clients')}: throughput {grows},"
+            f" {numbers.tps(found.level(most))} tps with {most:,}; more were not tried: {why_most}"
         )
-    latency = "" if knee.p99_ms is None else f", p99 {significant(knee.p99_ms)} ms"
-    head = f"the knee is at {counted(found.knee, 'client', 'clients')}{_bounds_words(found)}"
-    level = f"{tps_words(knee.tps)} tps{latency}"
+    latency = "" if knee.p99_ms is None else f", p99 {numbers.significant(knee.p99_ms)} ms"
+    head = (
+        f"the knee is at {numbers.counted(found.knee, 'client', 'clients')}{_bounds_words(found)}"
+    )
+    level = f"{numbers.tps(knee.tps)} tps{latency}"
     if found.top == (found.knee,):
         return f"{head}, which have the highest throughput: {level}"
-    share = f"{100 * KNEE_SHARE:.0f} %"
+    share = numbers.percent(KNEE_SHARE)
     head = f"{head}, the fewest with at least {share} of the highest throughput: {level}"
     if found.knee in found.top:
         return f"{head}; the noise does not tell {_top_words(found)} apart"
-    return f"{head}; the highest, {tps_words(found.top_tps)} tps, has {_top_words(found)}"
+    return f"{head}; the highest, {numbers.tps(found.top_tps)} tps, has {_top_words(found)}"
 
 
 def _bounds_words(found: Found) -> str:
@@ -196,7 +196,9 @@ def _bounds_words(found: Found) -> str:
 
 def _top_words(found: Found) -> str:
     low, high = min(found.top), max(found.top)
-    return counted(low, "client", "clients") if low == high else f"{low:,} to {high:,} clients"
+    return (
+        numbers.counted(low, "client", "clients") if low == high else f"{low:,} to {high:,} clients"
+    )
 
 
 def _rate_sentence(aim: Aim, search: RateSearch, knee: Knee | None, curve: Curve) -> str:
@@ -223,7 +225,7 @@ def _rate_sentence(aim: Aim, search: RateSearch, knee: Knee | None, curve: Curve
 def _met_words(slices: Sequence[PointSlice], p99_ms: float | None) -> str:
     """Say in how many slices a rate was met, if not in all, and p99 over all of them."""
     met = sum(not each.why for each in slices)
-    p99 = "" if p99_ms is None else f"p99 {significant(p99_ms)} ms"
+    p99 = "" if p99_ms is None else f"p99 {numbers.significant(p99_ms)} ms"
     if met == len(slices):
         return f", with {p99}" if p99 else ""
     return f" in {met} of {len(slices)} slices" + (f" ({p99} over all of these)" if p99 else "")
@@ -242,7 +244,7 @@ def _failed_below(curve: Curve, rate: float) -> str:
 
 
 def _rate(rate: float) -> str:
-    return f"{tps_words(rate)} transactions per second"
+    return f"{numbers.tps(rate)} transactions per second"
 
 
 def _law(found: Found) -> Law:
@@ -286,12 +288,12 @@ def _no_law(points: int) -> Law:
 
 
 def _law_sentence(follows: bool, error: float) -> str:
-    misfit = percent_words(error)
+    misfit = numbers.percent(error)
     if follows:
         return f"the curve follows the Universal Scalability Law within {misfit}"
     return (
         f"the curve does not follow the Universal Scalability Law: the best fit misses it by"
-        f" {misfit}, more than {percent_words(LAW_ERROR_MAX)}"
+        f" {misfit}, more than {numbers.percent(LAW_ERROR_MAX)}"
     )
 
 

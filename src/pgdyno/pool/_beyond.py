@@ -6,15 +6,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from pgdyno import numbers
 from pgdyno._engine import student_t_quantile
 from pgdyno.diagnose import Diagnosis, Finding, part_words
-from pgdyno.diagnose.words import counted, figure
 from pgdyno.results.common import Verdict
 from pgdyno.results.pool import Beyond, TimePart
 from pgdyno.search.curve import Curve, on_connection_ms
 from pgdyno.search.sizes import Found
 from pgdyno.stats.levels import FREEDOM_ASSUMED
-from pgdyno.stats.words import percent_words, rounded
 
 QUEUES = ("pool wait", "queue", "between", "connecting")
 """Parts of the response time with the wait for a connection, which more connections shorten: that
@@ -39,8 +38,8 @@ def beyond_best(
     parts = _parts(best, larger)
     return Beyond(
         size=size,
-        throughput_ratio=rounded(ratio),
-        ci95=(rounded(low), rounded(high)),
+        throughput_ratio=numbers.rounded(ratio),
+        ci95=(numbers.rounded(low), numbers.rounded(high)),
         tps_per_connection=_three((found.level(size) - found.level(found.knee)) / more),
         service_ms_per_connection=_three(longer_ms / more),
         parts=parts,
@@ -119,14 +118,14 @@ def _sentence(
     more = pools * (size - found.knee)
     each = f" in each of {pools:,} instances" if pools > 1 else ""
     head = (
-        f"with {size:,} instead of {counted(found.knee, 'connection', 'connections')}{each}"
+        f"with {size:,} instead of {numbers.counted(found.knee, 'connection', 'connections')}{each}"
         f" throughput {_change(ratio)}"
     )
     share = 100 * (1 - math.exp(math.log(ratio[0]) / more))
-    cost = f", {figure(share)} % by each connection more" if ratio[2] < 1 else ""
+    cost = f", {numbers.figure(share)} % by each connection more" if ratio[2] < 1 else ""
     longer = (
-        f", and a transaction takes {figure(longer_ms)} ms longer on its connection,"
-        f" {figure(longer_ms / more)} ms by each connection more"
+        f", and a transaction takes {numbers.figure(longer_ms)} ms longer on its connection,"
+        f" {numbers.figure(longer_ms / more)} ms by each connection more"
         if longer_ms > 0
         else ""
     )
@@ -137,9 +136,9 @@ def _change(ratio: tuple[float, float, float]) -> str:
     middle, low, high = ratio
     words = f"[{100 * (low - 1):+.1f}, {100 * (high - 1):+.1f} %]"
     if high < 1:
-        return f"falls by {percent_words(1 - middle)} {words}"
+        return f"falls by {numbers.percent(1 - middle)} {words}"
     if low > 1:
-        return f"rises by {percent_words(middle - 1)} {words}"
+        return f"rises by {numbers.percent(middle - 1)} {words}"
     return f"differs by no more than the noise {words}"
 
 
@@ -147,9 +146,9 @@ def _goes_to(parts: Sequence[TimePart]) -> str:
     grown = _grown(parts)[:NAMED_MAX]
     if not grown:
         return ""
-    each = (f"{part.words} +{figure(part.beyond_ms - part.best_ms)} ms" for part in grown)
+    each = (f"{part.words} +{numbers.figure(part.beyond_ms - part.best_ms)} ms" for part in grown)
     queue = sum(part.best_ms - part.beyond_ms for part in parts if part.part in QUEUES)
-    less = f"; the wait for a connection is {figure(queue)} ms shorter" if queue > 0 else ""
+    less = f"; the wait for a connection is {numbers.figure(queue)} ms shorter" if queue > 0 else ""
     return f": {', '.join(each)}{less}"
 
 

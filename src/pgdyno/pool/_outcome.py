@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno.diagnose import Diagnosis
-from pgdyno.diagnose.words import counted
 from pgdyno.pool._beyond import beyond_best, limit_beyond
 from pgdyno.pool._settings import arithmetic, library_settings, of_instances, pooler_settings
 from pgdyno.results.knee import Sustained
@@ -32,13 +32,11 @@ from pgdyno.search.curve import (
     p99_ms_of,
     rounded_bounds,
     sustained,
-    tps_words,
 )
 from pgdyno.search.points import PointSlice, is_steady
 from pgdyno.search.sizes import KNEE_SHARE, Found
 from pgdyno.search.slo import Limit
 from pgdyno.spec.pooler import TITLES, PoolerSpec
-from pgdyno.stats.words import significant
 
 
 class Searched(Struct, frozen=True):
@@ -228,19 +226,19 @@ def _sentence(searched: Searched, best: BestSize | None) -> str:
         return f"nothing was measured: {searched.why_no_larger}"
     if best is None:
         return _none_meets(searched, found)
-    latency = "" if best.p99_ms is None else f", p99 {significant(best.p99_ms)} ms"
-    level = f"{tps_words(best.tps)} tps{latency}, with {searched.clients:,} clients"
-    size = counted(best.size, "connection", "connections")
+    latency = "" if best.p99_ms is None else f", p99 {numbers.significant(best.p99_ms)} ms"
+    level = f"{numbers.tps(best.tps)} tps{latency}, with {searched.clients:,} clients"
+    size = numbers.counted(best.size, "connection", "connections")
     head = f"{_pool_words(searched)} has {size}{_bounds_words(best)}"
     limits = _limits_words(searched)
     more = _more_words(searched, found)
     if found.top == (found.knee,):
         return f"{head}, which {_have(best)} the highest throughput{limits}: {level}{more}"
-    share = f"{100 * KNEE_SHARE:.0f} %"
+    share = numbers.percent(KNEE_SHARE)
     head = f"{head}, the fewest with at least {share} of the highest throughput{limits}: {level}"
     if found.knee in found.top:
         return f"{head}; the noise does not tell {_top_words(found)} apart{more}"
-    highest = f"{tps_words(found.top_tps)} tps, has a pool of {_top_words(found)}"
+    highest = f"{numbers.tps(found.top_tps)} tps, has a pool of {_top_words(found)}"
     return f"{head}; the highest, {highest}{more}"
 
 
@@ -293,11 +291,11 @@ def _none_meets(searched: Searched, found: Found) -> str:
     size = max(found.top, key=found.level)
     tps, why = found.level(size), _why(searched.limits, searched.curve.points[size])
     if searched.rate_tps is not None:
-        more = f"the clients send {tps_words(searched.rate_tps)} transactions per second"
+        more = f"the clients send {numbers.tps(searched.rate_tps)} transactions per second"
     else:
         more = (
-            f"{searched.clients:,} clients at {tps_words(tps)} tps take"
-            f" {significant(1000 * searched.clients / tps)} ms each on average, in the queue for a"
-            " connection or in the server; fewer clients (-c) take less"
+            f"{searched.clients:,} clients at {numbers.tps(tps)} tps take"
+            f" {numbers.significant(1000 * searched.clients / tps)} ms each on average, in the"
+            " queue for a connection or in the server; fewer clients (-c) take less"
         )
     return f"no size meets {limits}: with {size:,}, at the highest throughput, {why}; {more}"

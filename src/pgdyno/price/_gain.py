@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno.conduct import Session
 from pgdyno.errors import SetupError, TrustError, UsageError
 from pgdyno.price.candidates import Candidate
@@ -17,7 +18,6 @@ from pgdyno.results.common import Postponed
 from pgdyno.results.price import Gain, NotMeasured
 from pgdyno.spec import Change, Spec
 from pgdyno.stats import PAIRS_MIN
-from pgdyno.stats.words import effect_words, rounded
 from pgdyno.trial.compare import WARM_UP_SECONDS, failures_by_side, measure_noise
 from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.postponed import postponed
@@ -47,9 +47,9 @@ class GainTrial(Struct, frozen=True):
         return Gain(
             measured=True,
             set_by=dict(answer.set_by),
-            throughput_ratio=rounded(answer.throughput.ratio),
+            throughput_ratio=numbers.rounded(answer.throughput.ratio),
             ci95=ci95(answer.throughput),
-            latency_p99_ratio=rounded(answer.latency_p99.ratio),
+            latency_p99_ratio=numbers.rounded(answer.latency_p99.ratio),
             latency_p99_ci95=ci95(answer.latency_p99),
             pairs=answer.throughput.pairs,
             compared=answer.measure,
@@ -200,4 +200,4 @@ def _step_words(candidate: Candidate, trial: GainTrial) -> str:
     if trial.answer is None:
         return f"{candidate.title}: {trial.why_none}"
     effect = trial.answer.throughput
-    return f"{candidate.title}: {effect_words(effect.ratio, effect.lo, effect.hi)}"
+    return f"{candidate.title}: {numbers.effect(effect.ratio, effect.lo, effect.hi)}"

@@ -11,11 +11,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.conduct import Session
-from pgdyno.diagnose.words import counted
 from pgdyno.dimension import spec_with
 from pgdyno.drill.fault import find_fault
 from pgdyno.drill.witnesses import check_witnesses
 from pgdyno.errors import Interrupted, PgdynoError, ThresholdError, UsageError
+from pgdyno.numbers import counted
 from pgdyno.price._gain import (
     GainTrial,
     begin_gains,

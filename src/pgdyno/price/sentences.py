@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeGuard
 
+from pgdyno import numbers
 from pgdyno.drill.model import NOTHING_ACKED
 from pgdyno.results.common import Measure, Outcome
 from pgdyno.results.loss import Drilled, Loss, NotDrilled
 from pgdyno.results.price import Gain, NotMeasured, Price
-from pgdyno.stats.words import effect_words, ratio_words
 
 NOT_COMPARABLE = (
     "not comparable, because more transactions failed on one side than on the other: {}"
@@ -61,8 +61,8 @@ def gain_words(gain: Gain | NotMeasured | None) -> str:
 
 def _effect_words(gain: Gain) -> str:
     if gain.compared == "latency_p99":
-        return effect_words(gain.latency_p99_ratio, *gain.latency_p99_ci95)
-    return effect_words(gain.throughput_ratio, *gain.ci95)
+        return numbers.effect(gain.latency_p99_ratio, *gain.latency_p99_ci95)
+    return numbers.effect(gain.throughput_ratio, *gain.ci95)
 
 
 def loss_words(losses: Sequence[Loss]) -> list[str]:
@@ -101,15 +101,16 @@ def _drilled_words(loss: Drilled) -> str:
 
 
 def _at_most(share: float | None) -> str:
-    return " of one load" if share is None else f" (so at most {share * 100:.2g} % lose any)"
+    return " of one load" if share is None else f" (so at most {numbers.percent(share)} lose any)"
 
 
 def _lost(loss: Drilled, lost_max: int) -> str:
-    noun = "commit" if lost_max == 1 else "commits"
-    worst = f"{lost_max:,} {noun}, the oldest {ms_words(loss.lost_ms_max)} old"
+    oldest = numbers.duration((loss.lost_ms_max or 0.0) / 1000)
+    worst = f"{numbers.counted(lost_max, 'commit', 'commits')}, the oldest {oldest} old"
     if loss.happened == 1:
         return f"lost {worst}, in 1 cut"
-    middle = f"{loss.lost_median or 0:,.0f}, {ms_words(loss.lost_ms_median)}"
+    median = numbers.duration((loss.lost_ms_median or 0.0) / 1000)
+    middle = f"{numbers.count(loss.lost_median or 0)}, {median}"
     return f"lost at most {worst}, in {_cuts(loss.happened)} (median {middle})"
 
 
@@ -119,7 +120,7 @@ def _bound(loss: Drilled) -> str:
     if loss.bound_ms == 0:
         return ", where nothing may be lost"
     how = "MORE than" if loss.worse_than_bound else "within"
-    return f", {how} the documented {ms_words(loss.bound_ms)}"
+    return f", {how} the documented {numbers.duration(loss.bound_ms / 1000)}"
 
 
 def fault_name(loss: Loss) -> str:
@@ -210,18 +211,12 @@ def _times_better(price: Price) -> float:
 def _ratio(price: Price) -> str:
     assert isinstance(price.gain, Gain)
     if price.gain.compared == "latency_p99":
-        return f"p99 {ratio_words(price.gain.latency_p99_ratio)}"
-    return ratio_words(price.gain.throughput_ratio)
-
-
-def ms_words(value_ms: float | None) -> str:
-    """Return milliseconds, or seconds from one second up: ``30 ms``, ``6 s``."""
-    value = value_ms or 0.0
-    return f"{value / 1000:.3g} s" if value >= 1000 else f"{value:.3g} ms"
+        return f"p99 {numbers.ratio(price.gain.latency_p99_ratio)}"
+    return numbers.ratio(price.gain.throughput_ratio)
 
 
 def _cuts(number: int) -> str:
-    return f"{number} cut" if number == 1 else f"{number} cuts"
+    return numbers.counted(number, "cut", "cuts")
 
 
 def _and(words: Sequence[str]) -> str:

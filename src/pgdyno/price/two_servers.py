@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno.drill.model import DrillResult
 from pgdyno.drill.two_servers import differences as drills_differ
 from pgdyno.results.price import Difference, Gain, PriceList, PriceResult
-from pgdyno.stats.words import ratio_words
 
 
 class Priced(Struct, frozen=True):
@@ -52,8 +52,8 @@ def _gains(here: PriceList, there: PriceList) -> Iterator[Difference]:
             there=ratios[1],
             differs=differs,
             sentence=(
-                f"{row.title}: {'p99' if held else 'throughput'} {ratio_words(ratios[0])} on"
-                f" {names[0]} and {ratio_words(ratios[1])} on {names[1]}: {verdict}"
+                f"{row.title}: {'p99' if held else 'throughput'} {numbers.ratio(ratios[0])} on"
+                f" {names[0]} and {numbers.ratio(ratios[1])} on {names[1]}: {verdict}"
             ),
         )
 

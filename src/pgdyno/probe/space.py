@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from pgdyno.numbers import size
 from pgdyno.probe._disks import mount_of, wal_directory
 from pgdyno.record import Recorder
 from pgdyno.stats.filling import (
@@ -33,7 +34,6 @@ WARN_SECONDS = 60.0
 """Time within which a disk that will be full causes a warning."""
 _SEGMENT = re.compile(r"[0-9A-F]{24}")
 _REMEMBERED = 12
-_MB = 1e6
 
 
 class DiskSpace(Struct, frozen=True):
@@ -85,7 +85,7 @@ class SpaceSampler:
         self._warned.add(disk.holds)
         text = (
             f"{full_soon(disk_name(disk.holds, disk.filesystem), filling.seconds)}:"
-            f" {disk.free_bytes / _MB:,.0f} of {disk.size_bytes / _MB:,.0f} MB are free"
+            f" {size(disk.free_bytes)} of {size(disk.size_bytes)} are free"
         )
         self._warn(f"warning: {text}")
         label = f"{contents_name(disk.holds)} disk about to fill"

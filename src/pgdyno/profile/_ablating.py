@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno.conduct import Session
 from pgdyno.errors import TrustError
 from pgdyno.profile._elimination import Elimination, Unit, expected_trials
@@ -28,7 +29,6 @@ from pgdyno.results.compare import Ablation, LineEffect
 from pgdyno.results.compare import ProfileLine as LineResult
 from pgdyno.spec import Change
 from pgdyno.stats import PAIRS_MIN, Effect, PairPlan, paired_effect
-from pgdyno.stats.words import effect_words, percent_words, rounded
 from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.question import PAIRS_MAX, Question, question_of
 from pgdyno.trial.result import ci95
@@ -302,7 +302,7 @@ class Ablating:
         whole = _compared(self.whole)
         return (
             "these pairs do not show which lines make the difference of the whole profile,"
-            f" {effect_words(whole.ratio, whole.lo, whole.hi)}: more of them may (--budget)"
+            f" {numbers.effect(whole.ratio, whole.lo, whole.hi)}: more of them may (--budget)"
         )
 
     def _chance(self, *, final: bool) -> str:
@@ -327,8 +327,8 @@ class Ablating:
         higher = self.whole.measure == "throughput"
         figure = "throughput" if higher else "p99 at the held rate"
         measured = (
-            f"{effect_words(gain.ratio, gain.lo, gain.hi)} of the {figure} without a profile, and"
-            f" {effect_words(whole.ratio, whole.lo, whole.hi)} of that with the whole one, in"
+            f"{numbers.effect(gain.ratio, gain.lo, gain.hi)} of the {figure} without a profile, and"
+            f" {numbers.effect(whole.ratio, whole.lo, whole.hi)} of that with the whole one, in"
             f" {whole.pairs} fresh pairs each"
         )
         lost = _lost(whole, higher=higher)
@@ -337,7 +337,7 @@ class Ablating:
             return f"the shortest profile keeps the gain: {measured}"
         if lost[0] > 0:
             return f"the shortest profile does not keep all of the gain: {measured}"
-        most = percent_words(-math.expm1(-lost[1]))
+        most = numbers.percent(-math.expm1(-lost[1]))
         return f"the shortest profile loses at most {most} of the whole one's: {measured}"
 
     def _margin(self) -> float:
@@ -415,7 +415,7 @@ def _lost(effect: Effect, *, higher: bool) -> tuple[float, float]:
 def _json(effect: Effect | None) -> LineEffect | None:
     if effect is None:
         return None
-    return LineEffect(ratio=rounded(effect.ratio), ci95=ci95(effect), pairs=effect.pairs)
+    return LineEffect(ratio=numbers.rounded(effect.ratio), ci95=ci95(effect), pairs=effect.pairs)
 
 
 def _reason(name: str, taken: _Taken | None, seconds: float) -> tuple[str, str]:
@@ -460,7 +460,7 @@ def _comment(each: LineResult) -> str:
     if each.durability_class != "D0":
         parts.append(f"{each.durability_class}: {each.bound}")
     if each.effect is not None:
-        parts.append(effect_words(each.effect.ratio, *each.effect.ci95))
+        parts.append(numbers.effect(each.effect.ratio, *each.effect.ci95))
     return "; ".join(parts)
 
 

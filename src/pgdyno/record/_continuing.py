@@ -19,6 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from pgdyno.errors import SetupError, UsageError
+from pgdyno.numbers import duration
 from pgdyno.record import fileformat
 from pgdyno.record._reader import RunFile
 from pgdyno.record._recorder import Recorder
@@ -78,7 +79,7 @@ class Continuation(Struct, frozen=True):
         from_ms, to_ms = gap_ms
         recorder.add_event(
             GAP,
-            f"not recorded for {(to_ms - from_ms) / 1000:,.0f} s",
+            f"not recorded for {duration((to_ms - from_ms) / 1000)}",
             ns=started_ns + from_ms * 1_000_000,
             duration_ms=to_ms - from_ms,
         )

@@ -14,11 +14,11 @@ from pydantic import (
     model_validator,
 )
 
+from pgdyno.numbers import rounded
 from pgdyno.record.part import Fact, Number
 from pgdyno.spec.change import Change
 from pgdyno.spec.durability import AssessedClass
 from pgdyno.stats.prediction import Prediction
-from pgdyno.stats.words import rounded
 
 Status = Literal["found", "helped", "proved", "cleared", "skipped"]
 """helped: one of its proposals improved the figures; proved: one that acts on nothing else did, as

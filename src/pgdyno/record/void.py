@@ -17,6 +17,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pgdyno.numbers import percent
 from pgdyno.record._reader import RunFile
 from pgdyno.record._rows import GroupInterval, Interval, Losses, Sighting, Slice
 from pgdyno.record.failures import commonest, is_answer
@@ -366,7 +367,7 @@ def _unconnected(run: RunFile, each: Slice, fields: Fields) -> str | None:
             sentence = f"{most} of {group.expected:,} clients{of_group} had a connection"
             return f"{sentence}{_connect_error(run, each, ': ')}"
         if group.unconnected_share > AWAY_SHARE_MAX:
-            share = f"{100 * group.unconnected_share:.0f} %"
+            share = percent(group.unconnected_share)
             return f"clients{of_group} were without a connection for {share} of their time"
     return None
 
@@ -397,7 +398,7 @@ def _unreachable(run: RunFile, each: Slice) -> str | None:
         if share > AWAY_SHARE_MAX:
             of_group = f" of {group}" if len(groups) > 1 else ""
             why = _connect_error(run, each, ": ")
-            return f"clients{of_group} could not connect for {100 * share:.0f} % of the time{why}"
+            return f"clients{of_group} could not connect for {percent(share)} of the time{why}"
     return None
 
 

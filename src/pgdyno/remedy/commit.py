@@ -6,6 +6,7 @@ Bounds: PostgreSQL's documentation, "Asynchronous Commit" and "WAL Configuration
 
 from __future__ import annotations
 
+from pgdyno.numbers import duration
 from pgdyno.remedy._remedy import Case, Remedy, Risk
 from pgdyno.remedy.circumstances import Circumstances
 
@@ -66,7 +67,7 @@ def _loses_more(case: Case) -> bool:
 
 def _last_commits(case: Case) -> Risk:
     window_ms = lost_ms_max(case.after)
-    size = "" if window_ms is None else f" ({_readable(window_ms)})"
+    size = "" if window_ms is None else f" ({duration(window_ms / 1000)})"
     bound = (
         f"commits acknowledged within the last three times wal_writer_delay{size} may be lost in a"
         " crash; the database remains consistent"
@@ -88,10 +89,6 @@ def _of_sync_method(case: Case) -> Risk:
     if safe:
         return Risk("D0")
     return Risk("unknown", _UNKNOWN_METHOD)
-
-
-def _readable(ms: float) -> str:
-    return f"{ms:g} ms" if ms < 1000 else f"{ms / 1000:g} s"
 
 
 def _never_flushed(server: Circumstances) -> bool:

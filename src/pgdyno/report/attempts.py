@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import fields
 
+from pgdyno import numbers
 from pgdyno.record import RunFile, RunInfo, Trial, TrialDecision, TrialKind
 from pgdyno.remedy import (
     Assessment,
@@ -23,7 +24,6 @@ from pgdyno.remedy import (
 from pgdyno.results.common import Postponed
 from pgdyno.spec.change import Change
 from pgdyno.stats import geometric_mean
-from pgdyno.stats.words import effect_words
 from pgdyno.trial.postponed import postponed
 
 
@@ -35,7 +35,7 @@ class Ratio(Struct, frozen=True):
     hi: float
 
     def __str__(self) -> str:
-        return effect_words(self.ratio, self.lo, self.hi)
+        return numbers.effect(self.ratio, self.lo, self.hi)
 
 
 class Levels(Struct, frozen=True):

@@ -12,15 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno.diagnose.facts.groups import group_accounts, open_loop_sentence
-from pgdyno.record import (
-    Distribution,
-    RunFile,
-    SliceKind,
-    TrialDecision,
-    TrialKind,
-    throughput_tps,
-)
+from pgdyno.record import Distribution, RunFile, SliceKind, TrialDecision, TrialKind, throughput_tps
 from pgdyno.record.finding import Finding
 from pgdyno.record.incidents import Incident, incidents
 from pgdyno.remedy import Assessment, assess
@@ -28,7 +22,6 @@ from pgdyno.report.attempts import Attempt, attempt_of, in_force
 from pgdyno.results import load
 from pgdyno.spec.change import Change
 from pgdyno.spec.front import values_in_force
-from pgdyno.stats.words import change_words, ratio_words
 from pgdyno.trial.result import emulated_disks
 
 if TYPE_CHECKING:
@@ -342,7 +335,7 @@ class RunSummary:
             return f"everything kept together was not measured: {absent}"
         if before is None or after is None or not before.throughput_tps:
             return ""
-        return ratio_words(after.throughput_tps / before.throughput_tps)
+        return numbers.ratio(after.throughput_tps / before.throughput_tps)
 
     @property
     def p99_gain_words(self) -> str:
@@ -354,7 +347,7 @@ class RunSummary:
             return ""
         if not before.latency_p99_ms or not after.latency_p99_ms:
             return ""
-        return change_words(after.latency_p99_ms / before.latency_p99_ms)
+        return numbers.change_percent(after.latency_p99_ms / before.latency_p99_ms)
 
     @property
     def _total(self) -> Attempt | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgdyno.diagnose import sudden_changes
-from pgdyno.diagnose.words import figure
+from pgdyno.numbers import figure
 
 if TYPE_CHECKING:
     from pgdyno._engine import Interval

@@ -18,8 +18,8 @@ import psycopg
 from msgspec import Struct
 
 from pgdyno.conduct import Session, check_age_kept, rows_of
-from pgdyno.diagnose.words import counted, figure
 from pgdyno.errors import RunError, UsageError
+from pgdyno.numbers import counted, figure
 from pgdyno.record import Distribution, RunFile, SliceKind, throughput_tps
 from pgdyno.record.failures import is_out_of_ids
 from pgdyno.results import store

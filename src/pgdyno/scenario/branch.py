@@ -11,6 +11,7 @@ from statistics import fmean
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pgdyno import numbers
 from pgdyno.conduct import Session, measure_with_events, warm_up_seconds_max
 from pgdyno.dimension import title_of
 from pgdyno.errors import RunError, TrustError
@@ -31,7 +32,6 @@ from pgdyno.scenario._branch_state import Restored, SavedState
 from pgdyno.scenario.branch_variants import Variant
 from pgdyno.spec import Change
 from pgdyno.spec import branches as spec_branches
-from pgdyno.stats.words import rounded
 from pgdyno.trial.compare import group_effect_of
 from pgdyno.trial.result import ci95, effect_of, head
 from pgdyno.trial.rounds import Rounds, effect_within, judge_rounds, mean_of, throughputs_tps
@@ -227,7 +227,8 @@ def _figures(
         "throughput_tps": round(mean_tps or 0.0, 2),
         "throughput_tps_before": None if lead_mean is None else round(lead_mean, 2),
         "latency_ms_p99": None if p99_ms is None else round(p99_ms, 3),
-        "own_effect": own and BranchOwnEffect(throughput_ratio=rounded(own.ratio), ci95=ci95(own)),
+        "own_effect": own
+        and BranchOwnEffect(throughput_ratio=numbers.rounded(own.ratio), ci95=ci95(own)),
         "starts": tuple(starts),
     }
     if first is None:
@@ -239,7 +240,7 @@ def _figures(
     return BranchFigures(
         **common,
         effect=effect_of(judged.throughput),
-        latency_p99=LatencyEffect(ratio=rounded(latency.ratio), ci95=ci95(latency)),
+        latency_p99=LatencyEffect(ratio=numbers.rounded(latency.ratio), ci95=ci95(latency)),
         compared=judged.measure,
         decision=judged.verdict.outcome,
         sentence=judged.verdict.sentence,

@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from pgdyno.conduct import Session, Target, carry_on
 from pgdyno.conduct.repeating import recorded_fields
-from pgdyno.diagnose.words import counted, duration, percent, size
 from pgdyno.dimension import fields_with
 from pgdyno.errors import SetupError, ThresholdError, UsageError
 from pgdyno.investigate.observe import diagnosed
+from pgdyno.numbers import counted, duration, percent, rounded, size
 from pgdyno.record import GAP, Continuation, RunFile, SliceKind, discard_beginning
 from pgdyno.record.opening import is_run_file
 from pgdyno.record.void import VOID_SHARE_MAX, connected, void_reason, void_share
@@ -32,7 +32,6 @@ from pgdyno.shapes import Fields
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.connections import kept_connections
 from pgdyno.spec.model import DiskSpec
-from pgdyno.stats.words import rounded
 from pgdyno.workload import with_texts
 
 COMMAND = "soak"

@@ -13,7 +13,6 @@ from msgspec import Struct
 from pgdyno.conduct import Watcher, open_session
 from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.diagnose.facts import client_sessions
-from pgdyno.diagnose.words import counted, figure
 from pgdyno.dimension import change_of, spec_with
 from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import DrillOptions, DrillResult
@@ -23,6 +22,7 @@ from pgdyno.drill.words import in_words
 from pgdyno.errors import ThresholdError, TrustError, UsageError
 from pgdyno.govern.in_run import governing
 from pgdyno.investigate.observe import observe
+from pgdyno.numbers import counted, figure
 from pgdyno.record import RunFile, SliceKind
 from pgdyno.results import chapter as results
 from pgdyno.results import store

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import Diagnosis
 from pgdyno.record import Distribution, RunFile
@@ -22,7 +23,6 @@ from pgdyno.results.common import Verdict
 from pgdyno.results.knee import Sustained
 from pgdyno.search.points import PointSlice
 from pgdyno.stats import geometric_mean, mean_bounds
-from pgdyno.stats.words import percent_words, significant
 from pgdyno.trial.result import Steadiness, limit_of, steadiness
 
 LASTS_SHARE = 0.9
@@ -124,16 +124,16 @@ def sustained(hold: Hold | None, curve_tps: Mapping[float, float]) -> Sustained 
         return None
     measured = hold.measured
     share = measured.tps / max(curve_tps[hold.point], 1e-9)
-    less = f"; {percent_words(1 - share)} less than in the shorter slices"
+    less = f"; {numbers.percent(1 - share)} less than in the shorter slices"
     p99_ms = p99_ms_of([measured])
-    latency = "" if p99_ms is None else f", p99 {significant(p99_ms)} ms"
+    latency = "" if p99_ms is None else f", p99 {numbers.significant(p99_ms)} ms"
     behind = f"; {measured.why}" if measured.why else ""
     return Sustained(
         seconds=round(measured.seconds, 2),
         tps=round(measured.tps, 2),
         p99_ms=p99_ms,
         steady=hold.steady,
-        sentence=f"{tps_words(measured.tps)} tps over {measured.seconds:.0f} s{latency},"
+        sentence=f"{numbers.tps(measured.tps)} tps over {measured.seconds:.0f} s{latency},"
         f" {hold.steadiness.sentence}{less if share < LASTS_SHARE else ''}{behind}",
     )
 
@@ -150,11 +150,6 @@ def bounded(sentence: str, limit: Diagnosis | None) -> str:
     if not is_lower_bound(limit):
         return sentence
     return f"{sentence}; the server alone takes at least this: the limit is not its own"
-
-
-def tps_words(tps: float) -> str:
-    """Return a throughput as sentences have it."""
-    return f"{tps:,.0f}" if tps >= 100 else significant(tps)
 
 
 def on_connection_ms(slices: Sequence[PointSlice], connections: int) -> float:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno.record import samples_needed
 from pgdyno.spec.units import format_duration_us, parse_duration_us
-from pgdyno.stats.words import significant
 
 if TYPE_CHECKING:
     from pgdyno._engine import Histogram
@@ -53,7 +53,7 @@ class Limit(Struct, frozen=True):
         """Return how the limit is exceeded: the figure, or of few transactions, how many took
         longer."""
         if response.count >= self.samples_needed:
-            return f"{self.figure} {significant(self.of(response) / 1e6)} ms"
+            return f"{self.figure} {numbers.significant(self.of(response) / 1e6)} ms"
         longer = response.count_between(self.most_us * 1000, response.max)
         most = format_duration_us(self.most_us)
         return f"{longer:,} of {response.count:,} transactions took longer than {most}"

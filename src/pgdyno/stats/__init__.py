@@ -13,6 +13,7 @@ from pgdyno.stats._pairs import (
     decide,
     geometric_mean,
     mean_bounds,
+    more_pairs_words,
     paired_effect,
     pairs_needed,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "mann_whitney",
     "mean_bounds",
     "mean_with_interval",
+    "more_pairs_words",
     "paired_effect",
     "pairs_needed",
     "plan_pairs",

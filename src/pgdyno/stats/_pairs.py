@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno._engine import student_t_quantile
-from pgdyno.stats.words import effect_words, more_pairs_words, percent_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -180,14 +180,14 @@ def decide(
     - inconclusive: anything else.
     """
     matters = math.log1p(effect_matters)
-    measured = f"{effect_words(effect.ratio, effect.lo, effect.hi)} in {effect.pairs} pairs"
+    measured = f"{numbers.effect(effect.ratio, effect.lo, effect.hi)} in {effect.pairs} pairs"
     if -matters <= math.log(effect.lo) and math.log(effect.hi) <= matters:
-        within = f"all within ±{percent_words(effect_matters)}"
+        within = f"all within ±{numbers.percent(effect_matters)}"
         return Verdict("no difference", None, f"no difference: {measured}, {within}")
     shows = noise.can_show(effect.pairs) if noise is not None and noise.pairs else 0.0
     hidden = abs(math.log(effect.ratio)) < math.log1p(shows)
     if hidden and effect.excludes_1:
-        measured += f", less than the {percent_words(shows)} that identical slices can show"
+        measured += f", less than the {numbers.percent(shows)} that identical slices can show"
     if hidden or not effect.excludes_1:
         return _inconclusive(effect, matters, measured, noise if hidden else None)
     outcome: Outcome = "better" if (effect.ratio > 1) == higher_is_better else "worse"
@@ -208,8 +208,14 @@ def _inconclusive(effect: Effect, matters: float, measured: str, noise: Effect |
     if more and noise is not None and target == abs(mean):
         shown_by = noise.pairs_to_show(mean)
         more = max(more, shown_by - effect.pairs) if shown_by else None
-    rest = more_pairs_words(more) if more else "more pairs are unlikely to decide it"
-    return Verdict("inconclusive", more, f"inconclusive: {measured}; {rest}")
+    return Verdict("inconclusive", more, f"inconclusive: {measured}; {more_pairs_words(more)}")
+
+
+def more_pairs_words(pairs: int | None) -> str:
+    """Return the number of further pairs that a decision needs, in words."""
+    if not pairs:
+        return "more pairs are unlikely to decide it"
+    return f"about {pairs} more {'pair is' if pairs == 1 else 'pairs are'} needed"
 
 
 def pairs_needed(

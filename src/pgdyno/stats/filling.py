@@ -15,6 +15,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from pgdyno.numbers import duration, size
+
 _MARGIN = 0.125
 _MARGIN_BYTES = 32 << 20
 _KEPT_FACTOR = 1.25
@@ -60,15 +62,13 @@ def contents_name(holds: str) -> str:
 
 def full_soon(disk: str, seconds: float) -> str:
     """Return the clause for a disk that will be full, by its name."""
-    if seconds < 600:
-        return f"{disk} will be full in about {seconds:.0f} s at this rate"
-    return f"{disk} will be full in {seconds / 60:.0f} min at this rate"
+    return f"{disk} will be full in about {duration(seconds)} at this rate"
 
 
 def wal_beyond_disk(space_bytes: float, max_wal_size: str) -> str:
     """Return the sentence for a WAL that may become larger than the space for it."""
     return (
-        f"the WAL has {space_bytes / (1 << 20):,.0f} MB of disk space, and may grow beyond"
+        f"the WAL has {size(space_bytes)} of disk space, and may grow beyond"
         f" max_wal_size = {max_wal_size} before a checkpoint removes any of it"
     )
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 from typing import Self
 
+from pgdyno import numbers
 from pgdyno.stats._pairs import EFFECT_MATTERS, Effect
 from pgdyno.stats._plan import precise_half_width
-from pgdyno.stats.words import ratio_words, rounded
 
 TOLERANCE = 2.0
 """Factor by which measured and predicted effects may differ, on the log ratio: a predicted 1.5x
@@ -74,7 +74,7 @@ def rounded_interval(ratio: float) -> tuple[float, float] | None:
     if interval is None:
         return None
     low, high = interval
-    return rounded(low), rounded(high)
+    return numbers.rounded(low), numbers.rounded(high)
 
 
 def between(cautious: Prediction, hopeful: Prediction) -> Prediction:
@@ -124,4 +124,4 @@ def overlap(effect: Effect, predicted_ratio: float) -> bool:
 def tolerance_words(predicted_ratio: float) -> str:
     """Return the ratios that a prediction covers: ``1.22x to 2.25x``."""
     low, high = tolerated(predicted_ratio)
-    return f"{ratio_words(low)} to {ratio_words(high)}"
+    return f"{numbers.ratio(low)} to {numbers.ratio(high)}"

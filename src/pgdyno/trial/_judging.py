@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pgdyno import numbers
 from pgdyno.dimension import fields_with
 from pgdyno.results.common import Measure
 from pgdyno.spec import Change, ClientGroup, Spec
 from pgdyno.stats import EFFECT_MATTERS, Effect, Verdict, decide, mean_bounds, paired_effect
-from pgdyno.stats.words import effect_words, percent_words
 from pgdyno.trial._sides import Measured, Side, group_measure, measure_of, working
 
 LATENCY_MATTERS = 0.10
@@ -197,7 +197,7 @@ def _losses(groups: Sequence[GroupEffect]) -> list[str]:
 
 
 def _figure(each: GroupEffect) -> str:
-    effect = effect_words(each.effect.ratio, each.effect.lo, each.effect.hi)
+    effect = numbers.effect(each.effect.ratio, each.effect.lo, each.effect.hi)
     return effect if each.measure == "throughput" else f"p99 {effect} at the held rate"
 
 
@@ -208,7 +208,7 @@ def _failing(a: Side, b: Side, confidence: float) -> list[str]:
     mean = sum(rises) / len(rises)
     if mean <= FAILURES_MATTER or mean_bounds(rises, confidence)[0] <= 0:
         return []
-    before, after = (percent_words(sum(shares) / len(shares)) for shares in (shares_a, shares_b))
+    before, after = (numbers.percent(sum(shares) / len(shares)) for shares in (shares_a, shares_b))
     return [f"{after} of the transactions fail with the change, {before} without"]
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import asdict
 
+from pgdyno import numbers
 from pgdyno.diagnose.facts.vacuums import Course, Effect, State, vacuum_account
-from pgdyno.diagnose.words import duration, figure
 from pgdyno.record import RunFile, StatementCount, StatementTotal
 from pgdyno.record.failures import is_out_of_ids
 from pgdyno.record.governing import governed_in
@@ -27,7 +27,6 @@ from pgdyno.results.run_parts import (
     Vacuums,
 )
 from pgdyno.spec.age import STOP_AGE
-from pgdyno.stats.words import rounded
 
 _FINISHES = re.compile(r"update\s+er_observed\s+set\s+features\b", re.IGNORECASE)
 """The statement that finishes a record."""
@@ -77,12 +76,14 @@ def _what_it_did(governor: RunGovernor) -> str:
         return "the governor let the clients go on"
     said = []
     if governor.slow_s:
-        said.append(f"slowed the clients down for {duration(governor.slow_s)}")
+        said.append(f"slowed the clients down for {numbers.duration(governor.slow_s)}")
     if governor.paused_s:
         times = "once" if governor.pauses == 1 else f"{governor.pauses:,} times"
-        said.append(f"paused them {times}, for {duration(governor.paused_s)} in all")
+        said.append(f"paused them {times}, for {numbers.duration(governor.paused_s)} in all")
     if governor.unknown_s:
-        said.append(f"of which the server could not be asked for {duration(governor.unknown_s)}")
+        said.append(
+            f"of which the server could not be asked for {numbers.duration(governor.unknown_s)}"
+        )
     if governor.vacuumed:
         said.append(f"vacuumed {governor.vacuumed:,} tables meanwhile")
     return f"the governor {', '.join(said)}"
@@ -102,7 +103,7 @@ def _how_old(governor: RunGovernor) -> str:
 def _refusals(refused: int) -> str:
     if not refused:
         return "the server refused no transaction an ID"
-    times = "1 transaction" if refused == 1 else f"{figure(refused)} transactions"
+    times = "1 transaction" if refused == 1 else f"{numbers.figure(refused)} transactions"
     return f"the server refused {times} an ID"
 
 
@@ -115,7 +116,7 @@ def statements_of(run: RunFile, slice_ids: list[int]) -> ServerStatements | None
     groups = _by(counts, lambda each: beginning(each.statement))
     return ServerStatements(
         absent=why_absent(run) or (None if counts else "no statement was counted"),
-        exec_ms=rounded(total_ms),
+        exec_ms=numbers.rounded(total_ms),
         evictions=evictions_in(run, slice_ids),
         groups=tuple(
             StatementGroup(**_figures(text, each, total_ms), shapes=len(each))
@@ -147,11 +148,11 @@ def _figures(text: str, counts: list[StatementCount], total_ms: float) -> dict[s
         if name != "statement":
             sums[name] = _rounded(sum(known)) if known else None
     taken_ms = sum(each.exec_ms for each in counts)
-    return {**sums, "share": rounded(taken_ms / total_ms) if total_ms else 0.0}
+    return {**sums, "share": numbers.rounded(taken_ms / total_ms) if total_ms else 0.0}
 
 
 def _rounded(value: float) -> float:
-    return rounded(value) if isinstance(value, float) else value
+    return numbers.rounded(value) if isinstance(value, float) else value
 
 
 def vacuums_of(run: RunFile, slice_ids: Sequence[int]) -> Vacuums | None:
@@ -223,9 +224,9 @@ def _ratio(
 ) -> tuple[float | None, tuple[float, float] | None]:
     if found is None:
         return None, None
-    ratio, lo, hi = map(rounded, found)
+    ratio, lo, hi = map(numbers.rounded, found)
     return ratio, (lo, hi)
 
 
 def _known(value: float | None) -> float | None:
-    return None if value is None else rounded(value)
+    return None if value is None else numbers.rounded(value)

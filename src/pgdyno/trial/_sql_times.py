@@ -6,12 +6,12 @@ from statistics import median
 
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno.dimension.kinds.own_sql import MADE, UNDONE
 from pgdyno.record import RunFile
 from pgdyno.record.own import own_events
 from pgdyno.results.compare import ComparedSql
 from pgdyno.spec import Change
-from pgdyno.stats.words import rounded
 
 
 class SqlTimes(Struct, frozen=True):
@@ -30,8 +30,8 @@ class SqlTimes(Struct, frozen=True):
         return ComparedSql(
             make=change.sql["make"],
             undo=change.sql["undo"],
-            make_ms=rounded(median(self.made_ms)) if self.made_ms else None,
-            undo_ms=rounded(median(self.undone_ms)) if self.undone_ms else None,
+            make_ms=numbers.rounded(median(self.made_ms)) if self.made_ms else None,
+            undo_ms=numbers.rounded(median(self.undone_ms)) if self.undone_ms else None,
             times=len(self.made_ms),
         )
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from pgdyno import numbers
 from pgdyno.conduct import Session
 from pgdyno.diagnose import SECONDS_MIN
 from pgdyno.dimension import title_of
@@ -22,7 +23,6 @@ from pgdyno.results.compare import Catalogue, CompareResult
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.units import format_duration
 from pgdyno.stats import PAIRS_MIN
-from pgdyno.stats.words import rounded
 from pgdyno.trial._judging import GroupEffect
 from pgdyno.trial._sql_times import sql_times
 from pgdyno.trial.pairs import Answer, Noise, run_trial
@@ -272,7 +272,7 @@ def measure_noise(
 def noise_of(noise: Noise, measure: Measure) -> NoiseFloor:
     """Return the comparison of identical slices by ``measure``, as results have it."""
     effect = noise.of(measure)
-    shows = rounded(effect.can_show(PAIRS_MIN)) if effect.pairs else None
+    shows = numbers.rounded(effect.can_show(PAIRS_MIN)) if effect.pairs else None
     return NoiseFloor(of=measure, ci95=ci95(effect), pairs=effect.pairs, six_pairs_show=shows)
 
 
@@ -288,7 +288,7 @@ def group_effect_of(each: GroupEffect) -> common.GroupEffect:
     return common.GroupEffect(
         group=each.name,
         compared=each.measure,
-        ratio=rounded(each.effect.ratio),
+        ratio=numbers.rounded(each.effect.ratio),
         ci95=ci95(each.effect),
         verdict=each.verdict.outcome,
     )
@@ -342,7 +342,7 @@ def _with_verdict(
         set_by=dict(answer.set_by),
         effect=effect_of(answer.throughput),
         latency_p99=LatencyEffect(
-            ratio=rounded(answer.latency_p99.ratio), ci95=ci95(answer.latency_p99)
+            ratio=numbers.rounded(answer.latency_p99.ratio), ci95=ci95(answer.latency_p99)
         ),
         compared=answer.measure,
         noise_floor=noise_of(noise, answer.measure),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from pgdyno import numbers
 from pgdyno.diagnose import costliest
 from pgdyno.record import RunFile
 from pgdyno.results.run_parts import CostliestStatement
-from pgdyno.stats.words import rounded
 
 _UNKNOWN = (
     "not known: no statement was timed, counted or seen; pg_stat_statements and the rights of"
@@ -22,10 +22,10 @@ def costliest_of(run: RunFile, slice_ids: Collection[int]) -> CostliestStatement
         unknown = dict.fromkeys(("statement", "share", "measure", "rows_read", "rows_returned"))
         return CostliestStatement.model_validate({**unknown, "sentence": _UNKNOWN})
     rows = (found.rows_read, found.rows_returned)
-    read, returned = (None if each is None else rounded(each) for each in rows)
+    read, returned = (None if each is None else numbers.rounded(each) for each in rows)
     return CostliestStatement(
         statement=found.statement,
-        share=rounded(found.share),
+        share=numbers.rounded(found.share),
         measure=found.measure,
         rows_read=read,
         rows_returned=returned,

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno.conduct import Session, warm_up_seconds_max
 from pgdyno.diagnose.facts.failures import Failures, failures, not_comparable
 from pgdyno.errors import TrustError
@@ -34,7 +35,6 @@ from pgdyno.stats import (
     geometric_mean,
     plan_pairs,
 )
-from pgdyno.stats.words import ratio_words, rounded
 from pgdyno.trial._judging import GroupEffect, Judged, Matters, decided, judge, same_rate
 from pgdyno.trial._judging import Noise as Noise
 from pgdyno.trial._sides import Measured, Side
@@ -93,8 +93,8 @@ class Answer(Struct, frozen=True):
     def gain(self) -> str:
         """The gain of the change, in a few words."""
         if self.measure == "throughput":
-            return ratio_words(self.throughput.ratio)
-        return f"p99 {ratio_words(self.latency_p99.ratio)} at the held rate"
+            return numbers.ratio(self.throughput.ratio)
+        return f"p99 {numbers.ratio(self.latency_p99.ratio)} at the held rate"
 
 
 class VoidSlice(Exception):
@@ -341,12 +341,12 @@ def _columns(answer: Answer) -> dict[str, object]:
     throughput, latency = answer.throughput, answer.latency_p99
     return {
         "pairs": throughput.pairs,
-        "throughput_ratio": rounded(throughput.ratio),
-        "throughput_ratio_lo": rounded(throughput.lo),
-        "throughput_ratio_hi": rounded(throughput.hi),
-        "latency_p99_ratio": rounded(latency.ratio),
-        "latency_p99_ratio_lo": rounded(latency.lo),
-        "latency_p99_ratio_hi": rounded(latency.hi),
+        "throughput_ratio": numbers.rounded(throughput.ratio),
+        "throughput_ratio_lo": numbers.rounded(throughput.lo),
+        "throughput_ratio_hi": numbers.rounded(throughput.hi),
+        "latency_p99_ratio": numbers.rounded(latency.ratio),
+        "latency_p99_ratio_lo": numbers.rounded(latency.lo),
+        "latency_p99_ratio_hi": numbers.rounded(latency.hi),
         "baseline_tps": geometric_mean(answer.tps_a),
         "changed_tps": geometric_mean(answer.tps_b),
         "compared": answer.measure,

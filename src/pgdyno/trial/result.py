@@ -8,15 +8,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno._engine import Histogram
-from pgdyno.diagnose import (
-    Diagnosis,
-    Finding,
-    NamedPart,
-    StatementBudget,
-    part_words,
-    too_short,
-)
+from pgdyno.diagnose import Diagnosis, Finding, NamedPart, StatementBudget, part_words, too_short
 from pgdyno.diagnose.course import course_of
 from pgdyno.diagnose.facts.failures import Failures, failures
 from pgdyno.diagnose.facts.groups import GroupAccount, group_accounts, open_loop_sentence
@@ -29,13 +23,7 @@ from pgdyno.results import budget, common
 from pgdyno.results import run as results
 from pgdyno.spec import Change
 from pgdyno.spec.disk import emulated_in_words
-from pgdyno.stats import (
-    POINTS_MIN,
-    Effect,
-    steady_from,
-    stops_in,
-)
-from pgdyno.stats.words import rounded
+from pgdyno.stats import POINTS_MIN, Effect, steady_from, stops_in
 from pgdyno.trial._parts import entities_of, governor_of, statements_of, vacuums_of
 from pgdyno.trial.costliest import costliest_of
 from pgdyno.trial.trust import distrust
@@ -135,7 +123,7 @@ def budget_of(diagnosis: Diagnosis) -> budget.LatencyBudget | None:
     return budget.LatencyBudget(
         response_ms=_figure(response_ms),
         parts=tuple(_budget_part(part) for part in diagnosis.parts),
-        unexplained_share=rounded(sum(part.unexplained for part in diagnosis.parts)),
+        unexplained_share=numbers.rounded(sum(part.unexplained for part in diagnosis.parts)),
         statements=tuple(_statement_budget(each, response_ms) for each in diagnosis.statements),
         missing=tuple(diagnosis.missing),
     )
@@ -146,11 +134,12 @@ def _budget_part(part: NamedPart) -> budget.BudgetPart:
         part=part.part,
         words=part_words(part.part),
         ms=_figure(part.ms),
-        share=rounded(part.share),
+        share=numbers.rounded(part.share),
         status=part.status,
         findings=part.findings,
         wait_events=tuple(
-            budget.BudgetEvent(event=event, share=rounded(share)) for event, share in part.events
+            budget.BudgetEvent(event=event, share=numbers.rounded(share))
+            for event, share in part.events
         ),
     )
 
@@ -160,9 +149,9 @@ def _statement_budget(each: StatementBudget, response_ms: float) -> budget.State
         group=each.total.client_group,
         script=each.total.script,
         statement=each.total.statement,
-        executions_per_transaction=rounded(each.executions_per_transaction),
+        executions_per_transaction=numbers.rounded(each.executions_per_transaction),
         ms=_figure(each.ms),
-        share=rounded(each.ms * each.executions_per_transaction / response_ms),
+        share=numbers.rounded(each.ms * each.executions_per_transaction / response_ms),
         parts=tuple(
             budget.StatementPart(
                 part=part,
@@ -342,13 +331,13 @@ def generator(run: RunFile, slice_ids: list[int]) -> results.Generator:
 def effect_of(effect: Effect) -> common.Effect:
     """Return a paired effect as results have it."""
     return common.Effect(
-        throughput_ratio=rounded(effect.ratio), ci95=ci95(effect), pairs=effect.pairs
+        throughput_ratio=numbers.rounded(effect.ratio), ci95=ci95(effect), pairs=effect.pairs
     )
 
 
 def ci95(bounds: Effect) -> tuple[float, float]:
     """Return the rounded 95 % interval of a ratio."""
-    return rounded(bounds.lo), rounded(bounds.hi)
+    return numbers.rounded(bounds.lo), numbers.rounded(bounds.hi)
 
 
 def _ms(ns: float) -> float:

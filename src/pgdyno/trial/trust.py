@@ -13,7 +13,7 @@ from pgdyno.diagnose import Finding
 from pgdyno.diagnose.facts.failures import failures, failures_by_group, failures_max, too_many
 from pgdyno.diagnose.facts.other_load import foreign_load
 from pgdyno.diagnose.facts.other_programs import other_programs
-from pgdyno.diagnose.words import percent
+from pgdyno.numbers import percent
 from pgdyno.probe.gaps import NOT_SAMPLED, Probe
 from pgdyno.record import RunFile, Slice, SliceKind, TrialKind
 from pgdyno.record.failures import complete_failure

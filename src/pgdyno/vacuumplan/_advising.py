@@ -26,7 +26,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from pgdyno.diagnose.words import duration, figure, percent, size
+from pgdyno.numbers import duration, figure, percent, size
 from pgdyno.results.vacuumplan import PlannedOption, PlannedTable
 from pgdyno.spec.sql_text import on_one_line
 

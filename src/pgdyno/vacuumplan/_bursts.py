@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-from pgdyno.diagnose.words import counted, figure
+from pgdyno.numbers import counted, figure, percent
 from pgdyno.shapes import Row
 
 _PARTS_MAX, _PARTS_MIN = 6, 3
@@ -52,7 +52,7 @@ def why_no_rate(seen: Sequence[Row | None]) -> str | None:
     if needed >= _TIME_MIN * parts:
         return None
     return (
-        f"{100 * _MOST:.0f} % of its changes came in {needed} of {parts} parts of the time: a burst"
+        f"{percent(_MOST)} of its changes came in {needed} of {parts} parts of the time: a burst"
         " is no rate"
     )
 

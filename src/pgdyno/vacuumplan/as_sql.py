@@ -6,7 +6,8 @@ import math
 import textwrap
 from collections.abc import Iterator
 
-from pgdyno.diagnose.words import counted, duration, figure, listed, percent, size
+from pgdyno.diagnose.words import listed
+from pgdyno.numbers import counted, duration, effect, figure, percent, size
 from pgdyno.results.vacuumplan import (
     PlannedTable,
     Proof,
@@ -14,7 +15,6 @@ from pgdyno.results.vacuumplan import (
     ProofSide,
     VacuumPlanResult,
 )
-from pgdyno.stats.words import effect_words
 from pgdyno.vacuumplan._advising import shown
 from pgdyno.visible import visible
 
@@ -102,7 +102,7 @@ def _effects(effects: ProofEffects) -> str:
         "p99": effects.p99_ms,
     }
     said = [
-        f"{name} {_NO_RATIO if each is None else effect_words(each.ratio, *each.ci95)}"
+        f"{name} {_NO_RATIO if each is None else effect(each.ratio, *each.ci95)}"
         for name, each in named.items()
     ]
     return ", ".join(said) + " (95 % intervals, paired by round)"

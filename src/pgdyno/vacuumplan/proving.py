@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno.errors import UsageError
 from pgdyno.results.vacuumplan import (
     PlannedTable,
@@ -32,7 +33,6 @@ from pgdyno.server.versioned_sql import query_for
 from pgdyno.server.versions import major_of
 from pgdyno.shapes import Row
 from pgdyno.stats import paired_effect
-from pgdyno.stats.words import rounded
 from pgdyno.vacuumplan._advising import shown
 
 if TYPE_CHECKING:
@@ -159,7 +159,10 @@ def _effect(
     if not all(value > 0 for value in (*before, *after)):
         return None
     effect = paired_effect(before, after)
-    return ProofEffect(ratio=rounded(effect.ratio), ci95=(rounded(effect.lo), rounded(effect.hi)))
+    return ProofEffect(
+        ratio=numbers.rounded(effect.ratio),
+        ci95=(numbers.rounded(effect.lo), numbers.rounded(effect.hi)),
+    )
 
 
 def _changed(plan: VacuumPlanResult) -> list[PlannedTable]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pgdyno import numbers
 from pgdyno.conduct import Session
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.errors import TrustError, UsageError
@@ -27,7 +28,6 @@ from pgdyno.server import Installation
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.units import format_duration
 from pgdyno.stats import geometric_mean, paired_effect
-from pgdyno.stats.words import rounded
 from pgdyno.trial.compare import compare
 from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.question import Question
@@ -218,7 +218,7 @@ def _trial(
         levelled=levelled,
         effect=effect_of(answer.throughput),
         latency_p99=LatencyEffect(
-            ratio=rounded(answer.latency_p99.ratio), ci95=ci95(answer.latency_p99)
+            ratio=numbers.rounded(answer.latency_p99.ratio), ci95=ci95(answer.latency_p99)
         ),
         compared=answer.measure,
         decision=answer.verdict.outcome,
@@ -230,7 +230,7 @@ def _trial(
         vacuum=VacuumWork(
             rows=ROWS,
             wal_bytes=BothSides(before=before.wal_bytes, after=after.wal_bytes),
-            wal_ratio=rounded(after.wal_bytes / before.wal_bytes),
+            wal_ratio=numbers.rounded(after.wal_bytes / before.wal_bytes),
             ms=BothSides(before=before.ms, after=after.ms),
         ),
     )
@@ -239,7 +239,9 @@ def _trial(
 def _counted(before: float | None, after: float | None) -> Counted | None:
     if not before or not after:
         return None
-    return Counted(before=round(before, 1), after=round(after, 1), ratio=rounded(after / before))
+    return Counted(
+        before=round(before, 1), after=round(after, 1), ratio=numbers.rounded(after / before)
+    )
 
 
 def _cpu_us(facts: Facts) -> float | None:
@@ -267,6 +269,6 @@ def _per_transaction(
     return PerTransaction(
         before=round(before, 1),
         after=round(after, 1),
-        ratio=rounded(effect.ratio),
+        ratio=numbers.rounded(effect.ratio),
         ci95=ci95(effect),
     )

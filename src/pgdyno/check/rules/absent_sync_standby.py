@@ -11,7 +11,7 @@ import re
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import figure
+from pgdyno.numbers import figure
 
 _NUMBER = re.compile(r"\s*(?:(?:any|first)\s+)?(\d+)\s*\(", re.IGNORECASE)
 _WAITS_FOR = ("sync", "quorum")

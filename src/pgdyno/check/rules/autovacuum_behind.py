@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import duration, figure, listed
+from pgdyno.diagnose.words import listed
+from pgdyno.numbers import duration, figure
 from pgdyno.shapes import Row
 
 DEAD_ROWS_MIN = 10_000
@@ -36,7 +37,9 @@ def examine(sight: Sight) -> Fault | Fine:
         evidence += [
             measured(f"dead rows of {row['relation']}", row["n_dead"], "count", bar),
             measured("rows that make autovacuum come", _trigger(sight, row), "count"),
-            measured("last vacuum before", row["vacuumed_s"], "s", f"more than {WAITED_S:g} s"),
+            measured(
+                "last vacuum before", row["vacuumed_s"], "s", f"more than {duration(WAITED_S)}"
+            ),
         ]
     evidence += [
         measured(name, sight.setting(name).value, sight.setting(name).unit)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, Unseen, alter_system, measured
-from pgdyno.diagnose.words import size
+from pgdyno.numbers import size
 
 SHARE = 0.75
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import duration, listed
+from pgdyno.diagnose.words import listed
+from pgdyno.numbers import duration
 from pgdyno.spec.sql_text import quoted
 
 _NAME = "synchronous_commit"

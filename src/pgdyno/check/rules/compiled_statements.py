@@ -12,7 +12,7 @@ from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._shapes import shapes
 from pgdyno.check._sight import Sight, Unseen, measured, proposed
 from pgdyno.diagnose.facts.compiling import JIT_SHARE
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 
 JIT_MS_MIN = 1000.0
 SHOWN = 5

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured, pages_bytes
-from pgdyno.diagnose.words import counted, size
+from pgdyno.numbers import counted, size
 
 SIZE_BYTES_MIN = 1 << 20
 SHOWN = 5

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import figure
+from pgdyno.numbers import figure
 from pgdyno.record.finding import Skip
 
 EVICTIONS_H_MIN = 1.0

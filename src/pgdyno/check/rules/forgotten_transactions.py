@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import counted, duration
+from pgdyno.numbers import counted, duration
 
 IDLE_S_MIN = 15.0
 LONG_S = 300.0
@@ -39,7 +39,7 @@ def examine(sight: Sight) -> Fault | Fine:
         confidence=0.85,
         evidence=[
             measured(f"process {row['pid']} idle for", row["state_s"], "s",
-                     f"at least {IDLE_S_MIN:g} s")
+                     f"at least {duration(IDLE_S_MIN)}")
             for row in idle[:SHOWN]
         ],
         advice=(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._shapes import Shape, shapes
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Skip
 
 TIME_SHARE = 0.5

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import figure
+from pgdyno.numbers import figure
 from pgdyno.record.finding import Skip
 
 STALLS_PER_S_MIN = 1.0

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured, pages_bytes
-from pgdyno.diagnose.words import counted, listed
+from pgdyno.diagnose.words import listed
+from pgdyno.numbers import counted
 
 SHOWN = 5
 

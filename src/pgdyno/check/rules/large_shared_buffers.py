@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, alter_system, measured, proposed
-from pgdyno.diagnose.words import percent, size
+from pgdyno.numbers import percent, size
 
 MEMORY_SHARE = 0.4
 DANGER_SHARE = 0.75

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import figure, size
+from pgdyno.numbers import figure, size
 
 _WORKERS = "autovacuum_max_workers"
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, alter_system, measured, proposed
-from pgdyno.diagnose.words import figure, listed
+from pgdyno.diagnose.words import listed
+from pgdyno.numbers import figure
 from pgdyno.spec.setting_defaults import DEFAULTS
 
 DEAD_ROWS_MIN = 1000

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import counted, duration
+from pgdyno.numbers import counted, duration
 
 AGE_S_MIN = 3600.0
 SHOWN = 5
@@ -38,7 +38,7 @@ def examine(sight: Sight) -> Fault | Fine:
         confidence=0.8,
         evidence=[
             measured(f"transaction of process {row['pid']}", row["transaction_s"], "s",
-                     f"at least {AGE_S_MIN:g} s")
+                     f"at least {duration(AGE_S_MIN)}")
             for row in old[:SHOWN]
         ],
         advice="see what it does; a standby can take dumps and reports",

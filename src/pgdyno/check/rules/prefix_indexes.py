@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured, pages_bytes
-from pgdyno.diagnose.words import counted, size
+from pgdyno.numbers import counted, size
 
 SIZE_TIMES = 2.0
 SHOWN = 5

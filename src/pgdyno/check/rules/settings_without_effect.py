@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import counted
+from pgdyno.numbers import counted
 
 Contradiction = tuple[str, tuple[str, ...]]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pgdyno.check._commits import CommitPartName, Commits, commits_of
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import figure
+from pgdyno.numbers import figure
 from pgdyno.record.finding import Evidence
 
 COMMIT_MS_MAX = 0.5

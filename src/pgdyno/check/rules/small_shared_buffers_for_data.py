@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, alter_system, measured, proposed
-from pgdyno.diagnose.words import figure, size
+from pgdyno.numbers import figure, size
 from pgdyno.record.finding import Skip
 
 MEMORY_SHARE = 0.1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import duration, size
+from pgdyno.numbers import duration, size
 
 
 def examine(sight: Sight) -> Fault | Fine:

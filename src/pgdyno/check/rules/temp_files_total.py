@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured, proposed
-from pgdyno.diagnose.words import duration, figure, size
+from pgdyno.numbers import duration, figure, size
 from pgdyno.record.finding import Skip
 from pgdyno.spec.sql_text import literal
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import duration, listed
+from pgdyno.diagnose.words import listed
+from pgdyno.numbers import duration
 
 _NAMES = ("statement_timeout", "lock_timeout", "transaction_timeout")
 _FOR_ALL = ("configuration file", "command line", "environment variable", "global")

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, Unseen, measured, pages_bytes
-from pgdyno.diagnose.words import counted, duration, listed, size
+from pgdyno.diagnose.words import listed
+from pgdyno.numbers import counted, duration, size
 from pgdyno.record.finding import Skip
 
 SIZE_BYTES_MIN = 1 << 20
@@ -49,7 +50,9 @@ def examine(sight: Sight) -> Fault | Fine:
         severity="costs" if written else "minor",
         confidence=0.6 if counted_s else 0.5,
         evidence=[
-            measured("statistics began before", counted_s, "s", f"at least {COUNTED_S_MIN:g} s"),
+            measured(
+                "statistics began before", counted_s, "s", f"at least {duration(COUNTED_S_MIN)}"
+            ),
             *(
                 measured(f"size of {row['index_name']}", pages_bytes(sight, row["pages"]), "bytes")
                 for row in rows[:SHOWN]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.words import percent
+from pgdyno.numbers import percent
 from pgdyno.record.finding import Evidence
 
 BUSY_SHARE = 0.95

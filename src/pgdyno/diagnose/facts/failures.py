@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Struct, field
 
+from pgdyno.numbers import percent
 from pgdyno.record import ErrorTotal, RunFile
 from pgdyno.spec.failures import DEFAULT, FailuresMax
 
@@ -103,8 +104,3 @@ def _differ(a: Failures, b: Failures, limit: FailuresMax) -> bool:
     if limit.count is not None:
         return abs(b.count - a.count) > limit.count
     return abs(b.share - a.share) > (limit.share or 0.0)
-
-
-def percent(share: float) -> str:
-    """Format a share with enough digits that one failure does not show as 0."""
-    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"

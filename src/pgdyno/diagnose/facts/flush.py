@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from pgdyno.diagnose.facts.sessions import SPARE_SHARE
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.words import figure
+from pgdyno.numbers import figure
 from pgdyno.wait_events import HEAVYWEIGHT, WAL_SYNC, WAL_WRITE, canonical
 
 SLOW_SYNC_MS = 2.0

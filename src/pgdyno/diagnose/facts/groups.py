@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pgdyno.diagnose.words import figure
+from pgdyno import numbers
 from pgdyno.record import GroupInterval, Ledger, RunFile
 from pgdyno.shapes import Fields
-from pgdyno.stats.words import percent_words
 
 if TYPE_CHECKING:
     from pgdyno.record.latencies import ScriptKind
@@ -191,16 +190,16 @@ def open_loop_sentence(account: GroupAccount) -> str:
     if account.arrival is None or asked is None or not account.ledger.intended:
         return ""
     parts = [
-        f"intended {_rate(asked)}, reached {_rate(account.done_tps)}"
+        f"intended {numbers.rate(asked)}, reached {numbers.rate(account.done_tps)}"
         if not account.rate_held
-        else f"reached the intended {_rate(asked)}"
+        else f"reached the intended {numbers.rate(asked)}"
     ]
     if account.waiting and not account.rate_held:
         parts.append(f"{account.waiting:,} transactions waited at the end")
     if account.ledger.failed and not account.rate_held:
         parts.append(f"{account.ledger.failed:,} failed")
     if skipped := account.ledger.skipped:
-        share = percent_words(skipped / account.ledger.intended)
+        share = numbers.percent(skipped / account.ledger.intended)
         parts.append(f"{skipped:,} skipped ({share}): {_why_skipped(account)}")
     if account.wants_free_clients and account.busy_ms:
         parts.append(_carried_words(account))
@@ -211,8 +210,8 @@ def _carried_words(account: GroupAccount) -> str:
     """Return what the clients can carry: "all 8 clients were busy; with 4.1 ms for each transaction
     they carry at most 1,951/s"."""
     they = "it carries" if account.clients == 1 else "they carry"
-    most = f"{they} at most {_rate(account.carried_tps_max)}"
-    carries = f"with {figure(account.busy_ms)} ms for each transaction {most}"
+    most = f"{they} at most {numbers.rate(account.carried_tps_max)}"
+    carries = f"with {numbers.figure(account.busy_ms)} ms for each transaction {most}"
     # Of what was skipped it is said already that they were busy.
     return carries if account.skips_when_busy else f"{_were_busy(account)}; {carries}"
 
@@ -235,7 +234,3 @@ def _why_skipped(account: GroupAccount) -> str:
     if account.skips_when_busy or arrival.get("queue_max"):
         return f"{reason}, or they were later than {limit} before they were sent"
     return f"they were later than {limit} before they were sent"
-
-
-def _rate(tps: float) -> str:
-    return f"{tps:,.0f}/s" if tps >= 100 else f"{tps:.3g}/s"

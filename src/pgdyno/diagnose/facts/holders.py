@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.words import duration
+from pgdyno.numbers import duration
 from pgdyno.record.finding import Lack, Skip
 
 KEPT_S_MIN = 4.0

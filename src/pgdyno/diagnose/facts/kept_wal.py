@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.words import duration, megabytes
+from pgdyno.numbers import duration, size
 from pgdyno.record.finding import Evidence, Skip
 
 HORIZON_S = 86400.0
@@ -36,9 +36,9 @@ class Outlook(Struct, frozen=True):
     def in_words(self) -> str:
         """The consequence in a sentence."""
         if self.full_in_s is None:
-            return f"at {megabytes(self.bytes_s)}/s the disk fills until the server ends"
+            return f"at {size(self.bytes_s)}/s the disk fills until the server ends"
         return (
-            f"at {megabytes(self.bytes_s)}/s the disk is full in {duration(self.full_in_s)}, and"
+            f"at {size(self.bytes_s)}/s the disk is full in {duration(self.full_in_s)}, and"
             " the server ends with a PANIC"
         )
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.diagnose.facts.tables import Index, Table, indexes, tables, updated_columns
-from pgdyno.diagnose.words import counted, percent
+from pgdyno.numbers import counted, percent
 from pgdyno.record.finding import Evidence
 from pgdyno.spec.sql_text import names_table
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.numbers import counted, figure, percent
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile

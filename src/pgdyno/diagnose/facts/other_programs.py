@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pgdyno.diagnose.words import counted, percent
+from pgdyno.numbers import counted, percent
 from pgdyno.record.facts import is_pooled
 from pgdyno.record.fileformat import CORES_ALL, CORES_BUSY, LITTLE_EACH
 from pgdyno.spec.model import MAX_OTHER_PROGRAMS

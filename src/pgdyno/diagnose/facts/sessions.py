@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 from msgspec import Struct
 
 from pgdyno.diagnose.facts.requests import requests_each
-from pgdyno.diagnose.words import percent
+from pgdyno.numbers import percent
 from pgdyno.record.finding import Evidence, Skip
 
 if TYPE_CHECKING:

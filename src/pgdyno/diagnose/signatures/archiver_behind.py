@@ -20,7 +20,7 @@ from msgspec import Struct
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.kept_wal import outlook, outlook_evidence
-from pgdyno.diagnose.words import figure, megabytes
+from pgdyno.numbers import figure, size
 from pgdyno.record import Series
 from pgdyno.record.finding import Evidence, Skip
 
@@ -71,7 +71,7 @@ def _found(s: Situation, archiver: _Archiver, evidence: list[Evidence]) -> Found
         why = f"fails at WAL segment {archiver.fails_at}"
     return Found(
         sentence=(
-            f"the archiver {why}; {megabytes(archiver.waiting_bytes)} of WAL wait for it and cannot"
+            f"the archiver {why}; {size(archiver.waiting_bytes)} of WAL wait for it and cannot"
             f" be removed: {seen.in_words}"
         ),
         liftable=0.0,

@@ -15,7 +15,7 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.autovacuum import Autovacuum
 from pgdyno.diagnose.facts.holders import held_back
-from pgdyno.diagnose.words import figure
+from pgdyno.numbers import figure
 from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import DEFAULTS

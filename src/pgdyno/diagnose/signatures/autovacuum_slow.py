@@ -24,7 +24,7 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.autovacuum import Autovacuum, Upkeep
 from pgdyno.diagnose.facts.holders import held_back
-from pgdyno.diagnose.words import duration, figure, percent
+from pgdyno.numbers import duration, figure, percent
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import AUTOVACUUM, DEFAULTS
@@ -140,7 +140,7 @@ def _evidence(
 ) -> list[Evidence]:
     return [
         s.evidence("table that was due for the longest time", worst.relation, ""),
-        s.evidence("due for", worst.overdue_s, "s", f"at least {figure(patience_s)} s"),
+        s.evidence("due for", worst.overdue_s, "s", f"at least {duration(patience_s)}"),
         s.evidence("its dead rows", worst.dead, "rows", f"at least {TIMES} times the threshold"),
         s.evidence("threshold of autovacuum", worst.due_rows, "rows"),
         s.evidence("autovacuums of it that ended", worst.vacuums, "count"),

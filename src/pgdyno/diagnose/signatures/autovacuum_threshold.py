@@ -21,7 +21,7 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.autovacuum import Autovacuum, Upkeep
 from pgdyno.diagnose.facts.holders import held_back
-from pgdyno.diagnose.words import duration, figure
+from pgdyno.numbers import duration, figure
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import relation

@@ -13,7 +13,7 @@ from pgdyno.diagnose._lock_holders import Holder, holder_of
 from pgdyno.diagnose._queues import Queues, cleared, evidence, matters, queues, quoted, summary
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import figure
+from pgdyno.numbers import figure
 
 ADVICE = (
     "split the batch into transactions of few rows, or run it when the load is low; each row is"

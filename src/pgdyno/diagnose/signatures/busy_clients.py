@@ -29,7 +29,7 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose._verdict import part_words
 from pgdyno.diagnose.facts.groups import BUSY_SHARE, GroupAccount
 from pgdyno.diagnose.facts.sessions import SPARE_SHARE, idle_evidence
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence
 
 DOMINATES = 0.5

@@ -13,7 +13,7 @@ from __future__ import annotations
 from pgdyno.diagnose._drops import DROP_SHARE, Drop, Drops, find_drops
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import duration, percent
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import DEFAULTS
@@ -40,7 +40,7 @@ def examine(s: Situation) -> Found | Cleared:
     return Found(
         sentence=(
             f"throughput falls to {percent(lowest / drops.median_tps)} of its median while a"
-            f" checkpoint runs, {figure(sum(d.duration_ms for d in dips) / 1000)} s in all"
+            f" checkpoint runs, {duration(sum(d.duration_ms for d in dips) / 1000)} in all"
         ),
         share=lost,
         liftable=1.0,

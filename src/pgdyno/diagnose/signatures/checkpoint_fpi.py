@@ -26,7 +26,7 @@ from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.flush import delay_part_of_flush
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import duration, figure, percent, size
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.record.own import overlaps_own, own_events
 from pgdyno.spec.change import Change
@@ -106,7 +106,7 @@ def examine(s: Situation) -> Found | Cleared:
         every = (
             ""
             if pace.interval_s is None
-            else f"; max_wal_size would bring a checkpoint every {figure(pace.interval_s)} s"
+            else f"; max_wal_size would bring a checkpoint every {duration(pace.interval_s)}"
         )
         return Cleared(
             f"full-page images are {percent(pace.image_share)} of the WAL{every}", evidence
@@ -162,9 +162,9 @@ def _pace(s: Situation) -> _Pace:
 def _sentence(pace: _Pace) -> str:
     images = f"full-page images are {percent(pace.image_share)} of the WAL"
     if not pace.by_size or pace.interval_s is None:
-        return f"{images}, {figure(pace.bytes_s / 1e6)} MB/s"
-    every = figure(pace.interval_s)
-    return f"{images}; at this rate max_wal_size brings a checkpoint every {every} s"
+        return f"{images}, {size(pace.bytes_s)}/s"
+    every = duration(pace.interval_s)
+    return f"{images}; at this rate max_wal_size brings a checkpoint every {every}"
 
 
 def _evidence(s: Situation, pace: _Pace) -> list[Evidence]:
@@ -205,7 +205,7 @@ def _evidence(s: Situation, pace: _Pace) -> list[Evidence]:
                 "time to the next checkpoint at this rate",
                 pace.interval_s,
                 "s",
-                bar(pace.frequent, f"less than {FREQUENT_S:.0f} s"),
+                bar(pace.frequent, f"less than {duration(FREQUENT_S)}"),
             )
         )
     done = len(_checkpoints(s))

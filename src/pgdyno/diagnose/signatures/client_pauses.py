@@ -18,7 +18,7 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.pauses import asked_of
 from pgdyno.diagnose.signatures.idle_in_transaction import holds_connections
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence, Skip
 
 PAUSE_SHARE = 0.15

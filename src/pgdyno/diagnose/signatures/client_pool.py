@@ -21,7 +21,7 @@ from pgdyno.diagnose._pools import IDLE_SHARE, RUNNABLE_PER_CORE, cores_taken, l
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.client_group import Group
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence
 
 WAIT_SHARE = 0.2

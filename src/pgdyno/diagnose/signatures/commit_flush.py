@@ -22,7 +22,7 @@ from pgdyno.diagnose.facts.flush import (
     device_words,
     sync_time,
 )
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import DEFAULTS

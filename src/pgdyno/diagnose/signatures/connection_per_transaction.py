@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence
 from pgdyno.record.latencies import ConnectKind
 

@@ -22,7 +22,7 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.holders import sees_all_sessions
 from pgdyno.diagnose.facts.refusals import Refusal, refusals_in
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Lack, Skip
 
 USED_SHARE = 0.9

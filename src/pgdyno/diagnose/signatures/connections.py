@@ -25,7 +25,7 @@ from pgdyno.diagnose._pooler_pools import pool_size, smaller_pooler_pools
 from pgdyno.diagnose._pools import smaller_pools
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Proposal
 
 

@@ -12,7 +12,7 @@ from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.costly import Costly, costly_settings
-from pgdyno.diagnose.words import percent
+from pgdyno.numbers import percent
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import DEFAULTS

@@ -18,7 +18,7 @@ from pgdyno.diagnose._crowding import crowded
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.quota import STOLEN_SHARE, is_stolen, stolen_share
-from pgdyno.diagnose.words import percent
+from pgdyno.numbers import percent
 
 DISTRUST_SHARE = 1 / 3
 ADVICE = (

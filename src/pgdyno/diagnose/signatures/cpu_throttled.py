@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.quota import THROTTLED_SHARE, Quota, quota_of
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
 
 ADVICE = (

@@ -21,7 +21,7 @@ from pgdyno.diagnose._reads import (
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.devices import Device, data_device, device_evidence
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 
 ADVICE = "more memory, a faster disk, or fewer pages per transaction"
 

@@ -17,7 +17,7 @@ from pgdyno.diagnose._lock_holders import holder_of
 from pgdyno.diagnose._queues import Queues, cleared, evidence, matters, queues, quoted, summary
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import counted, figure
+from pgdyno.numbers import counted, figure
 from pgdyno.record.finding import Evidence
 
 SQLSTATE = "40P01"

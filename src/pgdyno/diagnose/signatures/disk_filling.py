@@ -26,7 +26,7 @@ from msgspec import Struct
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.kept_wal import HORIZON_S
-from pgdyno.diagnose.words import duration, figure, percent
+from pgdyno.numbers import duration, percent, size
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.spec.units import format_size
@@ -193,21 +193,17 @@ def _sentence(s: Situation, disk: _Disk) -> str:
         case "kept":
             return (
                 f"{full}, and the server ends with a PANIC: the WAL has grown to"
-                f" {_mb(disk.space.wal_dir_bytes or 0.0)}, beyond max_wal_size, so something keeps"
+                f" {size(disk.space.wal_dir_bytes or 0.0)}, beyond max_wal_size, so something keeps"
                 " it: a replication slot, an archiver that fails, or wal_keep_size"
             )
         case "growth":
             grows = f"{full}: it is {percent(disk.used_share)} full and grows by"
             if disk.others_fill:
                 return (
-                    f"{grows} {_mb(disk.data_bytes_s)}/s, of which the load's tables are"
-                    f" {_mb(max(0.0, disk.tables_bytes_s or 0.0))}/s: others fill it"
+                    f"{grows} {size(disk.data_bytes_s)}/s, of which the load's tables are"
+                    f" {size(max(0.0, disk.tables_bytes_s or 0.0))}/s: others fill it"
                 )
-            return f"{grows} {_mb(disk.data_bytes_s)}/s"
-
-
-def _mb(size_bytes: float) -> str:
-    return f"{figure(size_bytes / (1 << 20))} MB"
+            return f"{grows} {size(disk.data_bytes_s)}/s"
 
 
 def _evidence(s: Situation, disk: _Disk) -> list[Evidence]:
@@ -226,7 +222,7 @@ def _evidence(s: Situation, disk: _Disk) -> list[Evidence]:
                 f"{disk.name}, full at this rate in",
                 disk.filling.seconds,
                 "s",
-                f"within {figure(GROWTH_HORIZON_S)} s",
+                f"within {duration(GROWTH_HORIZON_S)}",
             )
         )
     if space.wal_dir_bytes is not None:
@@ -238,7 +234,7 @@ def _evidence(s: Situation, disk: _Disk) -> list[Evidence]:
                 "space that the WAL may need",
                 space.wal_wanted_bytes,
                 "bytes",
-                f"more than the {_mb(disk.wal_space_bytes)} available",
+                f"more than the {size(disk.wal_space_bytes)} available",
             )
         )
     return evidence

@@ -21,7 +21,7 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose._verdict import part_words
 from pgdyno.diagnose.facts.flush import device_words
 from pgdyno.diagnose.facts.sessions import SPARE_SHARE, idle_evidence
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.wait_events import HEAVYWEIGHT
 

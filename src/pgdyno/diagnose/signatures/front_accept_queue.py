@@ -20,7 +20,7 @@ from pgdyno.diagnose._front_pools import others_take_cores, room_for_all
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.signatures.pooler_client_limit import AT_LIMIT, UNACCEPTED_MIN
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
 
 ADVICE = (

@@ -21,7 +21,7 @@ from pgdyno.diagnose._pools import worthwhile
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.front import NO_FRONT
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Proposal, Skip
 from pgdyno.spec.change import Change
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import percent
+from pgdyno.numbers import percent
 
 TIME_SHARE = 0.1
 ADVICE = (

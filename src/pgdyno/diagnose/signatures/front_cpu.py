@@ -18,7 +18,7 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.front import PageLoad
 from pgdyno.diagnose.facts.sessions import SPARE_SHARE
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 
 SHARE = 0.2
 CORES_SHARE = 0.3

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.numbers import counted, figure, percent
 
 KEPT_MIN = 1
 FULL_SHARE = 0.9

@@ -21,7 +21,7 @@ from pgdyno.diagnose._front_pools import (
 )
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
 
 WAIT_SHARE = 0.2

@@ -23,7 +23,7 @@ from pgdyno.diagnose.facts.missed_hot import (
     missed_updates,
     missed_words,
 )
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.slots import most_of, seen_sessions, usable
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.numbers import counted, duration, figure, percent
 
 LONG_S = 10
 HELD_MIN = 5
@@ -32,7 +32,7 @@ def examine(s: Situation) -> Found | Cleared:
     held = float(seen.long_paused[-1])
     evidence = [
         s.evidence(
-            f"sessions idle in a transaction for {LONG_S} s or longer",
+            f"sessions idle in a transaction for {duration(LONG_S)} or longer",
             held,
             "count",
             f"at least {HELD_MIN}, and {percent(HELD_SHARE)} of the usable connections",
@@ -42,8 +42,8 @@ def examine(s: Situation) -> Found | Cleared:
         s.evidence("most of them at once", float(seen.paused.max()), "count"),
     ]
     sentence = (
-        f"{counted(held, 'session has', 'sessions have')} been idle in a transaction for {LONG_S} s"
-        f" or longer"
+        f"{counted(held, 'session has', 'sessions have')} been idle in a transaction for"
+        f" {duration(LONG_S)} or longer"
     )
     if held < HELD_MIN or held / slots < HELD_SHARE:
         return Cleared(sentence, evidence)

@@ -34,7 +34,7 @@ from pgdyno.diagnose.facts.flush import device_words
 from pgdyno.diagnose.facts.scripts import only_script
 from pgdyno.diagnose.facts.sessions import QUICK_PERCENTILE
 from pgdyno.diagnose.facts.slices import Facts
-from pgdyno.diagnose.words import counted, percent
+from pgdyno.numbers import counted, percent
 from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import is_commit

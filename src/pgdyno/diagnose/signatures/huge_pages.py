@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import figure
+from pgdyno.numbers import size
 from pgdyno.record.finding import Skip
 
 BUFFERS_BYTES_MIN = 8 << 30
@@ -43,8 +43,8 @@ def examine(s: Situation) -> Found | Cleared:
         raise Skip("whether huge pages are in use is shown from version 17 on")
     return Found(
         sentence=(
-            f"shared_buffers of {figure(buffers / (1 << 30))} GB are not in huge pages: the page"
-            f" tables of {sessions} sessions take up to {figure(tables_bytes / (1 << 30))} GB"
+            f"shared_buffers of {size(buffers)} are not in huge pages: the page"
+            f" tables of {sessions} sessions take up to {size(tables_bytes)}"
         ),
         share=0.0,
         liftable=0.0,

@@ -25,7 +25,7 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts import client_sessions
 from pgdyno.diagnose.facts.client_sessions import Moments
 from pgdyno.diagnose.facts.slots import most_of, seen_sessions, usable
-from pgdyno.diagnose.words import counted, duration, figure, percent
+from pgdyno.numbers import counted, duration, figure, percent
 from pgdyno.record.finding import Evidence
 from pgdyno.record.sessionages import WORDS
 
@@ -97,7 +97,9 @@ def _evidence(s: Situation, seen: Moments, slots: float, left_s: float | None) -
             "share",
             f"at least {percent(IDLE_SHARE)}, or used up within {duration(SOON_S)}",
         ),
-        s.evidence(f"connections idle for {OLD_S} s or longer", float(seen.long_idle[-1]), "count"),
+        s.evidence(
+            f"connections idle for {duration(OLD_S)} or longer", float(seen.long_idle[-1]), "count"
+        ),
         s.evidence("of these at the beginning", float(seen.long_idle[0]), "count"),
         s.evidence("most connections at work at once", float(seen.at_work.max()), "count"),
         s.evidence("connections usable without reserved ones", slots, "count"),

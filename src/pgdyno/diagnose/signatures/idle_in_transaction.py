@@ -34,7 +34,7 @@ from pgdyno.diagnose._queues import (
 )
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence
 
 PAUSE_SHARE = 0.5

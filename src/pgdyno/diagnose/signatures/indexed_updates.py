@@ -13,7 +13,7 @@ from pgdyno.diagnose._cpu_uses import cpu_parts, cpu_uses, ratio_without, respon
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.missed_hot import COST_SHARE, hot_evidence, missed_updates, missed_words
-from pgdyno.diagnose.words import percent
+from pgdyno.numbers import percent
 
 
 def examine(s: Situation) -> Found | Cleared:

@@ -27,7 +27,7 @@ from pgdyno.diagnose.facts.compiling import (
     is_possible,
     loaded_share,
 )
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record import StatementCount
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change

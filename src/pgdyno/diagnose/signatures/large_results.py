@@ -18,7 +18,7 @@ from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.sessions import transfer_ms
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence
 
 TRANSFER_SHARE = 0.2

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.sessions import SPARE_SHARE
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence
 
 LATE_SHARE = 0.15

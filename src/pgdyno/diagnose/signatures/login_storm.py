@@ -23,7 +23,7 @@ from __future__ import annotations
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.client_sessions import Churn, churn
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence, Skip
 
 HERD_MIN = 50

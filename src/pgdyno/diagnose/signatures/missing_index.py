@@ -30,7 +30,7 @@ from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.compiling import STATEMENT_CPU_S
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER
 from pgdyno.diagnose.facts.tables import Table, indexes, scanned_tables
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.columns import columns_text

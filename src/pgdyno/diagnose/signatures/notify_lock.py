@@ -27,6 +27,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from pgdyno import numbers
 from pgdyno.diagnose._budget import Part
 from pgdyno.diagnose._lock_holders import FOREIGN_ADVICE, holder_of
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
@@ -37,7 +38,6 @@ from pgdyno.diagnose.facts.flush import device_words
 from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import is_commit
-from pgdyno.stats.words import predicted_words
 
 HELD_SHARE = 0.3
 """Part of the time that the lock is held from which the flush, or the standby, is named."""
@@ -134,7 +134,9 @@ def _without_lock(s: Situation, found: Queues) -> float:
 def _advice(without: float) -> str:
     if without < WORTHWHILE_RATIO:
         return ADVICE
-    return f"{ADVICE}: {predicted_words(without)} the throughput is predicted if no transaction did"
+    return (
+        f"{ADVICE}: {numbers.predicted(without)} the throughput is predicted if no transaction did"
+    )
 
 
 def _ratio(s: Situation, found: Queues, *, left: float, flush: float) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.other_load import DISTRUST_SHARE, FOUND_SHARE, ForeignLoad, foreign_load
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence, Skip
 
 

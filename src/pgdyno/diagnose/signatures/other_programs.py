@@ -26,7 +26,7 @@ from pgdyno.diagnose.facts.other_programs import (
 )
 from pgdyno.diagnose.facts.quota import is_crowded_out, is_stolen, is_throttled
 from pgdyno.diagnose.facts.sessions import round_trips, sessions
-from pgdyno.diagnose.words import counted, percent
+from pgdyno.numbers import counted, percent
 from pgdyno.record.finding import Evidence, Skip
 
 _NAMED_MAX = 5

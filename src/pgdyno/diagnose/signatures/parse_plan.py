@@ -15,7 +15,7 @@ from pgdyno.diagnose._cpu_uses import PLAN_CPU_S, cpu_parts, cpu_uses, ratio_wit
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import percent
+from pgdyno.numbers import percent
 from pgdyno.record.finding import Proposal, Skip
 from pgdyno.spec.change import Change
 from pgdyno.spec.front import PREPARE_THRESHOLD_DEFAULT

@@ -31,7 +31,7 @@ from pgdyno.diagnose._pools import cores_taken
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.sessions import Sessions, sessions
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
 
 BETWEEN_SHARE = 0.2

@@ -28,7 +28,7 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.pooler import PoolerInForce, PoolerQueues
 from pgdyno.diagnose.facts.refusals import Refusal, refusals_in
-from pgdyno.diagnose.words import counted, figure
+from pgdyno.numbers import counted, figure
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.spec.change import Change
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import counted, figure
+from pgdyno.numbers import counted, figure
 from pgdyno.record.finding import Skip
 
 ADVICE = (

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import duration, figure
+from pgdyno.numbers import duration, figure
 from pgdyno.record.finding import Skip
 from pgdyno.spec.sql_text import literal
 
@@ -34,7 +34,7 @@ def examine(s: Situation) -> Found | Cleared:
     held_s = float(rows["held_ms"][-1]) / 1000
     evidence = [
         s.evidence("prepared transactions", number, "count"),
-        s.evidence("age of the oldest", held_s, "s", f"at least {figure(HELD_S_MAX)} s, or always"),
+        s.evidence("age of the oldest", held_s, "s", f"at least {duration(HELD_S_MAX)}, or always"),
         s.evidence("age of its transaction ID", float(rows["xid_age"][-1]), "transactions"),
     ]
     always = len(gids) > 1 and set(gids) == {gid} and s.seconds >= PERIOD_S_MIN

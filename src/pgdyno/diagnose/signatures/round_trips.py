@@ -25,7 +25,7 @@ from pgdyno.diagnose._more_clients import more_clients
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.sessions import RoundTrips, round_trips, sessions, transfer_ms
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.wait_events import HEAVYWEIGHT
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.kept_wal import HORIZON_S
-from pgdyno.diagnose.words import duration, figure, percent
+from pgdyno.numbers import duration, figure, percent
 from pgdyno.record import Series
 from pgdyno.record.finding import Skip
 

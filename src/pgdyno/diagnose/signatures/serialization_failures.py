@@ -17,7 +17,7 @@ from __future__ import annotations
 from pgdyno.diagnose._queues import WAITING_SHARE
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 
 SQLSTATE = "40001"
 LOST_SHARE = WAITING_SHARE

@@ -22,7 +22,7 @@ from pgdyno.diagnose._named import PART_MAX
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.quota import is_throttled
-from pgdyno.diagnose.words import counted, figure, percent
+from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence
 
 BUSY_SHARE = 0.9

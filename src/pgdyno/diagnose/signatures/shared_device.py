@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import percent
+from pgdyno.numbers import percent
 from pgdyno.record.finding import Evidence, Skip
 
 BUSY_SHARE = 0.6

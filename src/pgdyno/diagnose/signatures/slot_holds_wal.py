@@ -21,7 +21,7 @@ from msgspec import Struct
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.kept_wal import outlook, outlook_evidence
-from pgdyno.diagnose.words import counted, duration, megabytes
+from pgdyno.numbers import counted, duration, size
 from pgdyno.record import Series
 from pgdyno.record.finding import Evidence
 from pgdyno.spec.age import PIN
@@ -85,7 +85,7 @@ def _found(s: Situation, slot: _Slot, evidence: list[Evidence]) -> Found:
     return Found(
         sentence=(
             f'the {slot.kind} replication slot "{slot.name}" {why} and keeps'
-            f" {megabytes(slot.kept_bytes)} of WAL:"
+            f" {size(slot.kept_bytes)} of WAL:"
             f" {_consequence(slot, seen.bytes_s, seen.in_words)}"
         ),
         liftable=0.0,
@@ -141,7 +141,7 @@ def _slot(rows: Series, positions: dict[int, float], name: str) -> _Slot:
 
 def _evidence(s: Situation, slot: _Slot) -> list[Evidence]:
     name = f'slot "{slot.name}"'
-    bar = f"all of it without a consumer, else half of it and {megabytes(BEHIND_BYTES_MIN)} in all"
+    bar = f"all of it without a consumer, else half of it and {size(BEHIND_BYTES_MIN)} in all"
     return [
         s.evidence(f"{name}, WAL kept", slot.kept_bytes, "bytes"),
         s.evidence(f"{name}, fell behind by", slot.fell_behind_bytes, "bytes", bar),

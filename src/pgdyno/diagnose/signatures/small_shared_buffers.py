@@ -16,7 +16,7 @@ from pgdyno.diagnose._reads import (
 )
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent, size
 from pgdyno.spec.units import format_size
 
 
@@ -30,12 +30,11 @@ def examine(s: Situation) -> Found | Cleared:
     if found.reason != "small":
         return Cleared("a read takes as long as its device needs", evidence)
     proposals = larger_buffers(s, found)
-    data = figure(found.data_bytes / (1 << 20))
     return Found(
         sentence=(
-            f"shared_buffers of {format_size(found.buffers_bytes)} are too small for {data} MB of"
-            f" tables and indexes: {figure(found.per_s)} pages are read per second,"
-            f" {figure(found.each_ms)} ms each"
+            f"shared_buffers of {format_size(found.buffers_bytes)} are too small for"
+            f" {size(found.data_bytes)} of tables and indexes: {figure(found.per_s)} pages are read"
+            f" per second, {figure(found.each_ms)} ms each"
         ),
         parts=waiting_parts(s),
         liftable=s.loop.ratio(data=0.0).lifted,

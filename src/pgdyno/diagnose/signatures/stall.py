@@ -14,7 +14,8 @@ from __future__ import annotations
 from pgdyno.diagnose._drops import DROP_SHARE, Drops, Reason, find_drops
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import counted, figure, listed, percent
+from pgdyno.diagnose.words import listed
+from pgdyno.numbers import counted, duration, figure, percent
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 
@@ -59,7 +60,7 @@ def examine(s: Situation) -> Found | Cleared:
     return Found(
         sentence=(
             f"throughput drops below a fifth of its median {times}, for up to"
-            f" {figure(longest_s)} s, while {_REASONS[main]}{_events_words(drops, main)}"
+            f" {duration(longest_s)}, while {_REASONS[main]}{_events_words(drops, main)}"
         ),
         share=drops.lost_share,
         liftable=1.0,

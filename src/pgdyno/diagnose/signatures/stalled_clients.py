@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import duration, figure, percent
 from pgdyno.record import Interval
 from pgdyno.record.finding import Evidence
 
@@ -119,7 +119,7 @@ def _evidence(s: Situation, worst: _Standing) -> list[Evidence]:
             f"time without an end of a transaction, {worst.group}",
             worst.share,
             "share",
-            f"at least {percent(EMPTY_SHARE)} and {EMPTY_S_MIN:g} s",
+            f"at least {percent(EMPTY_SHARE)} and {duration(EMPTY_S_MIN)}",
         ),
         s.evidence(
             "transactions in a usual interval with any",

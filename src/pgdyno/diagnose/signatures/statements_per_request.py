@@ -16,7 +16,7 @@ from pgdyno.diagnose._budget import QUEUES, Part
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.front import PageLoad
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.wait_events import HEAVYWEIGHT
 
 STATEMENTS_MIN = 5.0

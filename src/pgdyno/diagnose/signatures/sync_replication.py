@@ -32,7 +32,7 @@ from pgdyno.diagnose.facts.standbys import (
     synchronous,
     waited_for,
 )
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.active_settings import choice_of
 from pgdyno.spec.change import Change

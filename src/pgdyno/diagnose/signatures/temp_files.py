@@ -15,7 +15,7 @@ from pgdyno.diagnose._cpu_uses import ratio_of_own_work
 from pgdyno.diagnose._pools import WORTHWHILE_RATIO
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent, size
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 from pgdyno.stats.prediction import Prediction, between
@@ -39,11 +39,11 @@ def examine(s: Situation) -> Found | Cleared:
             parts=("temp",),
         )
     proposals = _work_mem(s, share, each_bytes)
-    size = f", {figure(each_bytes / 1024)} kB each" if each_bytes else ""
+    each = f", {size(each_bytes)} each" if each_bytes else ""
     return Found(
         sentence=(
             f"{percent(share)} of the response time is spent on temporary files:"
-            f" {figure(per_s)} are written per second{size}"
+            f" {figure(per_s)} are written per second{each}"
         ),
         parts=("temp",),
         liftable=s.loop.ratio(data=_without(s)).lifted,
@@ -82,7 +82,7 @@ def _work_mem(s: Situation, share: float, each_bytes: float) -> list[Proposal]:
     ratio = _ratio(s)
     if ratio < WORTHWHILE_RATIO:
         return []
-    why = f"a temporary file of {figure(each_bytes / 1024)} kB would fit in memory"
+    why = f"a temporary file of {size(each_bytes)} would fit in memory"
     change = Change(settings={"work_mem": f"{wanted_kb // 1024}MB"})
     return [
         Proposal(remedy_id="work-mem", change=change, predicted_ratio=ratio, why=why, specific=True)

@@ -22,7 +22,7 @@ from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.holders import ids_assigned, last_holder
 from pgdyno.diagnose.facts.kept_wal import HORIZON_S
-from pgdyno.diagnose.words import counted, duration, figure, percent
+from pgdyno.numbers import counted, duration, figure, percent
 from pgdyno.record import Series
 from pgdyno.record.failures import is_out_of_ids
 from pgdyno.record.finding import Evidence, Skip

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import counted, duration, figure, percent
+from pgdyno.numbers import counted, duration, figure, percent
 from pgdyno.record import GroupInterval
 from pgdyno.record.finding import Evidence
 
@@ -122,7 +122,7 @@ def _waiting(s: Situation, rows: Sequence[GroupInterval]) -> _Waiting:
 
 def _evidence(s: Situation, worst: _Waiting) -> list[Evidence]:
     bar = (
-        f"at least {percent(WAITED_SHARE)} of the period, {UNANSWERED_S_MIN:g} s and"
+        f"at least {percent(WAITED_SHARE)} of the period, {duration(UNANSWERED_S_MIN)} and"
         f" {LONGER_TIMES:g} times the longest response"
     )
     least = f"at least {percent(CLIENTS_SHARE)} of the group, and not all"

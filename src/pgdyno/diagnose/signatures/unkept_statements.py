@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import counted, percent
+from pgdyno.numbers import counted, percent
 
 _CODES = ("26000", "42P05")
 ADVICE = (

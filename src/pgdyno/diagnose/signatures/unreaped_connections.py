@@ -24,8 +24,8 @@ from __future__ import annotations
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.slots import most_of, seen_sessions
-from pgdyno.diagnose.words import counted, duration
 from pgdyno.dimension import fields_with
+from pgdyno.numbers import counted, duration
 from pgdyno.pooler import Ineffective, without_effect
 from pgdyno.record.finding import Skip
 from pgdyno.record.sessionages import BOUNDS_S

@@ -14,7 +14,7 @@ from pgdyno.diagnose._cpu_uses import ENTRY_CPU_S
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.tables import Index, indexes, tables
-from pgdyno.diagnose.words import counted, figure
+from pgdyno.numbers import counted, figure
 from pgdyno.record.finding import Evidence, Skip
 
 WRITTEN_PER_S_MIN = 100.0

@@ -28,7 +28,7 @@ from pgdyno.diagnose._front_pools import FOREIGN_POOL_ADVICE
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
-from pgdyno.diagnose.words import figure, percent
+from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence, Skip
 
 DATABASE_SHARE = 0.5

@@ -18,7 +18,7 @@ from pgdyno.diagnose._bloat import DEAD_ROWS_MIN, Bloat, bloat, bloat_evidence, 
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.holders import KEPT_S_MIN, KEPT_SHARE, Holder, last_holder
-from pgdyno.diagnose.words import duration, figure, percent
+from pgdyno.numbers import duration, figure, percent
 from pgdyno.record.finding import Evidence
 from pgdyno.spec.sql_text import literal
 
@@ -79,7 +79,7 @@ def _holds_back(s: Situation, holder: Holder, seen: Bloat) -> bool:
 
 
 def _evidence(s: Situation, holder: Holder) -> list[Evidence]:
-    bar = f"at least {percent(KEPT_SHARE)} of the time, and {figure(KEPT_S_MIN)} s"
+    bar = f"at least {percent(KEPT_SHARE)} of the time, and {duration(KEPT_S_MIN)}"
     return [
         s.evidence("holder of the oldest xmin", holder.in_words, ""),
         s.evidence("age of that xmin", holder.age, "transactions", f"at least {AGE_MAX:,}, or"),

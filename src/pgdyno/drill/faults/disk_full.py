@@ -22,6 +22,7 @@ from pgdyno.drill._evidence import NewLog, processes
 from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import DrillOptions
 from pgdyno.errors import SetupError, UsageError
+from pgdyno.numbers import size
 from pgdyno.record.cut import Cut, Facts, Proof
 from pgdyno.server.local.controldata import ControlData
 from pgdyno.server.local.safefiles import as_server_account_in, new_plain
@@ -184,7 +185,7 @@ def _proof(variant: str, full: _FullDisk, control: ControlData, log: NewLog) -> 
         "processes_left": full.processes,
         "control_file": control.state,
     }
-    free = f"{full.free_bytes / 1024:,.0f} kB"
+    free = size(full.free_bytes)
     disk = "WAL" if variant == _WAL else "data"
     if not full.complaint:
         return Proof(

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from pgdyno import numbers
 from pgdyno.report import palette
 from pgdyno.report.charts._series import Floats, floats
 from pgdyno.report.charts.chart import Chart, Key, add_time_tooltip, source_of, time_figure
 from pgdyno.report.charts.time_axis import TimeAxis, finish, stacked
-from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import figures_table
 
 LENT, SIZE, WAITING = "connections lent", "size of the pool", "requests waiting for one"

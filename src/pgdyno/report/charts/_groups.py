@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from bokeh.plotting import figure
 
+from pgdyno import numbers
 from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.record import GroupInterval, Interval
 from pgdyno.report import palette
 from pgdyno.report.charts._series import Buckets, Floats
 from pgdyno.report.charts.chart import Chart, Key, add_time_tooltip, source_of, time_figure
 from pgdyno.report.charts.time_axis import TimeAxis, finish
-from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import figures_table
 
 GROUPS_MAX = 8

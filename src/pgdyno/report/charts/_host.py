@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from bokeh.models import Range1d
 
+from pgdyno import numbers
 from pgdyno.report import palette
 from pgdyno.report.charts._series import Buckets, floats, shares, spaced
 from pgdyno.report.charts.chart import Chart, Key, add_time_tooltip, source_of, time_figure
 from pgdyno.report.charts.time_axis import TimeAxis, finish, stacked
-from pgdyno.report.words import numbers
+from pgdyno.report.words import prose
 from pgdyno.report.words.tables import figures_table
 from pgdyno.stats.filling import contents_name
 
@@ -43,8 +44,8 @@ def host_cpu(axis: TimeAxis) -> Chart | None:
     plot = stacked(axis, at_ms[1:], shown, CPU_PARTS, "0.0")
     plot.y_range = Range1d(start=0, end=100)
     cores = axis.run.run.host.get("cores")
-    rows = [[name, f"{numbers.significant(means[name], 2)} %"] for name in shown]
-    rows.append(["idle", f"{numbers.significant(100 * float(np.nanmean(idle)), 2)} %"])
+    rows = [[name, numbers.percent(means[name] / 100)] for name in shown]
+    rows.append(["idle", numbers.percent(float(np.nanmean(idle)))])
     host_note = "" if axis.run.run.host.get("same_host_as_server", True) else (
         " The server is on another machine; this is the host of the load generator."
     )  # fmt: skip
@@ -129,7 +130,7 @@ def disk_space(axis: TimeAxis) -> Chart | None:
     return Chart(
         id="space",
         title="Disk space in use, %",
-        description=numbers.sentence("; ".join(sentences)),
+        description=prose.sentence("; ".join(sentences)),
         plot=finish(axis, plot),
         table=figures_table(
             "Disk space under load",
@@ -161,7 +162,7 @@ def dirty_memory(axis: TimeAxis) -> Chart | None:
     parts = {"being written": np.nan_to_num(written), "dirty": waiting}
     colours = {"being written": palette.ORANGE, "dirty": palette.TEAL}
     most, mean = float(np.nanmax(waiting)), float(np.nanmean(waiting))
-    at = numbers.clock(float(at_ms[int(np.nanargmax(waiting))]))
+    at = numbers.clock(float(at_ms[int(np.nanargmax(waiting))]) / 1000)
     rows = [
         [name, *(numbers.size(float(f(values)) * 1024**2) for f in (np.nanmean, np.nanmax))]
         for name, values in parts.items()

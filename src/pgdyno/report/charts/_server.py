@@ -11,12 +11,12 @@ from collections.abc import Mapping
 import numpy as np
 from bokeh.models.annotations import Span
 
+from pgdyno import numbers
 from pgdyno.record import Series
 from pgdyno.report import palette, session_waits
 from pgdyno.report.charts._series import POINTS_MAX, Buckets, Floats, floats, growth, pivot
 from pgdyno.report.charts.chart import Chart, Key
 from pgdyno.report.charts.time_axis import TimeAxis, stacked, stacked_areas
-from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import figures_table
 from pgdyno.wait_events import ROW_LOCK, WAL_FLUSH
 

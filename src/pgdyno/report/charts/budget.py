@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from bokeh.models import NumeralTickFormatter
 
+from pgdyno import numbers
 from pgdyno.report import palette
 from pgdyno.report.charts.chart import Chart, Key, label_row, row_figure
 from pgdyno.report.charts.latency import draw_parts
-from pgdyno.report.words import numbers
+from pgdyno.report.words import prose
 from pgdyno.report.words.budget import (
     STATEMENT_SHARE_MIN,
     STATEMENTS_MAX,
@@ -41,7 +42,7 @@ def parts_chart(budget: LatencyBudget | None) -> Chart | None:
     return Chart(
         id="parts",
         title="Parts of the mean response time, milliseconds",
-        description=numbers.sentence(budget_words(budget)),
+        description=prose.sentence(budget_words(budget)),
         plot=plot,
         table=figures_table(
             "Parts of the mean response time",

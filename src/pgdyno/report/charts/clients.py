@@ -11,6 +11,7 @@ from bokeh.models.renderers import DataRenderer
 from bokeh.plotting import figure
 from msgspec.structs import replace
 
+from pgdyno import numbers
 from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.diagnose.scaling import (
     Scaling,
@@ -25,7 +26,6 @@ from pgdyno.record import Interval, RunFile
 from pgdyno.report import palette
 from pgdyno.report.charts.chart import Chart, Key, plain_figure, tooltip
 from pgdyno.report.charts.latency import merged_histograms
-from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.spec.change import Change
 

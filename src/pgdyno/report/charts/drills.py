@@ -10,11 +10,11 @@ from bokeh.models.annotations import Span
 from bokeh.models.annotations.labels import Label
 from bokeh.plotting import figure
 
+from pgdyno import numbers
 from pgdyno.drill.model import DrillResult
 from pgdyno.record.cut import Cut
 from pgdyno.report import palette
 from pgdyno.report.charts.chart import FONT, Chart, Key, plain_figure, tooltip
-from pgdyno.report.words import numbers
 from pgdyno.report.words.drills import OUTCOMES
 from pgdyno.report.words.tables import figures_table
 

@@ -14,12 +14,12 @@ from bokeh.models.renderers import DataRenderer
 from bokeh.plotting import figure
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno.diagnose.course import Course
 from pgdyno.record import Event, RunFile, Slice, SliceKind
 from pgdyno.record.finding import Finding
 from pgdyno.report import palette
 from pgdyno.report.charts.chart import Chart, Key, hover_clock, plain_figure, time_figure, tooltip
-from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import Table
 
 LISTED_MAX = 60
@@ -180,10 +180,10 @@ def _source(marks: Sequence[Mark]) -> ColumnDataSource:
 
 
 def _label(mark: Mark) -> str:
-    duration_ms = mark.to_ms - mark.from_ms
+    seconds = (mark.to_ms - mark.from_ms) / 1000
     if mark.kind == "drop":  # its sentence has the duration
         return mark.label
-    return f"{mark.label}, {numbers.duration(duration_ms)}" if duration_ms >= 1 else mark.label
+    return f"{mark.label}, {numbers.duration(seconds)}" if seconds >= 0.001 else mark.label
 
 
 def _hover(renderers: list[DataRenderer]) -> HoverTool:
@@ -209,7 +209,7 @@ def _description(marks: Sequence[Mark], kinds: Sequence[str]) -> str:
 
 def _table(marks: Sequence[Mark]) -> Table:
     rows = [
-        [numbers.clock(m.from_ms), m.kind, _label(m)]
+        [numbers.clock(m.from_ms / 1000), m.kind, _label(m)]
         for m in sorted(marks, key=lambda mark: mark.from_ms)[:LISTED_MAX]
     ]
     left_out = len(marks) - len(rows)

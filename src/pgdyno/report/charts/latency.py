@@ -10,13 +10,14 @@ import numpy as np
 from bokeh.models import ColumnDataSource, HoverTool, NumeralTickFormatter
 from bokeh.plotting import figure
 
+from pgdyno import numbers
 from pgdyno.record import RunFile
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import palette
 from pgdyno.report.charts._series import Floats
 from pgdyno.report.charts.chart import Chart, Key, label_row, row_figure, tooltip
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import numbers
+from pgdyno.report.words import prose
 from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.tables import figures_table
 
@@ -165,7 +166,7 @@ def _budget_description(rows: Mapping[str, Mapping[str, float]]) -> str:
             f'{name}: {numbers.ms(total)}; the largest part is "{most}",'
             f" {numbers.ms(parts[most])} ({numbers.percent(parts[most] / total)})"
         )
-    return numbers.sentence("; ".join(sentences))
+    return prose.sentence("; ".join(sentences))
 
 
 def response_parts(run: RunFile) -> tuple[Floats, dict[str, Floats]]:

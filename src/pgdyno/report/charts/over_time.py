@@ -9,6 +9,7 @@ import numpy as np
 from bokeh.models import CrosshairTool
 from bokeh.models.annotations import Span
 
+from pgdyno import numbers
 from pgdyno.record import Interval
 from pgdyno.record.sessionages import STATES
 from pgdyno.record.statements import beginning
@@ -22,7 +23,7 @@ from pgdyno.report.charts.chart import Chart, Key, add_time_tooltip, source_of, 
 from pgdyno.report.charts.event_marks import event_chart
 from pgdyno.report.charts.latency import CONNECT, LAG, POOL, response_parts
 from pgdyno.report.charts.time_axis import TimeAxis, finish, stacked
-from pgdyno.report.words import numbers, sessions
+from pgdyno.report.words import sessions
 from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.tables import figures_table
 

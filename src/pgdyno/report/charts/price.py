@@ -20,14 +20,14 @@ from bokeh.plotting import figure
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pgdyno import numbers
 from pgdyno.price.sentences import decisive, harm
 from pgdyno.report import palette
 from pgdyno.report.charts.chart import FONT, Chart, Key, plain_figure, tooltip
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import numbers, price_list
+from pgdyno.report.words import price_list
 from pgdyno.report.words.tables import figures_table
 from pgdyno.results.price import NotMeasured, Price
-from pgdyno.stats.words import effect_words
 
 LEAST_MS = 0.1
 # Heights on the scale: decades of milliseconds, from 0.1 ms at 1 to 100 s at 7.
@@ -93,7 +93,7 @@ def price_chart(summary: RunSummary) -> Chart | None:
             title,
             ["Candidate", "gain", "95 % interval", "largest loss in a crash"],
             [
-                [f"{p.number}  {p.title}", numbers.times(p.gain), numbers.interval(p.lo, p.hi),
+                [f"{p.number}  {p.title}", numbers.ratio(p.gain), numbers.interval(p.lo, p.hi),
                  p.loss]
                 for p in points
             ],
@@ -264,7 +264,7 @@ def _draw(plot: figure, points: Sequence[Point], bands: Sequence[Band]) -> None:
             "marker": [MARKS[point.outcome][1] for point in points],
             "number": [str(point.number) for point in points],
             "what": [f"{point.number}  {point.title}" for point in points],
-            "gain": [effect_words(p.gain, p.lo, p.hi) for p in points],
+            "gain": [numbers.effect(p.gain, p.lo, p.hi) for p in points],
             "loss": [point.loss for point in points],
         }
     )

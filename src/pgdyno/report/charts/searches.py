@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from bokeh.plotting import figure
 
+from pgdyno import numbers
 from pgdyno.report import palette
 from pgdyno.report.charts._curve import (
     curve_figure,
@@ -16,7 +17,7 @@ from pgdyno.report.charts._curve import (
     mark_answer,
 )
 from pgdyno.report.charts.chart import Chart, Key
-from pgdyno.report.words import knee, numbers, pool
+from pgdyno.report.words import knee, pool
 from pgdyno.report.words.pool import Layer
 from pgdyno.results.knee import Capacity, CurvePoint, Law
 from pgdyno.results.pool import PoolResult

@@ -18,12 +18,13 @@ from bokeh.models.annotations import Span
 from bokeh.plotting import figure
 from msgspec import Struct
 
+from pgdyno import numbers
 from pgdyno.record import RunFile
 from pgdyno.report import palette, session_waits
 from pgdyno.report.attempts import Attempt, Levels
 from pgdyno.report.charts.chart import Chart, Key, label_row, plain_figure, row_figure, tooltip
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import numbers
+from pgdyno.report.words import prose
 from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.tables import figures_table
 from pgdyno.results.common import Measure
@@ -249,7 +250,7 @@ def pairs_chart(run: RunFile, summary: RunSummary) -> Chart | None:
         table=figures_table(
             f"{what} ratio of each pair",
             ["Pair", "ratio"],
-            [[str(pair), numbers.times(ratio)] for pair, ratio in ratios.items()],
+            [[str(pair), numbers.ratio(ratio)] for pair, ratio in ratios.items()],
         ),
         key=key,
     )
@@ -344,4 +345,4 @@ def _waits_description(bars: Sequence[tuple[str, Mapping[str, float]]]) -> str:
         share = bar[most] / sum(bar.values())
         are = "most are" if share > 0.5 else "the largest part is"
         parts.append(f"{name}, {are} {session_waits.phrase(most)} ({numbers.percent(share)})")
-    return numbers.sentence("; ".join(parts))
+    return prose.sentence("; ".join(parts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pgdyno import numbers
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile
 from pgdyno.record.finding import Finding, ProvingCommand
@@ -13,12 +14,11 @@ from pgdyno.report.charts.over_time import time_charts
 from pgdyno.report.charts.time_axis import time_axis
 from pgdyno.report.page._parts import Card, Entry, Frame, Headline, Tag, entries_of
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import accounts, headlines, numbers, sentences
+from pgdyno.report.words import accounts, headlines, prose, sentences
 from pgdyno.report.words.checks import gain_words
 from pgdyno.report.words.findings import finding_name
 from pgdyno.report.words.tables import Table
 from pgdyno.results.check import CheckResult, ObservedLoad, WriteProbe
-from pgdyno.stats.words import percent_words, significant
 from pgdyno.visible import shell_line
 
 TEMPLATE = "check.html.j2"
@@ -103,21 +103,21 @@ def _headline(result: CheckResult) -> list[Headline]:
     severe = sum(each.severity in ("will fail", "limit") for each in result.findings)
     return [
         Headline("Findings", str(len(result.findings)), note=f"{severe} that fail or limit"),
-        Headline("Sessions at work", significant(load.at_work), note=cores),
-        Headline("Transactions", significant(load.transactions_s), "per s"),
+        Headline("Sessions at work", numbers.significant(load.at_work), note=cores),
+        Headline("Transactions", numbers.significant(load.transactions_s), "per s"),
         Headline("Not checked", str(len(result.not_checked)), note="skipped is not passed"),
-        Headline("Duration", significant(result.seconds), "s", note=manner),
+        Headline("Duration", numbers.significant(result.seconds), "s", note=manner),
     ]
 
 
 def _card(finding: Finding) -> Card:
     name, severity = finding_name(finding.id), finding.severity or "minor"
     terms = [
-        ("Share", "" if not finding.share else f"{percent_words(finding.share)} of the time"),
-        ("Confidence", percent_words(finding.confidence)),
+        ("Share", "" if not finding.share else f"{numbers.percent(finding.share)} of the time"),
+        ("Confidence", numbers.percent(finding.confidence)),
         ("Symptom of", numbers.listed([finding_name(cause) for cause in finding.causes])),
-        ("Wrong if", numbers.sentence(finding.false_positives)),
-        ("Advice", numbers.sentence(finding.advice)),
+        ("Wrong if", prose.sentence(finding.false_positives)),
+        ("Advice", prose.sentence(finding.advice)),
         *((f"To prove {each.title}", _proof(each)) for each in finding.prove),
     ]
     rows = [
@@ -127,10 +127,10 @@ def _card(finding: Finding) -> Card:
     head = ["Evidence", "measured", "threshold"]
     evidence = Table(f"Evidence for the {name}", head, rows, right=frozenset((1,)))
     return Card(
-        title=numbers.capital(name),
+        title=prose.capital(name),
         tags=[Tag(severity, TONES[severity])],
         terms=[(term, text) for term, text in terms if text],
-        sentence=numbers.sentence(finding.sentence),
+        sentence=prose.sentence(finding.sentence),
         evidence=evidence if rows else None,
         lines=finding.commands,
     )
@@ -142,7 +142,7 @@ def _proof(proof: ProvingCommand) -> str:
 
 def _cleared(result: CheckResult) -> Table | None:
     rows = [
-        [numbers.capital(finding_name(each.id)), numbers.sentence(each.sentence)]
+        [prose.capital(finding_name(each.id)), prose.sentence(each.sentence)]
         for each in result.cleared
     ]
     return Table("Checked and cleared", ["Check", "Reason"], rows) if rows else None
@@ -150,8 +150,7 @@ def _cleared(result: CheckResult) -> Table | None:
 
 def _not_checked(result: CheckResult) -> Table | None:
     rows = [
-        [each.subject, numbers.sentence(each.why), each.allow or DASH]
-        for each in result.not_checked
+        [each.subject, prose.sentence(each.why), each.allow or DASH] for each in result.not_checked
     ]
     head = ["Subject", "reason", "allowed by"]
     return Table("Not checked, and therefore not passed", head, rows) if rows else None
@@ -161,20 +160,20 @@ def _commits(probe: WriteProbe | None) -> Table | None:
     if probe is None:
         return None
     rows = [
-        ["mean", significant(probe.mean_ms)],
-        *([f"of it {each.part}", significant(each.mean_ms)] for each in probe.parts),
-        ["p50", significant(probe.p50_ms)],
-        ["p95", significant(probe.p95_ms)],
-        ["p99", significant(probe.p99_ms)],
-        ["longest", significant(probe.max_ms)],
-        ["select 1, p50", significant(probe.round_trip_p50_ms)],
+        ["mean", numbers.significant(probe.mean_ms)],
+        *([f"of it {each.part}", numbers.significant(each.mean_ms)] for each in probe.parts),
+        ["p50", numbers.significant(probe.p50_ms)],
+        ["p95", numbers.significant(probe.p95_ms)],
+        ["p99", numbers.significant(probe.p99_ms)],
+        ["longest", numbers.significant(probe.max_ms)],
+        ["select 1, p50", numbers.significant(probe.round_trip_p50_ms)],
     ]
     caption = f"{probe.commits:,} inserts of one client, each with its commit"
     return Table(caption, ["Time", "ms"], rows, right=frozenset((1,)))
 
 
 def _waits(load: ObservedLoad) -> Table | None:
-    rows = [[each.event, significant(each.sessions)] for each in load.waits]
+    rows = [[each.event, numbers.significant(each.sessions)] for each in load.waits]
     caption = f"Sessions in a transaction by what they wait for, {load.samplings:,} samples"
     head = ["Wait event", "sessions"]
     return Table(caption, head, rows, right=frozenset((1,))) if rows else None
@@ -184,8 +183,8 @@ def _statements(load: ObservedLoad) -> Table | None:
     rows = [
         [
             each.statement,
-            *map(significant, (each.sessions, each.calls_s, each.mean_ms)),
-            *map(significant, (each.wal_bytes_s, each.blocks_read_s)),
+            *map(numbers.significant, (each.sessions, each.calls_s, each.mean_ms)),
+            *map(numbers.significant, (each.wal_bytes_s, each.blocks_read_s)),
         ]
         for each in load.statements
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pgdyno import numbers
 from pgdyno.drill.model import DrillResult
 from pgdyno.drill.storage import stored_drills
 from pgdyno.errors import UsageError
@@ -14,7 +15,7 @@ from pgdyno.report.charts.drills import cut_charts
 from pgdyno.report.page import _sections
 from pgdyno.report.page._parts import Banner, Entry, Frame, Headline, entries_of
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import accounts, headlines, numbers, repeat, sentences
+from pgdyno.report.words import accounts, headlines, repeat, sentences
 from pgdyno.report.words.drills import (
     CUT_HEAD,
     check_rows,
@@ -140,12 +141,12 @@ def _headline(drill: DrillResult, info: RunInfo) -> list[Headline]:
         )  # fmt: skip
         figures.append(Headline("Oldest lost commit", back, unit, note=bound))
     if summary.recovery_s_median is not None:
-        worst = numbers.significant(summary.recovery_s_max, 2)
-        median = numbers.significant(summary.recovery_s_median, 2)
-        figures.append(Headline("Recovery, median", median, "s", note=f"{worst} s at most"))
+        median, _, unit = numbers.duration(summary.recovery_s_median).partition(" ")
+        worst = numbers.duration(summary.recovery_s_max)
+        figures.append(Headline("Recovery, median", median, unit, note=f"{worst} at most"))
     if summary.no_commit_ms_median is not None:
-        median, _, unit = numbers.duration(summary.no_commit_ms_median).partition(" ")
-        worst = numbers.duration(summary.no_commit_ms_max)
+        median, _, unit = numbers.duration(summary.no_commit_ms_median / 1000).partition(" ")
+        worst = numbers.duration((summary.no_commit_ms_max or 0.0) / 1000)
         figures.append(Headline("No commit for, median", median, unit, note=f"{worst} at most"))
     if taken := sentences.time_taken(info):
         figures.append(Headline("Duration", taken, note=sentences.started_at(info)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdyno import numbers
 from pgdyno.diagnose.course import Course
 from pgdyno.dimension import title_of
 from pgdyno.record import RunFile, TrialDecision, TrialKind
@@ -18,10 +19,10 @@ from pgdyno.report.words import (
     branch,
     entities,
     knee,
-    numbers,
     own_sql,
     pool,
     profile,
+    prose,
     proving,
     sentences,
     soak,
@@ -136,16 +137,16 @@ def banners(run: RunFile, summary: RunSummary, *, with_chapter: bool = True) -> 
     that the run is."""
     found = []
     if summary.distrust:
-        reasons = numbers.sentence("; ".join(summary.distrust))
+        reasons = prose.sentence("; ".join(summary.distrust))
         found.append(Banner("The figures cannot be trusted.", reasons, bad=True))
     if summary.behind:
-        text = numbers.sentence("; ".join(summary.behind))
+        text = prose.sentence("; ".join(summary.behind))
         found.append(Banner("Clients fell behind their rate.", text, bad=True))
     if summary.incidents:
-        listed = [f"at {numbers.clock(i.at_ms)} {i.sentence}" for i in summary.incidents]
+        listed = [f"at {numbers.clock(i.at_ms / 1000)} {i.sentence}" for i in summary.incidents]
         shown = listed[:INCIDENTS_MAX]
         more = [f"and {len(listed) - len(shown)} more"] if len(listed) > len(shown) else []
-        text = numbers.sentence("; ".join([*shown, *more]))
+        text = prose.sentence("; ".join([*shown, *more]))
         found.append(Banner("Incidents of the server.", text, bad=True))
     return [*found, *circumstances(summary, with_chapter=with_chapter)]
 
@@ -155,10 +156,10 @@ def circumstances(summary: RunSummary, *, with_chapter: bool = True) -> list[Ban
     info = summary.info
     found = _chapter_banners(summary.chapter) if with_chapter else []
     if summary.result_unreadable:
-        text = numbers.sentence(sentences.RESULT_UNREADABLE)
+        text = prose.sentence(sentences.RESULT_UNREADABLE)
         found.append(Banner("The result is missing.", text, bad=True))
     if info.status in ENDINGS:
-        detail = numbers.sentence(info.status_detail)
+        detail = prose.sentence(info.status_detail)
         text = f"{detail} What was recorded until then is shown.".strip()
         found.append(Banner(ENDINGS[info.status], text, bad=info.status == "failed"))
     if disk := summary.emulated:
@@ -173,7 +174,7 @@ def _chapter_banners(chapter: RecordedChapter | None) -> list[Banner]:
         return []
     expected = expectation(chapter)
     text = f"{chapter.remark} Expected: {expected}." if expected else chapter.remark
-    head = f"Chapter {chapter.number}: {numbers.sentence(chapter.title)}"
+    head = f"Chapter {chapter.number}: {prose.sentence(chapter.title)}"
     return [
         Banner(head, text, bad=chapter.as_expected is False),
         *(Banner("Luck played a part.", f"{luck}.") for luck in chapter.luck),
@@ -185,7 +186,7 @@ def step_texts(summary: RunSummary) -> list[StepText]:
     return [
         StepText(
             number=step.number,
-            title=numbers.capital(finding_name(step.finding)) or "Further changes",
+            title=prose.capital(finding_name(step.finding)) or "Further changes",
             sentence=step.sentence,
             table=_attempts_table(step, summary),
         )
@@ -220,7 +221,7 @@ def _decision_and_price(attempt: Attempt, summary: RunSummary) -> str:
 def closing(summary: RunSummary) -> list[str]:
     """Return the sentences after the steps: rechecks and the next limit."""
     texts = (sentences.rechecks_sentence(summary), next_limit_sentence(summary))
-    return [numbers.sentence(text) for text in texts if text]
+    return [prose.sentence(text) for text in texts if text]
 
 
 def finding_cards(summary: RunSummary) -> list[Card]:
@@ -253,15 +254,15 @@ def _finding_card(summary: RunSummary, finding: Finding, when: str) -> Card:
     terms = [
         ("Confidence", "" if confidence is None else numbers.percent(confidence)),
         ("Symptom of", causes),
-        ("Wrong if", numbers.sentence(finding.false_positives)),
-        ("Might help", numbers.sentence("; ".join(sentences.proposals(finding, summary)))),
-        ("Advice", numbers.sentence(finding.advice)),
+        ("Wrong if", prose.sentence(finding.false_positives)),
+        ("Might help", prose.sentence("; ".join(sentences.proposals(finding, summary)))),
+        ("Advice", prose.sentence(finding.advice)),
     ]
     return Card(
-        title=numbers.capital(finding_name(finding.id)),
+        title=prose.capital(finding_name(finding.id)),
         tags=tags,
         terms=[(term, text) for term, text in terms if text],
-        sentence=numbers.sentence(finding.sentence),
+        sentence=prose.sentence(finding.sentence),
         evidence=_evidence(finding),
     )
 
@@ -272,7 +273,11 @@ def _evidence(finding: Finding) -> Table | None:
     rows = []
     for item in finding.evidence:
         window = item.window_ms
-        when = f"{numbers.clock(window[0])} to {numbers.clock(window[1])}" if window else ""
+        when = (
+            f"{numbers.clock(window[0] / 1000)} to {numbers.clock(window[1] / 1000)}"
+            if window
+            else ""
+        )
         measured = numbers.measured(item.value, item.unit)
         rows.append([item.name, measured, item.threshold or "", when])
     head = ["Evidence", "measured", "threshold", "time"]
@@ -294,7 +299,7 @@ def verdict_table(findings: Sequence[Finding], status: str) -> Table | None:
         "skipped": "Skipped: not checked and therefore not cleared",
     }
     head = ["Signature", "Reason"]
-    rows = [[numbers.capital(finding_name(f.id)), numbers.sentence(f.sentence)] for f in chosen]
+    rows = [[prose.capital(finding_name(f.id)), prose.sentence(f.sentence)] for f in chosen]
     return Table(captions[status], head, rows)
 
 
@@ -314,10 +319,10 @@ def _price_card(attempt: Attempt, summary: RunSummary) -> Card:
     terms = [
         ("Throughput", _gain(attempt)),
         ("p99", f"{numbers.change_percent(p99.ratio)} ({p99})" if p99 else ""),
-        ("Postponed", numbers.sentence(sentences.postponed_words(attempt))),
+        ("Postponed", prose.sentence(sentences.postponed_words(attempt))),
         ("Tried", sentences.set_by_words(attempt)),
-        ("Took", numbers.sentence(own_sql.took_words(summary.result))),
-        ("Durability", numbers.sentence(sentences.class_words(attempt, summary))),
+        ("Took", prose.sentence(own_sql.took_words(summary.result))),
+        ("Durability", prose.sentence(sentences.class_words(attempt, summary))),
         ("To prove it", _proving(attempt, summary)),
     ]
     return Card(
@@ -349,9 +354,9 @@ def _price_terms(assessment: Assessment) -> list[tuple[str, str]]:
     """Return the costs of a change from the catalogue."""
     needs = "; ".join(sentences.NEED_MEANING[need] for need in assessment.needs)
     return [
-        ("Bound", numbers.sentence(assessment.loss)),
-        ("Costs", numbers.sentence(assessment.price)),
-        ("Applied", numbers.sentence(needs)),
+        ("Bound", prose.sentence(assessment.loss)),
+        ("Costs", prose.sentence(assessment.price)),
+        ("Applied", prose.sentence(needs)),
         (
             "Effect",
             "Appears only over whole checkpoint cycles." if assessment.checkpoint_bound else "",
@@ -376,7 +381,7 @@ def _proposal_cards(finding: Finding, summary: RunSummary) -> list[Card]:
         prediction = sentences.prediction(remedy, proposal, load)
         terms = [
             ("Prevents" if remedy.guards else "Throughput", f"{prediction}; not measured"),
-            ("Because", numbers.sentence(proposal.why)),
+            ("Because", prose.sentence(proposal.why)),
             ("Durability", f"{name}: {sentences.CLASS_MEANING[name]}."),
             *_price_terms(assessment),
             ("To prove it", proving.compare_line(summary.run, change)),
@@ -408,56 +413,56 @@ def capacity(summary: RunSummary) -> list[tuple[str, str]]:
     said = knee.sentences(found)
     if summary.info.command != "knee":  # whose headline it is
         said = {"answer": found.sentence, **said}
-    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
 
 
 def pool_size(summary: RunSummary) -> list[tuple[str, str]]:
     """Return what is said of the pool size below its headline: label and sentence."""
     said = pool.sentences(summary.pool) if summary.pool else {}
-    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
 
 
 def records(summary: RunSummary) -> list[tuple[str, str]]:
     """Return what is said of the records of entity-resolution: label and sentence."""
     found = summary.single_run.entity_resolution if summary.single_run else None
     said = entities.sentences(found) if found else {}
-    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
 
 
 def soaks(summary: RunSummary) -> list[tuple[str, str]]:
     """Return what is said of a soak: label and sentence."""
     said = soak.sentences(summary.soak) if summary.soak else {}
-    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
 
 
 def storms(summary: RunSummary) -> list[tuple[str, str]]:
     """Return what is said of storms below their headline: label and sentence."""
     said = storm.sentences(summary.storm) if summary.storm else {}
-    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
 
 
 def old_age(summary: RunSummary) -> list[tuple[str, str]]:
     """Return what is said of an old server below its headline: label and sentence."""
     said = age.sentences(summary.age) if summary.age else {}
-    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
 
 
 def profiles(summary: RunSummary) -> list[tuple[str, str]]:
     """Return what is said of a profile: label and sentence."""
     said = profile.sentences(summary.profile) if summary.profile else {}
-    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
 
 
 def two_versions(summary: RunSummary) -> list[tuple[str, str]]:
     """Return what is said of two versions: label and sentence."""
     said = versions.sentences(summary.result, tabled=True)
-    return [(numbers.capital(label), numbers.sentence(text)) for label, text in said.items()]
+    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
 
 
 def branches(summary: RunSummary) -> list[tuple[str, str]]:
     """Return what is said of branches: label and sentence."""
     said = branch.sentences(summary.branch) if summary.branch else {}
-    return [(label, numbers.sentence(text)) for label, text in said.items()]
+    return [(label, prose.sentence(text)) for label, text in said.items()]
 
 
 def zooms(run: RunFile, summary: RunSummary, end_ms: float) -> list[Zoom]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pgdyno import numbers
 from pgdyno.drill.model import DrillResult
 from pgdyno.drill.storage import stored_drills
 from pgdyno.drill.words import in_words
@@ -22,7 +23,7 @@ from pgdyno.report.charts.trials import chain_charts, pairs_chart
 from pgdyno.report.page import _sections
 from pgdyno.report.page._parts import Banner, Entry, Frame, Tag
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import accounts, headlines, numbers, repeat, sentences, sessions
+from pgdyno.report.words import accounts, headlines, prose, repeat, sentences, sessions
 from pgdyno.report.words.diff import diff, differing_spec
 from pgdyno.report.words.drills import CUT_HEAD, cut_cells, drill_description
 from pgdyno.report.words.sentences import expectation
@@ -91,7 +92,7 @@ def make_page(runs: Sequence[RunFile]) -> StoryPage:
     distrusted = [bool(RunSummary(run).distrust) for run in runs]
     planned = len(spec.get("story") or chapters)
     verdict, lead = headlines.headline_of(_verdict(chapters, planned, distrusted))
-    description = numbers.sentence(spec.get("description", ""))
+    description = prose.sentence(spec.get("description", ""))
     return StoryPage(
         name=name,
         pgdyno_version=first.run.pgdyno_version,
@@ -185,11 +186,9 @@ def _chapter(run: RunFile, chapter: RecordedChapter, earlier: RunFile | None) ->
             *([_ENDINGS[expected]] if expected is not None else []),
         ],
         remark=chapter.remark,
-        results=[
-            numbers.sentence(sentence) for sentence in _results(run, summary, drills, chapter)
-        ],
+        results=[prose.sentence(sentence) for sentence in _results(run, summary, drills, chapter)],
         terms=[(t, text) for t, text in _terms(summary, drills, chapter) if text],
-        luck=[numbers.sentence(sentence) for sentence in chapter.luck],
+        luck=[prose.sentence(sentence) for sentence in chapter.luck],
         banners=_sections.banners(run, summary, with_chapter=False),
         cuts=_cuts(drills),
         beside=None if earlier is None else _beside(earlier, run),
@@ -222,7 +221,7 @@ def _terms(
     compared = summary.comparison
     if compared is not None:
         for label, words in sentences.level_words(compared).items():
-            yield numbers.capital(label), ", ".join(words)
+            yield prose.capital(label), ", ".join(words)
     for drill in drills:
         yield "Fault", drill_description(drill)
         yield "Documented", drill.bound

@@ -39,10 +39,10 @@ from pgdyno.report.words import (
     branch,
     budget,
     headlines,
-    numbers,
     pool,
     price_list,
     profile,
+    prose,
     repeat,
     sentences,
     sessions,
@@ -140,7 +140,7 @@ def make_page(run: RunFile) -> Page:
         compared=compared is not None,
         comparison=_comparison(summary),
         failures=_labelled("Failures", sentences.failure_words(run, compared)) if compared else "",
-        void=numbers.sentence(sentences.void_words(run)),
+        void=prose.sentence(sentences.void_words(run)),
         steps=_sections.step_texts(summary),
         closing=_sections.closing(summary),
         findings=_sections.finding_cards(summary),
@@ -150,7 +150,7 @@ def make_page(run: RunFile) -> Page:
         ladder=price_list.tables(summary),
         ladder_sentences=price_list.sentences(summary),
         ladder_p99=_labelled("p99", price_list.p99_words(summary)),
-        ladder_against=[numbers.sentence(each) for each in price_list.differences(summary)],
+        ladder_against=[prose.sentence(each) for each in price_list.differences(summary)],
         capacity=_sections.capacity(summary),
         pool=_sections.pool_size(summary),
         pool_settings=pool.settings_table(summary.pool) if summary.pool else None,
@@ -161,7 +161,7 @@ def make_page(run: RunFile) -> Page:
         groups=accounts.groups_table(run, measured),
         connects=accounts.connects_table(run, measured),
         sessions=sessions.tables(run, measured),
-        sessions_text=numbers.sentence(f"on average {sessions.sentence(run, measured)}"),
+        sessions_text=prose.sentence(f"on average {sessions.sentence(run, measured)}"),
         latency=accounts.latency_table(run, summary),
         statements=accounts.statements_table(run, summary),
         statements_text=accounts.statement_notes(run, summary),
@@ -170,9 +170,9 @@ def make_page(run: RunFile) -> Page:
         ledger=accounts.ledger_table(ledger) if ledger.intended else None,
         ledger_text=accounts.ledger_sentence(ledger),
         errors=accounts.errors_table(run.errors()),
-        pooler_text=numbers.sentence(queue_words(run, None)),
+        pooler_text=prose.sentence(queue_words(run, None)),
         generator=accounts.generator_table(run),
-        generator_text=numbers.sentence(accounts.generator_words(run)),
+        generator_text=prose.sentence(accounts.generator_words(run)),
         facts=accounts.fact_tables(run),
         repeat_text=repeat.save_spec_text(info),
         spec_lines=accounts.spec_lines(info.spec),
@@ -201,7 +201,7 @@ def _of_one_command(summary: RunSummary) -> dict[str, Any]:
         "branch_tables": branch.tables(summary.branch) if summary.branch else [],
         "age_tables": age.tables(summary.age) if summary.age else [],
         "server_statements": [
-            numbers.sentence(each) for each in statements.sentences(summary.server_statements)
+            prose.sentence(each) for each in statements.sentences(summary.server_statements)
         ],
         "server_statement_tables": statements.tables(summary.server_statements),
         "vacuum": [*_governor(summary), *vacuums.page_sentences(found)],
@@ -211,7 +211,7 @@ def _of_one_command(summary: RunSummary) -> dict[str, Any]:
 
 def _governor(summary: RunSummary) -> list[str]:
     """Return what the governor of a run did, as a sentence."""
-    return [numbers.sentence(summary.governor)] if summary.governor else []
+    return [prose.sentence(summary.governor)] if summary.governor else []
 
 
 def _comparison(summary: RunSummary) -> str:
@@ -219,7 +219,7 @@ def _comparison(summary: RunSummary) -> str:
     attempt = summary.comparison
     if attempt is None or (attempt.throughput and summary.verdict_is_comparison):
         return ""
-    return numbers.sentence(sentences.comparison_sentence(attempt))
+    return prose.sentence(sentences.comparison_sentence(attempt))
 
 
 def _charts(run: RunFile, summary: RunSummary, axis: TimeAxis) -> dict[str, list[Chart]]:
@@ -251,7 +251,7 @@ def _present(charts: Sequence[Chart], several: Sequence[Chart | None]) -> list[C
 
 
 def _labelled(label: str, text: str) -> str:
-    return f"{label}: {numbers.sentence(text)}" if text else ""
+    return f"{label}: {prose.sentence(text)}" if text else ""
 
 
 def _embed(charts: Sequence[Chart]) -> tuple[Markup, dict[str, Markup]]:

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.diagnose.words import counted
+from pgdyno import numbers
 from pgdyno.record.finding import Finding
 from pgdyno.report.terminal._lines import GAP, Line, labelled, wrapped
 from pgdyno.report.words.checks import commit_words, gain_words, manner_words
 from pgdyno.report.words.cutting import cut
-from pgdyno.results.check import (
-    BusyStatement,
-    CheckResult,
-    NotChecked,
-    ObservedLoad,
-    WriteProbe,
-)
-from pgdyno.stats.words import percent_words, significant
+from pgdyno.results.check import BusyStatement, CheckResult, NotChecked, ObservedLoad, WriteProbe
 
 EVIDENCE_MAX = 4
 PROOFS_MAX = 2
@@ -47,7 +40,9 @@ def check_lines(result: CheckResult, width: int) -> list[Line]:
 
 def _load_lines(load: ObservedLoad, width: int) -> list[Line]:
     lines = labelled("load", load_words(load), width, label_width=LABEL)
-    waits = ", ".join(f"{significant(w.sessions, 2)} {w.event}" for w in load.waits[:WAITS_MAX])
+    waits = ", ".join(
+        f"{numbers.significant(w.sessions, 2)} {w.event}" for w in load.waits[:WAITS_MAX]
+    )
     lines += labelled("sessions", waits, width, label_width=LABEL)
     for number, each in enumerate(load.statements[:STATEMENTS_MAX]):
         label = "" if number else "statements"
@@ -61,9 +56,11 @@ def _commit_lines(probe: WriteProbe | None, width: int) -> list[Line]:
 
 def load_words(load: ObservedLoad) -> str:
     """Return throughput, sessions and cores in a few words."""
-    cores = "" if load.cores is None else f", {counted(load.cores, 'core', 'cores')}"
-    rate = "" if load.transactions_s is None else f"{significant(load.transactions_s)} tps, "
-    work = "hidden" if load.at_work is None else significant(load.at_work)
+    cores = "" if load.cores is None else f", {numbers.counted(load.cores, 'core', 'cores')}"
+    rate = (
+        "" if load.transactions_s is None else f"{numbers.significant(load.transactions_s)} tps, "
+    )
+    work = "hidden" if load.at_work is None else numbers.significant(load.at_work)
     return f"{rate}{work} sessions at work of {load.sessions:,} connected{cores}"
 
 
@@ -71,14 +68,16 @@ def statement_words(each: BusyStatement) -> str:
     """Return what a statement takes, and its beginning."""
     parts = []
     if each.sessions is not None:
-        parts.append(f"{significant(each.sessions, 2)} sessions")
+        parts.append(f"{numbers.significant(each.sessions, 2)} sessions")
     if each.calls_s is not None and each.mean_ms is not None:
-        parts.append(f"{significant(each.calls_s, 2)}/s of {significant(each.mean_ms, 2)} ms")
+        parts.append(
+            f"{numbers.significant(each.calls_s, 2)}/s of {numbers.significant(each.mean_ms, 2)} ms"
+        )
     return f"{', '.join(parts)}: {' '.join(each.statement.split())[:90]}"
 
 
 def _finding_lines(finding: Finding, width: int) -> list[Line]:
-    of = "" if not finding.share else f", {percent_words(finding.share)} of the sessions' time"
+    of = "" if not finding.share else f", {numbers.percent(finding.share)} of the sessions' time"
     name, severity = finding.id.replace("-", " "), finding.severity or "minor"
     lines = labelled(
         severity, f"{name}: {finding.sentence}{of}", width,
@@ -92,13 +91,13 @@ def _finding_lines(finding: Finding, width: int) -> list[Line]:
 
 def _details(finding: Finding) -> Iterator[tuple[str, str]]:
     """Yield what stands under a finding: evidence, what else it may be, what to do."""
-    numbers = [
-        f"{each.name} {_value(each.value, each.unit)}"
+    evidence = [
+        f"{each.name} {numbers.measured(each.value, each.unit)}"
         + (f" ({each.threshold})" if each.threshold else "")
         for each in finding.evidence[:EVIDENCE_MAX]
     ]
-    if numbers:
-        yield "evidence", "; ".join(numbers)
+    if evidence:
+        yield "evidence", "; ".join(evidence)
     if finding.severity != "minor" and finding.false_positives:
         yield "unless", finding.false_positives
     if finding.advice:
@@ -109,14 +108,6 @@ def _details(finding: Finding) -> Iterator[tuple[str, str]]:
         gain = gain_words(proof)
         durability = "" if proof.durability_class == "D0" else f", {proof.durability_class}"
         yield f"{proof.title} ({gain}{durability})", proof.command
-
-
-def _value(value: float | str | None, unit: str) -> str:
-    if value is None or isinstance(value, str):
-        return str(value or "unknown")
-    if unit == "share":
-        return percent_words(value)
-    return f"{significant(value)} {unit}".strip() if unit != "count" else f"{value:,.0f}"
 
 
 def _cleared_lines(result: CheckResult, width: int) -> list[Line]:

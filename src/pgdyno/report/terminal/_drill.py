@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from pgdyno import numbers
 from pgdyno.drill.model import DrillResult
 from pgdyno.drill.storage import stored_drills
 from pgdyno.record import RunFile
 from pgdyno.report.terminal._lines import Line, labelled, table_lines
-from pgdyno.report.words import numbers
 from pgdyno.report.words.drills import (
     CUT_HEAD,
     check_rows,
@@ -59,8 +59,8 @@ def _verdict_lines(drill: DrillResult, width: int) -> list[Line]:
     ]
     if summary.recovery_s_median is not None and summary.recovery_s_max is not None:
         recovery = (
-            f"median {numbers.duration(summary.recovery_s_median * 1000)}, at most"
-            f" {numbers.duration(summary.recovery_s_max * 1000)}"
+            f"median {numbers.duration(summary.recovery_s_median)}, at most"
+            f" {numbers.duration(summary.recovery_s_max)}"
         )
         lines += labelled("recovery", recovery, width)
     if sentence := outage_sentence(drill):

@@ -15,7 +15,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
-from pgdyno.report.words import numbers
+from pgdyno.report.words import prose
 from pgdyno.visible import visible_line
 
 ENDING_MIN = 5
@@ -121,7 +121,7 @@ def labelled_sentences(
 
 def answer_lines(sentence: str, width: int) -> list[Line]:
     """Return the sentence that answers what a command was asked, between empty lines."""
-    answer = numbers.sentence(sentence).rstrip(".")
+    answer = prose.sentence(sentence).rstrip(".")
     return [Line(""), *wrapped(answer, width, style="bold"), Line("")]
 
 

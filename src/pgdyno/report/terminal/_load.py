@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from pgdyno import numbers
 from pgdyno._engine import Histogram
 from pgdyno.diagnose.facts.groups import group_accounts
 from pgdyno.diagnose.facts.statement_times import time_notes
@@ -13,7 +14,7 @@ from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.record import HttpTotal, RunFile
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._lines import Line, labelled, table_lines, wrapped
-from pgdyno.report.words import accounts, numbers, sessions, statements
+from pgdyno.report.words import accounts, sessions, statements
 from pgdyno.report.words.budget import budget_in, budget_words, note, statement_words
 from pgdyno.report.words.course import change_sentences, course_in, drop_sentences
 from pgdyno.report.words.cutting import cut
@@ -81,14 +82,10 @@ def _words(total: HttpTotal, first_byte: Histogram) -> Iterator[str]:
         yield f"{numbers.count(total.closed_by_server)} connections closed by the server"
     if total.redirected:
         yield f"{numbers.count(total.redirected)} redirected"
-    yield f"{_megabytes(total.sent_bytes)} sent, {_megabytes(total.received_bytes)} received"
+    yield f"{numbers.size(total.sent_bytes)} sent, {numbers.size(total.received_bytes)} received"
     if first_byte.count:
         p50, p99 = (numbers.ms(first_byte.percentile(p) / 1e6) for p in (50, 99))
         yield f"first byte after p50 {p50}, p99 {p99}"
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB"
 
 
 def _first_bytes(run: RunFile, ids: list[int] | None, group: str) -> Histogram:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from pgdyno import numbers
 from pgdyno.diagnose.facts.groups import group_accounts
 from pgdyno.record import ErrorTotal, RunFile, error_lines
 from pgdyno.record.latencies import ScriptKind
@@ -43,7 +44,7 @@ from pgdyno.report.terminal._load import (
 )
 from pgdyno.report.terminal._proving import proving_lines, proving_lines_of
 from pgdyno.report.terminal.story import chapter_lines
-from pgdyno.report.words import accounts, entities, numbers, own_sql, sentences, vacuums
+from pgdyno.report.words import accounts, entities, own_sql, sentences, vacuums
 from pgdyno.report.words.findings import (
     finding_name,
     finding_names,
@@ -141,7 +142,10 @@ def _incident_lines(summary: RunSummary, width: int) -> list[Line]:
         line
         for each in summary.incidents[:INCIDENTS_MAX]
         for line in labelled(
-            "incident", f"at {numbers.clock(each.at_ms)} {each.sentence}", width, style="bold red"
+            "incident",
+            f"at {numbers.clock(each.at_ms / 1000)} {each.sentence}",
+            width,
+            style="bold red",
         )
     ]
     more = len(summary.incidents) - INCIDENTS_MAX

@@ -3,6 +3,7 @@ a connection pool, the largest storm of connections."""
 
 from __future__ import annotations
 
+from pgdyno import numbers
 from pgdyno.record import RunFile
 from pgdyno.report.terminal._lines import (
     Line,
@@ -12,7 +13,7 @@ from pgdyno.report.terminal._lines import (
     table_lines,
     wrapped,
 )
-from pgdyno.report.words import knee, numbers, pool, storm
+from pgdyno.report.words import knee, pool, prose, storm
 from pgdyno.results.knee import Capacity
 from pgdyno.results.pool import PoolResult
 from pgdyno.results.storm import StormResult
@@ -50,7 +51,7 @@ def pool_lines(result: PoolResult, width: int) -> list[Line]:
     for title, rows in pool.layer_rows(result):
         lines += [Line(title, "bold"), Line("")] if title else []
         lines += [*table_lines(pool.HEAD, rows, width), Line("")]
-    answer = numbers.sentence(result.sentence).rstrip(".")
+    answer = prose.sentence(result.sentence).rstrip(".")
     lines += [*wrapped(answer, width, style="bold"), Line("")]
     lines += labelled_sentences(pool.sentences(result), width)
     return [*lines, Line(""), *_settings_lines(result, width)]

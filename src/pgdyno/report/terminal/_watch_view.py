@@ -11,12 +11,12 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from pgdyno import numbers
 from pgdyno.check.watching import Away
 from pgdyno.record.finding import Finding
 from pgdyno.report.terminal._check import STYLES, load_words, statement_words
 from pgdyno.report.terminal._lines import Line, labelled, print_lines, rendered
 from pgdyno.results.check import CheckResult, ObservedLoad
-from pgdyno.stats.words import significant
 
 WAITS_MAX = 8
 STATEMENTS_MAX = 6
@@ -79,7 +79,8 @@ class WatchView:
         """Return the load of the last result in one line."""
         assert self._result is not None
         waits = ", ".join(
-            f"{significant(each.sessions, 2)} {each.event}" for each in self._result.load.waits[:4]
+            f"{numbers.significant(each.sessions, 2)} {each.event}"
+            for each in self._result.load.waits[:4]
         )
         text = f"{_clock(self._at_s)}  {load_words(self._result.load)}"
         return Line(f"{text}: {waits}" if waits else text)
@@ -130,7 +131,7 @@ def _wait_lines(load: ObservedLoad) -> Iterator[Line]:
 
 def _bar(name: str, value: float, largest: float, style: str) -> Line:
     length = round(BAR_WIDTH * value / largest) if largest else 0
-    figure = f"{significant(value, 2):>7}"
+    figure = f"{numbers.significant(value, 2):>7}"
     return Line(f"{name[:NAME_WIDTH]:<{NAME_WIDTH}}{figure}  {'█' * length}", style)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
+from pgdyno import numbers
 from pgdyno.record import samples_needed
 from pgdyno.report import session_waits
 from pgdyno.report.terminal._lines import (
@@ -20,7 +21,6 @@ from pgdyno.report.terminal._lines import (
     width_of,
     wrapped,
 )
-from pgdyno.report.words import numbers
 from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.side_by_side import beside_rows, speed_rows, work_rows
 from pgdyno.results import diff as results
@@ -66,7 +66,7 @@ def _side_lines(name: str, side: results.Side, width: int) -> list[Line]:
         f"{side.command} of {side.name}",
         side.started,
         *([f"pgdyno {side.pgdyno_version}"] if side.pgdyno_version else []),
-        f"{side.over}, {numbers.duration(side.seconds * 1000)}",
+        f"{side.over}, {numbers.duration(side.seconds)}",
     ]
     return labelled(name, " · ".join(parts), width, label_width=4)
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pgdyno import numbers
 from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.spec.age import STOP_AGE
-from pgdyno.stats.words import rounded
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def work_of(run: RunFile, slice_ids: Sequence[int] | None) -> dict[str, float]:
     """Return the figures that are known, by their names; of the whole run without ``slice_ids``."""
     ids = [part.id for part in run.slices()] if slice_ids is None else [*slice_ids]
-    return {name: rounded(value) for name, value in _figures(run, ids) if value is not None}
+    return {name: numbers.rounded(value) for name, value in _figures(run, ids) if value is not None}
 
 
 def _figures(run: RunFile, ids: list[int]) -> Iterator[tuple[str, float | None]]:
@@ -60,4 +60,4 @@ def statements_beside(run: RunFile, slice_ids: Sequence[int] | None) -> dict[str
     for event in run.events("sql"):
         if event.duration_ms is not None and (slice_ids is None or event.slice_id in slice_ids):
             took.setdefault(event.label, []).append(event.duration_ms)
-    return {label: rounded(sum(times) / len(times)) for label, times in took.items()}
+    return {label: numbers.rounded(sum(times) / len(times)) for label, times in took.items()}

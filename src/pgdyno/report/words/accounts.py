@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pgdyno import numbers
 from pgdyno.diagnose.facts.groups import GroupAccount, group_accounts, open_loop_sentence
 from pgdyno.diagnose.facts.statement_times import never_touched, time_notes
 from pgdyno.errors import UsageError
@@ -22,7 +23,7 @@ from pgdyno.record import (
 from pgdyno.record.facts import EngineFacts, ServerFacts
 from pgdyno.record.latencies import ConnectKind, ScriptKind
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import numbers, sentences
+from pgdyno.report.words import prose, sentences
 from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.shapes import Fields
@@ -244,7 +245,7 @@ def statement_notes(run: RunFile, summary: RunSummary) -> str:
     said = ["; ".join([*notes, *filter(None, [untouched_words(totals)])])]
     if summary.single_run is not None:
         said.insert(0, f"costliest statement: {summary.single_run.costliest.sentence}")
-    return " ".join(numbers.sentence(each) for each in said if each)
+    return " ".join(prose.sentence(each) for each in said if each)
 
 
 def untouched_words(totals: Iterable[StatementTotal]) -> str:
@@ -365,7 +366,7 @@ def generator_table(run: RunFile) -> Table | None:
         ["longest stall of the event loop", numbers.ms(total.loop_stall_us_max / 1000)],
         [
             "run-queue delay (ready, waiting for a CPU)",
-            numbers.duration(total.run_queue_delay_us / 1000),
+            numbers.duration(total.run_queue_delay_us / 1e6),
         ],
         ["threads", numbers.count(total.threads)],
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.report.words import numbers
+from pgdyno import numbers
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.age import AgePeriod, AgeResult, AgeTable
 from pgdyno.spec.age import ID_NOUNS

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from statistics import median
 
-from pgdyno.report.words import numbers
+from pgdyno import numbers
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.branch import BranchEvent, BranchFigures, BranchMatch, BranchResult
-from pgdyno.stats.words import effect_words
 
 HEAD = ("branch", "tps before", "tps", "p99 ms", "against before", "against the first", "p99")
 STARTS_HEAD = (
@@ -40,9 +39,9 @@ def rows(result: BranchResult) -> list[list[str]]:
 def _effects(each: BranchFigures) -> tuple[str, str, str]:
     own, effect, latency = each.own_effect, each.effect, each.latency_p99
     return (
-        effect_words(own.throughput_ratio, *own.ci95) if own else "",
-        effect_words(effect.throughput_ratio, *effect.ci95) if effect else "",
-        effect_words(latency.ratio, *latency.ci95) if latency else "",
+        numbers.effect(own.throughput_ratio, *own.ci95) if own else "",
+        numbers.effect(effect.throughput_ratio, *effect.ci95) if effect else "",
+        numbers.effect(latency.ratio, *latency.ci95) if latency else "",
     )
 
 

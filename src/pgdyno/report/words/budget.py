@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdyno import numbers
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import numbers
+from pgdyno.report.words import prose
 from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.findings import finding_name
 from pgdyno.report.words.tables import Table
@@ -88,7 +89,7 @@ def budget_table(budget: LatencyBudget) -> Table:
     """Return a row for each part of the response time."""
     rows = [
         [
-            numbers.capital(part.words),
+            prose.capital(part.words),
             numbers.ms(part.ms),
             numbers.percent(part.share),
             ", ".join(event.event for event in part.wait_events),
@@ -150,4 +151,4 @@ def note(budget: LatencyBudget) -> str:
 
 def missing_sentence(budget: LatencyBudget) -> str:
     """Return what the budget lacks, as a sentence."""
-    return numbers.sentence("; ".join(budget.missing))
+    return prose.sentence("; ".join(budget.missing))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pgdyno import numbers
 from pgdyno.diagnose.course import Course, course_of
 from pgdyno.record import RunFile
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import numbers
 
 LISTED_MAX = 5
 
@@ -18,7 +18,7 @@ def course_in(run: RunFile, summary: RunSummary) -> Course | None:
 
 def change_sentences(course: Course) -> list[str]:
     """Return each sudden change with its time, or why there is none."""
-    found = [f"at {numbers.clock(c.at_ms)} {c.sentence}" for c in course.all_changes]
+    found = [f"at {numbers.clock(c.at_ms / 1000)} {c.sentence}" for c in course.all_changes]
     why = course.latency_changes_absent
     if found:
         unsearched = [] if course.latency_searched else [f"response times: {why}"]
@@ -39,7 +39,9 @@ def _unsearched_groups(course: Course) -> list[str]:
 
 def drop_sentences(course: Course) -> list[str]:
     """Return each drop with its time, or why there is none."""
-    drops = [f"at {numbers.clock(d.window_ms[0])} {course.drop_sentence(d)}" for d in course.drops]
+    drops = [
+        f"at {numbers.clock(d.window_ms[0] / 1000)} {course.drop_sentence(d)}" for d in course.drops
+    ]
     return _shortened(drops) or [course.drops_absent]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pgdyno import numbers
 from pgdyno.drill.storage import stored_drills
 from pgdyno.errors import UsageError
 from pgdyno.record import Distribution, RunFile, RunInfo, StatementTotal
@@ -21,7 +22,6 @@ from pgdyno.results import diff as results
 from pgdyno.results.diff import DiffResult, Pair
 from pgdyno.shapes import Fields
 from pgdyno.spec import spec_from_fields
-from pgdyno.stats.words import rounded
 
 SCHEMA_VERSION = 1
 NOT_PAIRS = (
@@ -186,7 +186,7 @@ def _flat(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 def pair(a: float | None, b: float | None) -> Pair:
     """Return both values and the ratio of ``b`` to ``a``."""
-    return Pair(a=a, b=b, ratio=rounded(b / a) if a and b is not None else None)
+    return Pair(a=a, b=b, ratio=numbers.rounded(b / a) if a and b is not None else None)
 
 
 def _load_figures(sides: tuple[_Measured, _Measured]) -> results.LoadFigures:
@@ -234,7 +234,7 @@ def _tps(summary: RunSummary) -> float | None:
 
 
 def _failed_share(failed: int, done: int) -> float | None:
-    return rounded(failed / (failed + done)) if failed + done else None
+    return numbers.rounded(failed / (failed + done)) if failed + done else None
 
 
 def _latency(sides: Sequence[_Measured], kind: ScriptKind) -> dict[str, Pair]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdyno import numbers
 from pgdyno.drill.model import DrillResult
 from pgdyno.record import RunFile
 from pgdyno.record.cut import Check, Cut
-from pgdyno.report.words import numbers
 from pgdyno.results import drill as results
 from pgdyno.results import load
 
@@ -65,17 +65,15 @@ def outage_sentence(drill: DrillResult) -> str:
         (middle.connect_ms, "until a client or the pooler had connected"),
         (middle.commit_ms, "until a commit"),
     )
-    made_of = ", ".join(f"{numbers.duration(ms)} {what}" for ms, what in parts if ms > 0)
+    made_of = ", ".join(f"{numbers.duration(ms / 1000)} {what}" for ms, what in parts if ms > 0)
     which = "it" if len(outages) == 1 else "the median one"
-    both = (
-        f"; for {numbers.duration(middle.both_ms)} both servers accepted writes"
-        if middle.both_ms > 0
-        else ""
+    no_commit, longest, both = (
+        numbers.duration(ms / 1000)
+        for ms in (middle.no_commit_ms, outages[-1].no_commit_ms, middle.both_ms)
     )
-    most = "" if len(outages) == 1 else f", at most {numbers.duration(outages[-1].no_commit_ms)}"
-    return (
-        f"no commit for {numbers.duration(middle.no_commit_ms)}{most}; {which} took {made_of}{both}"
-    )
+    most = "" if len(outages) == 1 else f", at most {longest}"
+    accepted = f"; for {both} both servers accepted writes" if middle.both_ms > 0 else ""
+    return f"no commit for {no_commit}{most}; {which} took {made_of}{accepted}"
 
 
 def settings_words(drill: DrillResult) -> str:
@@ -98,11 +96,11 @@ def cut_cells(cut: Cut) -> list[str]:
         ]
     return [
         f"{cut.number}{variant}",
-        numbers.duration(cut.at_ms),
+        numbers.duration(cut.at_ms / 1000),
         OUTCOMES[cut.outcome],
         *amounts,
-        numbers.duration(cut.recovery_s * 1000) if cut.recovery_s is not None else "",
-        numbers.duration(cut.outage.no_commit_ms) if cut.outage else "",
+        numbers.duration(cut.recovery_s) if cut.recovery_s is not None else "",
+        numbers.duration(cut.outage.no_commit_ms / 1000) if cut.outage else "",
         cut.seen_by,
     ]
 

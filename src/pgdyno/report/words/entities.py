@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.report.words import numbers
+from pgdyno import numbers
 from pgdyno.results.run_parts import EntityResolution
 
 

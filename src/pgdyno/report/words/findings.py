@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pgdyno import numbers
 from pgdyno.diagnose import HELD, UNEXPLAINED
 from pgdyno.record.finding import Finding
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import numbers
 from pgdyno.results.common import Verdict
 
 if TYPE_CHECKING:

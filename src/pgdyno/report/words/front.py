@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pgdyno import numbers
 from pgdyno.record import RunFile
-from pgdyno.report.words import numbers
 from pgdyno.results.front import FrontReading
 from pgdyno.shapes import Json
 

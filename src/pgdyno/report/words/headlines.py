@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pgdyno import numbers
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import numbers
+from pgdyno.report.words import prose
 from pgdyno.report.words.cutting import cut
 
 LETTERS_MAX = 90
@@ -18,7 +19,7 @@ def headline_and_rest(summary: RunSummary) -> tuple[str, str]:
     """Return the verdict as a headline, and the text below it ('' for none)."""
     figures = _figures_of_a_run(summary)
     if figures:
-        return figures, numbers.sentence(_limit(summary))
+        return figures, prose.sentence(_limit(summary))
     return headline_of(summary.verdict)
 
 
@@ -26,10 +27,10 @@ def headline_of(whole: str) -> tuple[str, str]:
     """Return ``whole`` as a headline and the text below it: the clauses that the headline leaves
     out, or all of ``whole`` if the headline ends within a clause."""
     if len(whole) <= LETTERS_MAX:
-        return numbers.capital(whole), ""
+        return prose.capital(whole), ""
     end, mark = _last_clause(whole)
     rest = whole[end + len(mark) :] if mark == _CLAUSE else ""
-    return numbers.capital(shortened(whole)), numbers.sentence(rest if rest.strip() else whole)
+    return prose.capital(shortened(whole)), prose.sentence(rest if rest.strip() else whole)
 
 
 def title_of(name: str, headline: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgdyno.report.words import numbers
+from pgdyno import numbers
 from pgdyno.results.compare import CompareResult
 
 if TYPE_CHECKING:

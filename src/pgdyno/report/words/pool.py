@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from pgdyno import numbers
 from pgdyno.record import Distribution, RunFile, SliceKind, throughput_tps
-from pgdyno.report.words import numbers
 from pgdyno.report.words.findings import verdict_words
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.pool import ApplicationPools, PoolResult, PoolSettings, SizePoint

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pgdyno.price.sentences import ms_words
+from pgdyno import numbers
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import numbers
+from pgdyno.report.words import prose
 from pgdyno.report.words.sentences import how_set
 from pgdyno.report.words.tables import Table
 from pgdyno.results.loss import Drilled, Loss
 from pgdyno.results.price import Gain, NotMeasured, Price
 from pgdyno.shapes import Fields
-from pgdyno.stats.words import effect_words
 
 _VALUE_LETTERS = 6
 """Letters kept at the end of a shortened name: the value."""
@@ -124,8 +123,8 @@ def _gain_cells(gain: Gain | NotMeasured | None) -> list[str]:
     if isinstance(gain, NotMeasured):
         return ["not measured", ""]
     return [
-        effect_words(gain.throughput_ratio, *gain.ci95),
-        effect_words(gain.latency_p99_ratio, *gain.latency_p99_ci95),
+        numbers.effect(gain.throughput_ratio, *gain.ci95),
+        numbers.effect(gain.latency_p99_ratio, *gain.latency_p99_ci95),
     ]
 
 
@@ -137,12 +136,12 @@ def _loss_cells(loss: Loss) -> list[str]:
         return [f"0 of {loss.cuts}", "", "", "", "", "", ""]
     return [
         numbers.count(loss.happened),
-        _worst_and_median(loss.lost_max, loss.lost_median, lambda value: f"{value:,.0f}"),
-        _worst_and_median(loss.lost_ms_max, loss.lost_ms_median, _short_ms),
+        _worst_and_median(loss.lost_max, loss.lost_median, numbers.count),
+        _worst_and_median(loss.lost_ms_max, loss.lost_ms_median, numbers.figure),
         numbers.percent(loss.upper_bound),
         broken_words(loss),
         bound_words(loss),
-        numbers.duration(None if loss.recovery_s_median is None else loss.recovery_s_median * 1000),
+        numbers.duration(loss.recovery_s_median),
     ]
 
 
@@ -159,7 +158,7 @@ def broken_words(loss: Drilled) -> str:
 def bound_words(loss: Drilled) -> str:
     """Return the documented bound of the loss, with "over" if it was exceeded."""
     bound = loss.bound_ms
-    words = "none" if bound is None else ms_words(bound) if bound else "0"
+    words = "none" if bound is None else numbers.duration(bound / 1000) if bound else "0"
     return f"over {words}" if loss.worse_than_bound else words
 
 
@@ -170,11 +169,6 @@ def _worst_and_median(
     if median is None or worst is None:
         return numbers.ABSENT
     return f"{spell(worst)} ({spell(median)})" if worst else "0"
-
-
-def _short_ms(value_ms: float) -> str:
-    """Return three significant digits."""
-    return numbers.significant(value_ms) if value_ms >= 100 else f"{value_ms:.3g}"
 
 
 def tables(summary: RunSummary) -> list[Table]:
@@ -191,7 +185,7 @@ def tables(summary: RunSummary) -> list[Table]:
 
 def _table(caption: str, head: Sequence[str], rows: list[list[str]], left: int) -> Table:
     """Return a table whose first ``left`` columns hold words."""
-    names = [numbers.capital(name) for name in head]
+    names = [prose.capital(name) for name in head]
     return Table(caption, names, rows, right=frozenset(range(left, len(names))))
 
 
@@ -218,7 +212,7 @@ def sentences(summary: RunSummary) -> list[tuple[str, str]]:
     return [
         (
             f"{price.title} ({price.durability_class})",
-            numbers.sentence("; ".join([*sentence_parts(price), f"documented: {price.bound}"])),
+            prose.sentence("; ".join([*sentence_parts(price), f"documented: {price.bound}"])),
         )
         for price in prices(summary)
     ]

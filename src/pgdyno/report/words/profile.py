@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pgdyno import numbers
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.compare import CompareResult, ProfileLine
-from pgdyno.stats.words import effect_words
 
 HEAD = ("line", "setting", "effect", "class", "")
 
@@ -25,7 +25,7 @@ def rows(result: CompareResult) -> list[list[str]]:
 
 
 def _effect(each: ProfileLine) -> str:
-    return effect_words(each.effect.ratio, *each.effect.ci95) if each.effect else ""
+    return numbers.effect(each.effect.ratio, *each.effect.ci95) if each.effect else ""
 
 
 def _short(each: ProfileLine) -> str:

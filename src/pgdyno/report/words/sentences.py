@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from pgdyno import numbers
 from pgdyno.diagnose.facts.failures import failures
 from pgdyno.dimension import title_of
 from pgdyno.record import RunFile, RunInfo, SliceKind
@@ -16,15 +17,13 @@ from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import Circumstances, Remedy, assess, catalogue
 from pgdyno.report.attempts import Attempt, in_force
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.words import numbers
 from pgdyno.results.chapter import Chapter, by_variant
 from pgdyno.results.common import Postponed, PostponedSide
 from pgdyno.shapes import Fields
 from pgdyno.spec.disk import in_words
 from pgdyno.spec.pooler import SIZE_SETTINGS
 from pgdyno.spec.units import parse_duration_ms
-from pgdyno.stats import mean_with_interval
-from pgdyno.stats.words import interval_words, more_pairs_words
+from pgdyno.stats import mean_with_interval, more_pairs_words
 
 if TYPE_CHECKING:
     from pgdyno.record.facts import HostFacts, ServerFacts
@@ -80,7 +79,7 @@ def started_at(info: RunInfo) -> str:
 
 def time_taken(info: RunInfo) -> str:
     """Return the duration of the run; '' while it is running."""
-    return "" if info.ended_ms is None else numbers.duration(info.ended_ms)
+    return "" if info.ended_ms is None else numbers.duration(info.ended_ms / 1000)
 
 
 def _server_words(info: RunInfo) -> str:
@@ -236,7 +235,7 @@ def noise_sentence(summary: RunSummary) -> str:
     if interval is None or summary.noise is None:
         return ""
     of_p99 = " in p99" if summary.noise_of_p99 else ""
-    text = f"identical slices differ{of_p99} by {interval_words(*interval)}"
+    text = f"identical slices differ{of_p99} by {numbers.interval(*interval)}"
     if not interval[0] <= 1 <= interval[1]:
         text += ", which excludes 1: by chance in one of 20 measurements, or a side is favoured"
     if not shows:
@@ -277,9 +276,9 @@ def rechecks_sentence(summary: RunSummary) -> str:
     """Return the results of taking kept changes back one at a time; '' if there are none."""
     parts = []
     for attempt in summary.rechecks:
-        measured = numbers.times(attempt.throughput.ratio) if attempt.throughput else ""
+        measured = numbers.ratio(attempt.throughput.ratio) if attempt.throughput else ""
         if attempt.rate_held and attempt.latency_p99:
-            measured = f"p99 {numbers.times(attempt.latency_p99.ratio)}"
+            measured = f"p99 {numbers.ratio(attempt.latency_p99.ratio)}"
         parts.append(
             f"{attempt.title} {_RECHECKED.get(attempt.outcome, 'was not finished')}"
             f" {measured}".strip()
@@ -307,7 +306,7 @@ def predicted_words(attempt: Attempt) -> str:
 
 
 def _response_words(ratio: float | None) -> str:
-    return "" if ratio is None else f", response time {numbers.times_short(ratio)}"
+    return "" if ratio is None else f", response time {numbers.predicted(ratio)}"
 
 
 def full_load(info: RunInfo) -> str:
@@ -373,9 +372,7 @@ def decision_words(attempt: Attempt) -> str:
     if decision == "rejected" and verdict in ("not comparable", "mixed"):
         return f"rejected: {attempt.trial.sentence}"
     if decision == "inconclusive":
-        needed = attempt.trial.pairs_needed
-        more = more_pairs_words(needed) if needed else "more pairs are unlikely to decide it"
-        return f"inconclusive: {more}"
+        return f"inconclusive: {more_pairs_words(attempt.trial.pairs_needed)}"
     if decision == "rejected" and verdict and verdict != "better":
         return f"rejected: {verdict}"
     if attempt.remedy and attempt.remedy.guards and decision in ("kept", "offered"):
@@ -431,7 +428,7 @@ def mean_interval_words(run: RunFile, summary: RunSummary) -> str:
     interval = ""
     if math.isfinite(estimate.lo):
         interval = f"[{numbers.tps(max(0.0, estimate.lo))}, {numbers.tps(estimate.hi)}] "
-    return f"{interval}over {numbers.duration(run.seconds(ids) * 1000)}"
+    return f"{interval}over {numbers.duration(run.seconds(ids))}"
 
 
 def proposals(finding: Finding, summary: RunSummary) -> list[str]:

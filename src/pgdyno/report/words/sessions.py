@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from pgdyno import numbers
 from pgdyno.diagnose.facts import client_sessions
 from pgdyno.diagnose.facts.client_sessions import AGES, Origin
 from pgdyno.record import RunFile
 from pgdyno.record.sessionages import STATES, WORDS
-from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import Table, figures_table
 
 SHORT = ("active", "idle", "in transaction", "aborted", "fastpath", "disabled", "hidden")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pgdyno.report.words import numbers
+from pgdyno import numbers
 from pgdyno.report.words.cutting import cut
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from pgdyno.diagnose.words import percent
-from pgdyno.report.words import numbers
+from pgdyno import numbers
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.soak import SoakResult, ValidityCheck
 
@@ -53,8 +52,8 @@ def _void(result: SoakResult) -> str:
     ]
     if not slices:
         return ""
-    shares = f"{percent(result.void_share)} of the time, trusted up to"
-    return f"{shares} {percent(result.void_share_max)}, in no figure: {_listed(slices)}"
+    shares = f"{numbers.percent(result.void_share)} of the time, trusted up to"
+    return f"{shares} {numbers.percent(result.void_share_max)}, in no figure: {_listed(slices)}"
 
 
 def _outcome(check: ValidityCheck) -> str:
@@ -67,8 +66,8 @@ def _listed(texts: list[str]) -> str:
 
 
 def _at(seconds: float) -> str:
-    return f"at {numbers.clock(1000 * seconds)}"
+    return f"at {numbers.clock(seconds)}"
 
 
 def _long(seconds: float) -> str:
-    return numbers.duration(1000 * seconds)
+    return numbers.duration(seconds)

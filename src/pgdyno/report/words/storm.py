@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pgdyno import numbers
 from pgdyno.record import Distribution, RunFile, SliceKind
-from pgdyno.report.words import numbers
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.storm import StormResult, Variant
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.report.words import numbers
+from pgdyno import numbers
+from pgdyno.report.words import prose
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.run_parts import TableState, TableVacuum, VacuumEffect, Vacuums
-from pgdyno.stats.words import percent_words
 
 NAMED_MAX = 3
 ROWS_MAX = 20
@@ -51,7 +51,7 @@ def _dead(tables: Sequence[TableState]) -> str:
     """Return the tables with many dead rows."""
     many = sorted((t for t in tables if _share(t) >= DEAD_MATTERS), key=lambda t: -t.dead)
     return ", ".join(
-        f"{t.relation}: {t.dead:,} ({percent_words(_share(t))} of its rows"
+        f"{t.relation}: {t.dead:,} ({numbers.percent(_share(t))} of its rows"
         + (f", about {numbers.size(t.dead_bytes)})" if t.dead_bytes else ")")
         for t in many[:NAMED_MAX]
     )
@@ -154,13 +154,15 @@ def page_sentences(found: Vacuums | None) -> list[str]:
         if found.vacuums
         else ""
     )
-    return [numbers.sentence(text) for text in (compared, ages, _members(found)) if text]
+    return [prose.sentence(text) for text in (compared, ages, _members(found)) if text]
 
 
 def _members(found: Vacuums) -> str:
     """Return how many members of multixacts there are; '' if it is not known."""
     if found.members_share is not None:
-        return f"{percent_words(found.members_share)} of the room for members of multixacts is used"
+        return (
+            f"{numbers.percent(found.members_share)} of the room for members of multixacts is used"
+        )
     if found.members is None:
         return ""
     return f"multixacts have {numbers.count(found.members)} members, which has no limit"
@@ -190,7 +192,7 @@ def _table_rows(found: Vacuums) -> list[list[str]]:
             each.relation,
             f"{each.live:,}",
             f"{each.dead:,}",
-            percent_words(_share(each)),
+            numbers.percent(_share(each)),
             "" if each.size_bytes is None else numbers.size(each.size_bytes),
             "" if each.dead_bytes is None else numbers.size(each.dead_bytes),
             "" if each.growth is None else f"{each.growth:.2f}x",
@@ -205,8 +207,8 @@ def _table_rows(found: Vacuums) -> list[list[str]]:
 
 
 def _percent(share: float | None) -> str:
-    return "" if share is None else percent_words(share)
+    return "" if share is None else numbers.percent(share)
 
 
 def _time(seconds: float | None) -> str:
-    return "" if seconds is None else numbers.duration(seconds * 1000)
+    return "" if seconds is None else numbers.duration(seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pgdyno.report.words import numbers
+from pgdyno import numbers
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.common import Effect
 from pgdyno.results.compare import CompareResult
@@ -16,7 +16,6 @@ from pgdyno.results.versions import (
     PerTransaction,
     VersionTrial,
 )
-from pgdyno.stats.words import effect_words, percent_words, ratio_words
 
 if TYPE_CHECKING:
     from pgdyno.results import Result
@@ -97,8 +96,8 @@ def trial_words(each: VersionTrial) -> str:
         else (each.effect.throughput_ratio, each.effect.ci95)
     )
     figure = "p99 at the held rate" if of_latency else "throughput"
-    most = percent_words(max(hi - 1, 1 - lo))
-    measured = f"{figure} {effect_words(ratio, lo, hi)} in {each.effect.pairs} pairs"
+    most = numbers.percent(max(hi - 1, 1 - lo))
+    measured = f"{figure} {numbers.effect(ratio, lo, hi)} in {each.effect.pairs} pairs"
     if each.decision in ("no difference", "inconclusive"):
         return f"no difference above {most} ({measured})"
     return each.sentence if each.decision == "not comparable" else f"{each.decision} ({measured})"
@@ -114,17 +113,17 @@ def _throughput(each: VersionTrial) -> str:
 
 
 def _of_effect(effect: Effect) -> str:
-    return effect_words(effect.throughput_ratio, *effect.ci95)
+    return numbers.effect(effect.throughput_ratio, *effect.ci95)
 
 
 def _p99(each: VersionTrial) -> str:
-    return effect_words(each.latency_p99.ratio, *each.latency_p99.ci95)
+    return numbers.effect(each.latency_p99.ratio, *each.latency_p99.ci95)
 
 
 def _per_transaction(figure: PerTransaction | None, say: Callable[[float], str]) -> str:
     if figure is None:
         return numbers.ABSENT
-    effect = effect_words(figure.ratio, *figure.ci95)
+    effect = numbers.effect(figure.ratio, *figure.ci95)
     return _pair(say(figure.before), say(figure.after), effect)
 
 
@@ -136,7 +135,7 @@ def _wal_without_images(each: VersionTrial) -> str:
     found: Counted | None = each.wal_bytes_without_images
     if found is None:
         return numbers.ABSENT
-    return _pair(numbers.size(found.before), numbers.size(found.after), ratio_words(found.ratio))
+    return _pair(numbers.size(found.before), numbers.size(found.after), numbers.ratio(found.ratio))
 
 
 def _cpu(each: VersionTrial) -> str:
@@ -148,7 +147,7 @@ def _vacuum(each: VersionTrial) -> str:
     return _pair(
         numbers.size(written.before),
         numbers.size(written.after),
-        ratio_words(each.vacuum.wal_ratio),
+        numbers.ratio(each.vacuum.wal_ratio),
     )
 
 
