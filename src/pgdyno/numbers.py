@@ -217,8 +217,10 @@ def measured(value: object, unit: str) -> str:
     return f"{significant(value)} {unit}".strip()
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return ``a``, ``a and b`` or ``a, b and c``."""
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+def listed(names: Sequence[str], most: int | None = 3) -> str:
+    """Return ``a``, ``a and b``, ``a, b and c`` or, of more than ``most``, ``a, b, c and 4 more``;
+    None: all of them."""
+    parts = list(names[:most])
+    if len(parts) < len(names):
+        parts.append(f"{len(names) - len(parts):,} more")
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

@@ -7,6 +7,7 @@ from collections import Counter
 
 from pgdyno.errors import UsageError
 from pgdyno.imports._model import Choices
+from pgdyno.numbers import listed
 from pgdyno.spec.http import parse_url
 
 _SHOWN_MAX = 6
@@ -53,6 +54,4 @@ def _asked(asked: str, origins: Counter[str], file: str) -> str:
 
 
 def _listed(origins: Counter[str]) -> str:
-    shown = [f"{origin} ({count})" for origin, count in origins.most_common(_SHOWN_MAX)]
-    left = len(origins) - len(shown)
-    return ", ".join(shown) + (f" and {left} more" if left > 0 else "")
+    return listed([f"{origin} ({count})" for origin, count in origins.most_common()], _SHOWN_MAX)

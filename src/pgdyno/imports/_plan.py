@@ -19,6 +19,7 @@ from pgdyno.imports._plan_start import names_at_start, start_lines
 from pgdyno.imports._plan_texts import Texts, literal_names, variables_set_by
 from pgdyno.imports._plan_timers import RATES, arrival_of
 from pgdyno.imports._plan_tree import Element, Record, read_plan
+from pgdyno.numbers import listed
 from pgdyno.shapes import Fields
 
 _PLAN_NOTES = {"ResultCollector", "Summariser", "BackendListener", "DNSCacheManager"}
@@ -51,10 +52,9 @@ def import_plan(content: bytes, path: Path, choices: Choices) -> Imported:
 def _note_disabled(plan: Element, account: Account) -> None:
     off = [each for each in _all(plan) if not each.enabled]
     if off:
-        lines = ", ".join(str(each.line) for each in off[:8])
-        more = f" and {len(off) - 8} more" if len(off) > 8 else ""
+        lines = listed([str(each.line) for each in off], 8)
         where = "line" if len(off) == 1 else "lines"
-        account.note(0, f"left out, since disabled: what begins in {where} {lines}{more}")
+        account.note(0, f"left out, since disabled: what begins in {where} {lines}")
 
 
 def _all(element: Element) -> Iterator[Element]:

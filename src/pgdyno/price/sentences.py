@@ -73,7 +73,10 @@ def loss_words(losses: Sequence[Loss]) -> list[str]:
             missing.setdefault(loss.why, []).append(loss.fault)
     return [
         *(_drilled_words(loss) for loss in losses if isinstance(loss, Drilled)),
-        *(f"not drilled with the fault {_and(faults)}: {why}" for why, faults in missing.items()),
+        *(
+            f"not drilled with the fault {numbers.listed(faults, most=None)}: {why}"
+            for why, faults in missing.items()
+        ),
     ]
 
 
@@ -217,7 +220,3 @@ def _ratio(price: Price) -> str:
 
 def _cuts(number: int) -> str:
     return numbers.counted(number, "cut", "cuts")
-
-
-def _and(words: Sequence[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

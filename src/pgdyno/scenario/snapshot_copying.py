@@ -22,6 +22,7 @@ from msgspec.structs import replace as with_values
 
 from pgdyno.conduct import Watcher, grow_old, installation_of, started_server
 from pgdyno.errors import SetupError, UsageError
+from pgdyno.numbers import listed, size
 from pgdyno.scenario.snapshot import Request, Saved, cluster_of, describe, take
 from pgdyno.server import (
     OWN_DATABASE,
@@ -145,9 +146,7 @@ def _unreadable(conninfo: ConnInfo, found: list[tuple[str, bool]]) -> SetupError
 
 def _listed(names: list[str]) -> str:
     """Return the first names on one line, and the number of the others."""
-    more = len(names) - _NAMED_MAX
-    listed = ", ".join(map(visible_line, names[:_NAMED_MAX]))
-    return f"{listed} and {more:,} more" if more > 0 else listed
+    return listed([visible_line(name) for name in names], _NAMED_MAX)
 
 
 _PROGRAMS = ("pg_dump", "pg_restore")
@@ -378,7 +377,7 @@ def _fill(cluster: Cluster, source: Source, watcher: Watcher) -> None:
     """Dump the source and restore it into the server's database. Raises SetupError."""
     name = visible_line(source.conninfo.database)
     transfer = Transfer(source.conninfo, cluster)
-    watcher.phase(f"dumping {name} ({source.size_bytes / 1e6:,.0f} MB)")
+    watcher.phase(f"dumping {name} ({size(source.size_bytes)})")
     transfer.dump()
     _make_database(cluster, source, watcher)
     watcher.phase(f"restoring {name}")

@@ -6,8 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterator
 
-from pgdyno.diagnose.words import listed
-from pgdyno.numbers import counted, duration, effect, figure, percent, size
+from pgdyno.numbers import counted, duration, effect, figure, listed, percent, size
 from pgdyno.results.vacuumplan import (
     PlannedTable,
     Proof,

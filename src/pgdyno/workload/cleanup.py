@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, RunError, SetupError
+from pgdyno.numbers import listed
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect, restore_leftovers
 from pgdyno.server.connecting.marks import (
     GOVERNOR_TABLE,
@@ -184,9 +185,8 @@ def _foreign_here(conn: psycopg.Connection, ours: set[tuple[str, str]]) -> Itera
 def _reason_kept(database: str, foreign: list[str]) -> str:
     if not foreign:
         return f"the database {database} can only be dropped by its owner, another role"
-    shown = ", ".join(foreign[:_FOREIGN_MAX])
-    more = f" and {len(foreign) - _FOREIGN_MAX} more" if len(foreign) > _FOREIGN_MAX else ""
-    return f"the database {database} contains objects that pgdyno did not make: {shown}{more}"
+    shown = listed(foreign, _FOREIGN_MAX)
+    return f"the database {database} contains objects that pgdyno did not make: {shown}"
 
 
 def _whole(database: str) -> Removal:

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import listed
-from pgdyno.numbers import duration, figure
+from pgdyno.numbers import duration, figure, listed
 from pgdyno.shapes import Row
 
 DEAD_ROWS_MIN = 10_000

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import listed
-from pgdyno.numbers import counted
+from pgdyno.numbers import counted, listed
 
 
 def examine(sight: Sight) -> Fault | Fine:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import listed
-from pgdyno.numbers import duration
+from pgdyno.numbers import duration, listed
 from pgdyno.spec.sql_text import quoted
 
 _NAME = "synchronous_commit"

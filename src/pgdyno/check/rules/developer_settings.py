@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, alter_system, measured
-from pgdyno.diagnose.words import listed
+from pgdyno.numbers import listed
 
 _HIDES_DAMAGE = {
     "zero_damaged_pages": "damaged pages are emptied without an error",

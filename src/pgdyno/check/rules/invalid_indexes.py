@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured, pages_bytes
-from pgdyno.diagnose.words import listed
-from pgdyno.numbers import counted
+from pgdyno.numbers import counted, listed
 
 SHOWN = 5
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, alter_system, measured, proposed
-from pgdyno.diagnose.words import listed
-from pgdyno.numbers import figure
+from pgdyno.numbers import figure, listed
 from pgdyno.spec.setting_defaults import DEFAULTS
 
 TRANSACTIONS_PER_S_MIN = 10.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import listed
+from pgdyno.numbers import listed
 from pgdyno.spec.sql_text import literal
 
 _BAD = {"lost": "has lost its WAL", "unreserved": "is about to lose its WAL"}

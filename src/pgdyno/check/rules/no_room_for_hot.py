@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import NOT_PREDICTED, Sight, measured
-from pgdyno.diagnose.words import listed
-from pgdyno.numbers import figure, percent
+from pgdyno.numbers import figure, listed, percent
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.shapes import Row
 from pgdyno.spec.change import Change

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import listed
+from pgdyno.numbers import listed
 
 _FOR_ALL = ("configuration file", "command line", "environment variable", "global")
 
@@ -24,8 +24,10 @@ def examine(sight: Sight) -> Fault | Fine:
     ]  # fmt: skip
     if not off:
         return Fine("no kind of plan is turned off for the whole server")
+    names = listed([each.name for each in off])
+    is_off = "is off" if len(off) == 1 else "are off"
     return Fault(
-        sentence=f"{listed([each.name for each in off])} is off for all statements of the server",
+        sentence=f"{names} {is_off} for all statements of the server",
         severity="minor",
         confidence=0.7,
         evidence=[measured(each.name, each.value, "", "off") for each in off],

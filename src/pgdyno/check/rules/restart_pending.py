@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import listed
+from pgdyno.numbers import listed
 
 
 def examine(sight: Sight) -> Fault | Fine:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, measured
-from pgdyno.diagnose.words import listed
-from pgdyno.numbers import duration
+from pgdyno.numbers import duration, listed
 
 _NAMES = ("statement_timeout", "lock_timeout", "transaction_timeout")
 _FOR_ALL = ("configuration file", "command line", "environment variable", "global")
@@ -22,10 +21,11 @@ def examine(sight: Sight) -> Fault | Fine:
     limits = [each for each in known if each.number > 0 and each.source in _FOR_ALL]
     if not limits:
         return Fine("no time limit is set for the whole server")
+    is_set = "is set" if len(limits) == 1 else "are set"
     return Fault(
         sentence=(
-            f"{listed([f'{each.name} of {duration(each.seconds)}' for each in limits])} is set for"
-            " the whole server: it ends dumps, manual vacuums and CREATE INDEX too"
+            f"{listed([f'{each.name} of {duration(each.seconds)}' for each in limits])} {is_set}"
+            " for the whole server, and so for dumps, manual vacuums and CREATE INDEX"
         ),
         severity="minor",
         confidence=0.7,

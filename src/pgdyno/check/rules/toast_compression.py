@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, alter_system, measured, pages_bytes
-from pgdyno.diagnose.words import listed
-from pgdyno.numbers import size
+from pgdyno.numbers import listed, size
 
 TOAST_BYTES_MIN = 1 << 30
 _NAME = "default_toast_compression"

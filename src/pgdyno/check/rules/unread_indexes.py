@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from pgdyno.check._rule import Fault, Fine, Rule
 from pgdyno.check._sight import Sight, Unseen, measured, pages_bytes
-from pgdyno.diagnose.words import listed
-from pgdyno.numbers import counted, duration, size
+from pgdyno.numbers import counted, duration, listed, size
 from pgdyno.record.finding import Skip
 
 SIZE_BYTES_MIN = 1 << 20

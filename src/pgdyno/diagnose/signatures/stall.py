@@ -14,8 +14,7 @@ from __future__ import annotations
 from pgdyno.diagnose._drops import DROP_SHARE, Drops, Reason, find_drops
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.words import listed
-from pgdyno.numbers import counted, duration, figure, percent
+from pgdyno.numbers import counted, duration, figure, listed, percent
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.spec.change import Change
 

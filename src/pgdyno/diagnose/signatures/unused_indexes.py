@@ -14,7 +14,7 @@ from pgdyno.diagnose._cpu_uses import ENTRY_CPU_S
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.tables import Index, indexes, tables
-from pgdyno.numbers import counted, figure
+from pgdyno.numbers import counted, figure, listed
 from pgdyno.record.finding import Evidence, Skip
 
 WRITTEN_PER_S_MIN = 100.0
@@ -37,13 +37,12 @@ def examine(s: Situation) -> Found | Cleared:
     evidence = _evidence(s, known, unused, entries)
     if not unused:
         return Cleared("no index is written and never read", evidence)
-    names = ", ".join(index.name for index in unused[:SHOWN])
+    names = listed([index.name for index in unused], SHOWN)
     written = sum(entries[index.table] for index in unused)
-    more = f" and {len(unused) - SHOWN} more" if len(unused) > SHOWN else ""
     number = counted(len(unused), "index gets", "indexes get")
     return Found(
         sentence=(
-            f"{number} {figure(written)} entries per second and no scan has read any: {names}{more}"
+            f"{number} {figure(written)} entries per second and no scan has read any: {names}"
         ),
         share=0.0,
         liftable=0.0,

@@ -16,8 +16,7 @@ from __future__ import annotations
 from pgdyno.diagnose._signature import Cleared, Found, Signature
 from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose.facts.vacuums import limits_of, vacuumed_in_failsafe
-from pgdyno.diagnose.words import listed
-from pgdyno.numbers import figure
+from pgdyno.numbers import figure, listed
 
 
 def examine(s: Situation) -> Found | Cleared:

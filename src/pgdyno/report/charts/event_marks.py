@@ -204,7 +204,7 @@ def _description(marks: Sequence[Mark], kinds: Sequence[str]) -> str:
         f"{count} {_plural(kind) if count > 1 else ONE.get(kind, kind)}"
         for kind, count in counts.items()
     ]
-    return f"{numbers.listed(parts)}."
+    return f"{numbers.listed(parts, most=None)}."
 
 
 def _table(marks: Sequence[Mark]) -> Table:

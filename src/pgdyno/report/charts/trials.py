@@ -153,7 +153,8 @@ def _chain_description(rows: Sequence[Row], say: Callable[[float], str]) -> str:
         return f"{len(rows)} changes measured, none kept. {WHISKERS}"
     steps = [f"{row.label} from {say(row.before)} to {say(row.after)}"
              for row in kept]  # fmt: skip
-    return f"{len(rows)} changes measured; of those kept, {numbers.listed(steps)}. {WHISKERS}"
+    told = numbers.listed(steps, most=None)
+    return f"{len(rows)} changes measured; of those kept, {told}. {WHISKERS}"
 
 
 def _decision(outcome: str) -> tuple[str, str]:

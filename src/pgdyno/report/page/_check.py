@@ -112,10 +112,11 @@ def _headline(result: CheckResult) -> list[Headline]:
 
 def _card(finding: Finding) -> Card:
     name, severity = finding_name(finding.id), finding.severity or "minor"
+    causes = [finding_name(cause) for cause in finding.causes]
     terms = [
         ("Share", "" if not finding.share else f"{numbers.percent(finding.share)} of the time"),
         ("Confidence", numbers.percent(finding.confidence)),
-        ("Symptom of", numbers.listed([finding_name(cause) for cause in finding.causes])),
+        ("Symptom of", numbers.listed(causes, most=None)),
         ("Wrong if", prose.sentence(finding.false_positives)),
         ("Advice", prose.sentence(finding.advice)),
         *((f"To prove {each.title}", _proof(each)) for each in finding.prove),

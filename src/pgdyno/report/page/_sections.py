@@ -249,7 +249,7 @@ def _finding_card(summary: RunSummary, finding: Finding, when: str) -> Card:
         tags.append(Tag("minor"))
     if when:
         tags.append(Tag(when))
-    causes = numbers.listed([finding_name(str(cause)) for cause in finding.causes])
+    causes = numbers.listed([finding_name(str(cause)) for cause in finding.causes], most=None)
     confidence = finding.confidence
     terms = [
         ("Confidence", "" if confidence is None else numbers.percent(confidence)),

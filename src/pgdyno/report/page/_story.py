@@ -96,7 +96,7 @@ def make_page(runs: Sequence[RunFile]) -> StoryPage:
     return StoryPage(
         name=name,
         pgdyno_version=first.run.pgdyno_version,
-        run_file=numbers.listed([run.path.name for run in runs]),
+        run_file=numbers.listed([run.path.name for run in runs], most=None),
         subtitle=[*sentences.setting_of_run(first.run), sentences.started_at(first.run)],
         title=headlines.title_of(name, verdict),
         verdict=verdict,

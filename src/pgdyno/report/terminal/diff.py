@@ -83,7 +83,7 @@ def _differing_lines(differs: results.Differs, width: int) -> list[Line]:
     ]
     alike = [part for part, found in parts.items() if not found]
     lines = _left_table(("differs", "A", "B"), rows) if rows else []
-    return lines + (labelled("same", numbers.listed(alike), width) if alike else [])
+    return lines + (labelled("same", numbers.listed(alike, most=None), width) if alike else [])
 
 
 def _left_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Line]:

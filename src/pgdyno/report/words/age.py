@@ -100,9 +100,8 @@ def _failsafe(result: AgeResult) -> str:
     total = sum(period.failsafe for _, period in periods(result))
     if not total:
         return ""
-    listed = ", ".join(list(names)[:TABLES_NAMED_MAX])
-    more = f" and {len(names) - TABLES_NAMED_MAX} more" if len(names) > TABLES_NAMED_MAX else ""
-    load = f"of the load's: {listed}{more}" if names else "none of them of the load's"
+    listed = numbers.listed(list(names), TABLES_NAMED_MAX)
+    load = f"of the load's: {listed}" if names else "none of them of the load's"
     return f"{total:,} vacuums of tables went on without cost delay and without indexes, {load}"
 
 

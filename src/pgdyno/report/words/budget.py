@@ -103,7 +103,7 @@ def budget_table(budget: LatencyBudget) -> Table:
 
 
 def _named_by(part: BudgetPart) -> str:
-    names = numbers.listed([finding_name(finding) for finding in part.findings])
+    names = numbers.listed([finding_name(finding) for finding in part.findings], most=None)
     match part.status:
         case "explained":
             return names

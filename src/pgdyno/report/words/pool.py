@@ -109,8 +109,7 @@ def _in_place_words(result: PoolResult) -> str:
     """Return what the settings of the pool libraries are, where a pooler was measured."""
     if result.pooler == "none" or not result.settings or result.application:
         return ""
-    libraries = " and ".join((", ".join(each.of for each in result.settings[1:-1]),
-                              result.settings[-1].of))  # fmt: skip
+    libraries = numbers.listed([each.of for each in result.settings[1:]], most=None)
     return (
         f"the settings of {libraries} are those of a pool in place of the pooler, with as many"
         " connections, which was not measured; in front of it they may have more"

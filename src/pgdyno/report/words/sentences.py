@@ -154,7 +154,7 @@ def _workload_words(spec: Fields) -> str:
         return str(spec.get("name", ""))
     script = workload.get("script")
     if isinstance(script, list):
-        script = numbers.listed([_part_name(part) for part in script])
+        script = numbers.listed([_part_name(part) for part in script], most=None)
     if not script:
         return ""
     scale = workload.get("scale", 1)
@@ -226,7 +226,7 @@ def _time_words(group: Fields) -> str:
 
 def disks(info: RunInfo) -> str:
     """Return the disks of the run; '' for the machine's own."""
-    return numbers.listed(in_words(info.spec))
+    return numbers.listed(in_words(info.spec), most=None)
 
 
 def noise_sentence(summary: RunSummary) -> str:
@@ -283,7 +283,7 @@ def rechecks_sentence(summary: RunSummary) -> str:
             f"{attempt.title} {_RECHECKED.get(attempt.outcome, 'was not finished')}"
             f" {measured}".strip()
         )
-    return f"taken back one at a time: {numbers.listed(parts)}" if parts else ""
+    return f"taken back one at a time: {numbers.listed(parts, most=None)}" if parts else ""
 
 
 _RECHECKED = {

@@ -36,11 +36,9 @@ def _vacuums(found: Vacuums) -> str:
     """Return which vacuums were seen, and what the load did meanwhile."""
     if not found.vacuums:
         return ""
-    seen = [f"{title(each)} ({_seconds(each)} s)" for each in found.vacuums[:NAMED_MAX]]
-    more = len(found.vacuums) - NAMED_MAX
-    rest = f" and {more} more" if more > 0 else ""
+    seen = [f"{title(each)} ({_seconds(each)} s)" for each in found.vacuums]
     left = next((_left(each) for each in found.vacuums if each.left_s), "")
-    return f"{', '.join(seen)}{rest}{left}; {effect_words(found.effect)}"
+    return f"{numbers.listed(seen, NAMED_MAX)}{left}; {effect_words(found.effect)}"
 
 
 def _left(each: TableVacuum) -> str:
