@@ -209,9 +209,11 @@ UNITS: dict[str, Callable[[float], str]] = {
 
 
 def measured(value: object, unit: str) -> str:
-    """Return a value of a finding's evidence with its unit."""
+    """Return a value of a finding's evidence with its unit; None is unknown."""
+    if value is None:
+        return "unknown"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"{ABSENT if value is None else value} {unit}".strip()
+        return f"{value} {unit}".strip()
     if unit in UNITS:
         return UNITS[unit](value)
     return f"{significant(value)} {unit}".strip()

@@ -76,12 +76,12 @@ FILE_LINES_MAX = 500
 SUB_ROOMS = {
     "server": ["connecting", "settings", "local", "replication"],
     "diagnose": ["facts"],
-    "report": ["words", "charts", "terminal", "page"],
+    "report": ["words", "charts", "views", "terminal", "page"],
 }
 # Their files are found by listing the directory, so nothing imports them by name.
 LISTED = {
     *("diagnose/signatures", "remedy", "drill/checks", "drill/faults", "dimension/kinds"),
-    *("check/looks", "check/rules", "pooler/kinds"),
+    *("check/looks", "check/rules", "pooler/kinds", "report/views"),
 }
 # Started as processes of their own.
 PROCESSES = {

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pgdyno.dimension import fields_with, own_server, title_of
 from pgdyno.errors import UsageError
-from pgdyno.report.words.versions import head, rows, trial_words
+from pgdyno.report.views.versions import head, rows, trial_words
 from pgdyno.results.common import BothSides, Effect, LatencyEffect
 from pgdyno.results.versions import (
     BuildFlags,

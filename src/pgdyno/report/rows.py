@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import UsageError
 from pgdyno.record.cut import Cut, LedgerCount
-from pgdyno.report.words import age, pool, storm
-from pgdyno.report.words.knee import is_knee, measured_rows
+from pgdyno.report.view import views
 from pgdyno.results import load
-from pgdyno.results.age import AgeResult
-from pgdyno.results.branch import BranchResult
 from pgdyno.results.check import CheckResult
 from pgdyno.results.investigate import InvestigateResult
-from pgdyno.results.knee import KneeResult
-from pgdyno.results.pool import PoolResult
 from pgdyno.results.price import Gain, PriceResult
-from pgdyno.results.storm import StormResult
 from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
@@ -42,24 +36,13 @@ def result_rows(run: RunFile) -> Iterator[Row]:
         return step_rows(result)
     if isinstance(result, PriceResult):
         return price_rows(result)
-    if isinstance(result, KneeResult):
-        return curve_rows(result)
     if isinstance(result, CheckResult):
         return finding_rows(result)
-    if isinstance(result, PoolResult):
-        return size_rows(result)
-    if run.run.command == "knee":
-        return point_rows(run)
-    if isinstance(result, AgeResult):
-        return age_rows(result)
-    if isinstance(result, BranchResult):
-        return branch_rows(result)
-    if isinstance(result, StormResult):
-        return storm_rows(result)
-    if run.run.command == "storm":
-        return measured_storm_rows(run)
-    if run.run.command == "pool":
-        return measured_size_rows(run)
+    view = views().get(run.run.command)
+    if view and view.rows and result is not None:
+        return view.rows(result)
+    if view and view.measured_rows and result is None:
+        return view.measured_rows(run)
     raise UsageError(
         f"{run.path} contains no result of pgdyno {run.run.command} to print as CSV",
         code="no-result",
@@ -156,113 +139,6 @@ def price_rows(result: PriceResult) -> Iterator[Row]:
         for loss in price.losses:
             figures = {column: getattr(loss, column, None) for column in _LOSS_COLUMNS}
             yield {**gain, "fault": loss.fault, "variant": loss.variant, **figures}
-
-
-def curve_rows(result: KneeResult) -> Iterator[Row]:
-    """Yield one row per point of the curve of a search for the knee."""
-    for point in result.curve:
-        low, high = point.ci95 or (None, None)
-        yield {
-            "clients": point.clients,
-            "rate_tps": point.rate_tps,
-            "throughput_tps": point.tps,
-            "lo": low,
-            "hi": high,
-            "response_ms_p50": point.p50_ms,
-            "response_ms_p99": point.p99_ms,
-            "slices": point.slices,
-            "seconds": point.seconds,
-            "met": point.met,
-            "steady": point.steady,
-            "knee": is_knee(result, point),
-        }
-
-
-def point_rows(run: RunFile) -> Iterator[Row]:
-    """Yield one row per slice of a search for the knee that did not end."""
-    for clients, rate, tps, p99_ms in measured_rows(run):
-        yield {
-            "clients": clients,
-            "rate_tps": rate,
-            "throughput_tps": round(tps, 2),
-            "response_ms_p99": p99_ms,
-        }
-
-
-def size_rows(result: PoolResult) -> Iterator[Row]:
-    """Yield one row per pool size; with two layers of pools those of the pooler first."""
-    if result.application is None:
-        yield from _layer_rows(result, {})
-        return
-    yield from _layer_rows(result, {"layer": "pooler"})
-    yield from _layer_rows(result.application, {"layer": "application"})
-
-
-def _layer_rows(result: pool.Layer, named: Row) -> Iterator[Row]:
-    for point in result.curve:
-        low, high = point.ci95 or (None, None)
-        yield {
-            **named,
-            "size": point.size,
-            "throughput_tps": point.tps,
-            "lo": low,
-            "hi": high,
-            "response_ms_p50": point.p50_ms,
-            "response_ms_p99": point.p99_ms,
-            "service_ms": point.service_ms,
-            "slices": point.slices,
-            "seconds": point.seconds,
-            "met": point.met,
-            "steady": point.steady,
-            "best": result.best is not None and result.best.size == point.size,
-        }
-
-
-def measured_size_rows(run: RunFile) -> Iterator[Row]:
-    """Yield one row per slice of a search for a pool size that did not end."""
-    for size, tps, p99_ms in pool.measured_rows(run):
-        yield {"size": size, "throughput_tps": round(tps, 2), "response_ms_p99": p99_ms}
-
-
-def storm_rows(result: StormResult) -> Iterator[Row]:
-    """Yield one row per storm of a search."""
-    for point in result.points:
-        yield {
-            "shape": result.shape,
-            "clients": point.clients,
-            "survived": point.survived,
-            "steady_s": point.steady_s,
-            "connected": point.connected,
-            "connect_ms_p50": point.connect_ms_p50,
-            "connect_ms_p99": point.connect_ms_p99,
-            "errors": sum(each.count for each in point.errors),
-            "sqlstate": point.errors[0].sqlstate if point.errors else "",
-            "why": point.why,
-        }
-
-
-def measured_storm_rows(run: RunFile) -> Iterator[Row]:
-    """Yield one row per storm of a search that did not end."""
-    for connections, p50_ms in storm.measured_rows(run):
-        yield {"connections": connections, "connect_ms_p50": p50_ms}
-
-
-def age_rows(result: AgeResult) -> Iterator[Row]:
-    """Yield one row per period of an old server."""
-    for name, period in age.periods(result):
-        yield {
-            "period": name,
-            **period.model_dump(exclude={"failsafe_tables"}),
-            "failsafe_tables": " ".join(period.failsafe_tables),
-        }
-
-
-def branch_rows(result: BranchResult) -> Iterator[Row]:
-    """Yield one row per measurement of a branch."""
-    for each in result.branches:
-        for start in each.starts:
-            row = start.model_dump(exclude={"rows"})
-            yield {"branch": each.name, "rows": sum(start.rows.values()), **row}
 
 
 def _gain_columns(price: Price) -> Row:

@@ -26,20 +26,15 @@ from pgdyno.trial.result import emulated_disks
 
 if TYPE_CHECKING:
     from pgdyno.results import Result
-    from pgdyno.results.age import AgeResult
-    from pgdyno.results.branch import BranchResult
     from pgdyno.results.chapter import RecordedChapter
     from pgdyno.results.check import CheckResult
     from pgdyno.results.common import NoiseFloor
     from pgdyno.results.compare import CompareResult
     from pgdyno.results.investigate import InvestigateResult, RemedyPrice
     from pgdyno.results.knee import Capacity, KneeResult
-    from pgdyno.results.pool import PoolResult
     from pgdyno.results.price import Price, PriceResult
     from pgdyno.results.run import RunResult
     from pgdyno.results.run_parts import ServerStatements
-    from pgdyno.results.soak import SoakResult
-    from pgdyno.results.storm import StormResult
 
 
 class Step(Struct, frozen=True):
@@ -75,16 +70,6 @@ class RunSummary:
     """The recorded result of an investigation."""
     price_list: PriceResult | None = _result_of("price")
     """The recorded price list of ``pgdyno price``."""
-    pool: PoolResult | None = _result_of("pool")
-    """The recorded result of ``pgdyno pool``."""
-    storm: StormResult | None = _result_of("storm")
-    """The recorded result of ``pgdyno storm``."""
-    age: AgeResult | None = _result_of("age")
-    """The recorded result of ``pgdyno age``."""
-    branch: BranchResult | None = _result_of("branch")
-    """The recorded result of ``pgdyno branch``."""
-    soak: SoakResult | None = _result_of("soak")
-    """The recorded result of ``pgdyno soak``."""
     single_run: RunResult | None = _result_of("run", "soak")
     """The recorded result of ``pgdyno run``, or of a soak, which is a run as well."""
     check: CheckResult | None = _result_of("check")
@@ -125,11 +110,6 @@ class RunSummary:
     def capacity(self) -> Capacity | None:
         """The most that the server takes, if it was looked for."""
         return self.investigation.capacity if self.investigation else self._knee
-
-    @property
-    def profile(self) -> CompareResult | None:
-        """The recorded result of ``pgdyno compare --profile``."""
-        return self._comparison if self._comparison and self._comparison.profile else None
 
     @property
     def governor(self) -> str:

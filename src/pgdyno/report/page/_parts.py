@@ -62,6 +62,28 @@ class Card(Struct, frozen=True):
     """Commands that undo it."""
 
 
+class Block(Struct, frozen=True):
+    """A part of a section: charts side by side, a table, labelled sentences or lines to copy."""
+
+    charts: Sequence[Chart] = ()
+    table: Table | None = None
+    terms: Sequence[tuple[str, str]] = ()
+    lines: Sequence[str] = ()
+
+
+class OwnSection(Struct, frozen=True):
+    """A section that one command has alone."""
+
+    id: str
+    title: str
+    blocks: Sequence[Block]
+
+    @property
+    def charts(self) -> list[Chart]:
+        """All its charts."""
+        return [chart for block in self.blocks for chart in block.charts]
+
+
 class Zoom(Struct, frozen=True):
     """A period that the time charts can show, in seconds."""
 
@@ -126,32 +148,10 @@ class Page(Frame):
     ladder_sentences: Sequence[tuple[str, str]]
     ladder_p99: str
     ladder_against: Sequence[str]
-    capacity: Sequence[tuple[str, str]]
-    """Sentences about the most that the server takes, each with its label."""
-    pool: Sequence[tuple[str, str]]
-    """Sentences about the size of a pool, each with its label."""
-    pool_settings: Table | None
+    own: Sequence[OwnSection]
+    """Sections that one command has alone."""
     records: Sequence[tuple[str, str]]
     """Sentences about records of entity-resolution, each with its label."""
-    soak: Sequence[tuple[str, str]]
-    """Sentences about a soak, each with its label."""
-    soak_tables: Sequence[Table]
-    storm: Sequence[tuple[str, str]]
-    """Sentences about storms, each with its label."""
-    storm_tables: Sequence[Table]
-    age: Sequence[tuple[str, str]]
-    """Sentences about a server of an old age, each with its label."""
-    age_tables: Sequence[Table]
-    profile: Sequence[tuple[str, str]]
-    """Sentences about a profile, each with its label."""
-    profile_tables: Sequence[Table]
-    shortest_profile: str
-    versions: Sequence[tuple[str, str]]
-    """Sentences about two versions, each with its label."""
-    versions_tables: Sequence[Table]
-    branch: Sequence[tuple[str, str]]
-    """Sentences about branches, each with its label."""
-    branch_tables: Sequence[Table]
     zooms: Sequence[Zoom]
     absent: str
     course: Sequence[tuple[str, Sequence[str]]]
@@ -181,9 +181,6 @@ class Page(Frame):
     pooler_text: str
     generator: Table | None
     generator_text: str
-    capacity_charts: Sequence[Chart] = field(default_factory=tuple)
-    pool_charts: Sequence[Chart] = field(default_factory=tuple)
-    storm_charts: Sequence[Chart] = field(default_factory=tuple)
     ladder_charts: Sequence[Chart] = field(default_factory=tuple)
     step_charts: Sequence[Chart] = field(default_factory=tuple)
     time_charts: Sequence[Chart] = field(default_factory=tuple)
@@ -196,9 +193,7 @@ class Page(Frame):
         return [
             *self.ladder_charts,
             *self.step_charts,
-            *self.capacity_charts,
-            *self.pool_charts,
-            *self.storm_charts,
+            *(chart for section in self.own for chart in section.charts),
             *self.time_charts,
             *self.client_charts,
             *self.budget_charts,
@@ -213,15 +208,8 @@ class Page(Frame):
             (self.ladder, "ladder", "Gain and loss"),
             (self.steps, "steps", "Steps"),
             (self.compared, "steps", "Comparison"),
-            (self.profile or self.profile_tables, "profile", "Profile"),
-            (self.versions_tables, "versions", "Versions"),
-            (self.capacity, "capacity", "How much it takes"),
-            (self.pool, "pool", "Pool size"),
-            (self.storm_tables, "storm", "Storms"),
-            (self.age_tables, "age", "Old age"),
-            (self.branch_tables, "branches", "Branches"),
+            *((True, section.id, section.title) for section in self.own),
             (self.records, "records", "Records"),
-            (self.soak_tables, "soak", "Soak"),
             (self.findings or self.cleared or self.skipped, "findings", "Findings"),
             (self.prices, "prices", "Price list"),
             (self.time_charts, "time", "Over time"),

@@ -15,19 +15,11 @@ from pgdyno.report.charts.event_marks import is_missing_probe
 from pgdyno.report.page._parts import Banner, Card, Headline, StepText, Tag, Zoom
 from pgdyno.report.summary import RunSummary, Step
 from pgdyno.report.words import (
-    age,
-    branch,
     entities,
-    knee,
     own_sql,
-    pool,
-    profile,
     prose,
     proving,
     sentences,
-    soak,
-    storm,
-    versions,
 )
 from pgdyno.report.words.course import change_sentences, drop_sentences
 from pgdyno.report.words.findings import finding_name, next_limit_sentence
@@ -405,64 +397,11 @@ def _gain(attempt: Attempt) -> str:
     return f"{sentences.measured_words(attempt)} in {attempt.trial.pairs} pairs"
 
 
-def capacity(summary: RunSummary) -> list[tuple[str, str]]:
-    """Return how much the server takes: label and sentence."""
-    found = summary.capacity
-    if found is None:
-        return []
-    said = knee.sentences(found)
-    if summary.info.command != "knee":  # whose headline it is
-        said = {"answer": found.sentence, **said}
-    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
-
-
-def pool_size(summary: RunSummary) -> list[tuple[str, str]]:
-    """Return what is said of the pool size below its headline: label and sentence."""
-    said = pool.sentences(summary.pool) if summary.pool else {}
-    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
-
-
 def records(summary: RunSummary) -> list[tuple[str, str]]:
     """Return what is said of the records of entity-resolution: label and sentence."""
     found = summary.single_run.entity_resolution if summary.single_run else None
     said = entities.sentences(found) if found else {}
     return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
-
-
-def soaks(summary: RunSummary) -> list[tuple[str, str]]:
-    """Return what is said of a soak: label and sentence."""
-    said = soak.sentences(summary.soak) if summary.soak else {}
-    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
-
-
-def storms(summary: RunSummary) -> list[tuple[str, str]]:
-    """Return what is said of storms below their headline: label and sentence."""
-    said = storm.sentences(summary.storm) if summary.storm else {}
-    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
-
-
-def old_age(summary: RunSummary) -> list[tuple[str, str]]:
-    """Return what is said of an old server below its headline: label and sentence."""
-    said = age.sentences(summary.age) if summary.age else {}
-    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
-
-
-def profiles(summary: RunSummary) -> list[tuple[str, str]]:
-    """Return what is said of a profile: label and sentence."""
-    said = profile.sentences(summary.profile) if summary.profile else {}
-    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
-
-
-def two_versions(summary: RunSummary) -> list[tuple[str, str]]:
-    """Return what is said of two versions: label and sentence."""
-    said = versions.sentences(summary.result, tabled=True)
-    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
-
-
-def branches(summary: RunSummary) -> list[tuple[str, str]]:
-    """Return what is said of branches: label and sentence."""
-    said = branch.sentences(summary.branch) if summary.branch else {}
-    return [(label, prose.sentence(text)) for label, text in said.items()]
 
 
 def zooms(run: RunFile, summary: RunSummary, end_ms: float) -> list[Zoom]:

@@ -22,35 +22,27 @@ from pgdyno.report.charts.clients import client_charts
 from pgdyno.report.charts.latency import budget_chart
 from pgdyno.report.charts.over_time import time_charts
 from pgdyno.report.charts.price import price_chart
-from pgdyno.report.charts.searches import capacity_charts, pool_charts
-from pgdyno.report.charts.storm import storm_charts
 from pgdyno.report.charts.time_axis import TimeAxis, time_axis
 from pgdyno.report.charts.trials import chain_charts, pairs_chart, waits_chart
 from pgdyno.report.page import _check, _drill, _sections, _story
 from pgdyno.report.page._check import CheckPage
 from pgdyno.report.page._drill import DrillPage
+from pgdyno.report.page._own_sections import own_sections
 from pgdyno.report.page._page_path import check_page_path, unwritable
 from pgdyno.report.page._parts import Page
 from pgdyno.report.page._story import StoryPage
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import (
     accounts,
-    age,
-    branch,
     budget,
     headlines,
-    pool,
     price_list,
-    profile,
     prose,
     repeat,
     sentences,
     sessions,
-    soak,
     statements,
-    storm,
     vacuums,
-    versions,
 )
 from pgdyno.report.words.course import course_in
 from pgdyno.report.words.pooler import queue_words
@@ -125,6 +117,7 @@ def make_page(run: RunFile) -> Page:
     ledger, compared, parts = run.ledger(), summary.comparison, budget.budget_in(summary)
     measured = summary.after.slice_ids if summary.after else None
     rates = accounts.open_loop_sentences(run, measured)
+    own = own_sections(summary)
     return Page(
         name=info.name,
         pgdyno_version=info.pgdyno_version,
@@ -151,9 +144,7 @@ def make_page(run: RunFile) -> Page:
         ladder_sentences=price_list.sentences(summary),
         ladder_p99=_labelled("p99", price_list.p99_words(summary)),
         ladder_against=[prose.sentence(each) for each in price_list.differences(summary)],
-        capacity=_sections.capacity(summary),
-        pool=_sections.pool_size(summary),
-        pool_settings=pool.settings_table(summary.pool) if summary.pool else None,
+        own=own,
         zooms=_sections.zooms(run, summary, axis.marks.end_ms),
         absent=_sections.unmeasured(run),
         course=_sections.course_texts(course) if course else [],
@@ -179,6 +170,7 @@ def make_page(run: RunFile) -> Page:
         spec_command=[repeat.spec_command(run)],
         repeat_lines=repeat.repeat_lines(run),
         **{**_of_one_command(summary), **_charts(run, summary, axis)},
+        client_charts=[] if any(section.charts for section in own) else client_charts(run),
     )
 
 
@@ -187,19 +179,6 @@ def _of_one_command(summary: RunSummary) -> dict[str, Any]:
     found = summary.single_run.vacuum if summary.single_run else None
     return {
         "records": _sections.records(summary),
-        "soak": _sections.soaks(summary),
-        "soak_tables": soak.tables(summary.soak) if summary.soak else [],
-        "storm": _sections.storms(summary),
-        "storm_tables": storm.tables(summary.storm) if summary.storm else [],
-        "age": _sections.old_age(summary),
-        "profile": _sections.profiles(summary),
-        "profile_tables": profile.tables(summary.profile) if summary.profile else [],
-        "shortest_profile": (summary.profile.shortest or "") if summary.profile else "",
-        "versions": _sections.two_versions(summary),
-        "versions_tables": versions.tables(summary.result),
-        "branch": _sections.branches(summary),
-        "branch_tables": branch.tables(summary.branch) if summary.branch else [],
-        "age_tables": age.tables(summary.age) if summary.age else [],
         "server_statements": [
             prose.sentence(each) for each in statements.sentences(summary.server_statements)
         ],
@@ -229,12 +208,6 @@ def _charts(run: RunFile, summary: RunSummary, axis: TimeAxis) -> dict[str, list
         "ladder_charts": ladder,
         "step_charts": _present(chain_charts(summary), several) if _has_steps(summary) else [],
         "time_charts": time_charts(axis),
-        "client_charts": []
-        if summary.capacity or summary.pool or summary.storm
-        else client_charts(run),
-        "capacity_charts": capacity_charts(summary.capacity),
-        "pool_charts": pool_charts(summary.pool),
-        "storm_charts": storm_charts(summary.storm),
         "budget_charts": _present(
             [], (parts_chart(budget.budget_in(summary)), budget_chart(run, summary))
         ),

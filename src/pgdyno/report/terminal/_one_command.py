@@ -1,5 +1,4 @@
-"""The lines of a terminal summary that belong to one command alone: to age, branch, soak and price,
-and to a comparison of two versions or of a profile."""
+"""The lines of a terminal summary about a price list, and about the sides of a comparison."""
 
 from __future__ import annotations
 
@@ -7,50 +6,16 @@ from pgdyno.record import RunFile
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._lines import (
     Line,
-    answer_lines,
     command_lines,
     labelled,
-    labelled_sentences,
     table_lines,
 )
-from pgdyno.report.words import age, branch, price_list, profile, sentences, soak, versions
-from pgdyno.results.age import AgeResult
-from pgdyno.results.branch import BranchResult
-from pgdyno.results.compare import CompareResult
-from pgdyno.results.soak import SoakResult
+from pgdyno.report.terminal._own_sections import own_lines
+from pgdyno.report.view import views
+from pgdyno.report.words import price_list, sentences
 
 NAME_MAX = 22
 """Maximum length of a candidate's name in a price list; the full title follows below."""
-
-
-def age_lines(result: AgeResult, width: int) -> list[Line]:
-    """Return the periods, the answer, and what is said of them."""
-    return [
-        *table_lines(age.HEAD, age.rows(result), width),
-        *answer_lines(result.sentence, width),
-        *labelled_sentences(age.sentences(result), width),
-    ]
-
-
-def branch_lines(result: BranchResult, width: int) -> list[Line]:
-    """Return the branches, the answer, and what is said of them."""
-    said = branch.sentences(result)
-    label_width = max(len(label) for label in said) + 2
-    return [
-        *table_lines(branch.HEAD, branch.rows(result), width),
-        *answer_lines(result.sentence, width),
-        *labelled_sentences(said, width, label_width=label_width),
-    ]
-
-
-def soak_lines(result: SoakResult, width: int) -> list[Line]:
-    """Return duration, gaps, changes, and the checks of validity."""
-    lines = labelled_sentences(soak.sentences(result), width)
-    for check in result.validity:
-        label, style = ("valid", "") if check.passed else ("not valid", "bold red")
-        label = "unknown" if check.passed is None else label
-        lines += labelled(label, f"{check.name}: {check.sentence}", width, style=style)
-    return [*lines, Line("")]
 
 
 def price_lines(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
@@ -83,14 +48,12 @@ def _drill_table(summary: RunSummary, width: int) -> list[Line]:
 
 def compared_lines(summary: RunSummary, width: int) -> list[Line]:
     """Return the lines about a profile, two versions or SQL; none for any other change."""
-    found = versions.versions_of(summary.result)
-    if found is None:
-        return [*_applying_lines(summary, width), *_profile_lines(summary.profile, width)]
-    return [
-        Line(""),
-        *table_lines(versions.head(found), versions.rows(found), width),
-        *labelled_sentences(versions.sentences(summary.result, tabled=False), width),
+    own = [
+        line
+        for name in ("profile", "versions")
+        for line in own_lines(views()[name], summary, width)
     ]
+    return [*_applying_lines(summary, width), *([Line(""), *own] if own else [])]
 
 
 def _applying_lines(summary: RunSummary, width: int) -> list[Line]:
@@ -99,15 +62,3 @@ def _applying_lines(summary: RunSummary, width: int) -> list[Line]:
     if attempt is None or not attempt.change.sql or attempt.outcome != "better":
         return []
     return [Line(""), *command_lines("to apply", attempt.assessment.lines_to_apply(), width)]
-
-
-def _profile_lines(result: CompareResult | None, width: int) -> list[Line]:
-    """Return the lines of a profile with their effects, the shortest one, and what is said; none
-    without a profile."""
-    if result is None:
-        return []
-    lines = table_lines(profile.HEAD, profile.rows(result), width)
-    lines += labelled_sentences(profile.sentences(result), width)
-    if result.shortest:
-        lines += [Line(""), *(Line(text) for text in result.shortest.splitlines())]
-    return [Line(""), *lines] if lines else []

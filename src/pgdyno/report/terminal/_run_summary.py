@@ -42,8 +42,10 @@ from pgdyno.report.terminal._load import (
     session_lines,
     statement_lines,
 )
+from pgdyno.report.terminal._own_sections import measured_lines, own_lines
 from pgdyno.report.terminal._proving import proving_lines, proving_lines_of
 from pgdyno.report.terminal.story import chapter_lines
+from pgdyno.report.view import views
 from pgdyno.report.words import accounts, entities, own_sql, sentences, vacuums
 from pgdyno.report.words.findings import (
     finding_name,
@@ -118,7 +120,7 @@ def check_summary(result: CheckResult, console: Console) -> None:
 def summary_lines(run: RunFile, width: int) -> list[Line]:
     """Return the lines of the summary, wrapped at ``width``, up to the limit for its command."""
     summary = RunSummary(run)
-    body, lines_max = _BODIES.get(summary.info.command, (_single_run, RUN_LINES_MAX))
+    body, lines_max = _body_of(summary.info.command)
     lines = [
         *wrapped(
             " · ".join(sentences.setting_of_run(summary.info, summary.connected)),
@@ -285,60 +287,13 @@ def _comparison(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     return [*lines, *compared_lines(summary, width), *_void_lines(run, width)]
 
 
-def _knee(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    """Return how much the server takes."""
-    from pgdyno.report.terminal._searches import capacity_lines, measured_lines
-
-    if summary.capacity is None:
-        lines = measured_lines(run, width)
-        return [*lines, Line(""), *labelled("verdict", summary.verdict, width)]
-    return [*capacity_lines(summary.capacity, width), *_void_lines(run, width)]
-
-
-def _pool(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    """Return the best size of a pool."""
-    from pgdyno.report.terminal._searches import measured_sizes, pool_lines
-
-    if summary.pool is None:
-        lines = measured_sizes(run, width)
-        return [*lines, Line(""), *labelled("verdict", summary.verdict, width)]
-    return [*pool_lines(summary.pool, width), *_void_lines(run, width)]
-
-
-def _storm(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    """Return the largest storm that is survived."""
-    from pgdyno.report.terminal._searches import measured_storms, storm_lines
-
-    if summary.storm is None:
-        lines = measured_storms(run, width)
-        return [*lines, Line(""), *labelled("verdict", summary.verdict, width)]
-    return storm_lines(summary.storm, width)
-
-
-def _age(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    """Return the old server under load."""
-    from pgdyno.report.terminal._one_command import age_lines
-
-    if summary.age is None:
-        return labelled("verdict", summary.verdict, width)
-    return age_lines(summary.age, width)
-
-
-def _branch(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    """Return the branches from one state."""
-    from pgdyno.report.terminal._one_command import branch_lines
-
-    if summary.branch is None:
-        return labelled("verdict", summary.verdict, width)
-    return branch_lines(summary.branch, width)
-
-
-def _soak(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    """Return what a soak alone has, and the figures of a run."""
-    from pgdyno.report.terminal._one_command import soak_lines
-
-    own = soak_lines(summary.soak, width) if summary.soak else []
-    return [*own, *_single_run(run, summary, width)]
+def _own(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
+    """Return the sections that one command has alone."""
+    view = views()[summary.info.command]
+    lines = own_lines(view, summary, width)
+    if view.is_run:
+        return [*lines, Line(""), *_single_run(run, summary, width)]
+    return [*lines, *_void_lines(run, width)] if lines else measured_lines(view, summary, width)
 
 
 def _price_list(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
@@ -520,11 +475,11 @@ _BODIES: dict[str, tuple[_Body, int]] = {
     "price": (_price_list, PRICE_LINES_MAX),
     "drill": (_drill, RUN_LINES_MAX),
     "check": (_check, PRICE_LINES_MAX),
-    "knee": (_knee, RUN_LINES_MAX),
-    "pool": (_pool, RUN_LINES_MAX),
-    "storm": (_storm, RUN_LINES_MAX),
-    "age": (_age, RUN_LINES_MAX),
-    "branch": (_branch, RUN_LINES_MAX + 10),
-    "soak": (_soak, RUN_LINES_MAX + 10),
 }
 """By command, the part of the summary that only it has, and the limit of lines."""
+
+
+def _body_of(command: str) -> tuple[_Body, int]:
+    if command in _BODIES:
+        return _BODIES[command]
+    return (_own, RUN_LINES_MAX + 10) if command in views() else (_single_run, RUN_LINES_MAX)

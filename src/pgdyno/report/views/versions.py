@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
+from pgdyno.report.view import InTerminal, OnPage, Part, Section, Terms, View
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.common import Effect
 from pgdyno.results.compare import CompareResult
@@ -18,6 +19,7 @@ from pgdyno.results.versions import (
 )
 
 if TYPE_CHECKING:
+    from pgdyno.report.summary import RunSummary
     from pgdyno.results import Result
 
 _NONE = "none"
@@ -194,3 +196,21 @@ def _builds_words(before: BuildFlags, after: BuildFlags) -> str:
         own = [flag for flag in each.cflags.split() if flag not in common]
         words.append(f"{each.version} by {each.compiler}: {' '.join(own) or 'no flags of its own'}")
     return "; ".join(words)
+
+
+def _sections(summary: RunSummary) -> list[Section]:
+    result = summary.result
+    found = versions_of(result)
+    if found is None:
+        return []
+    pairs, *others = tables(result)
+    parts: list[Part] = [
+        pairs if found.trials else OnPage(pairs),
+        *map(OnPage, others),
+        OnPage(Terms(sentences(result, tabled=True))),
+        InTerminal(Terms(sentences(result, tabled=False))),
+    ]
+    return [Section("versions", "Versions", parts)]
+
+
+VIEW = View("versions", _sections)

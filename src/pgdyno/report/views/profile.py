@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pgdyno import numbers
+from pgdyno.report.view import Commands, Part, Section, Terms, View
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.compare import CompareResult, ProfileLine
+
+if TYPE_CHECKING:
+    from pgdyno.report.summary import RunSummary
 
 HEAD = ("line", "setting", "effect", "class", "")
 
@@ -49,3 +55,15 @@ def sentences(result: CompareResult) -> dict[str, str]:
 def tables(result: CompareResult) -> list[Table]:
     """Return the table of the page."""
     return [figures_table("Lines of the profile", HEAD, rows(result))] if result.lines else []
+
+
+def _sections(summary: RunSummary) -> list[Section]:
+    result = summary.result
+    if not isinstance(result, CompareResult) or not result.profile:
+        return []
+    parts: list[Part] = [*tables(result), Terms(sentences(result))]
+    shortest = [Commands(result.shortest.splitlines())] if result.shortest else []
+    return [Section("profile", "Profile", [*parts, *shortest])]
+
+
+VIEW = View("profile", _sections)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from statistics import median
+from typing import TYPE_CHECKING
 
 from pgdyno import numbers
+from pgdyno.report.view import Answer, OnPage, Part, Section, Terms, View
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.branch import BranchEvent, BranchFigures, BranchMatch, BranchResult
+from pgdyno.shapes import Row
+
+if TYPE_CHECKING:
+    from pgdyno.report.summary import RunSummary
 
 HEAD = ("branch", "tps before", "tps", "p99 ms", "against before", "against the first", "p99")
 STARTS_HEAD = (
@@ -54,7 +61,12 @@ def sentences(result: BranchResult) -> dict[str, str]:
 
 
 def _branch(each: BranchFigures) -> str:
-    parts = [each.title, _match(each.match), *(_event(event) for event in each.events), each.remark]
+    parts = [
+        each.title,
+        _match(each.match),
+        *(_event(event) for event in each.events),
+        each.remark,
+    ]
     return "; ".join(part.rstrip(".") for part in parts if part)
 
 
@@ -124,3 +136,25 @@ def tables(result: BranchResult) -> list[Table]:
         figures_table("Branches", HEAD, rows(result)),
         figures_table("Measurements, each from the saved state", STARTS_HEAD, starts),
     ]
+
+
+def _sections(summary: RunSummary) -> list[Section]:
+    result = summary.result
+    if not isinstance(result, BranchResult):
+        return []
+    branches_table, starts_table = tables(result)
+    said = sentences(result)
+    terms = Terms(said, label_width=max(map(len, said)) + 2, are_names=True)
+    parts: list[Part] = [branches_table, Answer(result.sentence), OnPage(starts_table), terms]
+    return [Section("branches", "Branches", parts)]
+
+
+def _csv(result: BranchResult) -> Iterator[Row]:
+    """Yield one row per measurement of a branch."""
+    for each in result.branches:
+        for start in each.starts:
+            row = start.model_dump(exclude={"rows"})
+            yield {"branch": each.name, "rows": sum(start.rows.values()), **row}
+
+
+VIEW = View("branch", _sections, rows=_csv)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from typing import TYPE_CHECKING
 
 from pgdyno import numbers
+from pgdyno.report.view import InTerminal, OnPage, Section, Terms, View
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.soak import SoakResult, ValidityCheck
+
+if TYPE_CHECKING:
+    from pgdyno.report.summary import RunSummary
 
 HEAD = ("check", "", "")
 SHOWN_MAX = 6
@@ -71,3 +76,22 @@ def _at(seconds: float) -> str:
 
 def _long(seconds: float) -> str:
     return numbers.duration(seconds)
+
+
+def _sections(summary: RunSummary) -> list[Section]:
+    result = summary.result
+    if not isinstance(result, SoakResult):
+        return []
+    valid = [InTerminal(_valid(check)) for check in result.validity]
+    return [
+        Section("soak", "Soak", [Terms(sentences(result)), *valid, *map(OnPage, tables(result))])
+    ]
+
+
+def _valid(check: ValidityCheck) -> Terms:
+    label, style = ("valid", "") if check.passed else ("not valid", "bold red")
+    label = "unknown" if check.passed is None else label
+    return Terms({label: f"{check.name}: {check.sentence}"}, styles={label: style})
+
+
+VIEW = View("soak", _sections, is_run=True)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pgdyno import numbers
+from pgdyno.report.view import Answer, OnPage, Part, Section, Terms, View
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.age import AgePeriod, AgeResult, AgeTable
+from pgdyno.shapes import Row
 from pgdyno.spec.age import ID_NOUNS
+
+if TYPE_CHECKING:
+    from pgdyno.report.summary import RunSummary
 
 HEAD = (
     "period",
@@ -140,3 +146,30 @@ def _rows_words(found: tuple[AgeTable, ...]) -> str:
         f"all {before + inserted:,} are there, {inserted:,} of them inserted under load, in"
         f" {len(known)} {'table' if len(known) == 1 else 'tables'}{rest}"
     )
+
+
+def _sections(summary: RunSummary) -> list[Section]:
+    result = summary.result
+    if not isinstance(result, AgeResult):
+        return []
+    periods_table, rows_table = tables(result)
+    parts: list[Part] = [
+        periods_table,
+        Answer(result.sentence),
+        OnPage(rows_table),
+        Terms(sentences(result)),
+    ]
+    return [Section("age", "Old age", parts)]
+
+
+def _csv(result: AgeResult) -> Iterator[Row]:
+    """Yield one row per period."""
+    for name, period in periods(result):
+        yield {
+            "period": name,
+            **period.model_dump(exclude={"failsafe_tables"}),
+            "failsafe_tables": " ".join(period.failsafe_tables),
+        }
+
+
+VIEW = View("age", _sections, rows=_csv)

@@ -1,0 +1,1 @@
+"""Sections of reports that one command has alone, a file each with a ``VIEW``."""

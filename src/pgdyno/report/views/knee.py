@@ -1,0 +1,87 @@
+"""The view of a server's capacity: its curve, the answer, what limits it, and whether it lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pgdyno import numbers
+from pgdyno.report.view import Answer, Charts, InTerminal, Part, Section, Terms, View
+from pgdyno.report.words import knee
+from pgdyno.report.words.tables import Table, figures_table
+from pgdyno.shapes import Row
+
+if TYPE_CHECKING:
+    from pgdyno.record import RunFile
+    from pgdyno.report.charts.chart import Chart
+    from pgdyno.report.summary import RunSummary
+    from pgdyno.results.knee import KneeResult
+
+_COMMAND = "knee"
+
+
+def _sections(summary: RunSummary) -> list[Section]:
+    capacity = summary.capacity
+    if capacity is None:
+        return []
+
+    def charts() -> list[Chart]:
+        from pgdyno.report.charts.searches import capacity_charts
+
+        return capacity_charts(capacity)
+
+    said = knee.sentences(capacity)
+    if summary.info.command != _COMMAND:  # whose headline it is
+        said = {"answer": capacity.sentence, **said}
+    styles = {"limit": "yellow"} if capacity.limit.finding else {}
+    curve = InTerminal(knee.curve_table(capacity))
+    parts: list[Part] = [Charts(charts), curve, Answer(capacity.sentence), Terms(said, styles)]
+    return [Section("capacity", "How much it takes", parts)]
+
+
+def _csv(result: KneeResult) -> Iterator[Row]:
+    """Yield one row per point of the curve."""
+    for point in result.curve:
+        low, high = point.ci95 or (None, None)
+        yield {
+            "clients": point.clients,
+            "rate_tps": point.rate_tps,
+            "throughput_tps": point.tps,
+            "lo": low,
+            "hi": high,
+            "response_ms_p50": point.p50_ms,
+            "response_ms_p99": point.p99_ms,
+            "slices": point.slices,
+            "seconds": point.seconds,
+            "met": point.met,
+            "steady": point.steady,
+            "knee": knee.is_knee(result, point),
+        }
+
+
+def _measured(run: RunFile) -> Table:
+    measured = knee.measured_rows(run)
+    by_rate = any(rate is not None for _, rate, _, _ in measured)
+    rows = [
+        [
+            numbers.tps(rate) if by_rate else numbers.count(clients),
+            numbers.tps(tps),
+            numbers.ms_figure(p99_ms),
+        ]
+        for clients, rate, tps, p99_ms in measured
+    ]
+    return figures_table("Points", ["rate/s" if by_rate else "clients", "tps", "p99 ms"], rows)
+
+
+def _measured_rows(run: RunFile) -> Iterator[Row]:
+    """Yield one row per slice."""
+    for clients, rate, tps, p99_ms in knee.measured_rows(run):
+        yield {
+            "clients": clients,
+            "rate_tps": rate,
+            "throughput_tps": round(tps, 2),
+            "response_ms_p99": p99_ms,
+        }
+
+
+VIEW = View(_COMMAND, _sections, _csv, _measured, _measured_rows)

@@ -1,0 +1,94 @@
+"""The view of a search for a pool size: its curves, the answer, what limits it, the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pgdyno import numbers
+from pgdyno.report.view import Answer, Charts, InTerminal, OnPage, Part, Section, Terms, Title, View
+from pgdyno.report.words import pool
+from pgdyno.report.words.tables import Table, figures_table
+from pgdyno.results.pool import PoolResult
+from pgdyno.shapes import Row
+
+if TYPE_CHECKING:
+    from pgdyno.record import RunFile
+    from pgdyno.report.charts.chart import Chart
+    from pgdyno.report.summary import RunSummary
+
+_NAME_WIDTH = 16
+
+
+def _sections(summary: RunSummary) -> list[Section]:
+    result = summary.result
+    if not isinstance(result, PoolResult):
+        return []
+
+    def charts() -> list[Chart]:
+        from pgdyno.report.charts.searches import pool_charts
+
+        return pool_charts(result)
+
+    parts: list[Part] = [Charts(charts)]
+    for title, rows in pool.layer_rows(result):
+        parts += [InTerminal(Title(title))] if title else []
+        parts.append(InTerminal(figures_table(title, pool.HEAD, rows)))
+    parts += [Answer(result.sentence), Terms(pool.sentences(result))]
+    if table := pool.settings_table(result):
+        parts += [OnPage(table), InTerminal(_settings(result))]
+    return [Section("pool", "Pool size", parts)]
+
+
+def _settings(result: PoolResult) -> Terms:
+    said = {
+        each.of: pool.settings_words(each) + (f"   {each.note}" if each.note else "")
+        for each in result.settings
+    }
+    return Terms(said, label_width=_NAME_WIDTH)
+
+
+def _csv(result: PoolResult) -> Iterator[Row]:
+    """Yield one row per pool size; with two layers of pools those of the pooler first."""
+    if result.application is None:
+        yield from _layer_rows(result, {})
+        return
+    yield from _layer_rows(result, {"layer": "pooler"})
+    yield from _layer_rows(result.application, {"layer": "application"})
+
+
+def _layer_rows(result: pool.Layer, named: Row) -> Iterator[Row]:
+    for point in result.curve:
+        low, high = point.ci95 or (None, None)
+        yield {
+            **named,
+            "size": point.size,
+            "throughput_tps": point.tps,
+            "lo": low,
+            "hi": high,
+            "response_ms_p50": point.p50_ms,
+            "response_ms_p99": point.p99_ms,
+            "service_ms": point.service_ms,
+            "slices": point.slices,
+            "seconds": point.seconds,
+            "met": point.met,
+            "steady": point.steady,
+            "best": result.best is not None and result.best.size == point.size,
+        }
+
+
+def _measured(run: RunFile) -> Table:
+    rows = [
+        [f"{size:,}", numbers.tps(tps), numbers.ms_figure(p99_ms)]
+        for size, tps, p99_ms in pool.measured_rows(run)
+    ]
+    return figures_table("Sizes", ["size", "tps", "p99 ms"], rows)
+
+
+def _measured_rows(run: RunFile) -> Iterator[Row]:
+    """Yield one row per slice."""
+    for size, tps, p99_ms in pool.measured_rows(run):
+        yield {"size": size, "throughput_tps": round(tps, 2), "response_ms_p99": p99_ms}
+
+
+VIEW = View("pool", _sections, _csv, _measured, _measured_rows)
