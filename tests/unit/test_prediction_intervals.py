@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pgdyno import numbers
 from pgdyno.diagnose._model import ClosedLoop
 from pgdyno.diagnose._situation import Situation
 from pgdyno.investigate._questions import interval_columns
@@ -67,8 +66,6 @@ def test_the_models_error_is_relative_to_the_effect() -> None:
 
 def test_a_number_has_no_interval() -> None:
     assert prediction_of(1.5).interval is None
-    assert numbers.predicted(1.5, None) == numbers.predicted(1.5, [1.49, 1.51]) == "1.5x"
-    assert numbers.predicted(20.1, (12.0, 30.4)) == "20x (12x to 30x)"
 
 
 def test_without_a_change_nothing_is_predicted() -> None:

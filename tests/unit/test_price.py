@@ -348,8 +348,8 @@ def test_the_terminal_shows_every_candidate_and_drill(tmp_path: Path) -> None:
         "[0.67,",
         "0.82]",
     ]
-    assert taken == ["4", "async-200ms", "kill", "6", "60", "(35)", "120", "(70)", "100", "%", "0",
-                     "of", "6", "600", "ms", "240", "ms"]  # fmt: skip
+    assert taken == ["4", "async-200ms", "kill", "6", "60", "(35)", "120", "(70.0)", "100", "%",
+                     "0", "of", "6", "600", "ms", "240", "ms"]  # fmt: skip
     assert "not drilled" in text
 
 

@@ -8,7 +8,6 @@ import pytest
 from diagnose_runs import Load, written
 
 from pgdyno.diagnose.course import course_of
-from pgdyno.numbers import counted
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words.headlines import headline_and_rest
 from pgdyno.report.words.sentences import _client_words
@@ -46,10 +45,3 @@ def test_a_run_that_stood_still_most_of_the_time_has_no_usual_throughput(tmp_pat
 def test_the_clients_times_have_units(times: dict[str, str], said: str) -> None:
     spec = {"clients": [{"name": "web", "count": 1, **times}]}
     assert _client_words(spec, {}, pools=True) == [said]
-
-
-@pytest.mark.parametrize(
-    ("number", "said"), [(1.04, "1 core"), (1, "1 core"), (1.3, "1.3 cores"), (0, "0 cores")]
-)
-def test_what_is_printed_as_1_is_singular(number: float, said: str) -> None:
-    assert counted(number, "core", "cores") == said

@@ -137,7 +137,7 @@ def _loss_cells(loss: Loss) -> list[str]:
     return [
         numbers.count(loss.happened),
         _worst_and_median(loss.lost_max, loss.lost_median, numbers.count),
-        _worst_and_median(loss.lost_ms_max, loss.lost_ms_median, numbers.figure),
+        _worst_and_median(loss.lost_ms_max, loss.lost_ms_median, numbers.ms_figure),
         numbers.percent(loss.upper_bound),
         broken_words(loss),
         bound_words(loss),
