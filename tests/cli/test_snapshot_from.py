@@ -143,7 +143,7 @@ def test_a_source_that_cannot_be_read(pgdyno: Pgdyno, pg: Cluster, shop: ConnInf
         clerk = uri(replace(shop, user="clerk", password="clerk"))
         said = refused(pgdyno, "--from", clerk, "-q")
         assert said.startswith("error: the role clerk may not read ")
-        assert '"Odd schema"."a ""table"" x", app.orders, app.orders_id_seq' in said
+        assert '"Odd schema"."a ""table"" x", app.orders and app.orders_id_seq' in said
         assert "GRANT pg_read_all_data TO clerk" in said
         conn.execute("grant pg_read_all_data to clerk")
         said = refused(pgdyno, "--from", clerk)
