@@ -10,7 +10,6 @@ from msgspec import Struct
 from pgdyno import numbers
 from pgdyno.check._commits import commits_of
 from pgdyno.check._judging import Judgement
-from pgdyno.check._observed_load import observed_load
 from pgdyno.check._proofs import proofs_of
 from pgdyno.check._sight import Sight, Unseen
 from pgdyno.check._write_probe import LOOK
@@ -81,13 +80,12 @@ def _severity(finding: Finding, *, light: bool) -> Severity | None:
     return "costs" if light and is_limit else finding.severity
 
 
-def findings_of(run: RunFile, slice_ids: list[int], seen: Seen) -> list[Finding]:
+def findings_of(run: RunFile, load: ObservedLoad, seen: Seen) -> list[Finding]:
     """Return the findings as a check reports them: a light load has no limit, and the proposals
     come as commands."""
     info = run.run
     before = circumstances_recorded(info.spec, info.server.get("settings"))
     uri = str(info.server.get("uri") or "")
-    load = observed_load(run, slice_ids)
     light = load.at_work is not None and load.at_work < LIGHT_SESSIONS
     predicts = load.cores is not None
     options = recorded_options(run)
@@ -106,7 +104,7 @@ def findings_of(run: RunFile, slice_ids: list[int], seen: Seen) -> list[Finding]
 
 def check_result(
     run: RunFile,
-    slice_ids: list[int],
+    load: ObservedLoad,
     seen: Seen,
     findings: Sequence[Finding],
     *,
@@ -116,7 +114,6 @@ def check_result(
     """Return the result; ``findings`` are those of :func:`findings_of`, and ``seconds`` is the time
     that the check took."""
     info = run.run
-    load = observed_load(run, slice_ids)
     shown = worst_first(findings)
     return CheckResult(
         schema_version=1,

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from pgdyno.check._judging import judge
+from pgdyno.check._observed_load import observed_load
 from pgdyno.check._reach import Reached, Where, reach
 from pgdyno.check._recording import new_recorder, take_all_looks
 from pgdyno.check._result import Seen, check_result, findings_of
@@ -60,12 +61,13 @@ def check(
                 diagnosis = diagnose(run, [slice_id])
                 named = [each.id for each in diagnosis.findings if each.status == "found"]
                 seen = Seen(diagnosis, judge(run, named))
-                findings = findings_of(run, [slice_id], seen)
+                load = observed_load(run, [slice_id])
+                findings = findings_of(run, load, seen)
                 for finding in findings:
                     recorder.add_finding(finding)
                 seconds = time.monotonic() - began_s
                 kept = request.path is not None
-                result = check_result(run, [slice_id], seen, findings, kept=kept, seconds=seconds)
+                result = check_result(run, load, seen, findings, kept=kept, seconds=seconds)
             store(recorder, result)
             recorder.finish("done")
         finally:

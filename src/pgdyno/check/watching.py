@@ -12,6 +12,7 @@ import psycopg
 from msgspec import Struct
 
 from pgdyno.check._judging import Judgement, judge
+from pgdyno.check._observed_load import observed_load
 from pgdyno.check._reach import Reached, Where, reach
 from pgdyno.check._recording import new_recorder, take_all_looks
 from pgdyno.check._result import Seen, check_result, findings_of
@@ -80,5 +81,6 @@ def _rounds(
 
 def _result(run: RunFile, slice_id: int, judgement: Judgement, seconds: float) -> CheckResult:
     seen = Seen(diagnose(run, [slice_id]), judgement)
-    findings = findings_of(run, [slice_id], seen)
-    return check_result(run, [slice_id], seen, findings, kept=False, seconds=seconds)
+    load = observed_load(run, [slice_id])
+    findings = findings_of(run, load, seen)
+    return check_result(run, load, seen, findings, kept=False, seconds=seconds)
