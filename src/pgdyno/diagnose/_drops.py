@@ -19,7 +19,7 @@ from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
 from pgdyno.numbers import size
 from pgdyno.record import Event, Interval, Series
-from pgdyno.record.finding import Skip, Window
+from pgdyno.record.finding import Evidence, Skip, Window
 from pgdyno.record.own import overlaps_own, own_events
 from pgdyno.wait_events import CHECKPOINT_SYNC, HEAVYWEIGHT, WaitClass, canonical, wait_class
 
@@ -77,6 +77,15 @@ class Drop(Struct, frozen=True):
     def duration_ms(self) -> int:
         """Duration of the drop."""
         return self.window_ms[1] - self.window_ms[0]
+
+    def evidence(self, name: str) -> Evidence:
+        """Return its duration as evidence; ``name`` is the finding's word for such a period."""
+        return Evidence(
+            name=f"{name}: {self.detail}",
+            value=self.duration_ms,
+            unit="ms",
+            window_ms=self.window_ms,
+        )
 
 
 class Drops(Struct, frozen=True):

@@ -81,16 +81,7 @@ def _evidence(s: Situation, dips: list[Drop], lost: float) -> list[Evidence]:
     return [
         s.evidence("throughput lost in dips during checkpoints", lost, "share", bar),
         s.evidence("dips during checkpoints", len(dips), "count"),
-        *(
-            Evidence(
-                name=f"dip: {dip.detail}",
-                value=dip.duration_ms,
-                unit="ms",
-                threshold=None,
-                window_ms=dip.window_ms,
-            )
-            for dip in shown
-        ),
+        *(dip.evidence("dip") for dip in shown),
     ]
 
 

@@ -97,16 +97,7 @@ def _evidence(s: Situation, drops: Drops) -> list[Evidence]:
         if drops.share_lost_by(reason) > 0
     ]
     longest = sorted(drops.all, key=lambda drop: -drop.duration_ms)[:_DROPS_SHOWN]
-    evidence += [
-        Evidence(
-            name=f"drop: {drop.detail}",
-            value=drop.duration_ms,
-            unit="ms",
-            threshold=None,
-            window_ms=drop.window_ms,
-        )
-        for drop in sorted(longest, key=lambda drop: drop.window_ms)
-    ]
+    evidence += [drop.evidence("drop") for drop in sorted(longest, key=lambda drop: drop.window_ms)]
     return evidence
 
 
