@@ -9,12 +9,13 @@ table below, with the same names.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
+from pgdyno.report.view import Terms
 from pgdyno.report.words import prose
 from pgdyno.visible import visible_line
 
@@ -109,13 +110,13 @@ def command_lines(label: str, commands: Sequence[str], width: int) -> list[Line]
     return [*lines, *(Line(f"{'':10}{each}", spare=True) for each in commands[1:])]
 
 
-def labelled_sentences(
-    said: Mapping[str, str], width: int, *, label_width: int = LABEL_WIDTH
-) -> list[Line]:
-    """Return texts by their labels."""
+def term_lines(terms: Terms, width: int) -> list[Line]:
+    """Return sentences by their labels."""
+    label_width = terms.label_width or LABEL_WIDTH
     lines = []
-    for label, text in said.items():
-        lines += labelled(label, text, width, label_width=label_width)
+    for label, text in terms.said.items():
+        style = terms.styles.get(label, "")
+        lines += labelled(label, text, width, style=style, label_width=label_width)
     return lines
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.terminal._lines import LABEL_WIDTH, Line, answer_lines, labelled, table_lines
+from pgdyno.report.terminal._lines import (
+    LABEL_WIDTH,
+    Line,
+    answer_lines,
+    labelled,
+    table_lines,
+    term_lines,
+)
 from pgdyno.report.view import (
     Answer,
     Charts,
@@ -50,9 +57,7 @@ def _lines(parts: Iterable[Part], width: int) -> list[Line]:
                 wanted = terms.label_width or LABEL_WIDTH
                 lines += [Line("")] if wanted != label_width else []
                 label_width = wanted
-                for label, text in terms.said.items():
-                    style = terms.styles.get(label, "")
-                    lines += labelled(label, text, width, style=style, label_width=wanted)
+                lines += term_lines(terms, width)
             case Commands(texts):
                 lines += [Line(""), *map(Line, texts)]
             case OnPage() | Charts():

@@ -24,10 +24,10 @@ from pgdyno.report.terminal._lines import (
     command_lines,
     fields_beside,
     labelled,
-    labelled_sentences,
     limited,
     print_lines,
     table_lines,
+    term_lines,
     width_of,
     without_double_blanks,
     wrapped,
@@ -45,7 +45,7 @@ from pgdyno.report.terminal._load import (
 from pgdyno.report.terminal._own_sections import measured_lines, own_lines
 from pgdyno.report.terminal._proving import proving_lines, proving_lines_of
 from pgdyno.report.terminal.story import chapter_lines
-from pgdyno.report.view import views
+from pgdyno.report.view import Terms, views
 from pgdyno.report.words import accounts, entities, own_sql, sentences, vacuums
 from pgdyno.report.words.findings import (
     finding_name,
@@ -333,7 +333,7 @@ def _single_run(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     lines += between_lines(run, ids, width)
     lines += labelled("governor", summary.governor, width)
     if summary.single_run and summary.single_run.vacuum:
-        lines += labelled_sentences(vacuums.sentences(summary.single_run.vacuum), width)
+        lines += term_lines(Terms(vacuums.sentences(summary.single_run.vacuum)), width)
     lines.append(Line(""))
     lines += _finding_lines(run, summary, width)
     lines += labelled("run file", str(run.path), width)
