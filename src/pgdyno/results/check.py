@@ -154,5 +154,5 @@ def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def at_least(findings: Iterable[Finding], severity: str) -> list[Finding]:
     """Return the findings of this severity, or a worse one."""
-    severe = SEVERITIES[: [str(each) for each in SEVERITIES].index(severity) + 1]
+    severe = SEVERITIES[: SEVERITIES.index(severity) + 1]
     return [each for each in findings if each.severity in severe]
