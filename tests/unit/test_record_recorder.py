@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sqlite3
@@ -11,6 +12,8 @@ import threading
 import time
 from decimal import Decimal
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,6 +55,30 @@ def test_a_place_that_cannot_be_written_is_a_set_up_error(tmp_path: Path) -> Non
     with pytest.raises(SetupError, match="cannot write the run file") as caught:
         new_recorder(tmp_path / "file" / "run.db")
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("line", range(20))
+def test_a_file_whose_creation_was_interrupted_is_empty_or_whole(tmp_path: Path, line: int) -> None:
+    lines = itertools.count()
+
+    def traced(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code.co_name != "_new_database":
+            return None
+        if event == "line" and next(lines) == line:
+            raise KeyboardInterrupt
+        return traced
+
+    sys.settrace(traced)
+    try:
+        new_recorder(tmp_path / "run.db").finish("done")
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    (file,) = tmp_path.glob("*.db")
+    if file.stat().st_size:
+        with RunFile(file) as run:
+            assert run.run.command
 
 
 def test_rows_carry_the_current_slice_unless_told_otherwise(tmp_path: Path) -> None:

@@ -352,14 +352,15 @@ def _claim(path: Path) -> None:
 def _new_database(path: Path, run: Cells) -> sqlite3.Connection:
     """Create the schema and the run row, and turn on WAL mode.
 
-    The application ID is written before that, so that it is in the main file even if the -wal file
-    is lost.
+    The marks of a run file are in the same transaction, so that whoever reads an interrupted one
+    finds all or nothing, and before WAL mode, so that they outlast a lost -wal file.
     """
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
-        db.execute(f"pragma application_id = {fileformat.APPLICATION_ID}")
-        db.execute(f"pragma user_version = {fileformat.SCHEMA_VERSION}")
-        db.executescript(f"begin;\n{fileformat.schema_sql()}")
+        db.executescript(
+            f"begin; pragma application_id = {fileformat.APPLICATION_ID};"
+            f" pragma user_version = {fileformat.SCHEMA_VERSION};\n{fileformat.schema_sql()}"
+        )
         marks = ", ".join("?" * len(run))
         db.execute(f"insert into run ({', '.join(run)}) values ({marks})", list(run.values()))
         db.execute("commit")
