@@ -95,7 +95,7 @@ def test_recordings_are_repeated(web: Shop, pgdyno: Callable[..., Said], files: 
     web.requests.clear()
     refused = pgdyno("run", str(files / "chromium.har"), "-T1")
     assert refused.status == 1
-    assert "several servers: https://shop.example (5), https://cdn.example (1)" in refused.err
+    assert "several servers: https://shop.example (5) and https://cdn.example (1)" in refused.err
     said = pgdyno(
         *("import", str(files / "chromium.har"), "-o", "to", "--format=json"),
         *("--origin", "https://shop.example", "--url", web.url),
