@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from pgdyno.check._looking import take_looks
+from pgdyno.looks.looking import take_looks
 from pgdyno.probe._queries import queries_for
 from pgdyno.record import Recorder, RunFile
 from pgdyno.server import Cluster, ConnInfo, connect_plain, find_installation

@@ -15,7 +15,6 @@ from pathlib import Path
 import click
 import error_table
 import findings_page
-import rules_page
 from manpages import man_page
 
 from pgdyno import errors as tree
@@ -28,7 +27,6 @@ SCHEMA = ROOT / "scenarios" / "pgdyno-spec.schema.json"
 REFERENCE = ROOT / "docs" / "reference" / "commands.md"
 ERRORS = ROOT / "docs" / "reference" / "errors.md"
 FINDINGS = ROOT / "docs" / "reference" / "findings.md"
-RULES = ROOT / "docs" / "reference" / "rules.md"
 SHARE = ROOT / "packaging" / "data" / "share"
 MAN_PAGES = SHARE / "man" / "man1"
 GUIDES = SHARE / "doc" / "pgdyno"
@@ -51,11 +49,6 @@ def errors() -> str:
 def findings() -> str:
     """Every finding with its trigger, its threshold and where that is from."""
     return findings_page.page()
-
-
-def rules() -> str:
-    """Every rule of a check with its trigger, its threshold and where that is from."""
-    return rules_page.page()
 
 
 def man_pages() -> dict[str, str]:
@@ -126,7 +119,6 @@ if __name__ == "__main__":
     REFERENCE.write_text(reference())
     ERRORS.write_text(errors())
     FINDINGS.write_text(findings())
-    RULES.write_text(rules())
     for page in (*MAN_PAGES.glob("*.1"), *GUIDES.rglob("*.md"), *GUIDES.rglob("*.json")):
         page.unlink()
     for place, target in guides().items():

@@ -1,4 +1,4 @@
-"""Things found by listing a directory: signatures, rules, looks, remedies, dimensions, checks.
+"""Things found by listing a directory: rules, looks, remedies, dimensions, checks.
 
 A file that holds such a thing is added to the directory, and no other file names it.
 """

@@ -19,7 +19,7 @@ from exam.model import SCENARIOS, Case, Cause, Cell, Proof, cases_of
 from exam.scene import Scene, Seen
 from exam.specs import fields_of, multiplied
 from pgdyno.diagnose import NOTHING
-from pgdyno.diagnose._signature import signatures
+from pgdyno.rules.rule import rules_of_loads
 from pgdyno.server import ConnInfo
 from pgdyno.spec import spec_from_fields
 
@@ -127,7 +127,7 @@ def test_the_specs_of_a_cell_are_valid(cell: Cell) -> None:
 
 
 def test_the_accepted_verdicts_exist() -> None:
-    known = {signature.id for signature in signatures()} | {"held", NOTHING}
+    known = {rule.id for rule in rules_of_loads()} | {"held", NOTHING}
     for cell in cells():
         for each in cell.causes:
             assert known.issuperset(each.accepts), f"{cell.name}/{each.name}"

@@ -194,7 +194,7 @@ def test_a_pause_is_in_the_responses_of_all_who_came_meanwhile(
         begun.wait_for(lambda: begun.due() >= RATE * PAUSE_S, "so many are due meanwhile")
     result = begun.result(status=4)
     # It is measured all the same, and told: the server was away for a large part of the run.
-    assert result["distrust"][0].startswith("the server answered nobody for ")
+    assert result["distrust"][0].startswith("no client got an answer for ")
     assert result["incidents"]
     assert result["ledger"]["failed"] == 0
     assert result["errors"] == []

@@ -265,7 +265,7 @@ def test_a_link_that_is_cut(
     relay.close() if cut == "closed" else relay.hold()
     result, _ = begun.end(4)
     relay.close()
-    why = {"closed": "the connection was lost", "held": "the server answered nobody for"}[cut]
+    why = {"closed": "the connection was lost", "held": "no client got an answer for"}[cut]
     assert result["distrust"][0].startswith(why)
     assert result["incidents"]
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from signature_runs import carried_out, status
 
 from pgdyno.diagnose import Finding
-from pgdyno.diagnose._situation import SPARE_SHARE
+from pgdyno.facts.situation import SPARE_SHARE
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.server.replication._relay import Relay
 from pooler_fixtures import PgBouncer

@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgdyno.diagnose.facts.other_programs import other_programs
+from pgdyno.facts.other_programs import other_programs_of
 from pgdyno.record import RunFile
 from pgdyno.record.fileformat import CORES_BUSY
 from pgdyno.server import Cluster
@@ -67,7 +67,7 @@ def test_busy_loops_beside_a_run_are_named_and_the_run_is_not_trusted(open_dir: 
     findings = {each["id"]: each for each in result["findings"]}  # type: ignore[attr-defined]
     assert findings["other-programs"]["status"] == "found"
     with RunFile(open_dir / "run.db") as run:
-        others = other_programs(run, [part.id for part in run.slices()])
+        others = other_programs_of(run, [part.id for part in run.slices()])
     # Whatever else runs here may use more than they do.
     assert others is not None
     assert next(each.cores for each in others.programs if each.name == "busyloop") > 0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from signature_runs import carried_out, status
 
-from pgdyno.diagnose.facts.sessions import SPARE_SHARE
+from pgdyno.facts.sessions import SPARE_SHARE
 from pgdyno.record.finding import Finding
 
 pytestmark = pytest.mark.server

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from signature_runs import carried_out, status
 
-from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
+from pgdyno.facts.slices import CLIENT_BACKEND
 from pgdyno.record import RunFile
 from pgdyno.spec.change import Change
 

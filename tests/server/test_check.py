@@ -20,12 +20,12 @@ from pgdyno.check import _write_probe
 from pgdyno.check._proofs import proofs_of
 from pgdyno.check._reach import Where, limited, session
 from pgdyno.check._result import _of_light_load, _severity
-from pgdyno.check._sight import proposed
 from pgdyno.check.checking import Request, check
 from pgdyno.check.watching import Away, Watch, watch
 from pgdyno.conduct import Silent
 from pgdyno.conduct.repeating import fields_of_run
 from pgdyno.errors import SetupError, ThresholdError, UsageError
+from pgdyno.facts.sight import proposed
 from pgdyno.record import RunFile
 from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import Circumstances

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from benches.catalogue import looks_ms, make_tables, probes_ms
 from patience import wait_until
 from pgdyno.check._judging import Judgement, judge
-from pgdyno.check._looking import take_looks
-from pgdyno.check.rules import compiled_statements, forgotten_transactions, unread_indexes
+from pgdyno.looks.looking import take_looks
 from pgdyno.probe._queries import queries_for
 from pgdyno.record import Recorder, RunFile
+from pgdyno.rules import indexes, old_transactions, planning
 from pgdyno.server import Cluster, ConnInfo, connect_plain
 
 pytestmark = pytest.mark.server
@@ -167,9 +167,9 @@ def test_faults_are_found_and_what_is_hidden_is_listed(
     make_everything_wrong(cluster)
     lower(
         monkeypatch,
-        (unread_indexes, "COUNTED_S_MIN"),
-        (forgotten_transactions, "IDLE_S_MIN"),
-        (compiled_statements, "JIT_MS_MIN"),
+        (indexes, "COUNTED_S_MIN"),
+        (old_transactions, "IDLE_S_MIN"),
+        (planning, "JIT_MS_MIN"),
     )
     mend = make_files_wrong(cluster)
     with connect_plain(cluster.conninfo) as holder:

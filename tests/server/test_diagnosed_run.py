@@ -11,9 +11,9 @@ import pytest
 
 from pgdyno.conduct import Silent, open_session
 from pgdyno.diagnose import diagnose
-from pgdyno.diagnose._signature import signatures
 from pgdyno.investigate.observe import observe
 from pgdyno.record import RunFile
+from pgdyno.rules.rule import rules_of_loads
 from pgdyno.server import Cluster
 from pgdyno.spec import spec_from_fields
 
@@ -48,7 +48,7 @@ def test_a_run_is_recorded_and_diagnosed(pg: Cluster, tmp_path: Path) -> None:
     assert sum(again.budget.parts_ms.values()) == pytest.approx(again.budget.response_ms, rel=1e-6)
     shares = [part["share"] for part in printed["latency_budget"]["parts"]]
     assert sum(shares) == pytest.approx(1.0, abs=0.01)
-    assert sorted(stored) == [signature.id for signature in signatures()]
+    assert sorted(stored) == [rule.id for rule in rules_of_loads()]
     assert {each["id"]: each["status"] for each in printed["findings"]} == stored
     assert {each.id: each.status for each in again.findings} == stored
     for finding in again.findings:

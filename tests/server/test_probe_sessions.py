@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from patience import wait_until
 from pgdyno.conduct import Silent, open_session
-from pgdyno.diagnose.facts import client_sessions
+from pgdyno.facts import client_sessions
 from pgdyno.investigate.observe import observe
 from pgdyno.probe import Probes
 from pgdyno.probe._link import connect

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.conduct import Session, Silent, check_turns, open_session
-from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.errors import PgdynoError, SetupError, UsageError
+from pgdyno.facts.slices import Facts
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.results import load
 from pgdyno.server import Cluster, Installation, connect_plain

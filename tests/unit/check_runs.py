@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from pgdyno.check._judging import Judgement, judge
-from pgdyno.check._look import Missing, looks
+from pgdyno.looks.look import Missing, looks
 from pgdyno.record import LookRow
 from pgdyno.record.finding import Finding
 

@@ -58,10 +58,9 @@ def python(copy: Path, tmp_path: Path) -> Python:
 
 def test_there_is_an_example_of_each() -> None:
     directories = {str(Path(name).parent) for name in EXAMPLES}
-    assert len(EXAMPLES) == len(directories)
+    assert len(EXAMPLES) == len(directories) + 1, "of rules there are two kinds"
     assert directories == {
-        "cli", "diagnose/signatures", "remedy", "drill/faults", "drill/checks", "dimension/kinds",
-        "check/rules",
+        "cli", "rules", "remedy", "drill/faults", "drill/checks", "dimension/kinds",
     }  # fmt: skip
 
 
@@ -100,7 +99,7 @@ def test_help_imports_no_command(python: Python) -> None:
 @pytest.mark.parametrize(
     ("waits", "status"), [({IDLE: 3.0, CPU: 0.5}, "found"), ({CPU: 1.0}, "cleared")]
 )
-def test_a_signature_is_asked(
+def test_a_rule_of_a_load_is_asked(
     python: Python, tmp_path: Path, waits: dict[tuple[str, str], float], status: str
 ) -> None:
     run = written(tmp_path, Load(sessions=waits)).path
@@ -114,7 +113,9 @@ def test_a_signature_is_asked(
 
 
 @pytest.mark.parametrize(("value", "status"), [("off", "found"), ("on", "cleared")])
-def test_a_rule_is_asked(python: Python, tmp_path: Path, value: str, status: str) -> None:
+def test_a_rule_of_a_check_is_asked(
+    python: Python, tmp_path: Path, value: str, status: str
+) -> None:
     path = tmp_path / "check.db"
     setting = {"name": "track_io_timing", "setting": value, "unit": None, "boot_val": "off",
                "source": "default", "context": "superuser", "pending_restart": False}  # fmt: skip

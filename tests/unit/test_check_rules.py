@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from check_runs import DAY_S, GB, commits, finding, found, judged, setting_rows
 
-from pgdyno.check._look import Missing, looks
-from pgdyno.check._rule import rules
-from pgdyno.diagnose._signature import signatures
+from pgdyno.looks.look import Missing, looks
 from pgdyno.remedy.catalogue import catalogue
+from pgdyno.rules.rule import rules_of_loads, rules_of_looks
 from pgdyno.server.versioned_sql import queries_of
 
 NAMES = {look.name for look in looks()}
@@ -289,24 +288,23 @@ LOOK_ALIKES: list[tuple[str, Given]] = [
 
 
 def test_each_rule_reads_looks_that_there_are_and_each_look_is_read() -> None:
-    used = {name for rule in rules() for name in rule.looks}
+    used = {name for rule in rules_of_looks() for name in rule.looks or ()}
     assert used <= NAMES
     assert NAMES - used == set(), "looked at for nothing"
 
 
 def test_each_rule_has_a_fault_here() -> None:
-    assert {rule.id for rule in rules()} == {fault[0] for fault in FAULTS}
+    assert {rule.id for rule in rules_of_looks()} == {fault[0] for fault in FAULTS}
 
 
-def test_rules_and_signatures_have_different_ids() -> None:
-    known = {signature.id for signature in signatures()}
-    assert not {rule.id for rule in rules()} & known
-    assert {name for rule in rules() for name in rule.covered_by} <= known
+def test_rules_are_covered_by_those_of_loads() -> None:
+    known = {rule.id for rule in rules_of_loads()}
+    assert {name for rule in rules_of_looks() for name in rule.covered_by} <= known
 
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_each_version_has_one_query_of_a_look(name: str) -> None:
-    ranges = [(query.first, query.last) for query in queries_of("check") if query.name == name]
+    ranges = [(query.first, query.last) for query in queries_of("looks") if query.name == name]
     assert ranges
     assert ranges[0][0] == 14
     assert ranges[-1][1] is None, "a newer server than any known is asked too"
@@ -316,7 +314,7 @@ def test_each_version_has_one_query_of_a_look(name: str) -> None:
 
 
 def test_each_query_explains_itself() -> None:
-    for query in queries_of("check"):
+    for query in (*queries_of("looks"), *queries_of("check")):
         assert query.text.startswith("-- ")
         assert all(len(line) <= 100 for line in query.text.splitlines()), query.name
 
@@ -365,7 +363,7 @@ def test_what_could_not_be_looked_at_is_listed_and_not_judged() -> None:
         judgement = judged(missing={look: denied})
         entries = [each for each in judgement.not_looked_at if each.why == denied.why]
         assert [each.allow for each in entries] == [denied.allow]
-        of_it = {rule.id for rule in rules() if look in rule.looks}
+        of_it = {rule.id for rule in rules_of_looks() if look in (rule.looks or ())}
         assert of_it <= set(entries[0].rules)
         assert {each.id for each in judgement.findings if each.status == "skipped"} & of_it or (
             look in ("file_error", "hba_error", "server")

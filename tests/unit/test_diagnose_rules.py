@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from record_samples import new_recorder
 
 from pgdyno.diagnose import UNEXPLAINED, diagnose
-from pgdyno.diagnose._model import QUEUE_COST, ClosedLoop
-from pgdyno.diagnose._signature import signatures
-from pgdyno.diagnose._situation import Situation
+from pgdyno.facts.model import QUEUE_COST, ClosedLoop
+from pgdyno.facts.situation import Situation
 from pgdyno.record import RunFile
 from pgdyno.record.probing import note_missing
 from pgdyno.remedy import Circumstances, assess, catalogue
+from pgdyno.rules.rule import rules_of_loads
 
 NO_WAIT = {"stall", "few-clients"}
 """Findings that own no wait of their own: their share is that of all waits together."""
@@ -246,6 +246,6 @@ def test_findings_are_stored_and_read_back(tmp_path: Path) -> None:
 
 
 def test_signature_ids_are_those_of_the_guide() -> None:
-    ids = [signature.id for signature in signatures()]
+    ids = [rule.id for rule in rules_of_loads()]
     assert set(ids) >= EIGHT
     assert all(a < b for a, b in itertools.pairwise(ids))

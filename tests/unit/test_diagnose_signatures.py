@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from pgdyno.diagnose import Finding, diagnose
 from pgdyno.diagnose.course import course_of
-from pgdyno.diagnose.signatures.stall import _REASONS as STALL_WORDS
+from pgdyno.rules.stalls import _REASONS as STALL_WORDS
 from pgdyno.spec.change import Change
 
 # Sixteen clients behind two connections; the server waits for its disk half of the time.

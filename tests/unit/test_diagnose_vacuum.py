@@ -10,8 +10,8 @@ import pytest
 from diagnose_runs import CPU, concluded, diagnosed
 from upkeep_runs import ages, churn, pages, table_facts, workers
 
-from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.facts.autovacuum import Autovacuum, options_of
+from pgdyno.facts.autovacuum import Autovacuum, options_of
+from pgdyno.facts.situation import Situation
 
 VACUUM = ("autovacuum-slow", "autovacuum-threshold", "autovacuum-off", "vacuum-load")
 SLOWER = [1000.0 - 60 * second for second in range(10)]

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pgdyno.diagnose._one_queue import ratio_of_fewer
 from pgdyno.investigate._decisions import decision_of, proof_of, recheck_decision_of
 from pgdyno.investigate._proposals import AssessedProposal, assessed_proposals
 from pgdyno.record.finding import Finding, Proposal
+from pgdyno.rules._one_queue import ratio_of_fewer
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.stats import Effect
 from pgdyno.trial.pairs import Matters

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from record_samples import add_second, at, group_row, new_recorder, script_row
 
-from pgdyno.diagnose.facts.groups import group_accounts
+from pgdyno.facts.groups import group_accounts
 from pgdyno.record import RunFile
 from pgdyno.report.words import accounts
 from pgdyno.trial.result import run_result

@@ -36,7 +36,7 @@ POSTGRESQL = {
 """Words of PostgreSQL's views, functions and pg_controldata."""
 ALLOWED = {
     "SQL, scripts and recordings": (
-        "diagnose/signatures/hot_row.py",
+        "rules/hot_rows.py",
         "imports/_plan_texts.py",
         "imports/_recording_model.py",
     ),
@@ -50,7 +50,7 @@ ALLOWED = {
         *("server/local/startup.py", "server/replication/patroni.py"),
     ),
     "messages of servers whose SQLSTATE says less": (
-        *("diagnose/facts/refusals.py", "record/failures.py"),
+        *("facts/refusals.py", "record/failures.py"),
         *("server/settings/_persistent_session.py", "server/settings/_running_sql.py"),
     ),
     "categories of settings": ("versions/_levelling.py",),

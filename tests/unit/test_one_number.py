@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno import numbers
-from pgdyno.diagnose.facts.failures import Failures
+from pgdyno.facts.failures import Failures
 from pgdyno.price._gain import GainTrial
 from pgdyno.price.sentences import gain_words
 from pgdyno.record import RunFile

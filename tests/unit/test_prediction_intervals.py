@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pgdyno.diagnose._model import ClosedLoop
-from pgdyno.diagnose._situation import Situation
+from pgdyno.facts.model import ClosedLoop
+from pgdyno.facts.situation import Situation
 from pgdyno.investigate._questions import interval_columns
 from pgdyno.record.finding import Proposal
 from pgdyno.spec import Change

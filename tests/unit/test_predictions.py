@@ -8,7 +8,7 @@ import pytest
 from diagnose_runs import CPU, ROW, WAL_SYNC, Load, diagnosed
 from msgspec.structs import replace
 
-from pgdyno.diagnose._model import ClosedLoop
+from pgdyno.facts.model import ClosedLoop
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.workload import load_workloads
 from pgdyno.workload.update_last import late_update

@@ -308,7 +308,7 @@ def test_a_server_that_answers_nobody(made: Callable[..., Made]) -> None:
     run = made()
     silent = [second(done=0, intended=1, answered=False) for _ in range(3)]
     why = run.why(run.slice(*well(4), *silent, *well(4)))
-    assert why == "the server answered nobody for 3.0 s"
+    assert why == "no client got an answer for 3.0 s"
     assert run.said() == [why]
 
 
@@ -316,7 +316,7 @@ def test_a_silence_that_begins_within_a_second(made: Callable[..., Made]) -> Non
     run = made()
     silent = [second(done=0, intended=1, answered=False) for _ in range(2)]
     why = run.why(run.slice(*well(4), second(done=9, answered=False), *silent, *well(4)))
-    assert why == "the server answered nobody for 2.0 s"
+    assert why == "no client got an answer for 2.0 s"
 
 
 def test_a_stall_in_which_the_probes_are_answered_is_measured(made: Callable[..., Made]) -> None:
@@ -346,7 +346,7 @@ def test_a_short_silence_in_a_long_run_is_an_incident_and_not_more(
     run = made()
     silent = [second(done=0, intended=1, answered=False) for _ in range(3)]
     assert run.why(run.slice(*well(30), *silent, *well(30))) is None
-    assert run.said() == ["the server answered nobody for 3.0 s"]
+    assert run.said() == ["no client got an answer for 3.0 s"]
 
 
 def test_probes_that_are_not_answered_alone_say_nothing(made: Callable[..., Made]) -> None:
@@ -398,7 +398,7 @@ def test_lost_connections_are_no_answers(made: Callable[..., Made]) -> None:
     run = made()
     lost = error("08006", 1, statement="select 1")
     silent = [second(done=0, answered=False, errors=[lost])] * 3
-    assert run.why(run.slice(*well(4), *silent)) == "the server answered nobody for 3.0 s"
+    assert run.why(run.slice(*well(4), *silent)) == "no client got an answer for 3.0 s"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import report_runs
 
 from pgdyno import numbers
-from pgdyno.diagnose.facts.intervals import timed
+from pgdyno.facts.intervals import timed
 from pgdyno.record import ErrorTotal, RunFile
 from pgdyno.report.charts import _server
 from pgdyno.report.charts._server import batch_begins, joined, steps

@@ -12,7 +12,7 @@ import report_runs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.diagnose.facts.intervals import timed
+from pgdyno.facts.intervals import timed
 from pgdyno.record import Interval, RunFile
 from pgdyno.report import session_waits
 from pgdyno.report.charts._series import break_gaps, pieces, rate

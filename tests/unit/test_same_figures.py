@@ -18,7 +18,7 @@ import result_samples
 from pgdyno import numbers
 from pgdyno._engine import Histogram
 from pgdyno.conduct import Session
-from pgdyno.diagnose.facts.failures import Failures
+from pgdyno.facts.failures import Failures
 from pgdyno.investigate._decisions import decision_of
 from pgdyno.investigate._outcome import Outcome, result_of
 from pgdyno.investigate._progress import Kept, Progress, Trial

@@ -8,7 +8,7 @@ import pytest
 from diagnose_runs import CPU, ROW, WAL_SYNC, Load, concluded, diagnosed, written
 from msgspec.structs import replace
 
-from pgdyno.diagnose.facts.groups import group_accounts, open_loop_sentence
+from pgdyno.facts.groups import group_accounts, open_loop_sentence
 
 FEW = Load(
     clients=4, rate=2000, tps=1000, service_ms=4.0, lag_ms=2500.0,

@@ -10,7 +10,7 @@ from diagnose_runs import CPU, IDLE, ROW, WAL_QUEUE, WAL_SYNC, Load, diagnosed, 
 from msgspec.structs import replace
 
 from pgdyno.diagnose import Finding
-from pgdyno.diagnose.facts.standbys import WaitedFor, waited_for
+from pgdyno.facts.standbys import WaitedFor, waited_for
 
 SYNC_REP = ("IPC", "SyncRep")
 

@@ -10,8 +10,8 @@ import pytest
 from diagnose_runs import CPU, IDLE, Load, diagnosed, ranked
 from msgspec.structs import replace
 
-from pgdyno.diagnose._conditions import Compared, compared
-from pgdyno.diagnose.facts.tables import updated_columns
+from pgdyno.facts.tables import updated_columns
+from pgdyno.rules._conditions import Compared, compared
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import names_table
 

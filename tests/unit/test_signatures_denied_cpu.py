@@ -8,7 +8,7 @@ import pytest
 from diagnose_runs import CPU, IDLE, ROW, Load, diagnosed, ranked, written
 from msgspec.structs import replace
 
-from pgdyno.diagnose._situation import Situation
+from pgdyno.facts.situation import Situation
 from pgdyno.probe._control_groups import Throttling, parse_cpu_stat
 
 # Eight clients that want all they can get of half a core of two.

@@ -10,7 +10,7 @@ from diagnose_runs import CPU, IDLE, ROW, Load, diagnosed, ranked
 from msgspec.structs import replace
 
 from pgdyno.diagnose import Finding
-from pgdyno.diagnose._queues import LOOKS_MIN
+from pgdyno.rules._queues import LOOKS_MIN
 
 ADVISORY = ("Lock", "advisory")
 RELATION = ("Lock", "relation")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.diagnose._signature import signatures
+from pgdyno.rules.rule import rules_of_loads
 
 HERE = Path(__file__)
 STATUSES = ("found", "cleared")
@@ -70,7 +70,7 @@ def texts_of(node: ast.AST, meanings: Meanings, known: frozenset[str] = frozense
 
 def asserted(text: str) -> set[tuple[str, str]]:
     """ID and status of what the tests in a module assert."""
-    ids = {signature.id for signature in signatures()}
+    ids = {rule.id for rule in rules_of_loads()}
     functions, of_module = module(text)
     pairs = set()
     for function in functions:
@@ -92,7 +92,7 @@ def test_each_signature_is_found_and_cleared_on_made_up_run_files() -> None:
         text = path.read_text()
         if path != HERE and "diagnose" in text:
             pairs |= asserted(text)
-    wanted = [(signature.id, status) for signature in signatures() for status in STATUSES]
+    wanted = [(rule.id, status) for rule in rules_of_loads() for status in STATUSES]
     assert [pair for pair in wanted if pair not in pairs] == []
 
 

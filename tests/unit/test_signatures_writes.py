@@ -11,7 +11,7 @@ from diagnose_runs import CPU, IDLE, SECONDS, WAL_QUEUE, WAL_SYNC, Load, diagnos
 from msgspec.structs import replace
 
 from pgdyno.diagnose import diagnose
-from pgdyno.diagnose.facts.costly import LOG_CPU_S
+from pgdyno.facts.costly import LOG_CPU_S
 from pgdyno.spec.change import Change
 
 DATA_WRITE = ("IO", "DataFileWrite")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pgdyno.diagnose._statements import shape
-from pgdyno.diagnose.facts.pauses import asked_ms
+from pgdyno.facts.scripts import asked_ms
+from pgdyno.facts.statement_budgets import shape
 from pgdyno.trial.result import budget_of
 
 UPDATE = "update pgbench_branches set bbalance = bbalance + $1 where bid = $2"

@@ -117,7 +117,7 @@ def test_the_digest_has_groups_and_shapes(tmp_path: Path) -> None:
     assert rows[1][1:] == ["30", "40 %", "3.33 ms", "7.81 kB", "20", "0", "3.00 ms"]
     assert "JIT" not in heads, "this version does not count it"
     assert len(tables(found)) == 2
-    assert "threw out statements 2 times" in sentences(found)[1]
+    assert "evicted statements 2 times" in sentences(found)[1]
 
 
 def test_a_run_that_did_not_ask_for_it_has_none(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from pgdyno.diagnose import HELD, NOTHING, UNEXPLAINED
 from pgdyno.diagnose._diagnosis import LIMIT_SHARE_MIN
-from pgdyno.diagnose._named import NAMED_MIN, PART_MAX
-from pgdyno.diagnose._verdict import part_words
+from pgdyno.diagnose._named import NAMED_MIN
+from pgdyno.facts.budget import PART_MAX, part_words
 
 RELATION = ("Lock", "relation")
 OWN_WORK = Load(

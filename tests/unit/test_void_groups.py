@@ -11,8 +11,8 @@ from record_samples import add_second, at, error_row, group_row, new_recorder, s
 
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import too_short
-from pgdyno.diagnose.facts.failures import not_comparable
-from pgdyno.diagnose.facts.groups import group_accounts, open_loop_sentence
+from pgdyno.facts.failures import not_comparable
+from pgdyno.facts.groups import group_accounts, open_loop_sentence
 from pgdyno.record import RunFile
 from pgdyno.record.incidents import incidents
 from pgdyno.record.void import void_reason

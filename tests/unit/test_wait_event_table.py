@@ -7,9 +7,9 @@ from typing import get_args
 import pytest
 
 from pgdyno import wait_events
-from pgdyno.diagnose._contention import _SIGNED
-from pgdyno.diagnose._verdict import part_words
+from pgdyno.facts.budget import part_words
 from pgdyno.report import session_waits
+from pgdyno.rules._contention import _SIGNED
 from pgdyno.wait_events import CLASS_WORDS, EVENTS, NEWEST, OLDEST, Wait, canonical, wait_class
 
 

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
-from pgdyno.check._look import looks
-from pgdyno.check._rule import Fault, Rule, rules
-from pgdyno.check._sight import Sight, Unseen
+from pgdyno.facts.sight import Sight, Unseen
+from pgdyno.looks.look import looks
 from pgdyno.record import RunFile
 from pgdyno.record.finding import SEVERITIES, Finding, Skip
+from pgdyno.rules.rule import Found, Rule, rules_of_looks
 from pgdyno.spec.sql_text import on_one_line
 
 
@@ -37,15 +37,15 @@ class Judgement(Struct, frozen=True):
 def judge(run: RunFile, found: Collection[str] = ()) -> Judgement:
     """Apply the rules to the looks that were recorded in ``run``.
 
-    ``found`` are the signatures that found something in its window: a rule that says the same is
-    left out.
+    ``found`` are the rules that found something in the load of its window: a rule of looks that
+    says the same is left out.
     """
     sight = Sight(run)
     unseen: dict[tuple[str, str, str], list[str]] = {}
     for subject, why, allow, users in _recorded(sight):
         unseen.setdefault((subject, why, allow), []).extend(users)
     findings = []
-    for rule in rules():
+    for rule in rules_of_looks():
         if set(rule.covered_by) & set(found):
             continue
         try:
@@ -72,13 +72,13 @@ def _recorded(sight: Sight) -> Iterator[tuple[str, str, str, list[str]]]:
         except Unseen:
             continue  # The rules that need it say so.
         if found.why:
-            users = [rule.id for rule in rules() if look.name in rule.looks]
+            users = [rule.id for rule in rules_of_looks() if look.name in (rule.looks or ())]
             yield look.subject, found.why, found.allow, users
 
 
-def _finding(rule: Rule, sight: Sight) -> Finding:
+def _finding(rule: Rule[Sight], sight: Sight) -> Finding:
     answer = rule.examine(sight)
-    if not isinstance(answer, Fault):
+    if not isinstance(answer, Found):
         return Finding(
             id=rule.id, status="cleared", sentence=answer.sentence, evidence=tuple(answer.evidence)
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.check._sight import NOT_PREDICTED
 from pgdyno.dimension import title_of
+from pgdyno.facts.sight import NOT_PREDICTED
 from pgdyno.record.finding import Finding, Proposal, ProvingCommand
 from pgdyno.remedy import Circumstances, assess, catalogue
 from pgdyno.remedy.comparing import Options, compare_words

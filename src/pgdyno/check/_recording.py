@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pgdyno.check._look import Machine
-from pgdyno.check._looking import take_looks
 from pgdyno.check._reach import Reached, answering, session
 from pgdyno.check._window import data_dir_of
+from pgdyno.looks.look import Machine
+from pgdyno.looks.looking import take_looks
 from pgdyno.probe import host_facts
 from pgdyno.record import Recorder
 

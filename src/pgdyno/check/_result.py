@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from pgdyno import numbers
-from pgdyno.check._commits import commits_of
 from pgdyno.check._judging import Judgement
 from pgdyno.check._proofs import proofs_of
-from pgdyno.check._sight import Sight, Unseen
 from pgdyno.check._write_probe import LOOK
 from pgdyno.diagnose import HELD, LIGHT_SESSIONS, UNEXPLAINED, Diagnosis, Lack
-from pgdyno.diagnose.facts.storage import recorded_options
+from pgdyno.facts.autovacuum import recorded_options
+from pgdyno.facts.commits import commits_of
+from pgdyno.facts.sight import Sight, Unseen
 from pgdyno.probe import OTHER_SESSIONS, TRACKED
 from pgdyno.record import RunFile
 from pgdyno.record.finding import Finding, Severity
@@ -48,11 +48,11 @@ _SUPPLY = {
     Lack.CLIENTS: _RUN,
     Lack.SECONDS: f"{_RUN}; on this one, its log with log_checkpoints and log_lock_waits",
 }
-"""Ways to supply what signatures lacked."""
+"""Ways to supply what rules lacked."""
 
 
 class Seen(Struct, frozen=True):
-    """The answers of the signatures on the window, and of the rules on the looks."""
+    """The answers of the rules, on the window and on the looks."""
 
     diagnosis: Diagnosis
     judgement: Judgement
@@ -75,7 +75,7 @@ def _of_light_load(finding: Finding) -> Finding:
 
 
 def _severity(finding: Finding, *, light: bool) -> Severity | None:
-    """Return the severity of a finding; a signature's limit of a light load only costs."""
+    """Return the severity of a finding; a limit of a light load only costs."""
     is_limit = finding.severity == "limit" and finding.rank is not None
     return "costs" if light and is_limit else finding.severity
 
@@ -176,7 +176,7 @@ def _verdict(findings: Sequence[Finding], load: ObservedLoad, diagnosis: Diagnos
 
 
 def _not_checked(run: RunFile, seen: Seen) -> tuple[NotChecked, ...]:
-    """Return what the rules, the probes and the signatures did not see or judge."""
+    """Return what the rules and the probes did not see or judge."""
     by_rules = [
         NotChecked(subject=each.subject, why=each.why, allow=each.allow, checks=each.rules)
         for each in seen.judgement.not_looked_at
@@ -197,7 +197,7 @@ def _of_probes(run: RunFile, role: str) -> Iterator[NotChecked]:
 
 
 def _skipped(findings: Iterable[Finding], role: str) -> Iterator[NotChecked]:
-    """Yield the signatures that were skipped, together where the reason is the same."""
+    """Yield the rules that were skipped, together where the reason is the same."""
     by_reason: dict[tuple[str, Lack | None], list[str]] = {}
     for each in findings:
         if each.status == "skipped":

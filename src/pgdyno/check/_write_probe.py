@@ -21,11 +21,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pgdyno.check._look import Missing
-from pgdyno.check._looking import ROOM, missing_by, record_look
 from pgdyno.check._reach import PATIENCE_S, Reached, limited, session
 from pgdyno.conduct import hold_stop_signals, stop_signals
 from pgdyno.errors import SetupError
+from pgdyno.facts.commits import COMMIT, FLUSHED, ROUND_TRIP, UNFLUSHED
+from pgdyno.looks.look import Missing
+from pgdyno.looks.looking import missing_by, record_look
 from pgdyno.record import Recorder
 from pgdyno.server import ConnInfo
 from pgdyno.server.connecting.complaints import primary
@@ -47,7 +48,6 @@ SECONDS_MAX = 3.0
 rule ``slow_commits``)."""
 WALL_SECONDS_MAX = 6.0
 """Time of all sessions together, so that a check stays within half a minute."""
-ROUND_TRIP, UNFLUSHED, FLUSHED, COMMIT = "round trip", "without flush", "own flush", "commit"
 _WAYS: Mapping[str, str | None] = {
     ROUND_TRIP: None,
     UNFLUSHED: "off",
@@ -107,7 +107,7 @@ def _probed(
 
 
 def _query(name: str, connection: psycopg.Connection) -> bytes:
-    query = query_for(ROOM, name, connection.info.server_version // 10_000)
+    query = query_for("check", name, connection.info.server_version // 10_000)
     assert query is not None
     return query.text.encode()
 

@@ -1,7 +1,6 @@
 """Findings from a run file: the bottleneck, its evidence, and proposed changes.
 
-``diagnose`` ranks what the signatures find, accounts for the response time and comes to a verdict.
-A signature is added by adding one file to ``signatures/``.
+``diagnose`` ranks what the rules find, accounts for the response time and comes to a verdict.
 """
 
 from pgdyno.diagnose._costliest import costliest
@@ -13,12 +12,12 @@ from pgdyno.diagnose._diagnosis import (
     refusals,
     too_short,
 )
-from pgdyno.diagnose._held import LIGHT_SESSIONS
 from pgdyno.diagnose._levels import sudden_changes
 from pgdyno.diagnose._named import NamedPart
 from pgdyno.diagnose._seen_load import SeenLoad, SeenStatement, observed
-from pgdyno.diagnose._statements import StatementBudget
-from pgdyno.diagnose._verdict import HELD, NOTHING, UNEXPLAINED, Verdict, part_words
+from pgdyno.diagnose._verdict import HELD, NOTHING, UNEXPLAINED, Verdict
+from pgdyno.facts.held import LIGHT_SESSIONS
+from pgdyno.facts.statement_budgets import StatementBudget
 from pgdyno.record.finding import Evidence, Finding, Lack, Proposal
 
 __all__ = [
@@ -41,7 +40,6 @@ __all__ = [
     "costliest",
     "diagnose",
     "observed",
-    "part_words",
     "refusals",
     "sudden_changes",
     "too_short",

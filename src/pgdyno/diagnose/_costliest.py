@@ -14,8 +14,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pgdyno.diagnose._statements import same_shape, shape
-from pgdyno.diagnose.facts.sessions import CLIENT_BACKEND
+from pgdyno.facts.sessions import CLIENT_BACKEND
+from pgdyno.facts.statement_budgets import same_shape, shape
 from pgdyno.numbers import figure, percent
 from pgdyno.record import RunFile, StatementCount
 from pgdyno.spec.sql_text import is_commit, mentions

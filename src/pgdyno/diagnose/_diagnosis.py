@@ -1,16 +1,15 @@
 """The diagnosis of a period of a run: ranked findings, latency budget and verdict.
 
 Ranking: every finding owns a share of the mean response time (each wait is counted once, see
-``_budget``), and the model says what part of the response would go if its limit were lifted.
-Findings are ranked by the product, so that neither a large wait that nothing can shorten nor a
-small one that can be had for free comes first. Two kinds rank behind whatever has a larger share of
-the time of the whole run: what crowds others, such as other programs, which is why little is
-predicted to be gained by lifting those; and what lasts for moments only, whose gain is taken for
-certain because nothing is predicted of it. A finding that makes all others doubtful comes before
-them, and then what will make the server stop.
+``facts.budget``), and the model says what part of the response would go if its limit were lifted.
+Findings are ranked by the product, so that a large wait that cannot be reduced does not outrank a
+smaller one that can. Two kinds rank behind every finding with a larger share of the time of the
+whole run: those that mask the gains of others, such as other programs on the machine; and those
+that last for moments only, whose gain is not predicted but assumed. A finding that makes all others
+doubtful comes before them, and then a server that is about to stop.
 
-A limit owns at least ``LIMIT_SHARE_MIN``. What is found with less is minor: listed without a rank.
-So is all that is merely slow in a load that has no limit (``_held``).
+A limit owns at least ``LIMIT_SHARE_MIN``. A finding with less is minor: listed without a rank. So
+is everything that is merely slow in a load that has no limit (``facts.held``).
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pgdyno.diagnose._budget import LatencyBudget, Part
-from pgdyno.diagnose._held import Held, held_load
 from pgdyno.diagnose._missing import missing_words
 from pgdyno.diagnose._named import NamedPart, named_parts
 from pgdyno.diagnose._requests import request_budgets
-from pgdyno.diagnose._signature import Cleared, Found, Signature, signatures
-from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose._statements import StatementBudget, statement_budgets
 from pgdyno.diagnose._verdict import Verdict, verdict_of
-from pgdyno.diagnose.facts.observed import ObservedRun, is_observed
+from pgdyno.facts.budget import LatencyBudget, Part
+from pgdyno.facts.held import Held, held_load
+from pgdyno.facts.observed import ObservedRun, is_observed
+from pgdyno.facts.situation import Situation
+from pgdyno.facts.statement_budgets import StatementBudget, statement_budgets
 from pgdyno.record.finding import Finding, Lack, Proposal, Severity, Skip
+from pgdyno.rules.rule import Cleared, Found, Rule, rules_of_loads
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
@@ -76,19 +75,19 @@ def diagnose(run: RunFile, slice_ids: list[int], *, step: int = 0) -> Diagnosis:
 def refusals(run: RunFile, slice_ids: list[int]) -> list[Finding]:
     """Return the findings that say who refused clients, of void slices that have no diagnosis."""
     situation = Situation(run, slice_ids)
-    answers = [(each, _answer(each, situation)) for each in signatures() if each.of_refusals]
+    answers = [(each, _answer(each, situation)) for each in rules_of_loads() if each.of_refusals]
     findings = [
-        _finding(signature, answer, situation, set()).model_copy(update={"weight": 0.0})
-        for signature, answer in answers
+        _finding(rule, answer, situation, set()).model_copy(update={"weight": 0.0})
+        for rule, answer in answers
         if isinstance(answer, Found)
     ]
     return _ranked(findings, None)
 
 
 def _diagnosis(situation: Situation, step: int) -> Diagnosis:
-    answers = [(signature, _answer(signature, situation)) for signature in signatures()]
+    answers = [(rule, _answer(rule, situation)) for rule in rules_of_loads()]
     claimed = {p for _, answer in answers if isinstance(answer, Found) for p in answer.parts}
-    findings = [_finding(signature, answer, situation, claimed) for signature, answer in answers]
+    findings = [_finding(rule, answer, situation, claimed) for rule, answer in answers]
     held = _if_known(lambda: held_load(situation))
     ranked = [each.model_copy(update={"step": step}) for each in _ranked(findings, held)]
     budget = situation.budget if situation.budget.response_ms > 0 else None
@@ -162,24 +161,24 @@ def too_short(run: RunFile, slice_ids: list[int]) -> str | None:
     return f"{seconds:.2g} s measured, {SECONDS_MIN} s is needed"
 
 
-def _answer(signature: Signature, situation: Situation) -> Found | Cleared | Skip:
-    if signature.of_clients and situation.is_observed:
+def _answer(rule: Rule[Situation], situation: Situation) -> Found | Cleared | Skip:
+    if rule.of_clients and situation.is_observed:
         return Skip("clients were not observed: the load is not pgdyno's own", Lack.CLIENTS)
     try:
-        return signature.examine(situation)
+        return rule.examine(situation)
     except Skip as reason:
         return reason
 
 
 def _finding(
-    signature: Signature, answer: Found | Cleared | Skip, situation: Situation, claimed: set[Part]
+    rule: Rule[Situation], answer: Found | Cleared | Skip, situation: Situation, claimed: set[Part]
 ) -> Finding:
     if isinstance(answer, Skip):
-        return Finding.skipped(signature.id, answer)
+        return Finding.skipped(rule.id, answer)
     parts, evidence = tuple(answer.parts), tuple(answer.evidence)
     if isinstance(answer, Cleared):
         return Finding(
-            id=signature.id,
+            id=rule.id,
             status="cleared",
             sentence=answer.sentence,
             evidence=evidence,
@@ -188,19 +187,19 @@ def _finding(
     share = min(1.0, max(0.0, _share(answer, situation.budget, claimed)))
     proposals = (each.with_model_error() for each in answer.proposals)
     return Finding(
-        id=signature.id,
+        id=rule.id,
         status="found",
         sentence=answer.sentence,
         confidence=answer.confidence,
         evidence=evidence,
-        false_positives=signature.false_positives,
+        false_positives=rule.false_positives,
         causes=tuple(answer.causes),
         proposals=tuple(sorted(proposals, key=lambda p: -p.predicted_ratio)),
         advice=answer.advice,
         share=share,
         parts=parts,
         weight=share * min(1.0, max(0.0, answer.liftable)),
-        severity="will fail" if answer.about_to_fail else None,
+        severity=answer.severity,
         momentary=answer.momentary,
         crowds_others=answer.crowds_others,
         causes_distrust=answer.causes_distrust,

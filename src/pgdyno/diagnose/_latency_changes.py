@@ -16,7 +16,7 @@ from statistics import median
 from msgspec import Struct
 
 from pgdyno.diagnose._levels import Change, sudden_changes
-from pgdyno.diagnose.facts.intervals import GAP_MS
+from pgdyno.facts.intervals import GAP_MS
 from pgdyno.record import Interval, RunFile, samples_needed
 from pgdyno.stats import POINTS_MIN
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.facts.slices import CLIENT_BACKEND
-from pgdyno.diagnose.facts.statement_times import has_pipeline
+from pgdyno.facts.situation import Situation
+from pgdyno.facts.slices import CLIENT_BACKEND
+from pgdyno.facts.statement_times import has_pipeline
 from pgdyno.record.finding import Skip
 
 SAMPLED_MIN = 30

@@ -7,7 +7,7 @@ A part is named if one of these holds, in this order:
   time makes only its own part of the queue;
 - it is work of the transaction itself: CPU time on a core, the pauses that its script asks for
   (``\\sleep``, ``pg_sleep``), and messages of at most ``ROUND_TRIP_MS`` for each statement;
-- it is smaller than ``PART_MAX``, and a signature that judges it cleared it.
+- it is smaller than ``PART_MAX``, and a rule that judges it cleared it.
 
 A queue in front of the server that no finding claims is neither: it is as long as what those ahead
 take, and shares of the named and the unexplained are of the time without it. All else is
@@ -23,15 +23,13 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pgdyno.diagnose._budget import QUEUES, LatencyBudget, Part
-from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.facts.requests import requests_each
+from pgdyno.facts.budget import PART_MAX, QUEUES, LatencyBudget, Part
+from pgdyno.facts.sessions import requests_each
+from pgdyno.facts.situation import Situation
 from pgdyno.record.finding import Finding
 
 NAMED_MIN = 0.8
 """Share of the response time that must be named before nothing is said to hold the load back."""
-PART_MAX = 0.15
-"""Largest share of a part that may be without a signature then."""
 SHOWN_MIN = 0.03
 """Smallest share that is listed by itself."""
 ROUND_TRIP_MS = 0.2
@@ -60,7 +58,7 @@ class NamedPart(Struct, frozen=True):
     divided one as no finding owns."""
     status: PartStatus
     findings: tuple[str, ...]
-    """Ids of the findings that explain it, or of the signatures that cleared it."""
+    """Ids of the findings that explain it, or of the rules that cleared it."""
     events: tuple[tuple[str, float], ...]
     """Its wait events, ``type:event``, with their shares of the response time, the largest
     first."""

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from pgdyno.diagnose._budget import CLIENT_PARTS, Part
-from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose._statements import (
+from pgdyno.facts.budget import CLIENT_PARTS, Part
+from pgdyno.facts.front import PageLoad
+from pgdyno.facts.situation import Situation
+from pgdyno.facts.statement_budgets import (
     SAMPLED_AS,
     Sampled,
     StatementBudget,
@@ -24,7 +25,6 @@ from pgdyno.diagnose._statements import (
     largest_first,
     sampled_texts,
 )
-from pgdyno.diagnose.facts.front import PageLoad
 from pgdyno.probe.statement_shapes import page_of
 from pgdyno.record import StatementTotal
 from pgdyno.record.finding import Skip

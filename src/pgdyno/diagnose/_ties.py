@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pgdyno.diagnose._drops import AROUND_MS, Overlap
-from pgdyno.diagnose._situation import Situation
-from pgdyno.diagnose.facts.other_programs import FOUND_SHARE
-from pgdyno.diagnose.facts.quota import STOLEN_SHARE
+from pgdyno.facts.drops import AROUND_MS, Overlap
+from pgdyno.facts.other_programs import FOUND_SHARE
+from pgdyno.facts.quota import STOLEN_SHARE
+from pgdyno.facts.situation import Situation
 from pgdyno.numbers import percent
 from pgdyno.record import Series
 from pgdyno.record.fileformat import LITTLE_EACH

@@ -14,12 +14,11 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from pgdyno.diagnose._budget import Part
-from pgdyno.diagnose._held import Held
-from pgdyno.diagnose._named import PART_MAX, NamedPart, all_named, unexplained
+from pgdyno.diagnose._named import NamedPart, all_named, unexplained
+from pgdyno.facts.budget import PART_MAX, Part, part_words
+from pgdyno.facts.held import Held
 from pgdyno.numbers import figure, percent, rounded
 from pgdyno.record.finding import Finding
-from pgdyno.wait_events import CLASS_WORDS
 
 NOTHING = "nothing-found"
 HELD = "held"
@@ -28,34 +27,6 @@ UNEXPLAINED = "unexplained"
 _LISTED_MAX = 3
 _LITTLE_HEADROOM = 1.2
 _MUCH_HEADROOM = 20.0
-
-_WORDS: dict[str, str] = {
-    **CLASS_WORDS,
-    "pool wait": "waiting for a pooled connection",
-    "connecting": "connecting",
-    "queue": "the queue for a free client",
-    "client lag": "the load generator's lag",
-    "running": "CPU",
-    "ready": "the queue for a core",
-    "images": "flushing full-page images",
-    "pause": "pauses of the script",
-    "late": "the load generator's lateness after pauses",
-    "between": "network and messages",
-    "web server": "the web server and the way to it",
-    "http": "HTTP: network and messages of the requests",
-    "connector": "the queue for a thread of the web server",
-    "front pool": "the wait for a connection of the application's pool",
-    "application": "the application",
-    "collection": "garbage collection",
-    "unknown": "time of which no samples are known",
-    "too few samples": "not known (too few samples)",
-}
-
-
-def part_words(part: Part) -> str:
-    """Return a part of the latency budget in words."""
-    return _WORDS[part]
-
 
 _WOULD_TELL: dict[Part, str] = {
     "pool wait": "the connections in use by group",

@@ -13,7 +13,6 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pgdyno.diagnose._drops import Drop, Drops, find_drops
 from pgdyno.diagnose._latency_changes import (
     LatencyChange,
     latency_changes,
@@ -22,9 +21,10 @@ from pgdyno.diagnose._latency_changes import (
     unsearched_groups,
 )
 from pgdyno.diagnose._levels import LevelChange, throughput_changes
-from pgdyno.diagnose._situation import Situation
 from pgdyno.diagnose._ties import Ties
-from pgdyno.diagnose.facts.intervals import follows, timed
+from pgdyno.facts.drops import Drop, Drops, find_drops
+from pgdyno.facts.intervals import follows, timed
+from pgdyno.facts.situation import Situation
 from pgdyno.numbers import duration, figure
 from pgdyno.record import Interval, RunFile
 from pgdyno.record.finding import Skip, Window

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from pgdyno.diagnose.facts.intervals import timed
+from pgdyno.facts.intervals import timed
 from pgdyno.numbers import counted
 from pgdyno.record import Interval, RunFile
 from pgdyno.spec.units import parse_duration_ms

@@ -1,5 +1,5 @@
 """The clock by which a decision grows old: it does not jump, and counts the time that the machine
-sleeps, so that nobody goes on by a reading from before that."""
+sleeps, so that a reading from before that is stale."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ same. Its schema is ``docs/reference/result-unfinished.schema.json``.
 
 from __future__ import annotations
 
-from pgdyno.diagnose.facts.failures import failures
 from pgdyno.errors import Ending
+from pgdyno.facts.failures import failures
 from pgdyno.record import DrillRow, RunFile, throughput_tps
 from pgdyno.record import Slice as SliceRow
 from pgdyno.record import Trial as TrialRow

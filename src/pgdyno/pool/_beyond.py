@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from pgdyno import numbers
 from pgdyno._engine import student_t_quantile
-from pgdyno.diagnose import Diagnosis, Finding, part_words
+from pgdyno.diagnose import Diagnosis, Finding
+from pgdyno.facts.budget import part_words
 from pgdyno.results.common import Verdict
 from pgdyno.results.pool import Beyond, TimePart
 from pgdyno.search.curve import Curve, on_connection_ms

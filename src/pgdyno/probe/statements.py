@@ -40,7 +40,7 @@ COUNTS = (
     *("local_blocks_dirtied", "temp_blocks", "read_ms", "write_ms", "jit_ms"),
 )
 """Columns of the table statement_count; None: not counted by this version, or switched off."""
-OWN_ROOMS = ("probe", "check")
+OWN_ROOMS = ("probe", "looks", "check")
 BEGINNING = 24
 """Letters by which a query is recognised."""
 MAJOR_OF_VERSION = {9: 14, 10: 15, 11: 17, 12: 18}
@@ -118,7 +118,7 @@ def read_counts(connection: psycopg.Connection[Any], source: Source) -> Counts:
 
 
 def evictions(connection: psycopg.Connection[Any], source: Source) -> int:
-    """Return how often statements were thrown out for want of room, since the counters began."""
+    """Return how often statements were evicted as the view was full, since the counters began."""
     (row,) = _rows(connection, source, "statement_evictions", {})
     return int(row["dealloc"])
 

@@ -133,7 +133,7 @@ class ProvingCommand(Fact):
 
 
 class Finding(Fact):
-    """The answer of a signature, or of a rule of a check, on a period of a run."""
+    """The answer of a rule on a period of a run."""
 
     id: str
     step: int = 0

@@ -26,7 +26,7 @@ def beginning(text: str) -> str:
 
 
 def evictions_in(run: RunFile, slice_ids: Collection[int]) -> int:
-    """Return how often statements were thrown out for want of room; their counts are lost."""
+    """Return how often statements were evicted because the view was full; their counts are lost."""
     return sum(
         int(each.detail.get("count", 0))
         for each in run.events("probe")

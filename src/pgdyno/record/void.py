@@ -63,7 +63,7 @@ class Silence(Struct, frozen=True):
     def __str__(self) -> str:
         seconds = f"{self.idle_ms / 1000:.1f} s"
         if self.reached:
-            return f"the server answered nobody for {seconds}"
+            return f"no client got an answer for {seconds}"
         return f"no data passed between clients and server for {seconds}"
 
 

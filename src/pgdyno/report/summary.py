@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from pgdyno import numbers
-from pgdyno.diagnose.facts.groups import group_accounts, open_loop_sentence
+from pgdyno.facts.groups import group_accounts, open_loop_sentence
 from pgdyno.record import Distribution, RunFile, SliceKind, TrialDecision, TrialKind, throughput_tps
 from pgdyno.record.finding import Finding
 from pgdyno.record.incidents import Incident, incidents

@@ -33,7 +33,7 @@ class BudgetPart(Part):
     """Share of the mean response time"""
     status: Literal["explained", "own work", "cleared", "behind others", "unexplained"]
     findings: tuple[str, ...]
-    """Findings that explain it, or signatures that cleared it"""
+    """Findings that explain it, or rules that cleared it"""
     wait_events: tuple[BudgetEvent, ...]
 
 

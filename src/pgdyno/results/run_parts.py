@@ -117,7 +117,7 @@ class ServerStatements(Part):
     exec_ms: float
     """Of all statements"""
     evictions: int
-    """Times that statements were thrown out for want of room, whose counts are lost"""
+    """Times that statements were evicted because the view was full; their counts are lost"""
     groups: tuple[StatementGroup, ...]
     """Those first that took the most time"""
     shapes: tuple[StatementFigures, ...]

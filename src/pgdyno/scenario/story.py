@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from pgdyno.conduct import Watcher, open_session
 from pgdyno.conduct.repeating import recorded_fields
-from pgdyno.diagnose.facts import client_sessions
 from pgdyno.dimension import change_of, spec_with
 from pgdyno.drill.fault import find_fault
 from pgdyno.drill.model import DrillOptions, DrillResult
@@ -20,6 +19,7 @@ from pgdyno.drill.running import check_drill, run_drill
 from pgdyno.drill.trust import untrusted
 from pgdyno.drill.words import in_words
 from pgdyno.errors import ThresholdError, TrustError, UsageError
+from pgdyno.facts import client_sessions
 from pgdyno.govern.in_run import governing
 from pgdyno.investigate.observe import observe
 from pgdyno.numbers import counted, figure

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from pgdyno.conduct import Session
-from pgdyno.diagnose.facts.failures import failures, failures_max, too_many
-from pgdyno.diagnose.facts.groups import GroupAccount, group_accounts, open_loop_sentence
+from pgdyno.facts.failures import failures, failures_max, too_many
+from pgdyno.facts.groups import GroupAccount, group_accounts, open_loop_sentence
 from pgdyno.record import RunFile, SliceKind
 from pgdyno.search.slo import Limit
 from pgdyno.spec import Change

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import asdict
 
 from pgdyno import numbers
-from pgdyno.diagnose.facts.vacuums import Course, Effect, State, vacuum_account
+from pgdyno.facts.vacuums import Course, Effect, State, vacuum_account
 from pgdyno.record import RunFile, StatementCount, StatementTotal
 from pgdyno.record.failures import is_out_of_ids
 from pgdyno.record.governing import governed_in

@@ -20,8 +20,8 @@ from msgspec import Struct
 
 from pgdyno import numbers
 from pgdyno.conduct import Session, warm_up_seconds_max
-from pgdyno.diagnose.facts.failures import Failures, failures, not_comparable
 from pgdyno.errors import TrustError
+from pgdyno.facts.failures import Failures, failures, not_comparable
 from pgdyno.record import SliceKind, TrialKind
 from pgdyno.record.void import VoidReason
 from pgdyno.results.common import Measure

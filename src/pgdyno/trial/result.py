@@ -10,12 +10,13 @@ from msgspec import Struct
 
 from pgdyno import numbers
 from pgdyno._engine import Histogram
-from pgdyno.diagnose import Diagnosis, Finding, NamedPart, StatementBudget, part_words, too_short
+from pgdyno.diagnose import Diagnosis, Finding, NamedPart, StatementBudget, too_short
 from pgdyno.diagnose.course import course_of
-from pgdyno.diagnose.facts.failures import Failures, failures
-from pgdyno.diagnose.facts.groups import GroupAccount, group_accounts, open_loop_sentence
 from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.dimension import fields_with
+from pgdyno.facts.budget import part_words
+from pgdyno.facts.failures import Failures, failures
+from pgdyno.facts.groups import GroupAccount, group_accounts, open_loop_sentence
 from pgdyno.record import Distribution, Ledger, RunFile, throughput_tps
 from pgdyno.record.incidents import incidents
 from pgdyno.record.latencies import ConnectKind, ScriptKind

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from pgdyno.diagnose import Finding
-from pgdyno.diagnose.facts.failures import failures, failures_by_group, failures_max, too_many
-from pgdyno.diagnose.facts.other_load import foreign_load
-from pgdyno.diagnose.facts.other_programs import other_programs
+from pgdyno.facts.failures import failures, failures_by_group, failures_max, too_many
+from pgdyno.facts.other_load import foreign_load
+from pgdyno.facts.other_programs import other_programs_of
 from pgdyno.numbers import percent
 from pgdyno.probe.gaps import NOT_SAMPLED, Probe
 from pgdyno.record import RunFile, Slice, SliceKind, TrialKind
@@ -21,7 +21,7 @@ from pgdyno.record.probing import ProbeState
 from pgdyno.record.void import VOID_SHARE_MAX, void_share
 
 GAPS_SHARE_MAX = 0.1
-"""Largest share of the measured time for which a probe may have no data. A signature needs a share
+"""Largest share of the measured time for which a probe may have no data. A rule needs a share
 of at least 15 %, so a shorter gap cannot hide one."""
 _WITHOUT_ANSWER = frozenset({"front-accept-queue", "unanswered-clients"})
 """Findings on clients whose waits are in no response time."""
@@ -37,7 +37,7 @@ def doubts(run: RunFile) -> list[str]:
 
 
 def _of_programs(run: RunFile, slice_ids: list[int]) -> list[str]:
-    others = other_programs(run, slice_ids)
+    others = other_programs_of(run, slice_ids)
     if others is None or not others.causes_distrust:
         return []
     several = len({part.kind for part in run.slices() if part.id in set(slice_ids)}) > 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.diagnose.facts.slices import Facts
+from pgdyno.facts.slices import Facts
 from pgdyno.record import RunFile
 from pgdyno.record.finding import Skip
 from pgdyno.results.run_parts import DatabaseBehind, FrontBehind, WebSide

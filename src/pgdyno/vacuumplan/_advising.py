@@ -282,7 +282,7 @@ class _Advice:
         return (self._table.dead_h + self._table.inserts_h / per_page) * self._hours
 
     def fillfactor(self) -> None:
-        """Leave room where updates left their page for want of it."""
+        """Leave room on pages where updates had to go to another page."""
         table = self._table
         if table.updated < CHANGES_MIN or table.hot >= HOT_ENOUGH * table.updated:
             return

@@ -13,7 +13,7 @@ import psycopg
 from msgspec.structs import replace
 
 from pgdyno.conduct import Session
-from pgdyno.diagnose.facts.slices import Facts
+from pgdyno.facts.slices import Facts
 from pgdyno.record import SliceKind
 from pgdyno.spec import Change
 from pgdyno.versions._vacuum import wal_position

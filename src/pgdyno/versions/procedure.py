@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from pgdyno import numbers
 from pgdyno.conduct import Session
-from pgdyno.diagnose.facts.slices import Facts
 from pgdyno.errors import TrustError, UsageError
+from pgdyno.facts.slices import Facts
 from pgdyno.record import TrialKind
 from pgdyno.record.finding import Skip
 from pgdyno.results.common import BothSides, LatencyEffect

@@ -1,4 +1,4 @@
-"""Updates that are not HOT: for want of space on the page, or because of an indexed column."""
+"""Updates that are not HOT: because the page has no space, or because of an indexed column."""
 
 from __future__ import annotations
 

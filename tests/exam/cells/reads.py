@@ -1,4 +1,4 @@
-"""Sessions that read: from a slow disk, for want of shared_buffers, or sorts that spill."""
+"""Sessions that read: from a slow disk, with too few shared_buffers, or sorts that spill."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 from bokeh.plotting import figure
 
 from pgdyno import numbers
-from pgdyno.diagnose.facts.intervals import timed
+from pgdyno.facts.intervals import timed
 from pgdyno.record import GroupInterval, Interval
 from pgdyno.report import palette
 from pgdyno.report.charts._series import Buckets, Floats

@@ -12,7 +12,6 @@ from bokeh.plotting import figure
 from msgspec.structs import replace
 
 from pgdyno import numbers
-from pgdyno.diagnose.facts.intervals import timed
 from pgdyno.diagnose.scaling import (
     Scaling,
     client_classes,
@@ -22,6 +21,7 @@ from pgdyno.diagnose.scaling import (
     under_load,
 )
 from pgdyno.dimension import title_of
+from pgdyno.facts.intervals import timed
 from pgdyno.record import Interval, RunFile
 from pgdyno.report import palette
 from pgdyno.report.charts.chart import Chart, Key, plain_figure, tooltip

@@ -17,7 +17,7 @@ from bokeh.plotting import figure
 from msgspec import Struct
 
 from pgdyno.diagnose.course import Course
-from pgdyno.diagnose.facts.intervals import GAP_MS, timed, whole
+from pgdyno.facts.intervals import GAP_MS, timed, whole
 from pgdyno.record import Interval, RunFile, SliceKind
 from pgdyno.report.charts._series import Buckets, Floats, break_gaps, floats, pieces, rate, stack
 from pgdyno.report.charts.chart import add_time_tooltip, source_of, time_figure, time_range

@@ -281,7 +281,7 @@ def _evidence(finding: Finding) -> Table | None:
 
 
 def verdict_table(findings: Sequence[Finding], status: str) -> Table | None:
-    """Return the signatures that were cleared, or skipped, in the last diagnosis that has them."""
+    """Return the findings that were cleared, or skipped, in the last diagnosis that has them."""
     last = {f.id: f for f in findings}
     chosen = [f for f in last.values() if f.status == status]
     if not chosen:
@@ -290,7 +290,7 @@ def verdict_table(findings: Sequence[Finding], status: str) -> Table | None:
         "cleared": "Checked and cleared: not a limit of this load",
         "skipped": "Skipped: not checked and therefore not cleared",
     }
-    head = ["Signature", "Reason"]
+    head = ["Rule", "Reason"]
     rows = [[prose.capital(finding_name(f.id)), prose.sentence(f.sentence)] for f in chosen]
     return Table(captions[status], head, rows)
 

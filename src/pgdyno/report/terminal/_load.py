@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator
 
 from pgdyno import numbers
 from pgdyno._engine import Histogram
-from pgdyno.diagnose.facts.groups import group_accounts
-from pgdyno.diagnose.facts.statement_times import time_notes
 from pgdyno.diagnose.scaling import scaling_of
+from pgdyno.facts.groups import group_accounts
+from pgdyno.facts.statement_times import time_notes
 from pgdyno.record import HttpTotal, RunFile
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._lines import Line, labelled, table_lines, wrapped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.diagnose.facts.statement_times import time_notes
+from pgdyno.facts.statement_times import time_notes
 from pgdyno.record import RunFile, SliceKind, StatementTotal
 from pgdyno.report.words.accounts import untouched_words
 

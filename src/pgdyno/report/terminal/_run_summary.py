@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from pgdyno import numbers
-from pgdyno.diagnose.facts.groups import group_accounts
+from pgdyno.facts.groups import group_accounts
 from pgdyno.record import ErrorTotal, RunFile, error_lines
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report.attempts import Attempt

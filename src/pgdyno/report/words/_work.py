@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.diagnose.facts.slices import Facts
+from pgdyno.facts.slices import Facts
 from pgdyno.spec.age import STOP_AGE
 
 if TYPE_CHECKING:

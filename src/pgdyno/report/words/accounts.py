@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgdyno import numbers
-from pgdyno.diagnose.facts.groups import GroupAccount, group_accounts, open_loop_sentence
-from pgdyno.diagnose.facts.statement_times import never_touched, time_notes
 from pgdyno.errors import UsageError
+from pgdyno.facts.groups import GroupAccount, group_accounts, open_loop_sentence
+from pgdyno.facts.statement_times import never_touched, time_notes
 from pgdyno.record import (
     Distribution,
     ErrorTotal,

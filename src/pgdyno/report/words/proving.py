@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from pgdyno.diagnose.facts.storage import recorded_options
+from pgdyno.facts.autovacuum import recorded_options
 from pgdyno.record import RunFile
 from pgdyno.record.finding import Finding
 from pgdyno.remedy.comparing import compare_words

@@ -10,8 +10,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.diagnose.facts.failures import failures
 from pgdyno.dimension import title_of
+from pgdyno.facts.failures import failures
 from pgdyno.record import RunFile, RunInfo, SliceKind
 from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import Circumstances, Remedy, assess, catalogue

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from pgdyno import numbers
-from pgdyno.diagnose.facts import client_sessions
-from pgdyno.diagnose.facts.client_sessions import AGES, Origin
+from pgdyno.facts import client_sessions
+from pgdyno.facts.client_sessions import AGES, Origin
 from pgdyno.record import RunFile
 from pgdyno.record.sessionages import STATES, WORDS
 from pgdyno.report.words.tables import Table, figures_table

@@ -111,7 +111,7 @@ def sentences(found: ServerStatements | None) -> list[str]:
     if found.evictions:
         times = "once" if found.evictions == 1 else f"{found.evictions:,} times"
         said.append(
-            f"pg_stat_statements threw out statements {times} for want of room, and their counts"
+            f"pg_stat_statements evicted statements {times} because it was full, and their counts"
             " are missing: raise pg_stat_statements.max"
         )
     return said

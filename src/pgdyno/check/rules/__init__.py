@@ -1,1 +1,0 @@
-"""The rules, one file each with its ``RULE``; nothing else lists them."""

@@ -1,3 +1,0 @@
--- Statements that pg_stat_statements has thrown out for want of room.
-select dealloc, extract(epoch from clock_timestamp() - stats_reset)::float8 as counters_s
-  from {schema}.pg_stat_statements_info

@@ -1,1 +1,0 @@
-"""The signatures, one file each. ``diagnose/_signature.py`` says what a file must hold."""

@@ -1,0 +1,132 @@
+"""The time of a WAL sync, where it was measured, and what commit_delay adds to it.
+
+With ``commit_delay`` the session that is about to flush sleeps first, with the lock held for which
+all others queue, if at least ``commit_siblings`` other transactions are open (XLogFlush in xlog.c).
+Until version 18 the sleep has no wait event: the sleeper looks as if it were running.
+
+The device is called slow where a sync takes ``SLOW_SYNC_MS`` or more. A device whose cache survives
+a power cut takes under 0.1 ms, others with flash 0.5 to 2 ms, a disk of 7,200 rotations a minute
+one rotation, 8.3 ms; calibrated by injection, flushes of 2 and 5 ms. Where the kernel counts the
+device's own flushes, they have to be slow too: on busy cores a sync includes the queue for a core.
+Where it does not, the device is not called slow unless cores are idle (``SPARE_SHARE``).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pgdyno.facts.sessions import SPARE_SHARE
+from pgdyno.facts.slices import Facts
+from pgdyno.numbers import figure
+from pgdyno.wait_events import HEAVYWEIGHT, WAL_SYNC, WAL_WRITE, canonical
+
+SLOW_SYNC_MS = 2.0
+DEVICE_PART = 0.5
+"""Part of a slow sync that the device's own flush takes at least."""
+HAS_DELAY_EVENT = 190000
+"""Version from which the sleep is the wait event Timeout:CommitDelay."""
+SIBLINGS = 5.0
+"""PostgreSQL's default of commit_siblings."""
+DELAY_FITS = 1.2
+"""Syncs per second times commit_delay are at most 1 if each waited for it; more than this with
+the error of counting at a period's edges means that most did not."""
+
+
+class SyncTime(Struct, frozen=True):
+    """The mean time of a WAL sync."""
+
+    ms: float
+    sampled: bool
+    """True if it comes from sampled wait events; else the server timed it."""
+
+
+def syncs(s: Facts) -> float | None:
+    """Return the WAL syncs of the period; writes, where wal_sync_method makes each a sync."""
+    written_through = (s.settings.text("wal_sync_method") or "").startswith("open_")
+    counted = s.run.delta("metric_wal", "wal_write" if written_through else "wal_sync", s.slice_ids)
+    return counted or None
+
+
+def sync_time(s: Facts) -> SyncTime | None:
+    """Return the time of a WAL sync as the server timed it, or from samples; None if neither.
+
+    Samples: the average number of sessions seen in a sync is, by Little's law, syncs per second
+    times the time of one.
+    """
+    count = syncs(s)
+    if not count:
+        return None
+    written_through = (s.settings.text("wal_sync_method") or "").startswith("open_")
+    column = "wal_write_time_ms" if written_through else "wal_sync_time_ms"
+    timed_ms = s.run.delta("metric_wal", column, s.slice_ids)
+    if timed_ms:
+        return SyncTime(timed_ms / count, sampled=False)
+    events = WAL_WRITE if written_through else WAL_SYNC
+    inside = sum(n for event, n in s.by_event.items() if canonical(*event) in events)
+    seen_ms = 1000 * inside * s.seconds / count
+    return SyncTime(seen_ms, sampled=True) if seen_ms > 0 else None
+
+
+def device_flush_ms(s: Facts) -> float | None:
+    """Return the time of a flush by the device of the WAL, as the kernel counted it."""
+    series = s.run.series("metric_disk", s.slice_ids)
+    for device, holds in sorted(set(zip(series["device"], series["holds"], strict=True))):
+        if "wal" not in str(holds).split(","):
+            continue
+        only = {"device": device}
+        flushes = s.run.delta("metric_disk", "flushes", s.slice_ids, where=only)
+        flush_ms = s.run.delta("metric_disk", "flush_ms", s.slice_ids, where=only)
+        if flushes and flush_ms is not None:
+            return flush_ms / flushes
+    return None
+
+
+def device_words(s: Facts) -> str:
+    """Return a clause on the time of a sync, and what of it is the device's; '' if neither was
+    measured."""
+    sync, device_ms = sync_time(s), device_flush_ms(s)
+    if sync is None:
+        return "" if device_ms is None else f"; the device flushes in {figure(device_ms)} ms"
+    each, slow = f"; a sync takes {figure(sync.ms)} ms", sync.ms >= SLOW_SYNC_MS
+    if device_ms is None:
+        return f"{each}{_without_the_device(s)}" if slow else each
+    if slow and device_ms >= DEVICE_PART * sync.ms:
+        return f"{each}: the device is slow"
+    return f"{each}, of which the device's flush is {figure(min(device_ms, sync.ms))} ms"
+
+
+def _without_the_device(s: Facts) -> str:
+    """Return what a slow sync means where the device's own flushes were not counted: with idle
+    cores the device is slow; without, the sync may have waited for a core."""
+    cpu = s.cpu_if_recorded
+    if cpu is not None and cpu.idle_share >= SPARE_SHARE:
+        return ": the device is slow"
+    return ", the device's own part of which is not known"
+
+
+def delay_ms(s: Facts) -> float:
+    """Return commit_delay if it acts: 0 where it is off or too few transactions are open."""
+    delay = s.settings.duration_ms("commit_delay") or 0.0
+    if delay <= 0 or s.settings.is_on("fsync") is False:
+        return 0.0
+    siblings = s.settings.number("commit_siblings")
+    others = s.sessions_at_work - s.sessions(*HEAVYWEIGHT) - 1  # blocked ones are not counted
+    if others < (SIBLINGS if siblings is None else siblings):
+        return 0.0
+    count = syncs(s)
+    if count is not None and count / s.seconds * delay / 1000 > DELAY_FITS:
+        return 0.0
+    return delay
+
+
+def sleepers(s: Facts) -> float:
+    """Return the sessions that sleep for commit_delay without a wait event, on average."""
+    if s.server_version_num >= HAS_DELAY_EVENT:
+        return 0.0
+    return min(1.0, (syncs(s) or 0.0) / s.seconds * delay_ms(s) / 1000)
+
+
+def delay_part_of_flush(s: Facts) -> float:
+    """Return the part of the time behind another's flush that is its commit_delay, 0 to 1."""
+    delay, sync = delay_ms(s), sync_time(s)
+    return 0.0 if delay <= 0 or sync is None else delay / (delay + sync.ms)

@@ -1,0 +1,119 @@
+"""The facts of some slices that rules judge, and what they come to together: the latency budget,
+and the prediction model that is fitted to both."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+from pgdyno.facts._resources import HostCpu
+from pgdyno.facts.budget import LatencyBudget, Part, latency_budget
+from pgdyno.facts.flush import delay_ms, sync_time
+from pgdyno.facts.model import ClosedLoop
+from pgdyno.facts.sessions import SPARE_SHARE
+from pgdyno.facts.slices import Facts
+from pgdyno.facts.waking import with_waking
+from pgdyno.spec.sql_text import is_commit
+from pgdyno.wait_events import DATA, SHARED
+
+FLUSH_PARTS: tuple[Part, ...] = ("flush", "images", "commit delay")
+_AT_COMMIT: tuple[Part, ...] = ("replica", "lock")
+"""Waits of a COMMIT other than for its flush: for a standby, and for the lock of NOTIFY."""
+
+
+def fitted_loop(s: Facts, budget: LatencyBudget) -> ClosedLoop:
+    """Return the model of ``s`` with the latency budget ``budget``.
+
+    The CPU demand is what the server and the generator use; where processes cannot be seen, all
+    that is busy is theirs; where the host cannot be seen either, sessions seen running stand in.
+    """
+    cpu, per_second = s.cpu_if_recorded, s.throughput_tps
+    seconds = {name: ms / 1000 for name, ms in budget.parts_ms.items()}
+    sessions = max(1.0, s.in_service)
+    # The model has no fewer than one session, which is then at work all the time.
+    tps = per_second * sessions / s.in_service if s.in_service > 0 else per_second
+    busy = (
+        min(s.runnable, s.cores_to_use) if cpu is None else min(cpu.busy, s.own_cores or cpu.busy)
+    )
+    loop = ClosedLoop(
+        cores=s.cores_to_use if cpu is None else _cores_to_get(cpu, busy, s.runnable, sessions),
+        sessions=sessions,
+        throughput_tps=tps,
+        cpu_s=busy / per_second,
+        cpu_system_share=0.0 if cpu is None else cpu.system_share,
+        flush_s=sum(seconds.get(part, 0.0) for part in FLUSH_PARTS),
+        row_s=seconds.get("row", 0.0),
+        shared_s=sum(seconds.get(part, 0.0) for part in SHARED),
+        data_s=sum(seconds.get(part, 0.0) for part in DATA),
+        replica_s=seconds.get("replica", 0.0),
+        woken_s=_woken_ms(s, budget) / 1000,
+        flush_once_s=_flush_once_ms(s) / 1000,
+        idle_s=sum(seconds.get(part, 0.0) for part in _idle_parts(s)),
+        queue_now=s.runnable,
+        spare_cores=math.inf if cpu is None else cpu.cores * cpu.idle_share,
+        saturated=cpu is not None and cpu.idle_share < SPARE_SHARE and s.runnable >= s.cores,
+    )
+    return with_waking(loop, s).fitted()
+
+
+def _flush_once_ms(s: Facts) -> float:
+    """Return the time of one flush, its commit_delay included; 0 if it is not known."""
+    sync = sync_time(s)
+    return 0.0 if sync is None else sync.ms + delay_ms(s)
+
+
+def _idle_parts(s: Facts) -> tuple[Part, ...]:
+    """Return the parts in which nothing is done. On busy cores, sessions that seem to wait for
+    their client may wait for a core: without the clients' own times nobody knows."""
+    return ("sleep",) if s.between_statements_ms is None else ("sleep", "client", "pause")
+
+
+def _woken_ms(s: Facts, budget: LatencyBudget) -> float:
+    """Return the time of a transaction that its COMMIT takes beyond the flush: as far as it exceeds
+    that of the quickest other statement, it is a queue for a core, of a session that was woken.
+
+    0 for scripts without a COMMIT of their own, whose statements do other work as well.
+    """
+    done = s.throughput_tps * s.seconds
+    timed = [(each, each.service.mean / 1e6) for each in s.statements if each.service.count]
+    commits_ms = sum(
+        ms * each.service.count / done for each, ms in timed if is_commit(each.statement)
+    )
+    others_ms = [ms for each, ms in timed if not is_commit(each.statement)]
+    if s.is_http or not commits_ms or not others_ms or s.overlapping_groups or s.is_observed:
+        return 0.0
+    flush_ms = sum(budget.parts_ms.get(part, 0.0) for part in FLUSH_PARTS)
+    waited_ms = flush_ms + sum(budget.parts_ms.get(part, 0.0) for part in _AT_COMMIT)
+    return max(0.0, commits_ms - waited_ms - min(others_ms))
+
+
+def _cores_to_get(cpu: HostCpu, used: float, runnable: float, sessions: float) -> float:
+    """Cores that ``sessions`` can get from other programs on the machine, which compete as equals.
+
+    As many rivals are taken to be there as explain what the load's runnable processes get now; at
+    least one for each core that others use. All the cores, where there are no others.
+    """
+    rivals = cpu.busy - used
+    if cpu.idle_share < SPARE_SHARE and used > 0:
+        rivals = max(rivals, runnable * (cpu.cores / used - 1.0))
+    return max(used, cpu.cores * sessions / (sessions + rivals), 1e-3)
+
+
+class Situation(Facts):
+    """The facts, where the time went, and the model fitted to both."""
+
+    @cached_property
+    def budget(self) -> LatencyBudget:
+        """The latency budget of the mean transaction."""
+        return latency_budget(self)
+
+    @cached_property
+    def loop(self) -> ClosedLoop:
+        """The model that predicts what changes would do."""
+        return fitted_loop(self, self.budget)
+
+    @property
+    def queueing(self) -> float:
+        """Connections of the clients that have a core or wait for one, on average, by the budget;
+        more than ``runnable`` where those count that are seen idle in the queue."""
+        return max(self.runnable, self.in_service * self.budget.service_share("running", "ready"))

@@ -1,0 +1,156 @@
+"""Known uses of the server's CPU time, as parts of it; what is left is the load's own work.
+
+Each is estimated from a counter and the CPU time of one unit of it, calibrated on 2 cores with
+PostgreSQL 15 and 18 (CPU time per transaction of the server's processes by /proc, with and without
+the fault). The estimates are on the low side: rows with many columns, and plans of joins, take
+more. The uses together are limited to ``ALL_MAX``, and one below ``USE_MIN`` is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from pgdyno.facts.budget import Part
+from pgdyno.facts.compiling import (
+    STATEMENT_CPU_S,
+    STATEMENT_CPU_S_MIN,
+    compile_cores,
+    own_work_cores,
+    unexplained_cores,
+)
+from pgdyno.facts.costly import costly_settings_of
+from pgdyno.facts.missed_hot import missed_updates
+from pgdyno.facts.quota import is_crowded_out, is_stolen, is_throttled
+from pgdyno.facts.situation import Situation
+from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER, Facts
+from pgdyno.facts.tables import scanned_tables
+from pgdyno.record.finding import Skip
+from pgdyno.rules._contention import crowded
+from pgdyno.stats.prediction import Prediction, between
+
+ROW_CPU_S = 30e-9
+"""A row of a sequential scan that a condition discards: 14 million rows of pgbench_accounts a
+second took 0.44 cores."""
+ENTRY_CPU_S = 6e-6
+"""An entry into an index, its WAL included: an update of pgbench_accounts took 26 us where it was
+HOT, 34 with two indexes and 56 with five."""
+PLAN_CPU_S = {"simple": 10e-6, "extended": 6e-6}
+"""Parsing and planning one statement: select-only took 18 us prepared, 24 extended, 28 simple."""
+BATCHED_ROW_CPU_S = 2e-6
+"""A row of a batch that has a statement of its own, beyond one of a statement of many."""
+USE_MIN = 0.05
+ALL_MAX = 0.95
+
+
+@lru_cache(maxsize=1)
+def cpu_uses(s: Situation) -> Mapping[str, float]:
+    """Return id of the finding → part of the server's CPU time, at least ``USE_MIN`` each."""
+    cores = backend_cores(s)
+    if cores <= 0:
+        return {}
+    found = {name: used / cores for name, used in _cores(s).items() if used >= USE_MIN * cores}
+    all_of_them = sum(found.values())
+    return {name: part / max(1.0, all_of_them / ALL_MAX) for name, part in found.items()}
+
+
+def own_part(s: Situation, use: str) -> float:
+    """Return the part of the sessions' CPU time that a use takes by its own estimate, 0 to 1,
+    without what keeps the uses together below ``ALL_MAX``."""
+    cores = backend_cores(s)
+    return min(1.0, _cores(s)[use] / cores) if cores > 0 else 0.0
+
+
+def unexplained_part(s: Situation) -> float:
+    """Return the part of the sessions' CPU time that no use of it explains, where there is a sign
+    that statements are compiled."""
+    cores = backend_cores(s)
+    named = sum(used for name, used in _cores(s).items() if name != "jit")
+    return unexplained_cores(s, cores, named) / cores if cores > 0 else 0.0
+
+
+def cpu_parts(s: Situation) -> tuple[Part, ...]:
+    """Return the parts of the latency budget that go with the CPU time that is used: the queue for
+    a core too, unless too many sessions, a quota, the hypervisor or other programs make it."""
+    denied = is_stolen(s) or is_throttled(s) or is_crowded_out(s)
+    return ("running",) if denied or crowded(s) else ("running", "ready")
+
+
+def response_share(s: Situation, use: str) -> float:
+    """Return the share of the response time that a use of the CPU takes."""
+    return cpu_uses(s).get(use, 0.0) * s.budget.share(*cpu_parts(s))
+
+
+def ratio_without(s: Situation, part: float) -> Prediction:
+    """Return the predicted ratio of throughput without ``part`` of the sessions' CPU time: that of
+    the load generator, and of the server's other processes, remains."""
+    sessions = backend_cores(s)
+    used = max(s.own_cores or 0.0, sessions)
+    return s.loop.ratio(cpu=1.0 - part * sessions / used if used > 0 else 1.0)
+
+
+def ratio_of_short(s: Situation, part: float) -> Prediction:
+    """Return the predicted ratio where statements become short ones by losing ``part`` of the CPU
+    time; it leaves ``STATEMENT_CPU_S``, the most that such a statement takes, to each of them.
+
+    What theirs will take, from ``STATEMENT_CPU_S_MIN`` on, is not known before.
+    """
+    cores = backend_cores(s)
+    reserve = (STATEMENT_CPU_S - STATEMENT_CPU_S_MIN) * s.statements_per_s
+    least = min(1.0, part + reserve / cores) if cores > 0 else part
+    return between(ratio_without(s, part), ratio_without(s, least))
+
+
+def ratio_of_own_work(s: Situation, left: float) -> Prediction:
+    """Return the predicted ratio with the part ``left`` of the waits for data files, where all CPU
+    time goes with them that the statements and the rows they read are not known to take.
+
+    A read or a write takes CPU time itself, and being woken after it does; ``ClosedLoop.data_cpu``
+    is the least of both. What the statements are known to take is without being woken.
+    """
+    loop = replace(s.loop, server_woken_s=0.0)
+    stays_s = loop.cpu_s * (1.0 - loop.data_cpu * (1.0 - min(1.0, left)))
+    own_s = (own_work_cores(s) + s.generator_cores) / s.throughput_tps
+    cpu = 1.0 - (1.0 - min(1.0, own_s / stays_s)) * (1.0 - min(1.0, left)) if stays_s > 0 else 1.0
+    return loop.ratio(data=left, cpu=cpu)
+
+
+def _batched_rows_s(s: Situation) -> float:
+    """Return the rows per second that the application of a front end inserts in batches; 0 if its
+    counts were not recorded."""
+    try:
+        return s.front_load.batched_rows_s
+    except Skip:
+        return 0.0
+
+
+def backend_cores(s: Facts) -> float:
+    """Return the cores that client sessions and their workers use; as sampled if not recorded."""
+    used = s.process_cores(CLIENT_BACKEND)
+    if used is None:
+        return min(s.sessions("cpu"), s.cores)
+    return used + (s.process_cores(PARALLEL_WORKER) or 0.0)
+
+
+@lru_cache(maxsize=1)
+def _cores(s: Situation) -> Mapping[str, float]:
+    """Return the cores that each use takes, by its estimate."""
+    costly = sum(each.cores for each in costly_settings_of(s))
+    found = {
+        "costly-settings": costly,
+        "parse-plan": PLAN_CPU_S.get(s.protocol, 0.0) * s.statements_per_s,
+    }
+    if s.front is not None and not s.front.rewrites_batches:
+        found["front-batches"] = _batched_rows_s(s) * BATCHED_ROW_CPU_S
+    try:
+        scanned = sum(table.scanned_rows for table in scanned_tables(s))
+        found["missing-index"] = scanned * ROW_CPU_S
+        for missed in missed_updates(s):
+            name = missed.finding
+            found[name] = found.get(name, 0.0) + missed.entries_per_s * ENTRY_CPU_S
+    except Skip:
+        pass
+    found["jit"] = compile_cores(s, backend_cores(s), sum(found.values()))
+    return found

@@ -1,0 +1,148 @@
+"""Reads of tables and indexes into shared buffers, and why sessions wait for them.
+
+Two reasons. ``small``: shared_buffers hold a part of the data only, and are smaller than
+PostgreSQL's default or are filled again from the kernel's cache. ``slow``: a read takes as long as
+a device needs. A hit ratio tells neither, so it is evidence only.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from pgdyno.facts.situation import Situation
+from pgdyno.facts.slices import Facts
+from pgdyno.numbers import percent
+from pgdyno.record.finding import Evidence, Proposal, Skip
+from pgdyno.rules._contention import crowded
+from pgdyno.rules._cpu_uses import ratio_of_own_work
+from pgdyno.rules._pools import WORTHWHILE_RATIO
+from pgdyno.spec.change import Change
+from pgdyno.spec.units import format_size
+from pgdyno.stats.prediction import between
+from pgdyno.wait_events import Wait
+
+Reason = Literal["small", "slow"]
+
+WAITING_SHARE = 0.1
+"""Calibrated by injection: reads delayed by 1 to 5 ms, and shared_buffers of 1 MB."""
+CACHE_READ_MS = 0.1
+"""Time of a read above which a device answered: copying a page from the kernel's cache takes under
+0.01 ms (measured, 0.005 on 2 busy cores), flash storage 0.08 and more."""
+DEFAULT_BYTES = 128 << 20
+"""PostgreSQL's default of shared_buffers, for small machines."""
+MEMORY_SHARE_MAX = 0.4
+"""Most of the memory that PostgreSQL's manual finds useful (runtime-config-resource.html)."""
+ROOM = 1.25
+
+
+class Reads(Struct, frozen=True):
+    """Reads of data pages."""
+
+    per_s: float
+    each_ms: float
+    """By track_io_timing; without it, by the sessions seen reading (Little's law)."""
+    hit_ratio: float
+    buffers_bytes: int
+    data_bytes: float
+
+    @property
+    def reason(self) -> Reason:
+        """The reason for which sessions wait."""
+        if self.data_bytes > self.buffers_bytes and (
+            self.buffers_bytes < DEFAULT_BYTES or self.each_ms < CACHE_READ_MS
+        ):
+            return "small"
+        return "slow"
+
+
+def waiting_parts(s: Situation) -> tuple[Wait, ...]:
+    """Return the parts of the latency budget that reads explain: replacing pages too, unless there
+    are too many sessions for any lock in shared memory."""
+    return ("data",) if crowded(s) else ("data", "buffer mapping")
+
+
+def reads(s: Facts) -> Reads | None:
+    """Return the reads; None if there were none. Raises Skip if they were not recorded."""
+    read, hit, timed_ms = (
+        s.run.delta("metric_database", column, s.slice_ids)
+        for column in ("blks_read", "blks_hit", "blk_read_time_ms")
+    )
+    if read is None or hit is None:
+        raise Skip("reads of the database under load were not recorded")
+    buffers = s.settings.size_bytes("shared_buffers")
+    if buffers is None:
+        raise Skip("shared_buffers is not known")
+    if not read:
+        return None
+    per_s = read / s.seconds
+    return Reads(
+        per_s=per_s,
+        each_ms=timed_ms / read if timed_ms else 1000 * s.sessions("data") / per_s,
+        hit_ratio=hit / (hit + read),
+        buffers_bytes=buffers,
+        data_bytes=_data_bytes(s),
+    )
+
+
+def _data_bytes(s: Facts) -> float:
+    """Return the size of the tables with their indexes; of the database if it was not recorded."""
+    series = s.run.series("metric_table", s.slice_ids)
+    sizes = {
+        name: size
+        for name, size in zip(series["relation"], series["size_bytes"], strict=True)
+        if size == size  # without NaN
+    }
+    return sum(sizes.values()) or float(s.run.run.server.get("database_bytes") or 0.0)
+
+
+def read_evidence(s: Situation, found: Reads | None) -> list[Evidence]:
+    """Return the evidence of both findings on reads."""
+    waiting = s.budget.share(*waiting_parts(s))
+    bar = f"at least {percent(WAITING_SHARE)}"
+    evidence = [s.evidence("waiting for pages / response time", waiting, "share", bar)]
+    if found is None:
+        return evidence
+    return [
+        *evidence,
+        s.evidence("reads of pages", found.per_s, "per s"),
+        s.evidence(
+            "time of a read", found.each_ms, "ms", f"{CACHE_READ_MS:g} ms and more is a device's"
+        ),
+        s.evidence("found in shared buffers", found.hit_ratio, "share"),
+        s.evidence("shared_buffers", float(found.buffers_bytes), "bytes"),
+        s.evidence("tables and indexes", found.data_bytes, "bytes"),
+    ]
+
+
+def larger_buffers(s: Situation, found: Reads) -> list[Proposal]:
+    """Return shared_buffers that hold all data, or as many as the memory allows."""
+    host = s.run.run.host
+    memory = host.get("memory_bytes") if host.get("same_host_as_server", True) else None
+    if not memory:
+        return []
+    wanted = DEFAULT_BYTES
+    while wanted < ROOM * found.data_bytes and 2 * wanted <= MEMORY_SHARE_MAX * memory:
+        wanted *= 2
+    if wanted <= found.buffers_bytes or wanted > MEMORY_SHARE_MAX * memory:
+        return []
+    missing, left = (
+        max(0.0, 1.0 - size / found.data_bytes) for size in (found.buffers_bytes, wanted)
+    )
+    part = left / missing if missing else 1.0
+    ratio = between(s.loop.ratio(data=part), ratio_of_own_work(s, part))
+    if ratio < WORTHWHILE_RATIO:
+        return []
+    size = format_size(wanted)
+    why = f"{size} would hold {percent(1.0 - left)} of the tables and indexes"
+    change = Change(settings={"shared_buffers": size})
+    return [
+        Proposal(
+            remedy_id="shared-buffers",
+            change=change,
+            predicted_ratio=ratio,
+            why=why,
+            specific=found.reason == "small",
+        )
+    ]
