@@ -18,10 +18,9 @@ from statistics import fmean
 
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.errors import PgdynoError
-from pgdyno.knee.capacity import Request, find_capacity
-from pgdyno.knee.preparing import prepared_spec
-from pgdyno.search.curve import merged_response
-from pgdyno.search.points import Aim, PointSlice, measure_point
+from pgdyno.search._curve import merged_response
+from pgdyno.search._points import Aim, PointSlice, measure_point
+from pgdyno.search.knee import Request, find_capacity, prepared_spec
 from pgdyno.search.slo import Limit, parse_limits
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.stats import paired_effect

@@ -16,9 +16,8 @@ from pathlib import Path
 from benches.knee import Swept, size_missed, sweep
 from pgdyno.conduct import Silent, open_session
 from pgdyno.errors import PgdynoError
-from pgdyno.pool.preparing import prepared_spec
-from pgdyno.pool.procedure import Request, find_pool
-from pgdyno.search.points import Aim
+from pgdyno.search._points import Aim
+from pgdyno.search.pool import Request, find_pool, prepared_spec
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.pooler import SIZE_SETTINGS
 

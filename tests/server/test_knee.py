@@ -11,8 +11,6 @@ import jsonschema
 import pytest
 
 from pgdyno.conduct import Silent, open_session
-from pgdyno.knee.capacity import Request, find_knee
-from pgdyno.knee.preparing import prepared_spec
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import render
 from pgdyno.report.rows import result_rows
@@ -20,6 +18,7 @@ from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.words.diff import diff
 from pgdyno.results import load, schemas
 from pgdyno.results.knee import KneeResult
+from pgdyno.search.knee import Request, find_knee, prepared_spec
 from pgdyno.search.slo import parse_limits
 from pgdyno.server import Cluster
 from pgdyno.spec import Spec, spec_from_fields

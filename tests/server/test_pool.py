@@ -14,14 +14,14 @@ import pytest
 from patience import wait_until
 from pgdyno.conduct import Silent, open_session
 from pgdyno.errors import UsageError
-from pgdyno.pool.preparing import check_budget, layers_of, prepared_spec
-from pgdyno.pool.procedure import Request, find_pool
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import render
 from pgdyno.report.rows import result_rows
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.results import load, schemas
 from pgdyno.results.pool import PoolResult
+from pgdyno.search.measuring import check_budget
+from pgdyno.search.pool import Request, find_pool, layers_of, prepared_spec
 from pgdyno.search.slo import parse_limits
 from pgdyno.server import Cluster, connect_plain
 from pgdyno.spec import Change, Spec, spec_from_fields

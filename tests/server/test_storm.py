@@ -19,11 +19,10 @@ from pgdyno.report.rows import result_rows
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.results import load, schemas
 from pgdyno.results.storm import StormResult
+from pgdyno.search._storm_load import SHAPES
+from pgdyno.search.storm import Request, find_storm, prepared_spec
 from pgdyno.server import Cluster
 from pgdyno.spec import spec_from_fields
-from pgdyno.storm._shapes import SHAPES
-from pgdyno.storm.preparing import prepared_spec
-from pgdyno.storm.procedure import Request, find_storm
 from pooler_fixtures import existing
 
 pytestmark = pytest.mark.server

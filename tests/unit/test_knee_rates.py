@@ -9,9 +9,9 @@ from statistics import median
 import pytest
 
 from pgdyno._engine import Histogram
-from pgdyno.knee._outcome import _met_words
-from pgdyno.knee._rates import CONFIRMED, FAILURES_MIN, RateSearch
-from pgdyno.search.points import PointSlice
+from pgdyno.search._bisection import CONFIRMED, FAILURES_MIN, RateSearch
+from pgdyno.search._knee_result import _met_words
+from pgdyno.search._points import PointSlice
 from pgdyno.search.slo import parse_limits
 
 SLICES = 45
@@ -96,7 +96,7 @@ def test_a_rate_that_failed_by_chance_is_doubted() -> None:
     looking.add(200, met=True)
     while (rate := looking.next_rate()) == 100:
         looking.add(100, met=True)
-    assert looking.tallies[100].status == "met"
+    assert looking.status(100) == "met"
     assert rate is not None
 
 

@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from pgdyno.search.sizes import Found, SizeSearch
+from pgdyno.search._sizes import Found, SizeSearch
 from pgdyno.stats.levels import Sample, levels
 
 Curve = Callable[[float], float]

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from pgdyno._engine import Histogram
-from pgdyno.pool._limits import clients_within
-from pgdyno.pool._outcome import Searched, pool_figures
-from pgdyno.pool._settings import arithmetic, library_settings
-from pgdyno.search.curve import Curve
-from pgdyno.search.points import PointSlice
-from pgdyno.search.sizes import Found, SizeSearch
+from pgdyno.search._curve import Curve
+from pgdyno.search._points import PointSlice
+from pgdyno.search._pool_result import PoolSearched, pool_figures
+from pgdyno.search._pool_settings import arithmetic, library_settings
+from pgdyno.search._preparing import clients_within
+from pgdyno.search._sizes import Found, SizeSearch
 from pgdyno.search.slo import parse_limits
 from pgdyno.spec.pooler import PoolerSpec
 
@@ -129,10 +129,10 @@ def outcome(found: Found, clients: int = 100, **more: Any) -> dict[str, Any]:
                                    behind=False, failing="", why=""))  # fmt: skip
     made: dict[str, Any] = {
         "group": "web", "clients": clients, "pooler": PoolerSpec(), "rate_tps": None, "limits": (),
-        "instances": 1, "found": found, "curve": curve, "hold": None, "best": None,
+        "instances": 1, "found": found, "curve": curve, "hold": None, "limit": None,
         "larger": None, "why_no_larger": "--pool-max 16", "out_of_time": False, "elapsed_s": 1.0,
     }  # fmt: skip
-    return pool_figures(Searched(**(made | more)))
+    return pool_figures(PoolSearched(**(made | more)))
 
 
 def test_growth_to_the_largest_size_is_told() -> None:

@@ -24,9 +24,6 @@ from pgdyno.investigate._outcome import Outcome, result_of
 from pgdyno.investigate._progress import Kept, Progress, Trial
 from pgdyno.investigate._proposals import AssessedProposal
 from pgdyno.investigate._records import step_of
-from pgdyno.knee._outcome import capacity_of_clients, capacity_of_rates
-from pgdyno.knee._rates import RateSearch
-from pgdyno.pool._outcome import Searched, pool_figures
 from pgdyno.record import RunFile
 from pgdyno.remedy import assess, catalogue, circumstances
 from pgdyno.report.page.html import make_page
@@ -37,9 +34,12 @@ from pgdyno.results.compare import CompareResult
 from pgdyno.results.investigate import InvestigateResult
 from pgdyno.results.knee import Capacity, KneeResult
 from pgdyno.results.pool import PoolResult
-from pgdyno.search.curve import Curve, Hold
-from pgdyno.search.points import Aim, PointSlice
-from pgdyno.search.sizes import SizeSearch
+from pgdyno.search._bisection import RateSearch
+from pgdyno.search._curve import Curve, Hold, Searched
+from pgdyno.search._knee_result import capacity_of_clients, capacity_of_rates
+from pgdyno.search._points import PointSlice
+from pgdyno.search._pool_result import PoolSearched, pool_figures
+from pgdyno.search._sizes import SizeSearch
 from pgdyno.search.slo import parse_limits
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.spec.pooler import PoolerSpec
@@ -138,20 +138,24 @@ def hold_at(point: float, tps: float) -> Hold:
     return Hold(point, measured, Steadiness(True, "steady from the start"))
 
 
+def searched(curve: Curve, hold: Hold, slo: str = "") -> Searched:
+    return Searched(
+        group="web", limits=parse_limits(slo) if slo else (), curve=curve, hold=hold, limit=None,
+        out_of_time=False, elapsed_s=60.0,
+    )  # fmt: skip
+
+
 def knee_of_clients(path: Path) -> RunFile:
     search, curve = sizes_searched()
     found = search.found()
     assert found is not None
-    capacity = capacity_of_clients(
-        "web", found, curve, hold_at(found.answer, 3300.0), limit=None, why_most="enough",
-        out_of_time=False, elapsed_s=60.0,
-    )  # fmt: skip
+    measured = searched(curve, hold_at(found.answer, 3300.0))
+    capacity = capacity_of_clients(measured, found, why_most="enough")
     return stored(path, knee_result(capacity), "knee")
 
 
 def knee_of_rates(path: Path) -> RunFile:
     rng = random.Random(5)
-    aim = Aim("rate", "web", Change(), parse_limits("p99<40ms"), 64, 100.0)
     search, curve = RateSearch(400.0, 10.0, 1e6, rng), Curve()
     for _ in range(40):
         if (rate := search.next_rate()) is None:
@@ -162,8 +166,8 @@ def knee_of_rates(path: Path) -> RunFile:
         curve.add(rate, point_slice(rate, tps, p99_ms, rng.choice([1.0, 4.0]), why))
         search.add(rate, met=met)
     assert search.met is not None
-    hold = hold_at(search.met, search.met)
-    capacity = capacity_of_rates("web", aim, search, curve, hold, limit=None, elapsed_s=60.0)
+    measured = searched(curve, hold_at(search.met, search.met), "p99<40ms")
+    capacity = capacity_of_rates(measured, search, clients=64)
     return stored(path, knee_result(capacity), "knee")
 
 
@@ -177,9 +181,9 @@ def pool_run(path: Path) -> RunFile:
     found = search.found()
     assert found is not None
     figures = pool_figures(
-        Searched(
+        PoolSearched(
             group="web", clients=100, pooler=PoolerSpec(), rate_tps=None, limits=(), instances=1,
-            found=found, curve=curve, hold=hold_at(found.knee, 3300.0), best=None, larger=None,
+            found=found, curve=curve, hold=hold_at(found.knee, 3300.0), limit=None, larger=None,
             why_no_larger="enough", out_of_time=False, elapsed_s=60.0,
         )
     )  # fmt: skip

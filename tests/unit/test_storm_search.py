@@ -6,43 +6,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 from result_samples import storm_point
 
+from pgdyno.search._bisection import STORM_GAP_MAX, StormSearch
+from pgdyno.search._storm_load import SHAPES
+from pgdyno.search._storm_variants import variant_of, variants_of, within_time
 from pgdyno.spec import Change
 from pgdyno.spec.pooler import PoolerSpec
-from pgdyno.storm._search import GAP_MAX, StormSearch
-from pgdyno.storm._shapes import SHAPES
-from pgdyno.storm._variants import variant_of, variants_of, within_time
 
 
 @given(limit=st.integers(0, 3000), most=st.integers(1, 2000))
 def test_the_search_ends_at_the_limit(limit: int, most: int) -> None:
     search = StormSearch(most)
     made = 0
-    while (clients := search.next()) is not None:
+    while (clients := search.next_clients()) is not None:
         assert 1 <= clients <= most
-        search.add(clients, clients <= limit)
+        search.add(clients, met=clients <= limit)
         made += 1
     assert made <= 40
-    assert (search.survived or 0) <= limit
+    assert (search.met or 0) <= limit
     if limit >= most:
-        assert (search.survived, search.failed) == (most, None)
+        assert (search.met, search.too_high) == (most, None)
     else:
-        assert search.failed is not None
-        assert search.failed > limit
-        if search.survived is None:
-            assert search.failed == 1
+        assert search.too_high is not None
+        assert search.too_high > limit
+        if search.met is None:
+            assert search.too_high == 1
         else:
-            gap = search.failed - search.survived
-            assert search.failed / search.survived <= GAP_MAX or gap == 1
+            gap = search.too_high - search.met
+            assert search.too_high / search.met <= STORM_GAP_MAX or gap == 1
 
 
 def test_one_stall_is_no_limit() -> None:
     search = StormSearch(64)
-    search.add(4, True)
-    search.add(8, False)
-    assert search.next() == 8
-    search.add(8, True)
-    assert search.failed is None
-    assert search.next() == 16
+    search.add(4, met=True)
+    search.add(8, met=False)
+    assert search.next_clients() == 8
+    search.add(8, met=True)
+    assert search.too_high is None
+    assert search.next_clients() == 16
 
 
 @given(shape=st.sampled_from(sorted(SHAPES)), clients=st.integers(1, 10_000))

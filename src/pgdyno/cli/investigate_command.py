@@ -91,9 +91,9 @@ def command(
     """
     from pgdyno.cli.session import session_for
     from pgdyno.investigate.loop import investigate
-    from pgdyno.knee.preparing import closed_group
     from pgdyno.price.remedies import price_remedies
     from pgdyno.results.trust import check_trust
+    from pgdyno.search.knee import closed_group
 
     positional = parse_positional(load.what)
     spec, spec_text = build_spec(

@@ -75,9 +75,9 @@ def command(
       pgdyno knee my-spec.toml postgresql://host/db -c 200
     """
     from pgdyno.cli.session import session_for
-    from pgdyno.knee.capacity import Request, find_knee
-    from pgdyno.knee.preparing import check_budget, prepared_spec
     from pgdyno.results.trust import check_trust
+    from pgdyno.search.knee import Request, find_knee, prepared_spec
+    from pgdyno.search.measuring import check_budget
     from pgdyno.search.slo import parse_limits
 
     check_budget(budget)

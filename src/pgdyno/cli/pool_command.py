@@ -91,9 +91,9 @@ def command(
       pgdyno pool my-spec.toml postgresql://host/db --budget 5min
     """
     from pgdyno.cli.session import session_for
-    from pgdyno.pool.preparing import check_budget, layers_of, prepared_spec
-    from pgdyno.pool.procedure import Request, find_pool
     from pgdyno.results.trust import check_trust
+    from pgdyno.search.measuring import check_budget
+    from pgdyno.search.pool import Request, find_pool, layers_of, prepared_spec
     from pgdyno.search.slo import parse_limits
 
     check_budget(own.budget)

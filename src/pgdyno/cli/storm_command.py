@@ -96,8 +96,13 @@ def command(
     """
     from pgdyno.cli.session import session_for
     from pgdyno.results.trust import check_trust
-    from pgdyno.storm.preparing import check_budget, clients_most, prepared_spec
-    from pgdyno.storm.procedure import Request, find_storm
+    from pgdyno.search.storm import (
+        Request,
+        check_budget,
+        clients_most,
+        find_storm,
+        prepared_spec,
+    )
 
     check_budget(own.budget)
     positional, clients = parse_positional(load.what), load.clients

@@ -38,11 +38,11 @@ from pgdyno.investigate._questions import (
 from pgdyno.investigate._records import Records
 from pgdyno.investigate._times import TimeBudget, trial_seconds
 from pgdyno.investigate.observe import record_diagnosis
-from pgdyno.knee.capacity import Request, find_capacity
 from pgdyno.record import SliceKind, TrialKind
 from pgdyno.remedy import circumstances
 from pgdyno.results import store
 from pgdyno.results.investigate import InvestigateResult
+from pgdyno.search.knee import Request, find_capacity
 from pgdyno.spec.durability import DurabilityClass, within
 from pgdyno.stats import Effect
 from pgdyno.trial.compare import WARM_UP_SECONDS, measure_noise

@@ -7,15 +7,88 @@ from collections.abc import Sequence
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Diagnosis, Finding, diagnose, too_short
+from pgdyno.errors import UsageError
 from pgdyno.record import SliceKind
-from pgdyno.search.curve import Curve, Hold, merged_response
-from pgdyno.search.points import Aim, PointSlice, VoidPoint, measure_point
-from pgdyno.search.sizes import SizeSearch
-from pgdyno.search.times import Times
+from pgdyno.search._curve import Curve, Hold, merged_response
+from pgdyno.search._points import Aim, PointSlice, VoidPoint, measure_point
+from pgdyno.search._sizes import SizeSearch
+from pgdyno.spec.units import format_duration
 
+BUDGET_MS = 150_000
+BUDGET_MS_MIN = 30_000
+"""Seven doublings, eight repeats and the long slice, each as short as it can be."""
+SLICES_MIN = 6
+"""Slices without which nothing can be said, however slow the machine."""
+_SLICE_SHARE = 1 / 60
+_SLICE_SECONDS = (1.0, 30.0)
+_HOLD_SHARE = 1 / 7
+_HOLD_SECONDS = (4.0, 120.0)
+"""From a budget of 2 min on, the long slice has the 16 values that show whether it is steady."""
+_OVERHEAD_SECONDS = 1.0
+"""Time of a slice in addition to its length, before the first one was measured."""
 VOIDS_OF_POINT = 2
 """Void slices after which a point counts as one that cannot be measured."""
 VOIDS_MAX = 6
+
+
+def check_budget(budget_ms: int, *, searches: int = 1) -> None:
+    """Raise UsageError for a budget that is too short for so many searches."""
+    least_ms = searches * BUDGET_MS_MIN
+    if budget_ms < least_ms:
+        what = "a search needs" if searches == 1 else f"{searches} sizes to look for need"
+        raise UsageError(
+            f"--budget {format_duration(budget_ms)}: {what} at least {format_duration(least_ms)}:"
+            " about 15 slices each, and a long one at the end",
+            code="contradiction",
+            hint=f"--budget {format_duration(least_ms)}; the default is"
+            f" {format_duration(BUDGET_MS)}",
+        )
+
+
+class Times:
+    """Seconds of load, from its creation on."""
+
+    def __init__(self, budget_s: float) -> None:
+        self._began_s = time.monotonic()
+        self._deadline_s = self._began_s + budget_s
+        self.slice_s = _within(budget_s * _SLICE_SHARE, _SLICE_SECONDS)
+        self.hold_s = _within(budget_s * _HOLD_SHARE, _HOLD_SECONDS)
+        self._overheads_s: list[float] = []
+
+    @property
+    def elapsed_s(self) -> float:
+        """Time since the beginning."""
+        return time.monotonic() - self._began_s
+
+    def took(self, seconds: float, *, measured_s: float) -> None:
+        """Take note of how long a slice took in all."""
+        self._overheads_s.append(max(seconds - measured_s, 0.0))
+
+    @property
+    def slices_left(self) -> int:
+        """Number of slices for which there is time before the long one; the first few are measured
+        in any case."""
+        each_s = self.slice_s + self._overhead_s
+        in_time = int((self._left_s - self.hold_s - self._overhead_s) / each_s)
+        return max(0, in_time, SLICES_MIN - len(self._overheads_s))
+
+    @property
+    def has_hold(self) -> bool:
+        """True if there is time for another long slice."""
+        return self._left_s >= self.hold_s
+
+    @property
+    def _left_s(self) -> float:
+        return self._deadline_s - time.monotonic()
+
+    @property
+    def _overhead_s(self) -> float:
+        known = self._overheads_s[-10:]
+        return sum(known) / len(known) if known else _OVERHEAD_SECONDS
+
+
+def _within(value: float, bounds: tuple[float, float]) -> float:
+    return min(max(value, bounds[0]), bounds[1])
 
 
 class Measuring:
@@ -98,6 +171,16 @@ class Measuring:
         """Return the diagnosis of slices; None if they are too short for one."""
         run, ids = self._session.reader(), list(slice_ids)
         return None if not ids or too_short(run, ids) else diagnose(run, ids)
+
+    def lacks_time(self, search: SizeSearch) -> bool:
+        """Return whether the time ended before the search did."""
+        return self.times.slices_left == 0 and search.is_open
+
+    def why_no_larger(self, search: SizeSearch, why_most: str) -> str:
+        """Return why no larger size was tried; ``why_most``: what limits the largest."""
+        if max(self.curve.points, default=0) < search.most:
+            return "the time budget ended"
+        return search.why_ended or why_most
 
     def no_answer(self, why: str | None) -> str | None:
         """Return the reason why no answer can be trusted."""

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from pgdyno import numbers
 from pgdyno.diagnose import Diagnosis
-from pgdyno.pool._beyond import beyond_best, limit_beyond
-from pgdyno.pool._settings import arithmetic, library_settings, of_instances, pooler_settings
 from pgdyno.results.knee import Sustained
 from pgdyno.results.pool import (
     ApplicationPools,
@@ -20,54 +16,51 @@ from pgdyno.results.pool import (
     PoolSettings,
     SizePoint,
 )
-from pgdyno.search.curve import (
-    Curve,
-    Hold,
+from pgdyno.search._curve import (
+    Searched,
+    bounds_words,
     is_lower_bound,
-    latency_figures,
-    limit_verdict,
-    mean_tps,
+    level_of_size,
+    limits_words,
     merged_response,
     on_connection_ms,
     p99_ms_of,
-    rounded_bounds,
+    point_figures,
+    rank_words,
+    search_figures,
     sustained,
+    top_words,
+    unsteady_words,
 )
-from pgdyno.search.points import PointSlice, is_steady
-from pgdyno.search.sizes import KNEE_SHARE, Found
+from pgdyno.search._points import PointSlice
+from pgdyno.search._pool_beyond import beyond_best, limit_beyond
+from pgdyno.search._pool_settings import arithmetic, library_settings, of_instances, pooler_settings
+from pgdyno.search._sizes import Found
 from pgdyno.search.slo import Limit
 from pgdyno.spec.pooler import TITLES, PoolerSpec
 
 
-class Searched(Struct, frozen=True):
-    """A search that has ended: what was measured."""
+class PoolSearched(Searched, frozen=True, kw_only=True):
+    """A search for a pool size that has ended. Its limit is that of the best size, or where no size
+    meets the limits, of the highest throughput."""
 
-    group: str
     clients: int
     pooler: PoolerSpec
     rate_tps: float | None
-    limits: tuple[Limit, ...]
     instances: int
     found: Found | None
-    curve: Curve
-    hold: Hold | None
-    best: Diagnosis | None
-    """Of the slices at the best size, or where no size meets the limits, at the highest
-    throughput."""
     larger: Diagnosis | None
     """Of the slices at the largest size."""
     why_no_larger: str
-    out_of_time: bool
-    elapsed_s: float
     pools: int = 1
     """Pools that have the size, each: the instances of the application."""
-    application: Searched | None = None
+    application: PoolSearched | None = None
     """The pools of the application in front of the pooler, whose size this is then."""
     coupled: bool = False
     """True if the pooler's size was changed with theirs: it is their sum."""
 
 
-def pool_figures(searched: Searched) -> dict[str, object]:
+def pool_figures(searched: PoolSearched) -> dict[str, object]:
     """Return the members of the result that are its own."""
     found, curve = searched.found, searched.curve
     best = _best(searched) if found and found.meets else None
@@ -75,37 +68,31 @@ def pool_figures(searched: Searched) -> dict[str, object]:
     application = _application(searched)
     each = _arithmetic(searched, best, application)
     return {
+        **search_figures(searched),
         "pooler": searched.pooler.kind,
-        "group": searched.group,
         "clients": searched.clients,
         "rate_tps": searched.rate_tps,
-        "slo": tuple(str(limit) for limit in searched.limits),
         "best": best,
-        "sentence": _sentence(searched, best) + _doubt(searched.best),
-        "lower_bound": is_lower_bound(searched.best),
+        "sentence": _sentence(searched, best) + _doubt(searched.limit),
         "highest": _highest(found),
-        "tried_max": round(max(curve.points, default=0)),
         "curve": tuple(_point(searched, round(n)) for n in sorted(curve.points)) if found else (),
-        "limit": limit_verdict(searched.best),
         "limit_beyond": limit_beyond(beyond, searched.larger, searched.why_no_larger),
         "beyond": beyond,
         "settings": _settings(searched, best, application, each),
         "arithmetic": each,
         "application": application,
         "sustained": _sustained(searched),
-        "out_of_time": searched.out_of_time,
-        "elapsed_s": round(searched.elapsed_s, 1),
     }
 
 
-def _beyond(searched: Searched) -> Beyond | None:
+def _beyond(searched: PoolSearched) -> Beyond | None:
     assert searched.found is not None
     return beyond_best(
-        searched.found, searched.curve, searched.best, searched.larger, searched.pools
+        searched.found, searched.curve, searched.limit, searched.larger, searched.pools
     )
 
 
-def _application(searched: Searched) -> ApplicationPools | None:
+def _application(searched: PoolSearched) -> ApplicationPools | None:
     """Return what was found of the pools in front of the pooler."""
     layer = searched.application
     if layer is None:
@@ -127,7 +114,7 @@ def _application(searched: Searched) -> ApplicationPools | None:
 
 
 def _arithmetic(
-    searched: Searched, best: BestSize | None, application: ApplicationPools | None
+    searched: PoolSearched, best: BestSize | None, application: ApplicationPools | None
 ) -> Arithmetic | None:
     """Return the sum over the instances of the application; None if no size is best."""
     if best is None:
@@ -143,7 +130,7 @@ def _arithmetic(
 
 
 def _settings(
-    searched: Searched,
+    searched: PoolSearched,
     best: BestSize | None,
     application: ApplicationPools | None,
     each: Arithmetic | None,
@@ -159,21 +146,23 @@ def _settings(
     return (pooler_settings(searched.pooler, best.size, clients, application=layers), *libraries)
 
 
-def _sustained(searched: Searched) -> Sustained | None:
+def _sustained(searched: PoolSearched) -> Sustained | None:
     """Return what the long slice says, which is of both layers where there are two."""
     layer = searched.application or searched
-    return sustained(layer.hold, {size: _tps(layer, round(size)) for size in layer.curve.points})
+    curve = layer.curve
+    levels = {size: level_of_size(layer.found, curve, round(size)) for size in curve.points}
+    return sustained(layer.hold, {size: level.tps for size, level in levels.items()})
 
 
-def _best(searched: Searched) -> BestSize:
+def _best(searched: PoolSearched) -> BestSize:
     found, curve = searched.found, searched.curve
     assert found is not None
-    slices = curve.points[found.knee]
+    slices, level = curve.points[found.knee], level_of_size(found, curve, found.knee)
     return BestSize(
         size=found.knee,
         size_ci95=found.knee_bounds,
-        tps=round(found.level(found.knee), 2),
-        ci95=rounded_bounds(found.levels.interval(found.levels.points.index(found.knee))),
+        tps=level.tps,
+        ci95=level.ci95,
         p99_ms=p99_ms_of(slices),
         service_ms=round(on_connection_ms(slices, searched.pools * found.knee), 3),
     )
@@ -186,31 +175,17 @@ def _highest(found: Found | None) -> HighestOfSizes | None:
     return HighestOfSizes(size_min=min(found.top), size_max=max(found.top), tps=tps)
 
 
-def _point(searched: Searched, size: int) -> SizePoint:
-    found, slices = searched.found, searched.curve.points[size]
-    known = found is not None and size in found.levels.points
-    steady, why = is_steady(slices), _why(searched.limits, slices)
-    place = found.levels.points.index(size) if found and known else 0
+def _point(searched: PoolSearched, size: int) -> SizePoint:
+    slices = searched.curve.points[size]
+    figures = point_figures(level_of_size(searched.found, searched.curve, size), slices)
+    why = _why(searched.limits, slices)
     return SizePoint(
         size=size,
-        tps=_tps(searched, size),
-        ci95=rounded_bounds(found.levels.interval(place)) if found and known else None,
-        **latency_figures(slices),
+        **figures,
         service_ms=round(on_connection_ms(slices, searched.pools * size), 3),
-        slices=len(slices),
-        seconds=round(sum(each.seconds for each in slices), 2),
         met=not why,
-        steady=steady,
-        why=why or ("throughput drifted within its slices" if steady is False else ""),
+        why=why or unsteady_words(figures["steady"]),
     )
-
-
-def _tps(searched: Searched, size: int) -> float:
-    """Return the throughput of a size, as the curve has it."""
-    found = searched.found
-    if found is not None and size in found.levels.points:
-        return round(found.level(size), 2)
-    return round(mean_tps(searched.curve.points[size]), 2)
 
 
 def _why(limits: Sequence[Limit], slices: Sequence[PointSlice]) -> str:
@@ -220,35 +195,33 @@ def _why(limits: Sequence[Limit], slices: Sequence[PointSlice]) -> str:
     return slices[-1].failing or " and ".join(exceeded)
 
 
-def _sentence(searched: Searched, best: BestSize | None) -> str:
+def _sentence(searched: PoolSearched, best: BestSize | None) -> str:
     found = searched.found
     if found is None:
         return f"nothing was measured: {searched.why_no_larger}"
     if best is None:
         return _none_meets(searched, found)
     latency = "" if best.p99_ms is None else f", p99 {numbers.significant(best.p99_ms)} ms"
-    level = f"{numbers.tps(best.tps)} tps{latency}, with {searched.clients:,} clients"
+    rank = rank_words(
+        found,
+        top_words(found),
+        f"{numbers.tps(best.tps)} tps{latency}, with {searched.clients:,} clients",
+        have="has" if best.size == 1 else "have",
+        limits=f" of the sizes that meet {limits_words(searched)}" if searched.limits else "",
+        of="a pool of ",
+    )
     size = numbers.counted(best.size, "connection", "connections")
-    head = f"{_pool_words(searched)} has {size}{_bounds_words(best)}"
-    limits = _limits_words(searched)
-    more = _more_words(searched, found)
-    if found.top == (found.knee,):
-        return f"{head}, which {_have(best)} the highest throughput{limits}: {level}{more}"
-    share = numbers.percent(KNEE_SHARE)
-    head = f"{head}, the fewest with at least {share} of the highest throughput{limits}: {level}"
-    if found.knee in found.top:
-        return f"{head}; the noise does not tell {_top_words(found)} apart{more}"
-    highest = f"{numbers.tps(found.top_tps)} tps, has a pool of {_top_words(found)}"
-    return f"{head}; the highest, {highest}{more}"
+    head = f"{_pool_words(searched)} has {size}{bounds_words(best.size_ci95)}"
+    return f"{head}{rank}{_more_words(searched, found)}"
 
 
-def _pool_words(searched: Searched) -> str:
+def _pool_words(searched: PoolSearched) -> str:
     if searched.application is not None:
         return f"the best pool of {TITLES[searched.pooler.kind]}"
     return "the best pool" if searched.pools == 1 else "the best pool of each instance"
 
 
-def _more_words(searched: Searched, found: Found) -> str:
+def _more_words(searched: PoolSearched, found: Found) -> str:
     """Return that larger sizes may have more throughput; '' if not."""
     if found.saturated:
         return ""
@@ -266,28 +239,9 @@ def _doubt(diagnosis: Diagnosis | None) -> str:
     return "; other load held the server back, and without it another size may be best"
 
 
-def _have(best: BestSize) -> str:
-    return "has" if best.size == 1 else "have"
-
-
-def _limits_words(searched: Searched) -> str:
-    limits = " and ".join(str(each) for each in searched.limits)
-    return f" of the sizes that meet {limits}" if limits else ""
-
-
-def _bounds_words(best: BestSize) -> str:
-    low, high = best.size_ci95
-    return "" if low == high else f" (95 % interval {low:,} to {high:,})"
-
-
-def _top_words(found: Found) -> str:
-    low, high = min(found.top), max(found.top)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _none_meets(searched: Searched, found: Found) -> str:
+def _none_meets(searched: PoolSearched, found: Found) -> str:
     """Return that no size meets the limits, and what a queue of so many clients takes at least."""
-    limits = " and ".join(str(each) for each in searched.limits) or "the limit of failures"
+    limits = limits_words(searched) or "the limit of failures"
     size = max(found.top, key=found.level)
     tps, why = found.level(size), _why(searched.limits, searched.curve.points[size])
     if searched.rate_tps is not None:

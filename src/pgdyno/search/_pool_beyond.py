@@ -12,8 +12,8 @@ from pgdyno.diagnose import Diagnosis, Finding
 from pgdyno.facts.budget import part_words
 from pgdyno.results.common import Verdict
 from pgdyno.results.pool import Beyond, TimePart
-from pgdyno.search.curve import Curve, on_connection_ms
-from pgdyno.search.sizes import Found
+from pgdyno.search._curve import Curve, on_connection_ms
+from pgdyno.search._sizes import Found
 from pgdyno.stats.levels import FREEDOM_ASSUMED
 
 QUEUES = ("pool wait", "queue", "between", "connecting")

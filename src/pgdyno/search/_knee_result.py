@@ -8,24 +8,27 @@ from collections.abc import Sequence
 import numpy as np
 
 from pgdyno import numbers
-from pgdyno.diagnose import Diagnosis
-from pgdyno.knee._rates import RateSearch
 from pgdyno.results.knee import Capacity, CurvePoint, Highest, Knee, Law
-from pgdyno.search.curve import (
+from pgdyno.search._bisection import RateSearch
+from pgdyno.search._curve import (
     Curve,
-    Hold,
+    Searched,
     bounded,
-    interval_of,
-    is_lower_bound,
-    latency_figures,
-    limit_verdict,
-    mean_tps,
+    bounds_words,
+    level_of_rate,
+    level_of_size,
+    limits_words,
     p99_ms_of,
+    point_figures,
+    rank_words,
     rounded_bounds,
+    search_figures,
     sustained,
+    top_words,
+    unsteady_words,
 )
-from pgdyno.search.points import Aim, PointSlice, is_steady
-from pgdyno.search.sizes import DRAWS, KNEE_SHARE, Found
+from pgdyno.search._points import PointSlice
+from pgdyno.search._sizes import DRAWS, Found
 from pgdyno.stats import knee as fitted_law
 from pgdyno.stats.scaling import law_bounds
 
@@ -34,89 +37,54 @@ LAW_ERROR_MAX = 0.10
 the next."""
 
 
-def capacity_of_clients(
-    group: str,
-    found: Found | None,
-    curve: Curve,
-    hold: Hold | None,
-    *,
-    limit: Diagnosis | None,
-    why_most: str,
-    out_of_time: bool,
-    elapsed_s: float,
-) -> Capacity:
+def capacity_of_clients(searched: Searched, found: Found | None, *, why_most: str) -> Capacity:
     """Return the result of a search for clients."""
-    knee = _knee_of_clients(found, curve) if found and found.saturated else None
-    points = _clients_points(found, curve) if found else ()
+    knee = _knee_of_clients(found, searched.curve) if found and found.saturated else None
+    points = _clients_points(found, searched.curve) if found else ()
     return Capacity(
         varied="clients",
-        group=group,
-        slo=(),
         knee=knee,
-        sentence=bounded(_clients_sentence(found, knee, why_most), limit),
-        lower_bound=is_lower_bound(limit),
+        sentence=bounded(_clients_sentence(found, knee, why_most), searched.limit),
         highest=None if found is None else _highest(found),
-        tried_max=max(curve.points, default=0),
         curve=points,
         law=_law(found) if found else None,
-        limit=limit_verdict(limit),
-        sustained=sustained(hold, {each.clients: each.tps for each in points}),
-        out_of_time=out_of_time,
-        elapsed_s=round(elapsed_s, 1),
+        sustained=sustained(searched.hold, {each.clients: each.tps for each in points}),
+        **search_figures(searched),
     )
 
 
-def capacity_of_rates(
-    group: str,
-    aim: Aim,
-    search: RateSearch,
-    curve: Curve,
-    hold: Hold | None,
-    *,
-    limit: Diagnosis | None,
-    elapsed_s: float,
-) -> Capacity:
-    """Return the result of a search for a rate."""
+def capacity_of_rates(searched: Searched, search: RateSearch, *, clients: int) -> Capacity:
+    """Return the result of a search for a rate, at which so many clients send."""
+    curve = searched.curve
     knee = None if search.met is None else _knee_of_rate(search.met, curve)
-    points = tuple(_rate_point(aim, rate, curve.points[rate]) for rate in sorted(curve.points))
+    points = tuple(_rate_point(clients, rate, curve.points[rate]) for rate in sorted(curve.points))
     return Capacity(
         varied="rate",
-        group=group,
-        slo=tuple(str(each) for each in aim.limits),
         knee=knee,
-        sentence=bounded(_rate_sentence(aim, search, knee, curve), limit),
-        lower_bound=is_lower_bound(limit),
+        sentence=bounded(_rate_sentence(searched, search, knee), searched.limit),
         highest=None,
-        tried_max=max(curve.points, default=0),
         curve=points,
         law=None,
-        limit=limit_verdict(limit),
-        sustained=sustained(hold, {each.rate_tps or 0.0: each.tps for each in points}),
-        out_of_time=search.next_rate() is not None or (knee is not None and hold is None),
-        elapsed_s=round(elapsed_s, 1),
+        sustained=sustained(searched.hold, {each.rate_tps or 0.0: each.tps for each in points}),
+        **search_figures(searched),
     )
 
 
 def _knee_of_clients(found: Found, curve: Curve) -> Knee:
-    low, high = found.knee_bounds
-    place = found.levels.points.index(found.knee)
+    level = level_of_size(found, curve, found.knee)
     return Knee(
         clients=found.knee,
-        tps=round(found.level(found.knee), 2),
-        ci95=rounded_bounds(found.levels.interval(place)),
+        tps=level.tps,
+        ci95=level.ci95,
         p99_ms=p99_ms_of(curve.points[found.knee]),
-        clients_ci95=(low, high),
+        clients_ci95=found.knee_bounds,
     )
 
 
 def _knee_of_rate(rate: float, curve: Curve) -> Knee:
     slices = curve.points[rate]
-    return Knee(
-        rate_tps=rate,
-        tps=round(mean_tps(slices), 2),
-        ci95=interval_of([each.tps for each in slices]),
-        p99_ms=p99_ms_of(slices),
-    )
+    level = level_of_rate(slices)
+    return Knee(rate_tps=rate, tps=level.tps, ci95=level.ci95, p99_ms=p99_ms_of(slices))
 
 
 def _highest(found: Found) -> Highest:
@@ -126,36 +94,20 @@ def _highest(found: Found) -> Highest:
 
 
 def _clients_points(found: Found, curve: Curve) -> tuple[CurvePoint, ...]:
-    return tuple(_clients_point(found, int(n), curve.points[n]) for n in sorted(curve.points))
+    return tuple(_clients_point(found, curve, int(clients)) for clients in sorted(curve.points))
 
 
-def _clients_point(found: Found, clients: int, slices: Sequence[PointSlice]) -> CurvePoint:
-    known = clients in found.levels.points
-    place = found.levels.points.index(clients) if known else 0
-    steady = is_steady(slices)
+def _clients_point(found: Found, curve: Curve, clients: int) -> CurvePoint:
+    figures = point_figures(level_of_size(found, curve, clients), curve.points[clients])
+    return CurvePoint(clients=clients, **figures, why=unsteady_words(figures["steady"]))
+
+
+def _rate_point(clients: int, rate: float, slices: Sequence[PointSlice]) -> CurvePoint:
     return CurvePoint(
         clients=clients,
-        tps=round(found.levels.value(place) if known else mean_tps(slices), 2),
-        ci95=rounded_bounds(found.levels.interval(place)) if known else None,
-        **latency_figures(slices),
-        slices=len(slices),
-        seconds=round(sum(each.seconds for each in slices), 2),
-        steady=steady,
-        why="throughput drifted within its slices" if steady is False else "",
-    )
-
-
-def _rate_point(aim: Aim, rate: float, slices: Sequence[PointSlice]) -> CurvePoint:
-    return CurvePoint(
-        clients=aim.clients,
         rate_tps=rate,
-        tps=round(mean_tps(slices), 2),
-        ci95=interval_of([each.tps for each in slices]),
-        **latency_figures(slices),
-        slices=len(slices),
-        seconds=round(sum(each.seconds for each in slices), 2),
+        **point_figures(level_of_rate(slices), slices),
         met=sum(not each.why for each in slices),
-        steady=is_steady(slices),
         why=_why(slices),
     )
 
@@ -176,33 +128,17 @@ def _clients_sentence(found: Found | None, knee: Knee | None, why_most: str) -> 
             f" {numbers.tps(found.level(most))} tps with {most:,}; more were not tried: {why_most}"
         )
     latency = "" if knee.p99_ms is None else f", p99 {numbers.significant(knee.p99_ms)} ms"
-    head = (
-        f"the knee is at {numbers.counted(found.knee, 'client', 'clients')}{_bounds_words(found)}"
-    )
-    level = f"{numbers.tps(knee.tps)} tps{latency}"
-    if found.top == (found.knee,):
-        return f"{head}, which have the highest throughput: {level}"
-    share = numbers.percent(KNEE_SHARE)
-    head = f"{head}, the fewest with at least {share} of the highest throughput: {level}"
-    if found.knee in found.top:
-        return f"{head}; the noise does not tell {_top_words(found)} apart"
-    return f"{head}; the highest, {numbers.tps(found.top_tps)} tps, has {_top_words(found)}"
-
-
-def _bounds_words(found: Found) -> str:
-    low, high = found.knee_bounds
-    return "" if low == high else f" (95 % interval {low:,} to {high:,})"
+    clients = numbers.counted(found.knee, "client", "clients")
+    rank = rank_words(found, _top_words(found), f"{numbers.tps(knee.tps)} tps{latency}")
+    return f"the knee is at {clients}{bounds_words(found.knee_bounds)}{rank}"
 
 
 def _top_words(found: Found) -> str:
-    low, high = min(found.top), max(found.top)
-    return (
-        numbers.counted(low, "client", "clients") if low == high else f"{low:,} to {high:,} clients"
-    )
+    return "1 client" if found.top == (1,) else f"{top_words(found)} clients"
 
 
-def _rate_sentence(aim: Aim, search: RateSearch, knee: Knee | None, curve: Curve) -> str:
-    limits = " and ".join(str(each) for each in aim.limits)
+def _rate_sentence(searched: Searched, search: RateSearch, knee: Knee | None) -> str:
+    curve, limits = searched.curve, limits_words(searched)
     if not curve.points:
         return "nothing was measured"
     if knee is None or knee.rate_tps is None:

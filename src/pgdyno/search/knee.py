@@ -1,26 +1,34 @@
-"""Finding how much a server can take: the search carried out, the long slice at the end, and the
-result of ``pgdyno knee``."""
+"""``pgdyno knee``: how much a server takes, the knee of throughput by clients, or the highest rate
+that meets limits of the response time."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from msgspec import Struct, field
 
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Diagnosis
-from pgdyno.knee._outcome import capacity_of_clients, capacity_of_rates
-from pgdyno.knee._rates import CONFIRMED, RateSearch, three_digits
+from pgdyno.errors import UsageError
 from pgdyno.record import SliceKind
 from pgdyno.results import store
 from pgdyno.results.knee import Capacity, KneeResult
-from pgdyno.search.connections import clients_limit
-from pgdyno.search.curve import Hold
+from pgdyno.search._bisection import CONFIRMED, RateSearch, three_digits
+from pgdyno.search._curve import Hold, Searched
+from pgdyno.search._knee_result import capacity_of_clients, capacity_of_rates
+from pgdyno.search._points import Aim, VoidPoint
+from pgdyno.search._preparing import (
+    chosen_group,
+    clients_default,
+    clients_limit,
+    with_group,
+    with_scale,
+)
+from pgdyno.search._sizes import SizeSearch
 from pgdyno.search.measuring import Measuring, record_findings
-from pgdyno.search.points import Aim, VoidPoint
-from pgdyno.search.sizes import SizeSearch
-from pgdyno.search.slo import Limit
-from pgdyno.spec import Change
+from pgdyno.search.slo import EXAMPLE, Limit
+from pgdyno.spec import Arrival, Change, ClientGroup, Spec
 from pgdyno.trial.result import head
 
 RATE_MAX = 1_000_000.0
@@ -32,6 +40,73 @@ LENGTHENED = 4.0
 """A slice at a low rate is at most so many times as long as others."""
 HOLDS_MAX = 3
 """Long slices at rates, of which the first may turn out not to be held."""
+BASE_RATE = 1.0
+"""Rate of a closed loop that is made an open one; points are factors of it."""
+
+
+def prepared_spec(
+    spec: Spec, *, group: str | None, clients: int | None, limits: Sequence[Limit]
+) -> tuple[Spec, str]:
+    """Return the spec under which the points are measured, and the name of the group that varies.
+
+    ``clients`` are the most that may be tried; with ``limits`` the group sends at a rate. Raises
+    UsageError where no group, or no such group, can be varied.
+    """
+    chosen = chosen_group(spec, group)
+    most = clients or clients_default()
+    # How many connections a running server has free is known once it is connected.
+    known = clients is not None or spec.server.kind == "embedded"
+    changed = chosen.model_copy(
+        update={
+            "count": most if known else chosen.count,
+            "arrival": _arrival(chosen, limits),
+        }
+    )
+    return with_scale(with_group(spec, chosen, changed), most), chosen.name
+
+
+def closed_group(spec: Spec) -> str:
+    """Return the name of the only group that sends transactions, in a closed loop. Raises
+    UsageError if there is none: then ``pgdyno knee`` has the options that are needed."""
+    active = [each for each in spec.clients if not each.idle]
+    if len(active) == 1 and active[0].open_loop is None:
+        return active[0].name
+    several = f"has {len(active)} client groups" if len(active) > 1 else "sends at a rate"
+    raise UsageError(
+        f"--knee varies the number of clients of one closed loop, and the spec {several}",
+        code="contradiction",
+        hint="pgdyno knee, with --group or --slo",
+    )
+
+
+def _arrival(group: ClientGroup, limits: Sequence[Limit]) -> Arrival | str:
+    """Return how the transactions of the group arrive."""
+    if not limits:
+        if group.open_loop:
+            raise UsageError(
+                f"the clients of {group.name} send at a rate, and the highest rate needs a limit of"
+                " the response time",
+                code="contradiction",
+                hint=f"--slo '{EXAMPLE}'",
+            )
+        return "closed"
+    if group.think_ms:
+        raise UsageError(
+            "--slo looks for a rate, and clients that send at a rate do not pause (think)",
+            code="contradiction",
+            hint="remove think, or leave --slo out to look for a number of clients",
+        )
+    arrival = group.open_loop
+    if arrival is None:
+        return Arrival(rate=BASE_RATE)
+    if arrival.shape is not None:
+        raise UsageError(
+            f"the rate of {group.name} has {arrival.shape}, and a rate that is looked for is"
+            " constant",
+            code="contradiction",
+            hint=f"remove arrival.{arrival.shape} from the spec",
+        )
+    return arrival
 
 
 class Request(Struct, frozen=True):
@@ -106,24 +181,24 @@ class _Finding:
         found = search.found()
         hold = None if found is None else self._measuring.hold(found.answer)
         shown = [] if found is None else self._curve.ids(found.at_limit)
-        diagnosis = self._measuring.diagnosed(shown)
-        capacity = capacity_of_clients(
-            self._request.group,
-            found,
-            self._curve,
-            hold,
-            limit=diagnosis,
-            why_most=self._why_no_more(search),
-            out_of_time=self._times.slices_left == 0 and search.is_open,
+        limit = self._measuring.diagnosed(shown)
+        searched = self._searched(hold, limit, out_of_time=self._measuring.lacks_time(search))
+        why_most = self._measuring.why_no_larger(search, self._why_most)
+        capacity = capacity_of_clients(searched, found, why_most=why_most)
+        return Answer(capacity, limit, self._measuring.no_answer(search.why_ended))
+
+    def _searched(
+        self, hold: Hold | None, limit: Diagnosis | None, *, out_of_time: bool
+    ) -> Searched:
+        return Searched(
+            group=self._request.group,
+            limits=self._request.limits,
+            curve=self._curve,
+            hold=hold,
+            limit=limit,
+            out_of_time=out_of_time,
             elapsed_s=self._times.elapsed_s,
         )
-        return Answer(capacity, diagnosis, self._measuring.no_answer(search.why_ended))
-
-    def _why_no_more(self, search: SizeSearch) -> str:
-        """Return why no more clients were tried."""
-        if max(self._curve.points, default=0) < search.most:
-            return "the time budget ended"
-        return search.why_ended or self._why_most
 
     @property
     def _warm_clients(self) -> int:
@@ -136,17 +211,11 @@ class _Finding:
         search = RateSearch(max(first, lowest), lowest, RATE_MAX, self._rng)
         hold = self._rate_that_lasts(search)
         ended = search.too_high
-        diagnosis = self._measuring.diagnosed(self._curve.ids(ended) if ended else [])
-        capacity = capacity_of_rates(
-            self._request.group,
-            self._aim,
-            search,
-            self._curve,
-            hold,
-            limit=diagnosis,
-            elapsed_s=self._times.elapsed_s,
-        )
-        return Answer(capacity, diagnosis, self._measuring.no_answer(None))
+        limit = self._measuring.diagnosed(self._curve.ids(ended) if ended else [])
+        unsure = search.met is not None and hold is None
+        searched = self._searched(hold, limit, out_of_time=unsure or search.next_rate() is not None)
+        capacity = capacity_of_rates(searched, search, clients=self._aim.clients)
+        return Answer(capacity, limit, self._measuring.no_answer(None))
 
     def _rate_that_lasts(self, search: RateSearch) -> Hold | None:
         """Search until the answer meets the limits over a long slice as well, as far as there is

@@ -1,4 +1,5 @@
-"""The procedure of ``pgdyno pool``: the search over sizes, both diagnoses, the result."""
+"""``pgdyno pool``: the size of a connection pool, that of the clients, of a pooler, or of both: the
+smallest with nearly all of the highest throughput."""
 
 from __future__ import annotations
 
@@ -8,27 +9,155 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.conduct import Session
-from pgdyno.pool._limits import clients_within, pools_limit, sizes_limit
-from pgdyno.pool._outcome import Searched, pool_figures
-from pgdyno.pool.preparing import FIRST_SIZE, layers_of
+from pgdyno.errors import UsageError
 from pgdyno.record import SliceKind
 from pgdyno.results import store
 from pgdyno.results.pool import PoolResult
-from pgdyno.search.curve import Curve
+from pgdyno.search._curve import Curve
+from pgdyno.search._points import Aim
+from pgdyno.search._pool_result import PoolSearched, pool_figures
+from pgdyno.search._preparing import (
+    chosen_group,
+    clients_default,
+    clients_within,
+    pools_limit,
+    sizes_limit,
+    with_group,
+    with_scale,
+)
+from pgdyno.search._sizes import SizeSearch
 from pgdyno.search.measuring import Measuring, record_findings
-from pgdyno.search.points import Aim
-from pgdyno.search.sizes import SizeSearch
 from pgdyno.search.slo import Limit
-from pgdyno.spec import Change
+from pgdyno.spec import Change, ClientGroup, Pool, Spec
 from pgdyno.spec.pooler import SIZE_SETTINGS
 from pgdyno.trial.result import head
 
 PROBE_SECONDS = 1.5
 """Length of the slice that shows how many clients a limit has room for."""
-
 POOLER_SHARE = 0.5
 """Share of the budget for the pooler's size, where that of the application's pools is looked for
 too."""
+CLIENTS_OVER_SIZES = 2
+"""By default there are so many times as many clients as connections are tried: a pool is shared."""
+FIRST_SIZE = 8
+"""Size of the pool while the load warms up."""
+
+
+def prepared_spec(
+    spec: Spec, *, group: str | None, choose_clients: bool, instances: int | None = None
+) -> tuple[Spec, str]:
+    """Return the spec under which the sizes are measured, and the name of the group that varies.
+
+    ``choose_clients``: neither an option nor a spec says how many there are. With ``instances``
+    behind a pooler, the application has pools of its own. Raises UsageError where no group, or no
+    such group, can share a pool.
+    """
+    chosen = chosen_group(spec, group)
+    count = CLIENTS_OVER_SIZES * clients_default() if choose_clients else chosen.count
+    if count < 2:
+        raise UsageError(
+            f"{chosen.name} has one client, which needs one connection: there is no pool size to"
+            " look for",
+            code="one-client",
+            hint="-c 100, or count = 100 in the spec",
+        )
+    layers = spec.pooler.in_use and (chosen.pool is not None or instances is not None)
+    if chosen.reconnect_every and (layers or not spec.pooler.in_use):
+        raise UsageError(
+            f"{chosen.name} makes new connections all the time, and a pool keeps its connections",
+            code="contradiction",
+            hint='leave -C out, or remove connection = "per-transaction" from the spec',
+        )
+    number = 1
+    if layers or chosen.instances > 1:
+        number = _instances(chosen, count, instances)
+    pool = _application_pool(chosen, count, number) if layers else _pool(spec, chosen, count)
+    changed = chosen.model_copy(update={"count": count, **pool})
+    pooled = _with_pooler(
+        with_group(spec, chosen, changed), changed.connections_max if layers else count
+    )
+    return with_scale(pooled, count), chosen.name
+
+
+def layers_of(spec: Spec, group: str) -> int:
+    """Return how many sizes are looked for: two where the application has pools in front of the
+    pooler, whose size is not simply their sum."""
+    chosen = next(each for each in spec.clients if each.name == group)
+    return 1 + (spec.pooler.kind == "pgbouncer" and chosen.pool is not None)
+
+
+def _instances(group: ClientGroup, clients: int, asked: int | None) -> int:
+    """Return how many instances there are, each with a client at least."""
+    number = group.instances if asked is None else asked
+    if group.instances > 1 and number != group.instances:
+        raise UsageError(
+            f"{group.name} has {group.instances} instances in the spec, and --instances {asked} is"
+            " another number",
+            code="contradiction",
+            hint="leave --instances out",
+        )
+    if number > clients:
+        raise UsageError(
+            f"{group.name} has {clients:,} clients, and {number:,} instances would need one each",
+            code="fewer-clients-than-instances",
+            hint=f"-c {CLIENTS_OVER_SIZES * number}, or fewer instances",
+        )
+    return number
+
+
+def _application_pool(
+    group: ClientGroup, clients: int, instances: int
+) -> dict[str, Pool | int | None]:
+    """Return pools of the application with a connection for each client, so that at first only the
+    pooler's limits them."""
+    pool = (group.pool or Pool()).model_copy(
+        update={"max": -(-clients // instances), "min_idle": 0}
+    )
+    return {"pool": pool, "instances": instances}
+
+
+def _pool(spec: Spec, group: ClientGroup, clients: int) -> dict[str, Pool | str | None]:
+    """Return the group's pool with the first size; behind a pooler it is that whose size is
+    varied. pgpool-II keeps a process for each client, so that only clients that disconnect share
+    it."""
+    if spec.pooler.kind == "pgpool" and not group.reconnect_every:
+        return {"pool": None, "connection": "per-transaction"}
+    if spec.pooler.in_use:
+        return {}
+    pool = group.pool or Pool()
+    return {"pool": pool.model_copy(update={"max": min(FIRST_SIZE, clients), "min_idle": 0})}
+
+
+def _with_pooler(spec: Spec, clients: int) -> Spec:
+    """Return the spec with a pooler that shares its connections, of the first size."""
+    pooler = spec.pooler
+    if not pooler.in_use:
+        return spec
+    if pooler.kind not in SIZE_SETTINGS:
+        raise UsageError(
+            f"pooler.kind = {pooler.kind}: its pool size cannot be looked for",
+            code="pooler-without-size",
+            hint=f"--pooler {' or '.join(SIZE_SETTINGS)}",
+        )
+    if pooler.settings.get("pool_mode", "transaction") == "session":
+        raise UsageError(
+            "with pool_mode = session each client keeps a connection, and as many as there are"
+            " connections are served: there is no size to look for",
+            code="contradiction",
+            hint="pool_mode = transaction, which is the default here",
+        )
+    defaults = {"pool_mode": "transaction"}
+    if pooler.kind == "pgpool":
+        # A client that waits is in the listen queue, which otherwise is twice as long as the pool.
+        defaults = {"max_pool": "1", "listen_backlog_multiplier": str(clients)}
+    size = {SIZE_SETTINGS[pooler.kind]: str(min(FIRST_SIZE, clients))}
+    settings = {**defaults, **pooler.settings, **size}
+    load = spec.load
+    if pooler.kind == "pgbouncer" and "protocol" not in load.model_fields_set:
+        # Prepared statements are not supported by every version in this mode.
+        load = load.model_copy(update={"protocol": "extended"})
+    pooler = pooler.model_copy(update={"settings": settings})
+    return spec.model_copy(update={"pooler": pooler, "load": load})
 
 
 class Request(Struct, frozen=True):
@@ -104,7 +233,7 @@ class _Finding:
 
     def _search(
         self, measuring: Measuring, phase: str, pools: int, *, last: bool = True
-    ) -> Searched:
+    ) -> PoolSearched:
         """Search for the size of so many pools; ``last``: and measure whether it lasts."""
         self._session.watcher.phase(phase)
         search = SizeSearch(self._most, random.Random(self._spec.load.seed))
@@ -119,7 +248,7 @@ class _Finding:
             if found and largest > found.knee
             else None
         )
-        return Searched(
+        return PoolSearched(
             group=self._request.group,
             clients=self._clients,
             pooler=self._pooler,
@@ -129,10 +258,10 @@ class _Finding:
             found=found,
             curve=measuring.curve,
             hold=hold,
-            best=best,
+            limit=best,
             larger=larger,
-            why_no_larger=self._why_no_larger(measuring, search),
-            out_of_time=measuring.times.slices_left == 0 and search.is_open,
+            why_no_larger=measuring.why_no_larger(search, self._why_most),
+            out_of_time=measuring.lacks_time(search),
             elapsed_s=measuring.times.elapsed_s,
             pools=pools,
         )
@@ -171,15 +300,9 @@ class _Finding:
         base = Change(spec={aim.setting: str(pooler_size)}).over(aim.base)
         return replace(aim, varied="pool", base=base, setting="")
 
-    def _why_no_larger(self, measuring: Measuring, search: SizeSearch) -> str:
-        """Return why no larger size was tried."""
-        if max(measuring.curve.points, default=0) < search.most:
-            return "the time budget ended"
-        return search.why_ended or self._why_most
-
-    def _recorded(self, searched: Searched, no_answer: str | None) -> PoolResult:
+    def _recorded(self, searched: PoolSearched, no_answer: str | None) -> PoolResult:
         self._session.stop_load()
-        findings = record_findings(self._session, searched.best)
+        findings = record_findings(self._session, searched.limit)
         result = PoolResult.model_validate(
             {
                 **dict(head(self._session.reader(), findings, no_verdict=no_answer)),
@@ -190,7 +313,7 @@ class _Finding:
         return result
 
 
-def _summed(searched: Searched) -> Searched:
+def _summed(searched: PoolSearched) -> PoolSearched:
     """Return what was measured with the sum of the application's pools as the pooler's size, and
     the pools themselves as the layer in front of it."""
     pools, found, curve = searched.pools, searched.found, searched.curve

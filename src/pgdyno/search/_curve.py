@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypedDict
 
 from msgspec import Struct
 
@@ -21,7 +22,9 @@ from pgdyno.diagnose import Diagnosis
 from pgdyno.record import Distribution, RunFile
 from pgdyno.results.common import Verdict
 from pgdyno.results.knee import Sustained
-from pgdyno.search.points import PointSlice
+from pgdyno.search._points import PointSlice, is_steady
+from pgdyno.search._sizes import KNEE_SHARE, Found
+from pgdyno.search.slo import Limit
 from pgdyno.stats import geometric_mean, mean_bounds
 from pgdyno.trial.result import Steadiness, limit_of, steadiness
 
@@ -66,16 +69,128 @@ class Curve:
         return [each.slice_id for each in self.points.get(point, [])]
 
 
-def latency_figures(slices: Sequence[PointSlice]) -> dict[str, float | tuple[float, float] | None]:
-    """Return the median and p99 of slices, with the interval of the latter."""
+class Searched(Struct, frozen=True, kw_only=True):
+    """A search that has ended: what was measured."""
+
+    group: str
+    limits: tuple[Limit, ...]
+    curve: Curve
+    hold: Hold | None
+    limit: Diagnosis | None
+    """Of the slices at the answer, or where no more is held."""
+    out_of_time: bool
+    elapsed_s: float
+
+
+class SearchFigures(TypedDict):
+    """The members that the results of all searches have."""
+
+    group: str
+    slo: tuple[str, ...]
+    lower_bound: bool
+    tried_max: float
+    limit: Verdict
+    out_of_time: bool
+    elapsed_s: float
+
+
+def search_figures(searched: Searched) -> SearchFigures:
+    """Return the members of a result that do not depend on what was varied."""
+    return {
+        "group": searched.group,
+        "slo": tuple(str(each) for each in searched.limits),
+        "lower_bound": is_lower_bound(searched.limit),
+        "tried_max": max(searched.curve.points, default=0),
+        "limit": limit_verdict(searched.limit),
+        "out_of_time": searched.out_of_time,
+        "elapsed_s": round(searched.elapsed_s, 1),
+    }
+
+
+class Level(NamedTuple):
+    """A throughput, with its 95 % interval."""
+
+    tps: float
+    ci95: tuple[float, float] | None
+
+
+def level_of_size(found: Found | None, curve: Curve, size: int) -> Level:
+    """Return the level of a size, which only a size that counts has in the search's levels."""
+    if found is None or size not in found.levels.points:
+        return Level(round(mean_tps(curve.points[size]), 2), None)
+    interval = found.levels.interval(found.levels.points.index(size))
+    return Level(round(found.level(size), 2), rounded_bounds(interval))
+
+
+def level_of_rate(slices: Sequence[PointSlice]) -> Level:
+    """Return the level of a rate, of which each slice is as good as another."""
+    return Level(round(mean_tps(slices), 2), interval_of([each.tps for each in slices]))
+
+
+class PointFigures(TypedDict):
+    """The members that a point has in the curve, whatever was varied."""
+
+    tps: float
+    ci95: tuple[float, float] | None
+    p50_ms: float | None
+    p99_ms: float | None
+    p99_ms_ci95: tuple[float, float] | None
+    slices: int
+    seconds: float
+    steady: bool | None
+
+
+def point_figures(level: Level, slices: Sequence[PointSlice]) -> PointFigures:
+    """Return the figures of a point over all its slices."""
     percentiles = Distribution.of(merged_response(slices)).percentiles_ns
     p50, p99 = percentiles[50.0], percentiles[99.0]
     each_ms = [each.response.percentile(99) / 1e6 for each in slices if each.response.count]
     return {
+        "tps": level.tps,
+        "ci95": level.ci95,
         "p50_ms": None if p50 is None else round(p50 / 1e6, 3),
         "p99_ms": None if p99 is None else round(p99 / 1e6, 3),
         "p99_ms_ci95": None if p99 is None else interval_of(each_ms),
+        "slices": len(slices),
+        "seconds": round(sum(each.seconds for each in slices), 2),
+        "steady": is_steady(slices),
     }
+
+
+def unsteady_words(steady: bool | None) -> str:
+    """Return why a size does not count as steady; '' if it does."""
+    return "throughput drifted within its slices" if steady is False else ""
+
+
+def limits_words(searched: Searched) -> str:
+    """Return the limits of the response time; '' if there are none."""
+    return " and ".join(str(each) for each in searched.limits)
+
+
+def bounds_words(bounds: tuple[int, int]) -> str:
+    """Return the interval of the answer; '' if it has one value."""
+    low, high = bounds
+    return "" if low == high else f" (95 % interval {low:,} to {high:,})"
+
+
+def top_words(found: Found) -> str:
+    """Return the sizes with the highest throughput."""
+    low, high = min(found.top), max(found.top)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def rank_words(
+    found: Found, top: str, level: str, *, have: str = "have", limits: str = "", of: str = ""
+) -> str:
+    """Return how the answer, with its ``level``, ranks among the sizes within the ``limits``, of
+    which ``top`` have the highest throughput."""
+    if found.top == (found.knee,):
+        return f", which {have} the highest throughput{limits}: {level}"
+    share = numbers.percent(KNEE_SHARE)
+    words = f", the fewest with at least {share} of the highest throughput{limits}: {level}"
+    if found.knee in found.top:
+        return f"{words}; the noise does not tell {top} apart"
+    return f"{words}; the highest, {numbers.tps(found.top_tps)} tps, has {of}{top}"
 
 
 def merged_response(slices: Sequence[PointSlice]) -> Histogram:

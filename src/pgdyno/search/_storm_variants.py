@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from pgdyno.results.storm import StormPoint, Variant
+from pgdyno.search._storm_load import SHAPES
 from pgdyno.spec import Change
 from pgdyno.spec.pooler import PoolerSpec
-from pgdyno.storm._shapes import SHAPES
 
 ROUNDS = 3
 AT_A_TIME = (10, 100)
