@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from pgdyno.profile._conf_syntax import conf_lines_of
-from pgdyno.profile.reading import conf_lines, parse_profile
+from pgdyno.compare._conf_syntax import conf_lines_of
+from pgdyno.compare.profile_file import conf_lines, parse_profile
 from pgdyno.server import Cluster, Settings
 
 pytestmark = pytest.mark.server

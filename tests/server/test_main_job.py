@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
+from pgdyno.compare.change import compare
 from pgdyno.conduct import Silent, open_session
 from pgdyno.errors import PgdynoError
 from pgdyno.investigate.loop import investigate
@@ -27,7 +28,6 @@ from pgdyno.results.investigate import InvestigateResult
 from pgdyno.results.run import RunResult
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.spec import Change, Spec, spec_from_fields
-from pgdyno.trial.compare import compare
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 

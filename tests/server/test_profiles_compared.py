@@ -12,12 +12,12 @@ import jsonschema
 import pytest
 from rich.console import Console
 
+from pgdyno.compare.own_profiles import OWN, Machine, own_profile
+from pgdyno.compare.profile import compare_profile
+from pgdyno.compare.profile_check import Checked, ProfileCheck
+from pgdyno.compare.profile_file import Profile, parse_profile
 from pgdyno.conduct import Silent, open_session
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.profile.checking import Checked, ProfileCheck
-from pgdyno.profile.own import OWN, Machine, own_profile
-from pgdyno.profile.procedure import compare_profile
-from pgdyno.profile.reading import Profile, parse_profile
 from pgdyno.record import RunFile
 from pgdyno.report import terminal_summary
 from pgdyno.report.page.html import render

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.compare import _written
+from pgdyno.compare._levelling import Levelling, level
+from pgdyno.compare.versions import compare_versions, server_keys, with_server
 from pgdyno.conduct import Session, Silent, check_turns, open_session
 from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.facts.slices import Facts
@@ -17,10 +20,7 @@ from pgdyno.server import Cluster, Installation, connect_plain
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.stats import Effect
 from pgdyno.stats._plan import PairPlan
-from pgdyno.trial import compare, pairs
-from pgdyno.versions import _vacuum, _wal
-from pgdyno.versions._levelling import Levelling, level
-from pgdyno.versions.procedure import compare_versions, server_keys, with_server
+from pgdyno.trial import pairs
 
 pytestmark = pytest.mark.server
 Pair = tuple[Installation, Installation]
@@ -133,12 +133,12 @@ def test_all_that_two_versions_are_compared_by(
     """A whole comparison with two pairs in each trial: the six of a verdict take minutes."""
     alike = Effect(1.0, 0.9, 1.1, 6, 0.05)
     noise = pairs.Noise(alike, alike, "throughput")
-    monkeypatch.setattr(compare, "measure_noise", lambda *_, **__: noise)
+    monkeypatch.setattr("pgdyno.compare.change.measure_noise", lambda *_, **__: noise)
     monkeypatch.setattr(pairs, "plan_of", lambda *_, **__: PairPlan(2, 2))
     monkeypatch.setattr(Session, "_warm_up", lambda *_: None)
-    monkeypatch.setattr(_vacuum, "ROWS", 30_000)
-    monkeypatch.setattr(_wal, "SECONDS", 0.5)
-    monkeypatch.setattr(_wal, "_SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr(_written, "ROWS", 30_000)
+    monkeypatch.setattr(_written, "SECONDS", 0.5)
+    monkeypatch.setattr(_written, "_SETTLE_SECONDS", 0.1)
     session.prepare(Change())
     result = compare_versions(session, pair, budget_s=1.0, slice_s=0.4, pairs_max=None)
     assert result.versions is not None

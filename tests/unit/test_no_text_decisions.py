@@ -53,7 +53,7 @@ ALLOWED = {
         *("facts/refusals.py", "record/failures.py"),
         *("server/settings/_persistent_session.py", "server/settings/_running_sql.py"),
     ),
-    "categories of settings": ("versions/_levelling.py",),
+    "categories of settings": ("compare/_levelling.py",),
     "output of other programs, the front end's own included": (
         *("drill/power/_images.py", "front/_process.py", "server/connecting/_facts.py"),
         *("server/local/_template.py", "server/local/controldata.py", "server/local/safefiles.py"),

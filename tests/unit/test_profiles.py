@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from pgdyno.cli.compare_options import ProfileOptions, profile_of
+from pgdyno.compare._elimination import Elimination, expected_trials
+from pgdyno.compare.own_profiles import OWN, Machine, own_profile, profile_text
+from pgdyno.compare.profile_check import assessments, units_of
+from pgdyno.compare.profile_file import conf_lines, parse_profile, read_profile
 from pgdyno.errors import UsageError
-from pgdyno.profile._elimination import Elimination, expected_trials
-from pgdyno.profile.checking import assessments, units_of
-from pgdyno.profile.own import OWN, Machine, own_profile, profile_text
-from pgdyno.profile.reading import conf_lines, parse_profile, read_profile
 from pgdyno.remedy import circumstances
 from pgdyno.spec import Spec
 from pgdyno.stats import PAIRS_MIN, decide, paired_effect

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from pgdyno.compare.change import compare_question
 from pgdyno.drill.faults import fault_names
 from pgdyno.investigate._proposals import assessed_proposals
 from pgdyno.investigate._questions import remedy_question
@@ -24,7 +25,6 @@ from pgdyno.scenario.story import chapter_change
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.durability import severity, within
-from pgdyno.trial.compare import compare_question
 from pgdyno.trial.question import Question
 
 SYNC_STANDBY = {"standby": {"count": 1, "mode": "on"}}

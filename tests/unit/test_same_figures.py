@@ -17,6 +17,7 @@ import result_samples
 
 from pgdyno import numbers
 from pgdyno._engine import Histogram
+from pgdyno.compare.change import _with_verdict, compare_question
 from pgdyno.conduct import Session
 from pgdyno.facts.failures import Failures
 from pgdyno.investigate._decisions import decision_of
@@ -45,7 +46,6 @@ from pgdyno.spec import Change, spec_from_fields
 from pgdyno.spec.pooler import PoolerSpec
 from pgdyno.trial._judging import Matters, judge
 from pgdyno.trial._sides import Measured, Side
-from pgdyno.trial.compare import _with_verdict, compare_question
 from pgdyno.trial.pairs import Answer, Noise, _columns
 from pgdyno.trial.question import Question
 from pgdyno.trial.result import Steadiness, run_result

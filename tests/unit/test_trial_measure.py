@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import report_runs
 
+from pgdyno.compare.change import check_budget
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.stats import Effect, paired_effect
 from pgdyno.trial._judging import Matters, Noise, judge, same_rate, verdict_of
 from pgdyno.trial._sides import GroupSlice, Measured, Side, measure_of
-from pgdyno.trial.compare import check_budget
 from pgdyno.trial.recorded import pair_ratios
 
 OPEN = {"name": "open", "count": 16, "arrival": {"rate": 100}}

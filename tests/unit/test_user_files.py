@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.compare.profile_file import read_profile
 from pgdyno.errors import UsageError
 from pgdyno.files import read_at_most
 from pgdyno.imports import Choices, read_foreign
-from pgdyno.profile.reading import read_profile
 from pgdyno.record.acks import read_acks
 from pgdyno.spec.read import read_fields
 from pgdyno.workload import read_lines, read_urls

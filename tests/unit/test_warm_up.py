@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from pgdyno.conduct import warm_up_seconds_max
-from pgdyno.errors import UsageError
-from pgdyno.remedy import circumstances
-from pgdyno.spec import Change, spec_from_fields
-from pgdyno.trial.compare import (
+from pgdyno.compare.change import (
     _fitting_seconds,
     _needed_seconds,
     check_times,
     compare_question,
 )
+from pgdyno.conduct import warm_up_seconds_max
+from pgdyno.errors import UsageError
+from pgdyno.remedy import circumstances
+from pgdyno.spec import Change, spec_from_fields
 from pgdyno.trial.question import Question
 
 SERVER = circumstances(spec_from_fields({"clients": [{"count": 2}]}))

@@ -26,8 +26,8 @@ from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
+    from pgdyno.compare.profile_file import Profile
     from pgdyno.conduct import Target
-    from pgdyno.profile.reading import Profile
     from pgdyno.results.compare import CompareResult
     from pgdyno.spec import Change, Spec
 
@@ -64,8 +64,8 @@ def command(
       pgdyno compare tpcb-like -c 16 --profile mine.conf --ablate
       pgdyno compare tpcb-like --pg-version 17 --against 18
     """
+    from pgdyno.compare.change import check_times
     from pgdyno.results.trust import check_trust
-    from pgdyno.trial.compare import check_times
 
     check_times(own.slice_ms, own.budget)
     profile = profile_of(own.profiles)
@@ -117,7 +117,7 @@ class _Asked(Struct, frozen=True):
 def _of_change(asked: _Asked) -> CompareResult:
     """Return the effect of --set, --pool-max, --vary and --sql."""
     from pgdyno.cli.session import session_for
-    from pgdyno.trial.compare import compare
+    from pgdyno.compare.change import compare
 
     own = asked.own
     settings = parse_assignments(own.settings, "--set")
@@ -167,7 +167,7 @@ def _check_budget(
 ) -> None:
     """Raise UsageError for a given --budget in which there is no verdict; with the server also by
     what only its settings tell."""
-    from pgdyno.trial.compare import check_budget
+    from pgdyno.compare.change import check_budget
 
     if given_options("budget"):
         in_force = None if target is None else target.facts["settings"]
@@ -177,12 +177,12 @@ def _check_budget(
 def _of_profile(asked: _Asked, profile: Profile) -> CompareResult:
     """Return the effect of --profile, with --ablate also of its lines."""
     from pgdyno.cli.session import session_for
-    from pgdyno.profile.checking import ProfileCheck
-    from pgdyno.profile.procedure import (
+    from pgdyno.compare.profile import (
         check_ablation_budget,
         compare_profile,
         default_budget_s,
     )
+    from pgdyno.compare.profile_check import ProfileCheck
 
     own, ablate = asked.own, asked.own.profiles.ablate
     budget_s = own.budget / 1000
@@ -226,14 +226,14 @@ def _of_profile(asked: _Asked, profile: Profile) -> CompareResult:
 def _of_versions(asked: _Asked, against: str) -> CompareResult:
     """Return the effect of --against."""
     from pgdyno.cli.session import session_for
-    from pgdyno.conduct import check_turns
-    from pgdyno.versions.pairing import pair_of
-    from pgdyno.versions.procedure import (
+    from pgdyno.compare.versions import (
         DEFAULT_BUDGET_S,
         check_versions_budget,
         compare_versions,
+        pair_of,
         with_server,
     )
+    from pgdyno.conduct import check_turns
 
     own, spec = asked.own, asked.spec
     budget_s = DEFAULT_BUDGET_S

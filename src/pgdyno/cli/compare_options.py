@@ -16,8 +16,8 @@ from pgdyno.redact import blank
 from pgdyno.visible import is_utf8
 
 if TYPE_CHECKING:
-    from pgdyno.profile.own import Machine
-    from pgdyno.profile.reading import Profile
+    from pgdyno.compare.own_profiles import Machine
+    from pgdyno.compare.profile_file import Profile
     from pgdyno.spec import Spec
 
 
@@ -29,7 +29,7 @@ def _show_profile(_ctx: click.Context, _parameter: click.Parameter, name: str | 
     "Print a profile that comes with pgdyno and exit."
     if name is None:
         return
-    from pgdyno.profile.own import profile_text
+    from pgdyno.compare.own_profiles import profile_text
 
     click.echo(profile_text(name, _machine()).strip())
     raise click.exceptions.Exit(0)
@@ -212,8 +212,8 @@ def profile_of(options: ProfileOptions) -> Profile | None:
             code="contradiction",
             hint="put settings into the profile; --base-set sets those of both sides",
         )
-    from pgdyno.profile.own import OWN, own_profile
-    from pgdyno.profile.reading import read_profile
+    from pgdyno.compare.own_profiles import OWN, own_profile
+    from pgdyno.compare.profile_file import read_profile
 
     return own_profile(name, _machine()) if name in OWN else read_profile(Path(name))
 
@@ -243,8 +243,8 @@ def versions_of(against: str | None, spec: Spec) -> str | None:
 
 
 def _machine() -> Machine:
+    from pgdyno.compare.own_profiles import Machine
     from pgdyno.probe import host_facts
-    from pgdyno.profile.own import Machine
 
     facts = host_facts(None)
     return Machine(memory_bytes=facts["memory_bytes"], cores=facts["cores"])

@@ -10,7 +10,7 @@ from pgdyno.dimension import title_of
 from pgdyno.investigate._decisions import improves
 from pgdyno.investigate._progress import Kept, Progress, together
 from pgdyno.record import RunFile, throughput_tps
-from pgdyno.results.common import BothSides, LatencyEffect, Measure, Verdict
+from pgdyno.results.common import BothSides, Measure, Verdict
 from pgdyno.results.investigate import InvestigateResult, NotMeasured, Total
 from pgdyno.results.knee import Capacity
 from pgdyno.results.run_parts import Web
@@ -18,10 +18,10 @@ from pgdyno.shapes import Fields
 from pgdyno.spec import Change
 from pgdyno.spec.durability import DurabilityClass
 from pgdyno.stats import EFFECT_MATTERS, geometric_mean
-from pgdyno.trial.compare import failures_by_side, noise_of
+from pgdyno.trial.noise import failures_by_side, noise_of
 from pgdyno.trial.pairs import Answer, Noise
 from pgdyno.trial.postponed import postponed
-from pgdyno.trial.result import ci95, effect_of, head
+from pgdyno.trial.result import effect_of, head, latency_effect_of
 from pgdyno.trial.web import web_side
 
 
@@ -90,9 +90,7 @@ def _total(run: RunFile, progress: Progress) -> Total | None:
     return Total(
         trial=answer.trial_id,
         effect=effect_of(answer.throughput),
-        latency_p99=LatencyEffect(
-            ratio=numbers.rounded(answer.latency_p99.ratio), ci95=ci95(answer.latency_p99)
-        ),
+        latency_p99=latency_effect_of(answer.latency_p99),
         compared=answer.measure,
         throughput_tps=BothSides(before=answer.baseline_tps, after=answer.changed_tps),
         latency_ms_p99=BothSides(

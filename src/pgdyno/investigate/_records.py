@@ -13,7 +13,7 @@ from pgdyno.record import TrialDecision, TrialKind
 from pgdyno.results.common import Postponed
 from pgdyno.results.investigate import Decision, NotMeasured, Proof, Step, TriedRemedy
 from pgdyno.stats.prediction import rounded_interval, tolerated
-from pgdyno.trial.compare import failures_by_side
+from pgdyno.trial.noise import failures_by_side
 from pgdyno.trial.pairs import Answer
 from pgdyno.trial.postponed import postponed
 from pgdyno.trial.question import not_measurable

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from pgdyno.spec.units import format_duration
 from pgdyno.stats import PAIRS_MIN
-from pgdyno.trial.compare import WARM_UP_SECONDS
+from pgdyno.trial.noise import WARM_UP_SECONDS
 from pgdyno.trial.question import SLICE_OVERHEAD_SECONDS, Question
 
 # Shares of the time budget. A trial with six pairs of slices takes about a seventh of it, so a

@@ -45,7 +45,7 @@ from pgdyno.results.investigate import InvestigateResult
 from pgdyno.search.knee import Request, find_capacity
 from pgdyno.spec.durability import DurabilityClass, within
 from pgdyno.stats import Effect
-from pgdyno.trial.compare import WARM_UP_SECONDS, measure_noise
+from pgdyno.trial.noise import WARM_UP_SECONDS, measure_noise
 from pgdyno.trial.pairs import Answer, Noise, resume_trial, run_trial
 from pgdyno.trial.question import Question
 from pgdyno.trial.result import budget_of, limit_of

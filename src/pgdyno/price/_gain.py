@@ -18,7 +18,7 @@ from pgdyno.results.common import Postponed
 from pgdyno.results.price import Gain, NotMeasured
 from pgdyno.spec import Change, Spec
 from pgdyno.stats import PAIRS_MIN
-from pgdyno.trial.compare import WARM_UP_SECONDS, failures_by_side, measure_noise
+from pgdyno.trial.noise import WARM_UP_SECONDS, failures_by_side, measure_noise
 from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.postponed import postponed
 from pgdyno.trial.question import SLICE_OVERHEAD_SECONDS, Question, not_measurable, question_of

@@ -35,7 +35,7 @@ from pgdyno.results.price import Price, PriceResult
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.units import format_duration
 from pgdyno.stats import PAIRS_MIN
-from pgdyno.trial.compare import noise_of
+from pgdyno.trial.noise import noise_of
 from pgdyno.trial.pairs import Noise
 from pgdyno.trial.result import incidents_of
 from pgdyno.trial.trust import distrust

@@ -26,14 +26,13 @@ from pgdyno.results.branch import (
     BranchStart,
     BranchState,
 )
-from pgdyno.results.common import LatencyEffect
 from pgdyno.scenario._branch_matching import Level, match_clients
 from pgdyno.scenario._branch_state import Restored, SavedState
 from pgdyno.scenario.branch_variants import Variant
 from pgdyno.spec import Change
 from pgdyno.spec import branches as spec_branches
-from pgdyno.trial.compare import group_effect_of
-from pgdyno.trial.result import ci95, effect_of, head
+from pgdyno.trial.noise import group_effect_of
+from pgdyno.trial.result import ci95, effect_of, head, latency_effect_of
 from pgdyno.trial.rounds import Rounds, effect_within, judge_rounds, mean_of, throughputs_tps
 
 _CANCELLED = "57014"
@@ -240,7 +239,7 @@ def _figures(
     return BranchFigures(
         **common,
         effect=effect_of(judged.throughput),
-        latency_p99=LatencyEffect(ratio=numbers.rounded(latency.ratio), ci95=ci95(latency)),
+        latency_p99=latency_effect_of(latency),
         compared=judged.measure,
         decision=judged.verdict.outcome,
         sentence=judged.verdict.sentence,

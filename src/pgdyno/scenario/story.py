@@ -10,6 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from pgdyno.compare.change import compare
 from pgdyno.conduct import Watcher, open_session
 from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.dimension import change_of, spec_with
@@ -36,7 +37,6 @@ from pgdyno.shapes import Json
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.story import Chapter
 from pgdyno.spec.units import format_duration
-from pgdyno.trial.compare import compare
 from pgdyno.trial.trust import check_something_succeeded
 from pgdyno.workload import with_texts
 

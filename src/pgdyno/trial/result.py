@@ -336,6 +336,11 @@ def effect_of(effect: Effect) -> common.Effect:
     )
 
 
+def latency_effect_of(effect: Effect) -> common.LatencyEffect:
+    """Return an effect on the response time as results have it."""
+    return common.LatencyEffect(ratio=numbers.rounded(effect.ratio), ci95=ci95(effect))
+
+
 def ci95(bounds: Effect) -> tuple[float, float]:
     """Return the rounded 95 % interval of a ratio."""
     return numbers.rounded(bounds.lo), numbers.rounded(bounds.hi)

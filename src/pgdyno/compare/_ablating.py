@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from pgdyno import numbers
+from pgdyno.compare._elimination import Elimination, Unit, expected_trials
+from pgdyno.compare.profile_check import Checked, units_of
+from pgdyno.compare.profile_file import ProfileLine, conf_lines
 from pgdyno.conduct import Session
 from pgdyno.errors import TrustError
-from pgdyno.profile._elimination import Elimination, Unit, expected_trials
-from pgdyno.profile.checking import Checked, units_of
-from pgdyno.profile.reading import ProfileLine, conf_lines
 from pgdyno.record import TrialKind
-from pgdyno.remedy import Circumstances, assess
+from pgdyno.remedy import Assessment, Circumstances, assess
 from pgdyno.results.compare import Ablation, LineEffect
 from pgdyno.results.compare import ProfileLine as LineResult
 from pgdyno.spec import Change
@@ -257,7 +257,7 @@ class Ablating:
         more_s: float,
     ) -> Mapping[str, object]:
         lines = [self._line(line, names, undecided) for line in self.plan.checked.profile.lines]
-        lines += [_unchanged(line) for line in self.plan.checked.in_force]
+        lines += [_untried(line, _IN_FORCE) for line in self.plan.checked.in_force]
         lines.sort(key=lambda each: each.line)
         sentence = self._sentence(names, undecided, final, more_s)
         against_whole, gain = final or (None, None)
@@ -440,18 +440,19 @@ def _reason(name: str, taken: _Taken | None, seconds: float) -> tuple[str, str]:
 _IN_FORCE = "the value that is in force without the profile"
 
 
-def _unchanged(line: ProfileLine) -> LineResult:
+def _untried(line: ProfileLine, reason: str, assessed: Assessment | None = None) -> LineResult:
+    """Return a line that was not taken back; ``assessed``: unless it was in force before."""
     return LineResult(
         line=line.number,
         setting=line.setting,
         value=line.value,
         effect=None,
         taken_back_with=(),
-        durability_class="D0",
-        bound="",
+        durability_class=assessed.durability_class if assessed else "D0",
+        bound=assessed.bound if assessed else "",
         kept=False,
-        reason=_IN_FORCE,
-        sentence=_IN_FORCE,
+        reason=reason,
+        sentence=reason,
     )
 
 
@@ -467,21 +468,10 @@ def _comment(each: LineResult) -> str:
 def not_ablated(checked: Checked, why: str) -> Mapping[str, object]:
     """Return the members of the result for a profile whose pair shows no effect to divide."""
     lines = [
-        LineResult(
-            line=line.number,
-            setting=line.setting,
-            value=line.value,
-            effect=None,
-            taken_back_with=(),
-            durability_class=checked.assessments[line.setting].durability_class,
-            bound=checked.assessments[line.setting].bound,
-            kept=False,
-            reason="not taken back",
-            sentence="not taken back",
-        )
+        _untried(line, "not taken back", checked.assessments[line.setting])
         for line in checked.profile.lines
     ]
-    lines += [_unchanged(line) for line in checked.in_force]
+    lines += [_untried(line, _IN_FORCE) for line in checked.in_force]
     ablation = Ablation(
         trials=0,
         slice_seconds=None,

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pgdyno.compare.profile_file import Profile, parse_profile
 from pgdyno.errors import UsageError
-from pgdyno.profile.reading import Profile, parse_profile
 
 _KB, _MB, _GB = 1 << 10, 1 << 20, 1 << 30
 

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from pgdyno.compare._profile_rules import REFUSED_TOGETHER, WITHOUT_EFFECT, Values, names_read
+from pgdyno.compare.profile_file import Problem, Profile, ProfileLine
 from pgdyno.conduct import Target
 from pgdyno.errors import UsageError
 from pgdyno.probe import host_facts
 from pgdyno.probe.space import sample_space
-from pgdyno.profile._rules import REFUSED_TOGETHER, WITHOUT_EFFECT, names_read
-from pgdyno.profile._values import Values
-from pgdyno.profile.reading import Problem, Profile, ProfileLine
 from pgdyno.remedy import Assessment, Circumstances, assess, circumstances
 from pgdyno.server import Setting
 from pgdyno.server.local.startup import check_before_start

