@@ -23,7 +23,7 @@ from exam.specs import fields_of
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.diagnose import NOTHING
 from pgdyno.errors import PgdynoError
-from pgdyno.investigate.observe import observe
+from pgdyno.investigate.run import run_spec
 from pgdyno.spec import spec_from_fields
 
 OF_NEIGHBOURS = frozenset({"other-programs", "disk-filling"})
@@ -46,7 +46,7 @@ def carry_out_case(case: Case, run: Path, *, busy_machine: bool = False) -> dict
         if "begin" in injected:
             injected["begin"]()
         with neighbours(set(injected.get("programs", ()))) as others, watched(scene):
-            result = observe(session).to_json()
+            result = run_spec(session).to_json()
         proof = case.cause.prove(scene)
     passed_over = OF_NEIGHBOURS - set(case.cause.accepts) if busy_machine else frozenset()
     return {

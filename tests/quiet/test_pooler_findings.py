@@ -16,7 +16,7 @@ from signature_runs import carried_out, status
 
 from pgdyno.conduct import Silent, open_session
 from pgdyno.diagnose import Finding
-from pgdyno.investigate.observe import observe
+from pgdyno.investigate.run import run_spec
 from pgdyno.pooler._kind import kinds
 from pgdyno.server import Cluster
 from pgdyno.spec import spec_from_fields
@@ -102,7 +102,7 @@ def test_a_void_run_says_who_left_its_clients_waiting(tmp_path: Path, sleeping: 
     )
     path = tmp_path / "run.db"
     with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
-        result = observe(session)
+        result = run_spec(session)
     assert result.verdict.sentence.startswith("no verdict: 4 of 10 clients had a connection")
     assert [each.id for each in result.findings] == ["pooler-client-limit"]
     with contextlib.closing(sqlite3.connect(path)) as db:

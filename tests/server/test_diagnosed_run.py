@@ -11,7 +11,7 @@ import pytest
 
 from pgdyno.conduct import Silent, open_session
 from pgdyno.diagnose import diagnose
-from pgdyno.investigate.observe import observe
+from pgdyno.investigate.run import run_spec
 from pgdyno.record import RunFile
 from pgdyno.rules.rule import rules_of_loads
 from pgdyno.server import Cluster
@@ -36,7 +36,7 @@ def test_a_run_is_recorded_and_diagnosed(pg: Cluster, tmp_path: Path) -> None:
     )
     path = tmp_path / "run.db"
     with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
-        printed = json.loads(json.dumps(observe(session).to_json()))
+        printed = json.loads(json.dumps(run_spec(session).to_json()))
     jsonschema.validate(printed, json.loads(SCHEMA.read_text()))
     with RunFile(path) as run:
         ledger = run.ledger()

@@ -14,7 +14,7 @@ from patience import wait_until
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.govern.in_run import governing
-from pgdyno.investigate.observe import observe
+from pgdyno.investigate.run import run_spec
 from pgdyno.record import RunFile
 from pgdyno.record.governing import governed_in
 from pgdyno.report import stdout_console, terminal_summary
@@ -52,7 +52,7 @@ def spec_of(installation: Installation, **govern: Any) -> Spec:
 def governed(spec: Spec, folder: Path) -> tuple[RunResult, Path]:
     path = folder / "run.db"
     with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
-        result = observe(session, governing(session))
+        result = run_spec(session, governing(session))
     jsonschema.validate(json.loads(json.dumps(result.to_json())), schemas()["run"])
     with RunFile(path) as run:
         assert recorded_json(run) == result.to_json()

@@ -18,7 +18,7 @@ from pgdyno.compare.change import compare
 from pgdyno.conduct import Silent, open_session
 from pgdyno.errors import PgdynoError
 from pgdyno.investigate.loop import investigate
-from pgdyno.investigate.observe import observe
+from pgdyno.investigate.run import run_spec
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.words.sentences import setting_of_run
@@ -68,7 +68,7 @@ def test_a_run_of_each_workload(
 ) -> None:
     spec = on(pg, workload={"script": script}, clients=[{"count": 4, "think": "20ms"}], **load)
     with run(spec, tmp_path / "run.db") as session:
-        result = observe(session)
+        result = run_spec(session)
     check_result(result, "run")
     ledger = result.ledger
     parts = ("done", "failed", "skipped", "cancelled", "backlog")
@@ -87,7 +87,7 @@ def test_the_ramp_is_apart_from_the_measurement(pg18: Cluster, tmp_path: Path) -
         load={"ramp": "2s", "hold": "2s"},
     )
     with run(spec, tmp_path / "run.db") as session:
-        observe(session)
+        run_spec(session)
     recorded = RunFile(tmp_path / "run.db")
     assert [part.kind for part in recorded.slices()] == ["ramp", "run"]
     ramp, hold = recorded.slices()
@@ -105,7 +105,7 @@ def test_events_happen_at_their_time(pg18: Cluster, tmp_path: Path) -> None:
     )
     with run(spec, tmp_path / "run.db") as session:
         before_ms = session.recorder.at_ms()
-        observe(session)
+        run_spec(session)
     events = {event.label: event for event in RunFile(tmp_path / "run.db").events()}
     done, failed = events["select 4711"], events["failed: select 1/0"]
     assert (done.kind, failed.kind) == ("sql", "warning")
@@ -340,7 +340,7 @@ def test_the_named_database_is_used_where_it_has_the_tables(
         server={"kind": "existing", "conninfo": uri}, clients=[{"count": 2, "think": "20ms"}]
     )
     with run(spec, tmp_path / "run.db") as session:
-        assert observe(session).database == "pgdyno"
+        assert run_spec(session).database == "pgdyno"
     assert "database pgdyno, because shop lacks the tables" in _head(tmp_path / "run.db")
     with psycopg.connect(**{**cluster.conninfo.kwargs(), "dbname": "shop"}) as connection:
         count = connection.execute(
@@ -350,7 +350,7 @@ def test_the_named_database_is_used_where_it_has_the_tables(
     _pgbench_tables(shop, cluster, scale=2)
     before = _stored(shop)
     with run(spec, tmp_path / "shop.db") as session:
-        assert observe(session).database == "shop"
+        assert run_spec(session).database == "shop"
     assert "database shop" in _head(tmp_path / "shop.db")
     assert "tpcb-like at scale 2" in _head(tmp_path / "shop.db")
     files, rows = _stored(shop)

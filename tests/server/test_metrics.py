@@ -26,7 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from patience import wait_until
 from pgdyno.conduct import Silent, carry_out, open_session
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.investigate.observe import observe
+from pgdyno.investigate.run import run_spec
 from pgdyno.live import offering_metrics, open_endpoint
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster, connect_plain
@@ -109,7 +109,7 @@ def answered(
         offering_metrics(watcher, "127.0.0.1:0") as offering,
         open_session(spec, run=path, command="run", spec_text="", watcher=offering) as session,
     ):
-        result = observe(session)
+        result = run_spec(session)
         text = read(watcher.url)
     return text, result.to_json(), path
 

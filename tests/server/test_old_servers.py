@@ -14,7 +14,7 @@ import pytest
 
 from pgdyno.conduct import Silent, carry_out, open_session
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.investigate.observe import observe
+from pgdyno.investigate.run import run_spec
 from pgdyno.record import RunFile
 from pgdyno.results import load, schemas
 from pgdyno.results.age import AgeResult
@@ -178,7 +178,7 @@ def test_the_day_of_the_wraparound(
     path = tmp_path / "run.db"
     spec = spec_from_fields(fields)
     with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
-        result = observe(session)
+        result = run_spec(session)
     finding = next(each for each in result.findings if each.id == "transaction-ids")
     assert finding.status == "found"
     assert "transactions an ID: the oldest transaction ID was 2,146," in finding.sentence

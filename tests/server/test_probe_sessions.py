@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from patience import wait_until
 from pgdyno.conduct import Silent, open_session
 from pgdyno.facts import client_sessions
-from pgdyno.investigate.observe import observe
+from pgdyno.investigate.run import run_spec
 from pgdyno.probe import Probes
 from pgdyno.probe._link import connect
 from pgdyno.probe._origins import by_origin
@@ -56,7 +56,7 @@ def test_sessions_are_counted_by_origin_and_state(pg: Cluster, tmp_path: Path) -
         )
         path = tmp_path / "run.db"
         with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
-            observe(session)
+            run_spec(session)
     with RunFile(path) as run:
         found = {each.application: each for each in client_sessions.origins(run, None)}
         assert found["resting"].means["idle"] == 5

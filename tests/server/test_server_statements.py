@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from pgdyno.conduct import Silent, open_session
-from pgdyno.investigate.observe import observe
+from pgdyno.investigate.run import run_spec
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import render
 from pgdyno.report.terminal._run_summary import summary_lines
@@ -55,7 +55,7 @@ def run_of(path: Path, server: dict[str, Any], watcher: Silent | None = None) ->
     with open_session(
         spec, run=path, command="run", spec_text="", watcher=watcher or Silent()
     ) as session:
-        result = observe(session)
+        result = run_spec(session)
     jsonschema.validate(json.loads(json.dumps(result.to_json())), schemas()["run"])
     with RunFile(path) as run:
         assert recorded_json(run) == result.to_json()

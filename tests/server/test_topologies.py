@@ -23,7 +23,7 @@ from patience import PATIENCE_S, wait_until
 from pgdyno.conduct import Silent, open_session
 from pgdyno.drill._workloads import SUMS, differences
 from pgdyno.errors import PgdynoError, RunError, SetupError
-from pgdyno.investigate.observe import observe
+from pgdyno.investigate.run import run_spec
 from pgdyno.pooler import Gateway
 from pgdyno.pooler._kind import kinds
 from pgdyno.record import RunFile, SliceKind
@@ -63,7 +63,7 @@ def spec_with(kind: str, settings: dict[str, str] | None = None, **fields: Any) 
 
 def transactions_of(path: Path, spec: Spec) -> dict[str, int]:
     with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
-        observe(session)
+        run_spec(session)
     with closing(sqlite3.connect(path)) as db:
         names = ("intended", "done", "failed", "skipped", "cancelled")
         row = db.execute(f"select {', '.join(f'sum({n})' for n in names)} from interval").fetchone()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pgdyno.conduct import Silent, open_session
 from pgdyno.drill._workloads import SUMS, differences, why_no_sums
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.investigate.observe import observe
+from pgdyno.investigate.run import run_spec
 from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.spec import ScriptPart, spec_from_fields
 from pgdyno.spec.model import WorkloadSpec
@@ -70,7 +70,7 @@ def test_each_script_runs_and_leaves_sums_that_agree(
     with open_session(
         spec_from_fields(fields), run=path, command="run", spec_text="", watcher=Silent()
     ) as session:
-        ledger = observe(session).ledger
+        ledger = run_spec(session).ledger
     assert (ledger.done, ledger.failed) == (120, 0)
     with connect_plain(database) as conn:
         assert differences(conn) == dict.fromkeys(SUMS, 0)

@@ -14,7 +14,7 @@ from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.dimension import change_of
 from pgdyno.drill._workloads import why_not_checked
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.investigate.observe import observe
+from pgdyno.investigate.run import run_spec
 from pgdyno.record import RunFile
 from pgdyno.report import write_html
 from pgdyno.report.terminal._run_summary import summary_lines
@@ -58,7 +58,7 @@ def _loaded(database: ConnInfo, path: Path, workload: dict[str, Any], **load: An
     with open_session(
         spec_from_fields(fields), run=path, command="run", spec_text="", watcher=Silent()
     ) as session:
-        return observe(session)
+        return run_spec(session)
 
 
 def test_a_record_has_about_85_statements() -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pgdyno.conduct import Silent, open_session
 from pgdyno.dimension import change_of, sides_of
 from pgdyno.errors import UsageError
-from pgdyno.investigate.observe import observe
+from pgdyno.investigate.run import run_spec
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.spec import spec_from_fields
 from pgdyno.spec.ingest import TRANSACTION_ROWS
@@ -51,7 +51,7 @@ def test_each_way_brings_in_the_same_rows(
     with open_session(
         spec, run=tmp_path / "run.db", command="run", spec_text="", watcher=Silent()
     ) as session:
-        result = observe(session)
+        result = run_spec(session)
     assert (result.ledger.done, result.ledger.failed) == (6, 0)
     with psycopg.connect(**database.kwargs(), autocommit=True) as conn:
         rows, commits, columns = conn.execute(

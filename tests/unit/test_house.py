@@ -349,7 +349,7 @@ def test_a_summary_in_the_terminal_loads_neither_charts_nor_other_commands() -> 
 def test_what_runs_a_load_and_diagnoses_it_loads_no_numpy() -> None:
     """It is loaded when enough was measured for statistics."""
     code = (
-        "import sys, pgdyno.cli.session, pgdyno.investigate.observe\n"
+        "import sys, pgdyno.cli.session, pgdyno.investigate.run\n"
         "print(sorted({'numpy', 'scipy', 'bokeh', 'pgdyno.govern'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

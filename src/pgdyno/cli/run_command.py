@@ -47,7 +47,7 @@ def command(
       pgdyno run -c 8 -T 60 shop      same as pgbench -c 8 -T 60 shop
     """
     from pgdyno.cli.session import initialise_only, session_for
-    from pgdyno.investigate.observe import observe
+    from pgdyno.investigate.run import run_spec
     from pgdyno.results.trust import check_trust
 
     spec, spec_text = build_spec(
@@ -73,7 +73,7 @@ def command(
     with session_for(
         "run", load, progress, spec, spec_text, path, timestamps=run.progress_timestamp
     ) as session:
-        result = observe(session, _governor(session))
+        result = run_spec(session, _governor(session))
     print_result(output.output_format, path, result.to_json())
     if run.report_per_command and output.output_format == "text":
         print_statements(path)

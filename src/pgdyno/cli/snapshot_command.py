@@ -209,12 +209,12 @@ def _saved_loaded(
 ) -> Saved:
     """Save the server after a load, which is recorded in a run file."""
     from pgdyno.cli.session import session_for
-    from pgdyno.investigate.observe import observe
+    from pgdyno.investigate.run import run_spec
     from pgdyno.scenario.snapshot import save_loaded
 
     # It is a run, which its run file repeats without a snapshot.
     with session_for("run", load, progress, request.spec, spec_text, path) as session:
-        observe(session)
+        run_spec(session)
         return save_loaded(place, request, session)
 
 

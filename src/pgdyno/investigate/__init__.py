@@ -1,5 +1,5 @@
 """The procedures of ``pgdyno run`` and ``investigate``.
 
-``observe`` runs a spec and diagnoses it; ``loop`` repeats diagnosis and trials of remedies. They
+``run`` runs a spec and diagnoses it; ``loop`` repeats diagnosis and trials of remedies. They
 are imported from their files, so that ``run`` does not import what only ``investigate`` needs.
 """

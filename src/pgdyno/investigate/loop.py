@@ -37,7 +37,7 @@ from pgdyno.investigate._questions import (
 )
 from pgdyno.investigate._records import Records
 from pgdyno.investigate._times import TimeBudget, trial_seconds
-from pgdyno.investigate.observe import record_diagnosis
+from pgdyno.investigate.run import record_diagnosis
 from pgdyno.record import SliceKind, TrialKind
 from pgdyno.remedy import circumstances
 from pgdyno.results import store

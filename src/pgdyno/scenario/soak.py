@@ -18,7 +18,7 @@ from pgdyno.conduct import Session, Target, carry_on
 from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.dimension import fields_with
 from pgdyno.errors import SetupError, ThresholdError, UsageError
-from pgdyno.investigate.observe import diagnosed
+from pgdyno.investigate.run import diagnosed
 from pgdyno.numbers import counted, duration, percent, rounded, size
 from pgdyno.record import GAP, Continuation, RunFile, SliceKind, discard_beginning
 from pgdyno.record.opening import is_run_file

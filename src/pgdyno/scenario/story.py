@@ -22,7 +22,7 @@ from pgdyno.drill.words import in_words
 from pgdyno.errors import ThresholdError, TrustError, UsageError
 from pgdyno.facts import client_sessions
 from pgdyno.govern.in_run import governing
-from pgdyno.investigate.observe import observe
+from pgdyno.investigate.run import run_spec
 from pgdyno.numbers import counted, figure
 from pgdyno.record import RunFile, SliceKind
 from pgdyno.results import chapter as results
@@ -173,7 +173,7 @@ class ChapterRun(Struct, frozen=True, dict=True):
             spec_text=self.spec_text,
             watcher=self.watcher,
         ) as session:
-            result = observe(session, governing(session))
+            result = run_spec(session, governing(session))
             run = session.reader()
             check_something_succeeded(run)
             distrust = unexplained(self.chapter, result, run)

@@ -1,4 +1,4 @@
-"""The run of a spec with its diagnosis, for ``pgdyno run``."""
+"""``pgdyno run``: a spec carried out once, with its diagnosis."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pgdyno.spec.durability import DurabilityClass, severity
 from pgdyno.trial.result import no_database, run_result
 
 
-def observe(session: Session, around: AbstractContextManager[None] | None = None) -> RunResult:
+def run_spec(session: Session, around: AbstractContextManager[None] | None = None) -> RunResult:
     """Run the session's spec, diagnose it, and record the findings and the result.
 
     ``around`` is entered for the load, such as a governor of it.
