@@ -13,7 +13,7 @@ from patience import wait_until
 from pgdyno.check import Where
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.results import schemas
-from pgdyno.results.vacuumplan import PlannedOption, PlannedTable, ProofSide, VacuumPlanResult
+from pgdyno.results.vacuum_plan import PlannedOption, PlannedTable, ProofSide, VacuumPlanResult
 from pgdyno.server import Cluster, Installation
 from pgdyno.vacuumplan.as_sql import as_sql
 from pgdyno.vacuumplan.planning import Plan, Request, look, make_plan

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pgdyno.results.vacuumplan import PlannedTable, VacuumPlanResult
+from pgdyno.results.vacuum_plan import PlannedTable, VacuumPlanResult
 from pgdyno.vacuumplan._advising import Server, Table, all_in_force, plan_table, rounded
 from pgdyno.vacuumplan.as_sql import as_sql
 

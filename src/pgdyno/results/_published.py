@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
+from pgdyno.listing import modules_of
 from pgdyno.record.part import Part
-from pgdyno.results._stored import COMMANDS, result_type
-from pgdyno.results.diff import DiffResult
-from pgdyno.results.front import FrontReading
-from pgdyno.results.govern import GovernDecision
-from pgdyno.results.story import StoryResult
-from pgdyno.results.unfinished import Unfinished
-from pgdyno.results.vacuumplan import VacuumPlanResult
 from pgdyno.shapes import Json
 
 
@@ -27,11 +24,22 @@ class _Published(GenerateJsonSchema):
 
 @cache
 def schemas() -> dict[str, Json]:
-    """Return the JSON schema of each command's result, and of ``unfinished``."""
-    types: dict[str, type[Part]] = {command: result_type(command) for command in COMMANDS}
-    types |= {"story": StoryResult, "diff": DiffResult, "unfinished": Unfinished}
-    types |= {"govern": GovernDecision, "vacuum-plan": VacuumPlanResult, "front": FrontReading}
-    return {name: _schema(result) for name, result in types.items()}
+    """Return the JSON schema of each command's result, and of ``unfinished``, by the names of their
+    modules."""
+    modules = modules_of(import_module(str(__package__)))
+    return {
+        module.__name__.rpartition(".")[2].replace("_", "-"): _schema(result)
+        for module in modules
+        for result in _titled(module)
+    }
+
+
+def _titled(module: ModuleType) -> Iterator[type[Part]]:
+    """Yield the types of a module that have a title: those of whole results."""
+    for each in vars(module).values():
+        is_type = isinstance(each, type) and issubclass(each, Part)
+        if is_type and each.__module__ == module.__name__ and each.model_config.get("title"):
+            yield each
 
 
 def _schema(result: type[Part]) -> dict[str, object]:

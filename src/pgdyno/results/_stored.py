@@ -1,55 +1,31 @@
-"""Storing a result in the run file, and loading it."""
+"""Storing a result in the run file, and loading it.
+
+The type of a command's result is ``COMMANDResult`` in ``results/COMMAND.py``; no list names it.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeAlias
+from importlib.util import find_spec
+from typing import TypeAlias
 
 from pydantic import ValidationError
 
 from pgdyno.record import Recorder, RunFile
+from pgdyno.record.part import Part
 from pgdyno.shapes import Json
 
-if TYPE_CHECKING:
-    from pgdyno.results.age import AgeResult
-    from pgdyno.results.branch import BranchResult
-    from pgdyno.results.check import CheckResult
-    from pgdyno.results.compare import CompareResult
-    from pgdyno.results.drill import DrillResult
-    from pgdyno.results.investigate import InvestigateResult
-    from pgdyno.results.knee import KneeResult
-    from pgdyno.results.pool import PoolResult
-    from pgdyno.results.price import PriceResult
-    from pgdyno.results.run import RunResult
-    from pgdyno.results.soak import SoakResult
-    from pgdyno.results.storm import StormResult
-
-    Result: TypeAlias = (
-        RunResult
-        | CompareResult
-        | InvestigateResult
-        | PriceResult
-        | DrillResult
-        | CheckResult
-        | KneeResult
-        | PoolResult
-        | StormResult
-        | AgeResult
-        | SoakResult
-        | BranchResult
-    )
-
-COMMANDS = (
-    *("run", "compare", "investigate", "price", "drill", "check", "knee", "pool", "storm"),
-    *("age", "soak", "branch"),
-)
-"""Commands whose run file has a result; its type is COMMANDResult in ``results/COMMAND.py``."""
+Result: TypeAlias = Part
+"""The result of any command."""
 
 
-def result_type(command: str) -> type[Result]:
-    """Return the type of a command's result; a command does not import those of others."""
-    module = import_module(f"pgdyno.results.{command}")
-    found: type[Result] = getattr(module, f"{command.capitalize()}Result")
+def result_type(command: str) -> type[Result] | None:
+    """Return the type of a command's result, without importing those of others; None for a command
+    whose run file has none."""
+    name = f"{__package__}.{command}"
+    if not command.isidentifier() or find_spec(name) is None:
+        return None
+    found: type[Result] | None = getattr(import_module(name), f"{command.capitalize()}Result", None)
     return found
 
 
@@ -63,10 +39,9 @@ def store(recorder: Recorder, result: Result) -> None:
 
 def load(run: RunFile) -> Result | None:
     """Return the result of a run; None if there is none, or if it does not validate."""
-    command = run.run.command
-    if command not in COMMANDS or not run.run.result:
+    kind = result_type(run.run.command) if run.run.result else None
+    if kind is None:
         return None
-    kind = result_type(command)
     try:
         members = run.run.result | kind.of_tables(run)
         return kind.model_validate(members)

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from pgdyno.numbers import duration, figure, percent, size
-from pgdyno.results.vacuumplan import PlannedOption, PlannedTable
+from pgdyno.results.vacuum_plan import PlannedOption, PlannedTable
 from pgdyno.spec.sql_text import on_one_line
 
 ROWS_MIN = 1_000

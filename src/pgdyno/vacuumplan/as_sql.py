@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 
 from pgdyno.numbers import counted, duration, effect, figure, listed, percent, size
-from pgdyno.results.vacuumplan import (
+from pgdyno.results.vacuum_plan import (
     PlannedTable,
     Proof,
     ProofEffects,

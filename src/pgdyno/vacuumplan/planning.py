@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pgdyno.check import Reached, Where, answering, reach, session
 from pgdyno.errors import SetupError
-from pgdyno.results.vacuumplan import (
+from pgdyno.results.vacuum_plan import (
     PlannedOption,
     PlannedTable,
     UnplannedTable,

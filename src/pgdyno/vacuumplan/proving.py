@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from pgdyno import numbers
 from pgdyno.errors import UsageError
-from pgdyno.results.vacuumplan import (
+from pgdyno.results.vacuum_plan import (
     PlannedTable,
     Proof,
     ProofEffect,
