@@ -70,9 +70,9 @@ def test_a_comparison_has_one_pair_of_levels(tmp_path: Path) -> None:
     assert tps.note == str(attempt.throughput)
     p99 = next(it for it in page.headline if it.label == "Response time p99")
     assert f"{p99.was} → {p99.value} {p99.unit}" in shown
-    chart = next(chart for chart in page.step_charts if chart.id == "chain-tps")
+    chart = next(chart for chart in page.charts if chart.id == "chain-tps")
     assert chart.table.rows[0][1:3] == [tps.was, tps.value]
-    chart = next(chart for chart in page.step_charts if chart.id == "chain-p99")
+    chart = next(chart for chart in page.charts if chart.id == "chain-p99")
     assert chart.table.rows[0][2] == f"{p99.value} {p99.unit}"
 
 
@@ -132,7 +132,7 @@ def test_before_and_after_have_the_ratio_beside_them(make, tmp_path: Path) -> No
     run = RunFile(make(tmp_path / "run.db"))
     summary, page = RunSummary(run), make_page(run)
     shown = levels_in(terminal(run))
-    assert shown or summary.price_list is not None
+    assert shown or summary.result_of("price") is not None
     assert all(agree(*levels) for levels in shown)
     for figure in page.headline:
         if figure.was:
@@ -140,7 +140,7 @@ def test_before_and_after_have_the_ratio_beside_them(make, tmp_path: Path) -> No
             assert ratio is not None
             assert agree(number(figure.was), number(figure.value), number(ratio[1]))
     by_id = {"chain-tps": "throughput", "chain-p99": "latency_p99"}
-    for chart in page.step_charts:
+    for chart in page.charts:
         if chart.id in by_id:
             attempts = [a for a in summary.attempts if getattr(a, by_id[chart.id])]
             assert_chart(chart.table.rows, [getattr(a, by_id[chart.id]) for a in attempts])
@@ -190,7 +190,7 @@ def answer_of(tps_a: list[float], tps_b: list[float]) -> Answer:
 
 def test_a_figure_that_did_not_decide_is_not_called_better(tmp_path: Path) -> None:
     run = RunFile(report_runs.comparison_run(tmp_path / "run.db"))
-    charts = {chart.id: chart for chart in make_page(run).step_charts}
+    charts = {chart.id: chart for chart in make_page(run).charts}
     assert charts["chain-tps"].table.rows[0][-1] == "better"
     assert charts["chain-p99"].table.rows[0][-1] == "—"
 

@@ -27,9 +27,9 @@ from pgdyno.price.two_servers import Priced, compared
 from pgdyno.record import RunFile
 from pgdyno.record.cut import LedgerCount
 from pgdyno.remedy import catalogue
-from pgdyno.report.rows import price_rows
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._run_summary import summary_lines
+from pgdyno.report.views import price as view
 from pgdyno.report.words.price_list import gain_head, p99_words
 from pgdyno.results.price import Gain, NotMeasured, PriceResult
 from pgdyno.spec import Change, spec_from_fields
@@ -358,7 +358,7 @@ def test_gains_alone_as_csv(capfd: pytest.CaptureFixture[str]) -> None:
     losses = LossTable().losses(ladder()[0], "no cuts were requested")
     rows[0]["losses"] = [loss.to_json() for loss in losses]
     result = price_runs.price_result(rows)
-    print_csv(price_rows(PriceResult.model_validate(result)))
+    print_csv(view.rows(PriceResult.model_validate(result)))
     read = [*csv.DictReader(io.StringIO(capfd.readouterr().out))]
     assert [(row["candidate"], row["fault"], row["why"]) for row in read[:2]] == [
         ("all-on", "kill", "no cuts were requested"),

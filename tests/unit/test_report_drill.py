@@ -10,7 +10,8 @@ import pytest
 from pgdyno.errors import UsageError
 from pgdyno.record import Recorder, RunFile
 from pgdyno.report.page import html
-from pgdyno.report.terminal._run_summary import RUN_LINES_MAX, summary_lines
+from pgdyno.report.terminal._run_summary import summary_lines
+from pgdyno.report.views.drill import VIEW
 
 
 def said(path: Path, width: int = 120) -> str:
@@ -38,7 +39,7 @@ def test_a_harmless_drill_says_what_that_proves(tmp_path: Path) -> None:
 def test_a_long_drill_fits_the_screen(tmp_path: Path, width: int) -> None:
     drill = drill_runs.sample_drill([number % 7 for number in range(300)])
     text = said(drill_runs.write_drill(tmp_path / "run.db", drill), width)
-    assert len(text.splitlines()) <= RUN_LINES_MAX
+    assert len(text.splitlines()) <= VIEW.lines_max
     assert "more lines in the report" in text
     assert max(map(len, text.splitlines())) <= width
 

@@ -14,7 +14,8 @@ from rich.console import Console
 from pgdyno.record import RunFile
 from pgdyno.report import stdout_console, terminal_summary
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.terminal._run_summary import LINES_MAX, summary_lines
+from pgdyno.report.terminal._run_summary import summary_lines
+from pgdyno.report.views.investigate import LINES_MAX
 from pgdyno.results import store
 
 

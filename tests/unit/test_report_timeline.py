@@ -20,6 +20,7 @@ from pgdyno.report.charts.chart import log_ticks
 from pgdyno.report.charts.clients import client_charts
 from pgdyno.report.charts.time_axis import Timeline, time_axis
 from pgdyno.report.page.html import make_page
+from pgdyno.report.view import View
 from pgdyno.report.words import headlines
 
 
@@ -131,7 +132,7 @@ def test_throughput_against_clients_keeps_settings_apart(tmp_path: Path) -> None
 @given(st.text(alphabet="ab ;,:()", min_size=1, max_size=400))
 def test_headlines_are_short(text: str) -> None:
     assert len(headlines.shortened(text)) <= headlines.LETTERS_MAX
-    summary = SimpleNamespace(info=SimpleNamespace(command="compare"), verdict=text, before=None)
+    summary = SimpleNamespace(view=View("compare"), verdict=text)
     headline, lead = headlines.headline_and_rest(summary)  # type: ignore[arg-type]
     assert len(headline) <= headlines.LETTERS_MAX
     assert lead or headline.lower() == text.lower()

@@ -206,9 +206,9 @@ def _print(output_format: str, result: CheckResult) -> None:
 
         print_json(plain(result.to_json()))
         return
-    from pgdyno.report import check_summary, stdout_console
+    from pgdyno.report import result_summary, stdout_console
 
-    check_summary(result, stdout_console())
+    result_summary("check", result, stdout_console())
 
 
 def _fail_on(least: str, result: CheckResult) -> None:

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
     from pgdyno.check.watching import Away
     from pgdyno.record import RunFile
+    from pgdyno.results import Result
     from pgdyno.results.check import CheckResult
 
 __all__ = [
     "check_page_path",
-    "check_summary",
+    "result_summary",
     "show_watch",
     "statement_lines",
     "stdout_console",
@@ -57,11 +58,11 @@ def terminal_summary(run: RunFile, console: Console) -> None:
     _run_summary.terminal_summary(run, console)
 
 
-def check_summary(result: CheckResult, console: Console) -> None:
-    """Print the summary of a check, of which there need be no run file."""
+def result_summary(command: str, result: Result, console: Console) -> None:
+    """Print the summary of a command's result, of which there need be no run file."""
     from pgdyno.report.terminal import _run_summary
 
-    _run_summary.check_summary(result, console)
+    _run_summary.result_summary(command, result, console)
 
 
 def show_watch(results: Iterable[CheckResult | Away], console: Console) -> None:

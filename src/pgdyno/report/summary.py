@@ -19,6 +19,7 @@ from pgdyno.record.finding import Finding
 from pgdyno.record.incidents import Incident, incidents
 from pgdyno.remedy import Assessment, assess
 from pgdyno.report.attempts import Attempt, attempt_of, in_force
+from pgdyno.report.view import View, view_of
 from pgdyno.results import load
 from pgdyno.spec.change import Change
 from pgdyno.spec.front import values_in_force
@@ -27,12 +28,9 @@ from pgdyno.trial.result import emulated_disks
 if TYPE_CHECKING:
     from pgdyno.results import Result
     from pgdyno.results.chapter import RecordedChapter
-    from pgdyno.results.check import CheckResult
-    from pgdyno.results.common import NoiseFloor
-    from pgdyno.results.compare import CompareResult
-    from pgdyno.results.investigate import InvestigateResult, RemedyPrice
-    from pgdyno.results.knee import Capacity, KneeResult
-    from pgdyno.results.price import Price, PriceResult
+    from pgdyno.results.common import NoiseFloor, Verdict
+    from pgdyno.results.investigate import RemedyPrice
+    from pgdyno.results.price import Price
     from pgdyno.results.run import RunResult
     from pgdyno.results.run_parts import ServerStatements
 
@@ -57,29 +55,8 @@ class State(Struct, frozen=True):
     """The measurement that the figures are from, in a few words; '' for a single run."""
 
 
-def _result_of(*commands: str) -> Any:
-    """Return a property: the recorded result of one of these commands, None for another's. Its type
-    follows from the command; importing the types of all would take long."""
-    return property(lambda self: self.result if self.info.command in commands else None)
-
-
 class RunSummary:
     """Summary of one run file; each part is read on first use."""
-
-    investigation: InvestigateResult | None = _result_of("investigate")
-    """The recorded result of an investigation."""
-    price_list: PriceResult | None = _result_of("price")
-    """The recorded price list of ``pgdyno price``."""
-    single_run: RunResult | None = _result_of("run", "soak")
-    """The recorded result of ``pgdyno run``, or of a soak, which is a run as well."""
-    check: CheckResult | None = _result_of("check")
-    """The recorded result of ``pgdyno check``."""
-
-    _comparison: CompareResult | None = _result_of("compare")
-    _knee: KneeResult | None = _result_of("knee")
-    _searched: Any = _result_of("knee", "pool", "storm", "age", "branch")
-    _compared: Any = _result_of("compare", "investigate", "price")
-    _told: Any = _result_of("compare", "drill", "run", "soak")
 
     def __init__(self, run: RunFile) -> None:
         self._run = run
@@ -101,15 +78,30 @@ class RunSummary:
         """The recorded result; None if there is none or it cannot be read."""
         return load(self._run)
 
+    def result_of(self, *commands: str) -> Any:
+        """Return the recorded result if it is of one of these commands, else None. Its type follows
+        from the command; importing the types of all would take long."""
+        return self.result if self.info.command in commands else None
+
+    def part(self, name: str) -> Any:
+        """Return a part of the recorded result; None if there is none, or it has no such part."""
+        return getattr(self.result, name, None)
+
+    @property
+    def view(self) -> View:
+        """The view of the command; one without sections if it has none."""
+        return view_of(self.info.command)
+
+    @property
+    def single_run(self) -> RunResult | None:
+        """The recorded result if it is that of a single run."""
+        found: RunResult | None = self.result_of(self.info.command) if self.view.is_run else None
+        return found
+
     @property
     def result_unreadable(self) -> bool:
         """True if a result is recorded that does not validate."""
         return bool(self.info.result) and self.result is None
-
-    @property
-    def capacity(self) -> Capacity | None:
-        """The most that the server takes, if it was looked for."""
-        return self.investigation.capacity if self.investigation else self._knee
 
     @property
     def governor(self) -> str:
@@ -125,7 +117,7 @@ class RunSummary:
     @property
     def chapter(self) -> RecordedChapter | None:
         """The chapter of a story that the run is."""
-        found: RecordedChapter | None = self._told.chapter if self._told else None
+        found: RecordedChapter | None = self.part("chapter")
         return found
 
     @cached_property
@@ -149,7 +141,7 @@ class RunSummary:
     def behind(self) -> list[str]:
         """A sentence for each of several client groups whose backlog grew through a single run."""
         accounts = group_accounts(self._run, self._ids_before())
-        if self.info.command not in ("run", "soak") or len(accounts) < 2:
+        if not self.view.is_run or len(accounts) < 2:
             return []
         return [f"{a.name}: {open_loop_sentence(a)}" for a in accounts if a.fell_behind]
 
@@ -166,11 +158,7 @@ class RunSummary:
 
     def price_of(self, attempt: Attempt) -> Price | RemedyPrice | None:
         """Return the row of the recorded price list for the change of ``attempt``."""
-        rows: Sequence[Price | RemedyPrice] = ()
-        if self.price_list is not None:
-            rows = self.price_list.prices
-        elif self.investigation is not None:
-            rows = self.investigation.prices or ()
+        rows: Sequence[Price | RemedyPrice] = self.part("prices") or ()
         return next((row for row in rows if row.title == attempt.title), None)
 
     @property
@@ -187,7 +175,7 @@ class RunSummary:
 
     @property
     def _noise_floor(self) -> NoiseFloor | None:
-        found: NoiseFloor | None = self._compared.noise_floor if self._compared else None
+        found: NoiseFloor | None = self.part("noise_floor")
         return found
 
     @property
@@ -247,39 +235,32 @@ class RunSummary:
     def before(self) -> State | None:
         """State at the start: the baseline, the unchanged side of a trial, the long slice of a
         search, or the whole run."""
-        compared, result = self._paired, self.investigation
-        without = ("knee", "pool", "storm", "age", "branch")
-        if self.info.command in without and self._ids_before() is None:
+        compared = self._paired
+        if self.view.has_several_loads and self._ids_before() is None:
             return None
         if compared is not None and self.changed:
             return _paired_state(compared, "a")
         return self._state(
-            self._ids_before(),
-            result.baseline_tps if result else None,
-            result.baseline_latency_ms_p99 if result else None,
+            self._ids_before(), self.part("baseline_tps"), self.part("baseline_latency_ms_p99")
         )
 
     @cached_property
     def after(self) -> State | None:
         """State at the end, with all kept changes in force."""
-        compared, result = self._paired, self.investigation
         if not self.changed:
             return self.before
-        if compared is not None:
-            return _paired_state(compared, "b")
-        if result is not None and result.final_tps is None:
+        if self._paired is not None:
+            return _paired_state(self._paired, "b")
+        tps = self.part("final_tps")
+        if tps is None and hasattr(self.result, "final_tps"):  # everything kept was not measured
             return None
-        return self._state(
-            self._ids_after(),
-            result.final_tps if result else None,
-            result.final_latency_ms_p99 if result else None,
-        )
+        return self._state(self._ids_after(), tps, self.part("final_latency_ms_p99"))
 
     @cached_property
     def _paired(self) -> Attempt | None:
         """The trial whose figures are those of the run: a comparison, an investigation's trial of
         everything kept, or the first trial of a price list."""
-        total = self.investigation.total if self.investigation else None
+        total = self.part("total")
         for attempt in self.all_attempts:
             chosen = attempt.trial.kind in (TrialKind.COMPARE, TrialKind.PRICE)
             if total is not None:
@@ -310,7 +291,7 @@ class RunSummary:
         if attempt is not None and attempt.throughput is not None:
             held = self.comparison is not None and attempt.rate_held
             return "held by the clients" if held else str(attempt.throughput)
-        absent = self.investigation.total_absent if self.investigation else None
+        absent = self.part("total_absent")
         if absent:
             return f"everything kept together was not measured: {absent}"
         if before is None or after is None or not before.throughput_tps:
@@ -332,7 +313,7 @@ class RunSummary:
     @property
     def _total(self) -> Attempt | None:
         """The trial that shows the total gain."""
-        return self.comparison or (self._paired if self.investigation else None)
+        return self.comparison or (self._paired if self.part("total") else None)
 
     @property
     def _kept_attempts(self) -> list[Attempt]:
@@ -357,20 +338,13 @@ class RunSummary:
         return said and not self._recorded_verdict()
 
     def _recorded_verdict(self) -> str:
-        said: str | None = None
-        if result := self.single_run or self.investigation:
-            said = result.verdict.sentence
-        elif self._searched:
-            said = self._searched.sentence
-        elif listed := self.price_list or self.check:
-            said = listed.verdict
-        return said or ""
+        return (self.result is not None and self.view.verdict(self.result)) or ""
 
     @property
     def next_limit(self) -> tuple[str, str] | None:
         """Finding and sentence of the limit at the end."""
-        if self.investigation is not None:
-            limit = self.investigation.next_limit
+        limit: Verdict | None = self.part("next_limit")
+        if limit is not None:
             return limit.finding or "", limit.sentence
         return (self.limits[0].id, self.limits[0].sentence) if self.limits else None
 
@@ -378,7 +352,7 @@ class RunSummary:
     def distrust(self) -> list[str]:
         """Reasons why the figures cannot be trusted, without periods; empty if they can."""
         reasons: list[str] = []
-        reasons += getattr(self.result, "distrust", ())
+        reasons += self.part("distrust") or ()
         if not reasons and not self._run.ledger().balanced:
             reasons.append("the ledger does not add up")
         if self.info.status == "broken":
@@ -437,8 +411,8 @@ class RunSummary:
 
     def _kept(self) -> Change:
         """Return all changes that are in force at the end, as one."""
-        if self.investigation is not None:
-            return Change.from_json(self.investigation.kept)
+        if (kept := self.part("kept")) is not None:
+            return Change.from_json(kept)
         state = Change()
         for attempt in self.attempts:
             if attempt.trial.decision is TrialDecision.KEPT:
@@ -457,16 +431,10 @@ class RunSummary:
             slice_ids=slice_ids,
             throughput_tps=throughput_tps(self._run, slice_ids) if tps is None else tps,
             latency_p99_ms=measured_p99 if p99_ms is None else p99_ms,
-            source=_SOURCES.get(self.info.command, ""),
+            source=self.view.source,
         )
 
 
-_SOURCES = {
-    "investigate": "in the slice before the trials",
-    "knee": "over the long slice at the end",
-    "pool": "over the long slice at the end",
-}
-"""The measurement that the figures at the start are from, by command."""
 _VERDICT_BY_STATUS = {
     "running": "the run is still running",
     "interrupted": "the run was interrupted before a verdict",

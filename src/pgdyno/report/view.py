@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from pgdyno.listing import by_name, held_by
 from pgdyno.report.words.tables import Table
@@ -19,7 +19,6 @@ from pgdyno.shapes import Row
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
     from pgdyno.report.charts.chart import Chart
-    from pgdyno.report.summary import RunSummary
 
 
 class Answer(Struct, frozen=True):
@@ -28,16 +27,38 @@ class Answer(Struct, frozen=True):
     sentence: str
 
 
+class Term(Struct, frozen=True):
+    """A sentence with its label."""
+
+    label: str
+    text: str
+    style: str = ""
+    """In the terminal."""
+    spare: bool = False
+    """True if the terminal leaves it out first."""
+    indent: int = 0
+    """Columns by which the terminal makes the label wider than others."""
+    in_one_line: bool = False
+    """True if the terminal shows of the text what fits a line."""
+
+
 class Terms(Struct, frozen=True):
     """Sentences by their labels; empty ones are not shown."""
 
-    said: Mapping[str, str]
-    styles: Mapping[str, str] = field(default_factory=dict)
-    """Label → style in the terminal."""
+    said: Mapping[str, str] | Sequence[Term]
     label_width: int | None = None
     """In the terminal; None: that of other labels."""
     are_names: bool = False
     """True if the labels are names, which are shown as they are."""
+    as_written: bool = False
+    """True if the page gives the texts no capital and no period."""
+
+    @property
+    def terms(self) -> list[Term]:
+        """The sentences that are not empty."""
+        said = self.said
+        terms = [Term(*each) for each in said.items()] if isinstance(said, Mapping) else said
+        return [each for each in terms if each.text]
 
 
 class Title(Struct, frozen=True):
@@ -46,31 +67,129 @@ class Title(Struct, frozen=True):
     text: str
 
 
+class Text(Struct, frozen=True):
+    """A paragraph."""
+
+    text: str
+    style: str = ""
+    """In the terminal."""
+    small: bool = False
+    """True for an explanation in small letters."""
+
+
+class Gap(Struct, frozen=True):
+    """An empty line of the terminal."""
+
+
 class Commands(Struct, frozen=True):
-    """Lines to copy."""
+    """Lines to copy; with a label, they stand beside it in the terminal."""
 
     lines: Sequence[str]
+    label: str = ""
+    indent: int = 0
+    """In the terminal, of lines without a label."""
+
+
+class Fields(Struct, frozen=True):
+    """Fields side by side in the terminal; those that do not fit continue below."""
+
+    first: str
+    rest: Sequence[str]
+    style: str = ""
+    spare: bool = False
+
+
+class Shared(Struct, frozen=True):
+    """Lines of the terminal that single runs have as well."""
+
+    lines: Literal["findings", "budget"]
+
+
+class Item(Struct, frozen=True):
+    """An item of a numbered list."""
+
+    title: str
+    text: str
+    table: Table | None = None
+
+
+class Numbered(Struct, frozen=True):
+    """A numbered list, which only the page has."""
+
+    items: Sequence[Item]
 
 
 class Charts(Struct, frozen=True):
     """Charts, which only the page has; they are made when it is."""
 
     make: Callable[[], Sequence[Chart]]
+    side_by_side: bool = True
+    by_clients: bool = False
+    """True if they show the load by number of clients, for which the page has a section else."""
+
+
+class Tag(Struct, frozen=True):
+    """A word in a coloured box; ``tone`` is good, warn, bad or plain."""
+
+    text: str
+    tone: str = "plain"
+
+
+class Card(Struct, frozen=True):
+    """A finding or a remedy."""
+
+    title: str
+    tags: Sequence[Tag]
+    terms: Sequence[tuple[str, str]]
+    sentence: str = ""
+    evidence: Table | None = None
+    lines: Sequence[str] = ()
+    """Commands that apply it."""
+    undo: Sequence[str] = ()
+    """Commands that undo it."""
+
+
+class Cards(Struct, frozen=True):
+    """Cards, which only the page has."""
+
+    cards: Sequence[Card]
+
+
+class Folded(Struct, frozen=True):
+    """A table that the page shows on request, and the terminal does not have."""
+
+    title: str
+    table: Table
 
 
 class OnPage(Struct, frozen=True):
     """A part that only the page has."""
 
-    part: Table | Terms | Commands
+    part: Table | Terms | Text | Commands
 
 
 class InTerminal(Struct, frozen=True):
     """A part that only the terminal has."""
 
-    part: Table | Terms | Title | Commands
+    part: Table | Terms | Title | Text | Commands
 
 
-Part: TypeAlias = Table | Answer | Terms | Commands | Charts | OnPage | InTerminal
+Part: TypeAlias = (
+    Table
+    | Answer
+    | Terms
+    | Text
+    | Gap
+    | Commands
+    | Fields
+    | Shared
+    | Charts
+    | Cards
+    | Numbered
+    | Folded
+    | OnPage
+    | InTerminal
+)
 
 
 class Section(Struct, frozen=True):
@@ -81,25 +200,82 @@ class Section(Struct, frozen=True):
     parts: Sequence[Part]
 
 
+_Summary: TypeAlias = Any
+"""A ``RunSummary``, whose module imports this one."""
+
+
+class Headline(Struct, frozen=True):
+    """A large figure at the top of the page."""
+
+    label: str
+    value: str
+    unit: str = ""
+    was: str = ""
+    note: str = ""
+
+
+class Banner(Struct, frozen=True):
+    """A note at the top of the page."""
+
+    head: str
+    text: str
+    bad: bool = False
+
+
+class Opening(Struct, frozen=True):
+    """The top of the page of a command that has no load of its own."""
+
+    verdict: str
+    figures: Sequence[Headline]
+    banners: Sequence[Banner] = ()
+    repeat: Sequence[str] = ()
+    """The command that repeats it; none: that of the run file and its spec."""
+
+
 class View(Struct, frozen=True):
-    """The sections and the CSV of one command."""
+    """All that a report knows of one command: its sections, its CSV, and how its runs differ from
+    others."""
 
     command: str
-    sections: Callable[[RunSummary], Sequence[Section]]
+    sections: Callable[[_Summary], Sequence[Section]] = lambda _: ()
     """Those of a run; none if it is of another command."""
+    verdict: Callable[[Any], str | None] = lambda _: None
+    """The verdict of the result in a sentence."""
+    headline: Callable[[_Summary], str] = lambda _: ""
+    """The headline of the page where it is not the verdict."""
     rows: Callable[[Any], Iterator[Row]] | None = None
-    """The rows of the result for ``--format csv``; None: those of the load."""
+    """The rows of the result for ``--format csv``."""
     measured: Callable[[RunFile], Table] | None = None
     """A table of what was measured, of a run that did not come to a result."""
     measured_rows: Callable[[RunFile], Iterator[Row]] | None = None
-    """The same for ``--format csv``."""
+    """Its rows for ``--format csv``, or those of each run if ``rows`` is None."""
+    of_result: Callable[[Any], Sequence[Part]] | None = None
+    """The parts that the terminal shows of a result that no run file keeps."""
+    opening: Callable[[_Summary], Opening] | None = None
+    """The top of a page that has these sections alone, and none of a load. Raises UsageError if
+    there is nothing to show."""
+    source: str = ""
+    """The measurement that the figures at the start are from, in a few words."""
+    varies: Literal["", "clients", "pools"] = ""
+    """The number that it searches, of which the spec's says nothing."""
     is_run: bool = False
-    """True if it also has the figures of a single run."""
+    """True if it has the figures of a single run, those of its whole time."""
+    has_several_loads: bool = False
+    """True if figures of the whole run would be of no load."""
+    makes_incidents: bool = False
+    """True if incidents of the server are its own doing."""
+    lines_max: int = 64
+    """Limit of the lines in the terminal."""
 
 
 @cache
 def views() -> dict[str, View]:
-    """Return all views by name, in the order of their names."""
+    """Return all views by their commands, in the order of their names."""
     from pgdyno.report import views as package
 
     return by_name(held_by(package, "VIEW"), "views", lambda view: view.command)
+
+
+def view_of(command: str) -> View:
+    """Return the view of a command; that of a single run without sections if it has none."""
+    return views().get(command) or View(command, is_run=True)

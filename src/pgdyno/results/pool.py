@@ -169,3 +169,8 @@ class PoolResult(Head):
     out_of_time: bool
     """true: the budget ended before the answer was confirmed"""
     elapsed_s: float
+
+
+Layer = PoolResult | ApplicationPools
+"""The size that was looked for: the only one or the pooler's, or that of the application's pools in
+front of it."""

@@ -23,6 +23,7 @@ from pgdyno.report.charts.chart import Chart, Key, add_time_tooltip, source_of, 
 from pgdyno.report.charts.event_marks import event_chart
 from pgdyno.report.charts.latency import CONNECT, LAG, POOL, response_parts
 from pgdyno.report.charts.time_axis import TimeAxis, finish, stacked
+from pgdyno.report.view import view_of
 from pgdyno.report.words import sessions
 from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.tables import figures_table
@@ -248,7 +249,8 @@ def server_statements(axis: TimeAxis) -> Chart | None:
     """Return the chart of sessions at work by statement; None if their counts were not read."""
     counts = axis.series("statement_count")
     elapsed_ms = floats(counts["duration_ms"])
-    if axis.run.run.command == "check" or not np.nansum(elapsed_ms):
+    alone = view_of(axis.run.run.command).opening is not None  # its page has them in a table
+    if alone or not np.nansum(elapsed_ms):
         return None
     ids = counts["statement_id"].astype(np.int64)
     texts = axis.run.statement_texts(set(ids.tolist()))

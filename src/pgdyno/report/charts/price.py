@@ -70,7 +70,8 @@ class Point(Struct, frozen=True):
 def price_chart(summary: RunSummary) -> Chart | None:
     """Return the chart of gain and loss; None if no gain was measured."""
     rows = price_list.prices(summary)
-    held = summary.price_list is not None and summary.price_list.compared == "latency_p99"
+    result = price_list.result_of(summary)
+    held = result is not None and result.compared == "latency_p99"
     points = [
         point
         for number, row in enumerate(rows, start=1)

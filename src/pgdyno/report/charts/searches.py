@@ -18,9 +18,8 @@ from pgdyno.report.charts._curve import (
 )
 from pgdyno.report.charts.chart import Chart, Key
 from pgdyno.report.words import knee, pool
-from pgdyno.report.words.pool import Layer
 from pgdyno.results.knee import Capacity, CurvePoint, Law
-from pgdyno.results.pool import PoolResult
+from pgdyno.results.pool import Layer, PoolResult
 
 LAW_POINTS = 80
 

@@ -22,6 +22,7 @@ from pgdyno.record import Interval, RunFile, SliceKind
 from pgdyno.report.charts._series import Buckets, Floats, break_gaps, floats, pieces, rate, stack
 from pgdyno.report.charts.chart import add_time_tooltip, source_of, time_figure, time_range
 from pgdyno.report.charts.event_marks import Marks, marks_of
+from pgdyno.report.view import view_of
 
 Columns = dict[str, npt.NDArray[Any]]
 """Samples by column: numbers or text, one value for each sample."""
@@ -77,7 +78,7 @@ class TimeAxis(Struct, frozen=True):
     def measured_ids(self) -> list[int] | None:
         """Slices that the figures of a run or a soak are of, without ramp, warm-up and what is
         void; None for the whole run."""
-        if self.run.run.command not in ("run", "soak"):
+        if not view_of(self.run.run.command).is_run:
             return None
         return self.run.valid_slices(SliceKind.RUN) or None
 

@@ -50,6 +50,12 @@ class Row(Struct, frozen=True):
     """The best guess and its interval, whose ends may be the guess itself."""
 
 
+def trial_charts(summary: RunSummary) -> list[Chart]:
+    """Return the charts of all trials: what changed, the pairs of a comparison, the waits."""
+    several = (pairs_chart(summary.run, summary), waits_chart(summary.run, summary))
+    return [*chain_charts(summary), *(chart for chart in several if chart)]
+
+
 def chain_charts(summary: RunSummary) -> list[Chart]:
     """Return the charts of throughput and p99 before and after each measured change. Where clients
     held a rate, throughput cannot change and is left out."""

@@ -11,63 +11,21 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from pgdyno.report.charts.chart import Chart
+from pgdyno.report.view import Banner, Card, Folded, Headline, Item, Text
 from pgdyno.report.words.tables import Table
 
 
-class Tag(Struct, frozen=True):
-    """A word in a coloured box; ``tone`` is good, warn, bad or plain."""
-
-    text: str
-    tone: str = "plain"
-
-
-class Headline(Struct, frozen=True):
-    """A large figure at the top."""
-
-    label: str
-    value: str
-    unit: str = ""
-    was: str = ""
-    note: str = ""
-
-
-class Banner(Struct, frozen=True):
-    """A note at the top of the page."""
-
-    head: str
-    text: str
-    bad: bool = False
-
-
-class StepText(Struct, frozen=True):
-    """A step of an investigation."""
-
-    number: int
-    title: str
-    sentence: str
-    table: Table
-
-
-class Card(Struct, frozen=True):
-    """A finding or a remedy."""
-
-    title: str
-    tags: Sequence[Tag]
-    terms: Sequence[tuple[str, str]]
-    sentence: str = ""
-    evidence: Table | None = None
-    lines: Sequence[str] = ()
-    """Commands that apply it."""
-    undo: Sequence[str] = ()
-    """Commands that undo it."""
-
-
 class Block(Struct, frozen=True):
-    """A part of a section: charts side by side, a table, labelled sentences or lines to copy."""
+    """A part of a section: one of these."""
 
     charts: Sequence[Chart] = ()
+    side_by_side: bool = True
     table: Table | None = None
+    folded: Folded | None = None
     terms: Sequence[tuple[str, str]] = ()
+    items: Sequence[Item] = ()
+    text: Text | None = None
+    cards: Sequence[Card] = ()
     lines: Sequence[str] = ()
 
 
@@ -77,6 +35,8 @@ class OwnSection(Struct, frozen=True):
     id: str
     title: str
     blocks: Sequence[Block]
+    by_clients: bool = False
+    """True if it has the charts by number of clients."""
 
     @property
     def charts(self) -> list[Chart]:
@@ -106,7 +66,8 @@ def entries_of(sections: Iterable[tuple[object, str, str]]) -> list[Entry]:
 
 @dataclass(frozen=True)
 class Frame:
-    """The parts that every page has: title, verdict, facts, commands that repeat it."""
+    """The parts that every page has: title, verdict, sections that one command has alone, facts,
+    commands that repeat it. A page with nothing else is that of a command without a load."""
 
     name: str
     pgdyno_version: str
@@ -118,11 +79,23 @@ class Frame:
     """Text below the verdict."""
     headline: Sequence[Headline]
     banners: Sequence[Banner]
+    own: Sequence[OwnSection]
     facts: Sequence[Table]
     repeat_text: str
     spec_lines: Sequence[str]
     spec_command: Sequence[str]
     repeat_lines: Sequence[str]
+
+    @property
+    def charts(self) -> list[Chart]:
+        """All charts, in the order of the page."""
+        return [chart for section in self.own for chart in section.charts]
+
+    @property
+    def contents(self) -> list[Entry]:
+        """The sections of the page."""
+        own = [Entry(section.id, section.title) for section in self.own]
+        return [*own, Entry("facts", "The run"), Entry("repeat", "Repeat it")]
 
 
 @dataclass(frozen=True)
@@ -131,25 +104,11 @@ class Page(Frame):
 
     figures_first: bool
     """True if latency and statements come before the findings."""
-    noise: str
-    compared: bool
-    """True for the page of a comparison."""
-    comparison: str
-    """Its result, unless the headline has it."""
-    failures: str
-    void: str
-    steps: Sequence[StepText]
-    closing: Sequence[str]
+    has_trials: bool
     findings: Sequence[Card]
     cleared: Table | None
     skipped: Table | None
     prices: Sequence[Card]
-    ladder: Sequence[Table]
-    ladder_sentences: Sequence[tuple[str, str]]
-    ladder_p99: str
-    ladder_against: Sequence[str]
-    own: Sequence[OwnSection]
-    """Sections that one command has alone."""
     records: Sequence[tuple[str, str]]
     """Sentences about records of entity-resolution, each with its label."""
     zooms: Sequence[Zoom]
@@ -181,8 +140,6 @@ class Page(Frame):
     pooler_text: str
     generator: Table | None
     generator_text: str
-    ladder_charts: Sequence[Chart] = field(default_factory=tuple)
-    step_charts: Sequence[Chart] = field(default_factory=tuple)
     time_charts: Sequence[Chart] = field(default_factory=tuple)
     client_charts: Sequence[Chart] = field(default_factory=tuple)
     budget_charts: Sequence[Chart] = field(default_factory=tuple)
@@ -191,9 +148,7 @@ class Page(Frame):
     def charts(self) -> list[Chart]:
         """All charts, in the order of the page."""
         return [
-            *self.ladder_charts,
-            *self.step_charts,
-            *(chart for section in self.own for chart in section.charts),
+            *super().charts,
             *self.time_charts,
             *self.client_charts,
             *self.budget_charts,
@@ -205,9 +160,6 @@ class Page(Frame):
         figures = (self.latency, "latency", "Latency")
         entries = (
             *((figures,) if self.figures_first else ()),
-            (self.ladder, "ladder", "Gain and loss"),
-            (self.steps, "steps", "Steps"),
-            (self.compared, "steps", "Comparison"),
             *((True, section.id, section.title) for section in self.own),
             (self.records, "records", "Records"),
             (self.findings or self.cleared or self.skipped, "findings", "Findings"),

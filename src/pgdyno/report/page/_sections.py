@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pgdyno import numbers
 from pgdyno.diagnose.course import Course
@@ -12,17 +12,33 @@ from pgdyno.record.finding import Finding
 from pgdyno.remedy import Assessment, assess, catalogue
 from pgdyno.report.attempts import Attempt, in_force
 from pgdyno.report.charts.event_marks import is_missing_probe
-from pgdyno.report.page._parts import Banner, Card, Headline, StepText, Tag, Zoom
-from pgdyno.report.summary import RunSummary, Step
+from pgdyno.report.page._parts import Block, OwnSection, Zoom
+from pgdyno.report.summary import RunSummary
+from pgdyno.report.view import (
+    Banner,
+    Card,
+    Cards,
+    Charts,
+    Commands,
+    Folded,
+    Headline,
+    Numbered,
+    OnPage,
+    Part,
+    Section,
+    Tag,
+    Terms,
+    Text,
+    views,
+)
 from pgdyno.report.words import (
     entities,
-    own_sql,
     prose,
     proving,
     sentences,
 )
 from pgdyno.report.words.course import change_sentences, drop_sentences
-from pgdyno.report.words.findings import finding_name, next_limit_sentence
+from pgdyno.report.words.findings import finding_name
 from pgdyno.report.words.sentences import decision_words, expectation
 from pgdyno.report.words.tables import Table
 from pgdyno.results.chapter import RecordedChapter
@@ -100,7 +116,7 @@ def _value_and_unit(value_ms: float | None) -> tuple[str, str]:
 
 def _interval_note(run: RunFile, summary: RunSummary) -> str:
     """Return the interval of a run's mean and the measured time."""
-    if run.run.command not in ("run", "soak"):
+    if not summary.view.is_run:
         return summary.before.source if summary.before else ""
     return sentences.mean_interval_words(run, summary)
 
@@ -115,7 +131,7 @@ def _median_note(run: RunFile, summary: RunSummary) -> str:
 
 def _failed(run: RunFile, summary: RunSummary) -> list[Headline]:
     """Return the number of failed transactions of a run or a soak."""
-    if run.run.command not in ("run", "soak") or summary.before is None:
+    if not summary.view.is_run or summary.before is None:
         return []
     ledger = run.ledger(summary.before.slice_ids)
     ended = ledger.done + ledger.failed
@@ -171,49 +187,6 @@ def _chapter_banners(chapter: RecordedChapter | None) -> list[Banner]:
         Banner(head, text, bad=chapter.as_expected is False),
         *(Banner("Luck played a part.", f"{luck}.") for luck in chapter.luck),
     ]
-
-
-def step_texts(summary: RunSummary) -> list[StepText]:
-    """Return the steps of an investigation, one for each finding with trials."""
-    return [
-        StepText(
-            number=step.number,
-            title=prose.capital(finding_name(step.finding)) or "Further changes",
-            sentence=step.sentence,
-            table=_attempts_table(step, summary),
-        )
-        for step in summary.steps
-    ]
-
-
-def _attempts_table(step: Step, summary: RunSummary) -> Table:
-    rows = [
-        [
-            a.title,
-            a.durability_class,
-            sentences.predicted_words(a) or numbers.ABSENT,
-            sentences.measured_words(a) or numbers.ABSENT,
-            numbers.change_percent(a.latency_p99.ratio if a.latency_p99 else None),
-            numbers.count(a.trial.pairs),
-            _decision_and_price(a, summary),
-        ]
-        for a in step.attempts
-    ]
-    head = ["Change", "Class", "predicted", "measured, 95 %", "p99", "pairs", "Decision"]
-    return Table("Changes that were tried", head, rows, right=frozenset((2, 3, 4, 5)))
-
-
-def _decision_and_price(attempt: Attempt, summary: RunSummary) -> str:
-    """Return the decision on a change, with its measured price if it was kept or offered."""
-    decided = "; ".join(filter(None, (decision_words(attempt), sentences.proof_words(attempt))))
-    price = sentences.price_words(attempt, summary)
-    return f"{decided}; {price}" if attempt.gains and price else decided
-
-
-def closing(summary: RunSummary) -> list[str]:
-    """Return the sentences after the steps: rechecks and the next limit."""
-    texts = (sentences.rechecks_sentence(summary), next_limit_sentence(summary))
-    return [prose.sentence(text) for text in texts if text]
 
 
 def finding_cards(summary: RunSummary) -> list[Card]:
@@ -313,7 +286,7 @@ def _price_card(attempt: Attempt, summary: RunSummary) -> Card:
         ("p99", f"{numbers.change_percent(p99.ratio)} ({p99})" if p99 else ""),
         ("Postponed", prose.sentence(sentences.postponed_words(attempt))),
         ("Tried", sentences.set_by_words(attempt)),
-        ("Took", prose.sentence(own_sql.took_words(summary.result))),
+        ("Took", prose.sentence(sentences.took_words(summary))),
         ("Durability", prose.sentence(sentences.class_words(attempt, summary))),
         ("To prove it", _proving(attempt, summary)),
     ]
@@ -437,3 +410,44 @@ def unmeasured(run: RunFile) -> str:
         if is_missing_probe(event)
     }
     return f"Not measured: {'; '.join(missing)}." if missing else ""
+
+
+def own_sections(summary: RunSummary) -> list[OwnSection]:
+    """Return the sections of all views that the run has, without those that are empty."""
+    sections = [section for view in views().values() for section in view.sections(summary)]
+    return [made for section in sections if (made := _section(section)).blocks]
+
+
+def _section(section: Section) -> OwnSection:
+    blocks = [block for part in section.parts for block in _block(part)]
+    by_clients = any(isinstance(part, Charts) and part.by_clients for part in section.parts)
+    return OwnSection(section.id, section.title, blocks, by_clients)
+
+
+def _block(given: Part) -> Iterator[Block]:
+    match given.part if isinstance(given, OnPage) else given:
+        case Table() as table:
+            yield Block(table=table)
+        case Folded() as folded:
+            yield Block(folded=folded)
+        case Text() as text:
+            yield Block(text=text)
+        case Terms() as terms:
+            yield Block(terms=list(_labelled(terms)))
+        case Cards(cards) if cards:
+            yield Block(cards=cards)
+        case Numbered(items) if items:
+            yield Block(items=items)
+        case Charts() as charts:
+            if made := list(charts.make()):
+                yield Block(charts=made, side_by_side=charts.side_by_side)
+        case Commands(lines):
+            yield Block(lines=lines)
+
+
+def _labelled(terms: Terms) -> Iterator[tuple[str, str]]:
+    for each in terms.terms:
+        yield (
+            each.label if terms.are_names else prose.capital(each.label),
+            each.text if terms.as_written else prose.sentence(each.text),
+        )

@@ -21,11 +21,12 @@ from pgdyno.report.charts.chart import Chart
 from pgdyno.report.charts.drills import cut_charts
 from pgdyno.report.charts.trials import chain_charts, pairs_chart
 from pgdyno.report.page import _sections
-from pgdyno.report.page._parts import Banner, Entry, Frame, Tag
+from pgdyno.report.page._parts import Entry, Frame
 from pgdyno.report.summary import RunSummary
+from pgdyno.report.view import Banner, Tag
 from pgdyno.report.words import accounts, headlines, prose, repeat, sentences, sessions
 from pgdyno.report.words.diff import diff, differing_spec
-from pgdyno.report.words.drills import CUT_HEAD, cut_cells, drill_description
+from pgdyno.report.words.drills import cuts_table, drill_description
 from pgdyno.report.words.sentences import expectation
 from pgdyno.report.words.side_by_side import beside_rows, speed_rows, work_rows
 from pgdyno.report.words.tables import Table, figures_table
@@ -103,6 +104,7 @@ def make_page(runs: Sequence[RunFile]) -> StoryPage:
         lead=" ".join(part for part in (lead, description) if part),
         headline=[],
         banners=[],
+        own=[],
         overview=_overview(chapters, distrusted),
         chapters=[
             _chapter(run, chapter, _earlier(runs[:number], run))
@@ -190,7 +192,7 @@ def _chapter(run: RunFile, chapter: RecordedChapter, earlier: RunFile | None) ->
         terms=[(t, text) for t, text in _terms(summary, drills, chapter) if text],
         luck=[prose.sentence(sentence) for sentence in chapter.luck],
         banners=_sections.banners(run, summary, with_chapter=False),
-        cuts=_cuts(drills),
+        cuts=cuts_table(drills[0]) if drills else None,
         beside=None if earlier is None else _beside(earlier, run),
         charts=[replace(chart, id=f"chapter-{chapter.number}-{chart.id}") for chart in charts],
         page_lines=[f"pgdyno report {run.path.name}"],
@@ -226,13 +228,6 @@ def _terms(
         yield "Fault", drill_description(drill)
         yield "Documented", drill.bound
     yield "Expected", expectation(chapter)
-
-
-def _cuts(drills: Sequence[DrillResult]) -> Table | None:
-    if not drills:
-        return None
-    rows = [cut_cells(cut) for cut in drills[0].cuts]
-    return Table("All cuts", CUT_HEAD, rows, right=frozenset(range(1, 10)) - {2})
 
 
 def _earlier(runs: Sequence[RunFile], run: RunFile) -> RunFile | None:

@@ -21,22 +21,16 @@ from pgdyno.report.charts.chart import Chart
 from pgdyno.report.charts.clients import client_charts
 from pgdyno.report.charts.latency import budget_chart
 from pgdyno.report.charts.over_time import time_charts
-from pgdyno.report.charts.price import price_chart
 from pgdyno.report.charts.time_axis import TimeAxis, time_axis
-from pgdyno.report.charts.trials import chain_charts, pairs_chart, waits_chart
-from pgdyno.report.page import _check, _drill, _sections, _story
-from pgdyno.report.page._check import CheckPage
-from pgdyno.report.page._drill import DrillPage
-from pgdyno.report.page._own_sections import own_sections
+from pgdyno.report.page import _sections, _story
 from pgdyno.report.page._page_path import check_page_path, unwritable
-from pgdyno.report.page._parts import Page
-from pgdyno.report.page._story import StoryPage
+from pgdyno.report.page._parts import Frame, Page
 from pgdyno.report.summary import RunSummary
+from pgdyno.report.view import Opening, view_of
 from pgdyno.report.words import (
     accounts,
     budget,
     headlines,
-    price_list,
     prose,
     repeat,
     sentences,
@@ -78,11 +72,11 @@ def _write(path: Path, make: Callable[[], str]) -> Path:
 
 
 def render(run: RunFile) -> str:
-    """Return the report of ``run`` as the text of one HTML file."""
-    if run.run.command == "drill":
-        return _rendered(_drill.make_page(run), _drill.TEMPLATE)
-    if run.run.command == "check":
-        return _rendered(_check.make_page(run), _check.TEMPLATE)
+    """Return the report of ``run`` as the text of one HTML file. Raises UsageError if there is
+    nothing to show."""
+    opening = view_of(run.run.command).opening
+    if opening is not None:
+        return _rendered(_page_of_sections(run, opening), "base.html.j2")
     return _rendered(make_page(run), "report.html.j2")
 
 
@@ -91,7 +85,7 @@ def render_story(runs: Sequence[RunFile]) -> str:
     return _rendered(_story.make_page(runs), _story.TEMPLATE)
 
 
-def _rendered(page: Page | DrillPage | CheckPage | StoryPage, template: str) -> str:
+def _rendered(page: Frame, template: str) -> str:
     script, divs = _embed(page.charts)
     return (
         _templates()
@@ -107,6 +101,30 @@ def _rendered(page: Page | DrillPage | CheckPage | StoryPage, template: str) -> 
     )
 
 
+def _page_of_sections(run: RunFile, opening_of: Callable[[RunSummary], Opening]) -> Frame:
+    """Return the contents of the report of a command that has no load of its own."""
+    summary = RunSummary(run)
+    opening, info = opening_of(summary), summary.info
+    verdict, lead = headlines.headline_of(opening.verdict)
+    return Frame(
+        name=info.name,
+        pgdyno_version=info.pgdyno_version,
+        run_file=run.path.name,
+        subtitle=[*sentences.setting_of_run(info), sentences.started_at(info)],
+        title=headlines.title_of(info.name, verdict),
+        verdict=verdict,
+        lead=lead,
+        headline=opening.figures,
+        banners=[*opening.banners, *_sections.circumstances(summary)],
+        own=_sections.own_sections(summary),
+        facts=accounts.fact_tables(run),
+        repeat_text=repeat.save_spec_text(info),
+        spec_lines=[] if opening.repeat else accounts.spec_lines(info.spec),
+        spec_command=[repeat.spec_command(run)],
+        repeat_lines=opening.repeat or repeat.repeat_lines(run),
+    )
+
+
 def make_page(run: RunFile) -> Page:
     """Return the contents of the report of a load."""
     summary = RunSummary(run)
@@ -114,10 +132,10 @@ def make_page(run: RunFile) -> Page:
     axis = time_axis(run, course)
     info = summary.info
     verdict, lead = headlines.headline_and_rest(summary)
-    ledger, compared, parts = run.ledger(), summary.comparison, budget.budget_in(summary)
+    ledger, parts = run.ledger(), budget.budget_in(summary)
     measured = summary.after.slice_ids if summary.after else None
     rates = accounts.open_loop_sentences(run, measured)
-    own = own_sections(summary)
+    own = _sections.own_sections(summary)
     return Page(
         name=info.name,
         pgdyno_version=info.pgdyno_version,
@@ -126,24 +144,14 @@ def make_page(run: RunFile) -> Page:
         verdict=verdict,
         title=headlines.title_of(info.name, verdict),
         lead=lead,
-        figures_first=info.command in ("run", "soak"),
+        figures_first=summary.view.is_run,
         headline=_sections.headline(run, summary),
         banners=_sections.banners(run, summary),
-        noise=_labelled("Noise floor", sentences.noise_sentence(summary)),
-        compared=compared is not None,
-        comparison=_comparison(summary),
-        failures=_labelled("Failures", sentences.failure_words(run, compared)) if compared else "",
-        void=prose.sentence(sentences.void_words(run)),
-        steps=_sections.step_texts(summary),
-        closing=_sections.closing(summary),
+        has_trials=bool(summary.steps or summary.comparison),
         findings=_sections.finding_cards(summary),
         cleared=_sections.verdict_table(summary.findings, "cleared"),
         skipped=_sections.verdict_table(summary.findings, "skipped"),
         prices=_sections.price_cards(summary),
-        ladder=price_list.tables(summary),
-        ladder_sentences=price_list.sentences(summary),
-        ladder_p99=_labelled("p99", price_list.p99_words(summary)),
-        ladder_against=[prose.sentence(each) for each in price_list.differences(summary)],
         own=own,
         zooms=_sections.zooms(run, summary, axis.marks.end_ms),
         absent=_sections.unmeasured(run),
@@ -170,7 +178,7 @@ def make_page(run: RunFile) -> Page:
         spec_command=[repeat.spec_command(run)],
         repeat_lines=repeat.repeat_lines(run),
         **{**_of_one_command(summary), **_charts(run, summary, axis)},
-        client_charts=[] if any(section.charts for section in own) else client_charts(run),
+        client_charts=[] if any(section.by_clients for section in own) else client_charts(run),
     )
 
 
@@ -193,38 +201,12 @@ def _governor(summary: RunSummary) -> list[str]:
     return [prose.sentence(summary.governor)] if summary.governor else []
 
 
-def _comparison(summary: RunSummary) -> str:
-    """Return the result of a comparison; '' if headline and lead have it."""
-    attempt = summary.comparison
-    if attempt is None or (attempt.throughput and summary.verdict_is_comparison):
-        return ""
-    return prose.sentence(sentences.comparison_sentence(attempt))
-
-
 def _charts(run: RunFile, summary: RunSummary, axis: TimeAxis) -> dict[str, list[Chart]]:
-    ladder = [chart] if (chart := price_chart(summary)) else []
-    several = (pairs_chart(run, summary), waits_chart(run, summary))
+    several = (parts_chart(budget.budget_in(summary)), budget_chart(run, summary))
     return {
-        "ladder_charts": ladder,
-        "step_charts": _present(chain_charts(summary), several) if _has_steps(summary) else [],
         "time_charts": time_charts(axis),
-        "budget_charts": _present(
-            [], (parts_chart(budget.budget_in(summary)), budget_chart(run, summary))
-        ),
+        "budget_charts": [chart for chart in several if chart],
     }
-
-
-def _has_steps(summary: RunSummary) -> bool:
-    """Return whether the page has a section with charts of trials."""
-    return bool(summary.steps or summary.comparison)
-
-
-def _present(charts: Sequence[Chart], several: Sequence[Chart | None]) -> list[Chart]:
-    return [*charts, *(chart for chart in several if chart)]
-
-
-def _labelled(label: str, text: str) -> str:
-    return f"{label}: {prose.sentence(text)}" if text else ""
 
 
 def _embed(charts: Sequence[Chart]) -> tuple[Markup, dict[str, Markup]]:

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from pgdyno.report.view import Terms
 from pgdyno.report.words import prose
+from pgdyno.report.words.cutting import cut
 from pgdyno.visible import visible_line
 
 ENDING_MIN = 5
@@ -112,11 +113,13 @@ def command_lines(label: str, commands: Sequence[str], width: int) -> list[Line]
 
 def term_lines(terms: Terms, width: int) -> list[Line]:
     """Return sentences by their labels."""
-    label_width = terms.label_width or LABEL_WIDTH
     lines = []
-    for label, text in terms.said.items():
-        style = terms.styles.get(label, "")
-        lines += labelled(label, text, width, style=style, label_width=label_width)
+    for each in terms.terms:
+        label_width = (terms.label_width or LABEL_WIDTH) + each.indent
+        text = cut(each.text, width - label_width) if each.in_one_line else each.text
+        lines += labelled(
+            each.label, text, width, style=each.style, spare=each.spare, label_width=label_width
+        )
     return lines
 
 

@@ -9,18 +9,19 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
 from rich.console import Console
 
 from pgdyno import numbers
 from pgdyno.facts.groups import group_accounts
 from pgdyno.record import ErrorTotal, RunFile, error_lines
+from pgdyno.record.finding import Finding
 from pgdyno.record.latencies import ScriptKind
-from pgdyno.report.attempts import Attempt
-from pgdyno.report.summary import RunSummary, Step
+from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._lines import (
-    GAP,
     LABEL_WIDTH,
     Line,
+    answer_lines,
     command_lines,
     fields_beside,
     labelled,
@@ -42,44 +43,35 @@ from pgdyno.report.terminal._load import (
     session_lines,
     statement_lines,
 )
-from pgdyno.report.terminal._own_sections import measured_lines, own_lines
-from pgdyno.report.terminal._proving import proving_lines, proving_lines_of
 from pgdyno.report.terminal.story import chapter_lines
-from pgdyno.report.view import Terms, views
-from pgdyno.report.words import accounts, entities, own_sql, sentences, vacuums
-from pgdyno.report.words.findings import (
-    finding_name,
-    finding_names,
-    next_limit_sentence,
-    verdict_words,
+from pgdyno.report.view import (
+    Answer,
+    Commands,
+    Fields,
+    Gap,
+    InTerminal,
+    Part,
+    Shared,
+    Terms,
+    Text,
+    Title,
+    View,
+    view_of,
+    views,
 )
+from pgdyno.report.words import accounts, entities, sentences, vacuums
+from pgdyno.report.words.findings import finding_name, finding_names
+from pgdyno.report.words.proving import compare_lines
+from pgdyno.report.words.tables import Table
 
 if TYPE_CHECKING:
-    from pgdyno.results.check import CheckResult
+    from pgdyno.results import Result
 
-LINES_MAX = 39
-RUN_LINES_MAX = 54
-"""Limit for a single run, which also has tables of groups and statements."""
-PRICE_LINES_MAX = 200
-"""Limit for a price list, which has a row and a sentence for each candidate."""
-TITLE_WIDTH = 30
 NAMES_MAX = 8
 """Checks without a finding that are listed by name."""
 FINDINGS_MAX = 4
 ERRORS_MAX = 3
 INCIDENTS_MAX = 4
-
-STYLES = {
-    "kept": "green",
-    "still earns": "green",
-    "better": "green",
-    "offered": "yellow",
-    "inconclusive": "yellow",
-    "mixed": "red",
-    "not comparable": "red",
-    "taken back": "red",
-    "worse": "red",
-}
 
 TIMES: dict[ScriptKind, str] = {
     "response": "  response",
@@ -110,32 +102,85 @@ def terminal_summary(run: RunFile, console: Console) -> None:
     print_lines(summary_lines(run, width_of(console)), console)
 
 
-def check_summary(result: CheckResult, console: Console) -> None:
-    """Print the summary of a check."""
-    from pgdyno.report.terminal._check import check_lines
-
-    print_lines(check_lines(result, width_of(console)), console)
+def result_summary(command: str, result: Result, console: Console) -> None:
+    """Print the summary of a command's result."""
+    shown = view_of(command).of_result
+    if shown is None:
+        raise ValueError(f"a result of {command} is shown from its run file")
+    lines = part_lines(shown(result), width_of(console))
+    print_lines(without_double_blanks(lines), console)
 
 
 def summary_lines(run: RunFile, width: int) -> list[Line]:
     """Return the lines of the summary, wrapped at ``width``, up to the limit for its command."""
     summary = RunSummary(run)
-    body, lines_max = _body_of(summary.info.command)
+    view = summary.view
     lines = [
         *wrapped(
             " · ".join(sentences.setting_of_run(summary.info, summary.connected)),
             width,
             spare_rest=True,
         ),
-        *(_incident_lines(summary, width) if summary.info.command != "drill" else ()),
+        *(() if view.makes_incidents else _incident_lines(summary, width)),
         *_distrust_lines(summary, width),
         *labelled("behind", "; ".join(summary.behind), width, style="bold red"),
         Line(""),
         *chapter_lines(summary.chapter, width),
-        *body(run, summary, width),
+        *_body(view, summary, width),
+        *_void_lines(run, width),
         *_warnings(summary, width),
     ]
-    return limited(without_double_blanks(lines), lines_max)
+    return limited(without_double_blanks(lines), view.lines_max)
+
+
+def _body(view: View, summary: RunSummary, width: int) -> list[Line]:
+    """Return the sections of all views that the run has, and the figures of a single run."""
+    sections = [section for each in views().values() for section in each.sections(summary)]
+    lines = part_lines([part for section in sections for part in section.parts], width, summary)
+    if view.is_run:
+        return [*lines, Line(""), *_single_run(summary.run, summary, width)]
+    if lines or view.opening is not None:
+        return lines
+    if view.measured is not None:
+        table = view.measured(summary.run)
+        lines = [*table_lines(table.head, table.rows, width), Line("")]
+    return [*lines, *labelled("verdict", summary.verdict, width)]
+
+
+def part_lines(parts: Iterable[Part], width: int, summary: RunSummary | None = None) -> list[Line]:
+    """Return the parts that the terminal has, one below the other; ``summary`` for those that are
+    of a run."""
+    lines: list[Line] = []
+    for given in parts:
+        part = given.part if isinstance(given, InTerminal) else given
+        if isinstance(part, Shared) and summary is not None:
+            lines += _SHARED[part.lines](summary, width)
+        else:
+            lines += _part_lines(part, width)
+    return lines
+
+
+def _part_lines(part: Part | Title, width: int) -> list[Line]:
+    match part:
+        case Table(head=head, rows=rows, spare=spare):
+            return [*(replace(e, spare=spare) for e in table_lines(head, rows, width)), Line("")]
+        case Title(text):
+            return [Line(text, "bold"), Line("")]
+        case Text(text, style):
+            return wrapped(text, width, style=style)
+        case Answer(sentence):
+            return answer_lines(sentence, width)
+        case Terms() as terms:
+            return term_lines(terms, width)
+        case Fields(first, rest, style, spare):
+            return fields_beside(first, rest, width, indent=6, style=style, spare=spare)
+        case Commands(texts, label) if label:
+            return command_lines(label, texts, width)
+        case Commands(texts, indent=indent):
+            return [Line(f"{'':{indent}}{text}") for text in texts]
+        case Gap():
+            return [Line("")]
+    return []
 
 
 def _incident_lines(summary: RunSummary, width: int) -> list[Line]:
@@ -154,152 +199,8 @@ def _incident_lines(summary: RunSummary, width: int) -> list[Line]:
     return lines + (labelled("", f"and {more} more", width) if more > 0 else [])
 
 
-def _check(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    from pgdyno.report.terminal._check import check_lines
-
-    return check_lines(summary.check, width) if summary.check else []
-
-
-def _drill(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    from pgdyno.report.terminal._drill import drill_lines
-
-    return drill_lines(run, width)
-
-
-def _investigation(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    """Return the steps of an investigation and its result."""
-    lines = labelled("noise", sentences.noise_sentence(summary), width, label_width=8)
-    lines += [Line("")] if lines else []
-    for step in summary.steps:
-        lines += _step_lines(run, step, summary, width)
-    lines += wrapped(sentences.rechecks_sentence(summary), width)
-    lines += wrapped(next_limit_sentence(summary), width)
-    if not summary.steps:
-        lines += _finding_lines(run, summary, width)
-    lines += _apply_lines(summary, width)
-    lines.append(Line(""))
-    lines += _change_line(summary, width)
-    lines += budget_lines(summary, width)
-    if summary.capacity is not None:
-        lines += [Line(""), *labelled("capacity", summary.capacity.sentence, width)]
-        lines += labelled("", verdict_words(summary.capacity.limit), width)
-    return [*lines, *_void_lines(run, width)]
-
-
 def _void_lines(run: RunFile, width: int) -> list[Line]:
     return labelled("void", sentences.void_words(run), width, style="yellow")
-
-
-def _step_lines(run: RunFile, step: Step, summary: RunSummary, width: int) -> list[Line]:
-    name = finding_name(step.finding) or "further changes"
-    head = f"{step.number}  {name}"
-    helped = any(a.was_measured and a.outcome != "rejected" for a in step.attempts)
-    indent = max(24, len(head) + 2)
-    lines = labelled(head, step.sentence or " ", width, label_width=indent, spare=not helped)
-    for attempt in step.attempts:
-        lines += _attempt_lines(attempt, summary, width)
-        lines += proving_lines_of(run, attempt)
-    return lines
-
-
-def _attempt_lines(attempt: Attempt, summary: RunSummary, width: int) -> list[Line]:
-    title = (
-        attempt.title if attempt.loses_nothing else f"{attempt.title}  {attempt.durability_class}"
-    )
-    parts = []
-    if predicted := sentences.predicted_words(attempt):
-        parts.append(f"predicted {predicted}")
-    if measured := sentences.measured_words(attempt):
-        parts.append(f"measured {measured}")
-    if attempt.gains and not attempt.rate_held and attempt.latency_p99:
-        parts.append(f"p99 {numbers.change_percent(attempt.latency_p99.ratio)}")
-    parts += [sentences.decision_words(attempt), sentences.proof_words(attempt)]
-    parts.append(sentences.set_by_words(attempt))
-    if attempt.gains:
-        parts.append(sentences.postponed_words(attempt))
-        parts.append(sentences.price_words(attempt, summary))
-        parts.append(sentences.shorter_words(attempt))
-    return fields_beside(
-        f"{GAP}{title:<{TITLE_WIDTH}}", [part for part in parts if part], width, indent=6,
-        style=STYLES.get(attempt.outcome, ""),
-        spare=attempt.outcome == "rejected" or not attempt.was_measured,
-    )  # fmt: skip
-
-
-def _change_line(summary: RunSummary, width: int) -> list[Line]:
-    """Return throughput and p99 before and after in one line."""
-    before, after = summary.before, summary.after
-    if before is None:
-        return []
-    taken = sentences.time_taken(summary.info)
-    if after is None:
-        parts = [f"{numbers.tps(before.throughput_tps)} tps before", summary.gain_words]
-    elif summary.changed:
-        parts = [
-            f"{numbers.tps(before.throughput_tps)} → {numbers.tps(after.throughput_tps)} tps"
-            f" ({summary.gain_words})",
-            f"p99 {numbers.from_to_ms(before.latency_p99_ms, after.latency_p99_ms)}"
-            f" ({summary.p99_gain_words})",
-        ]
-    else:
-        parts = [
-            f"{numbers.tps(after.throughput_tps)} tps",
-            f"p99 {numbers.ms(after.latency_p99_ms)}",
-            *([after.source] if after.source else []),
-        ]
-    text = " · ".join([*parts, *([taken] if taken else [])])
-    return [Line(line.text, "bold") for line in wrapped(text, width)]
-
-
-def _apply_lines(summary: RunSummary, width: int) -> list[Line]:
-    """Return the commands that apply the kept changes permanently, and those that undo them. The
-    trials themselves restored everything."""
-    kept = summary.kept
-    lines = []
-    for label, rows in (
-        ("to apply", kept.lines_to_apply()),
-        ("to undo", kept.lines_to_undo(summary.before_all)),
-    ):
-        lines += command_lines(label, rows, width)
-    return lines
-
-
-def _comparison(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    """Return the change, its effect and the verdict of a comparison."""
-    from pgdyno.report.terminal._one_command import compared_lines
-
-    attempt = summary.comparison
-    lines = labelled("noise", sentences.noise_sentence(summary), width)
-    if attempt is None:
-        return lines
-    change = [attempt.title, sentences.set_by_words(attempt)]
-    lines += labelled("change", GAP.join(part for part in change if part), width)
-    lines += labelled("durability", sentences.assessed_words(attempt), width)
-    lines += labelled("price", attempt.assessment.price, width)
-    lines += labelled("took", own_sql.took_words(summary.result), width)
-    for label, words in sentences.level_words(attempt).items():
-        lines += labelled(label, GAP.join(words), width)
-    lines += labelled("", sentences.postponed_words(attempt), width)
-    lines += labelled("failures", sentences.failure_words(run, attempt), width)
-    lines.append(Line(""))
-    style = f"bold {STYLES.get(attempt.outcome, '')}".strip()
-    lines += wrapped(sentences.comparison_sentence(attempt), width, style=style)
-    return [*lines, *compared_lines(summary, width), *_void_lines(run, width)]
-
-
-def _own(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    """Return the sections that one command has alone."""
-    view = views()[summary.info.command]
-    lines = own_lines(view, summary, width)
-    if view.is_run:
-        return [*lines, Line(""), *_single_run(run, summary, width)]
-    return [*lines, *_void_lines(run, width)] if lines else measured_lines(view, summary, width)
-
-
-def _price_list(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
-    from pgdyno.report.terminal._one_command import price_lines
-
-    return [*price_lines(run, summary, width), *_void_lines(run, width)]
 
 
 def _single_run(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
@@ -335,9 +236,8 @@ def _single_run(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     if summary.single_run and summary.single_run.vacuum:
         lines += term_lines(Terms(vacuums.sentences(summary.single_run.vacuum)), width)
     lines.append(Line(""))
-    lines += _finding_lines(run, summary, width)
-    lines += labelled("run file", str(run.path), width)
-    return [*lines, *_void_lines(run, width)]
+    lines += _finding_lines(summary, width)
+    return [*lines, *labelled("run file", str(run.path), width)]
 
 
 def _latency_lines(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
@@ -421,7 +321,7 @@ def _error_detail_lines(error: ErrorTotal, width: int, *, without_message: bool)
     return lines
 
 
-def _finding_lines(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
+def _finding_lines(summary: RunSummary, width: int) -> list[Line]:
     """Return the limit or the verdict, other findings, and what was cleared and skipped."""
     limit = summary.limit
     lines = [] if limit else labelled("verdict", summary.verdict, width)
@@ -432,13 +332,22 @@ def _finding_lines(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
         if finding is limit:
             lines += labelled("might help", "; ".join(sentences.proposals(limit, summary)), width)
         lines += labelled("advice", finding.advice, width, spare=finding is not limit)
-        lines += proving_lines(run, finding)
+        lines += _proving_lines(summary.run, finding)
     minor = [f"{finding_name(f.id)}: {f.sentence}" for f in summary.minor[:FINDINGS_MAX]]
     lines += labelled("minor", "; ".join(minor), width)
     for status in ("cleared", "skipped"):
         names = finding_names(summary.findings, status)
         lines += labelled(status, _names_words(names), width, spare=status == "skipped")
     return lines
+
+
+def _proving_lines(run: RunFile, finding: Finding) -> list[Line]:
+    """Return the commands for the proposals of a finding."""
+    label = "to prove it"
+    return [
+        Line(f"{'' if number else label:<{LABEL_WIDTH}}{command}", bold_to=len(label))
+        for number, command in enumerate(compare_lines(run, finding))
+    ]
 
 
 def _names_words(names: Sequence[str]) -> str:
@@ -468,18 +377,8 @@ def _distrust_lines(summary: RunSummary, width: int) -> list[Line]:
     return labelled("not trusted", "; ".join(summary.distrust), width, style="bold red")
 
 
-_Body = Callable[[RunFile, RunSummary, int], Iterable[Line]]
-_BODIES: dict[str, tuple[_Body, int]] = {
-    "investigate": (_investigation, LINES_MAX),
-    "compare": (_comparison, PRICE_LINES_MAX),
-    "price": (_price_list, PRICE_LINES_MAX),
-    "drill": (_drill, RUN_LINES_MAX),
-    "check": (_check, PRICE_LINES_MAX),
+_SHARED: dict[str, Callable[[RunSummary, int], list[Line]]] = {
+    "findings": _finding_lines,
+    "budget": budget_lines,
 }
-"""By command, the part of the summary that only it has, and the limit of lines."""
-
-
-def _body_of(command: str) -> tuple[_Body, int]:
-    if command in _BODIES:
-        return _BODIES[command]
-    return (_own, RUN_LINES_MAX + 10) if command in views() else (_single_run, RUN_LINES_MAX)
+"""Lines of single runs that others have as well."""

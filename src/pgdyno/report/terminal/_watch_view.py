@@ -14,8 +14,8 @@ from rich.text import Text
 from pgdyno import numbers
 from pgdyno.check.watching import Away
 from pgdyno.record.finding import Finding
-from pgdyno.report.terminal._check import STYLES, load_words, statement_words
 from pgdyno.report.terminal._lines import Line, labelled, print_lines, rendered
+from pgdyno.report.views.check import STYLES, load_words, statement_words
 from pgdyno.results.check import CheckResult, ObservedLoad
 
 WAITS_MAX = 8

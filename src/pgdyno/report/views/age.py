@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
 from pgdyno.report.view import Answer, OnPage, Part, Section, Terms, View
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.results.age import AgePeriod, AgeResult, AgeTable
-from pgdyno.shapes import Row
 from pgdyno.spec.age import ID_NOUNS
 
 if TYPE_CHECKING:
     from pgdyno.report.summary import RunSummary
+    from pgdyno.results.age import AgePeriod, AgeResult, AgeTable
+    from pgdyno.shapes import Row
 
 HEAD = (
     "period",
@@ -149,8 +150,8 @@ def _rows_words(found: tuple[AgeTable, ...]) -> str:
 
 
 def _sections(summary: RunSummary) -> list[Section]:
-    result = summary.result
-    if not isinstance(result, AgeResult):
+    result: AgeResult | None = summary.result_of("age")
+    if result is None:
         return []
     periods_table, rows_table = tables(result)
     parts: list[Part] = [
@@ -172,4 +173,4 @@ def _csv(result: AgeResult) -> Iterator[Row]:
         }
 
 
-VIEW = View("age", _sections, rows=_csv)
+VIEW = View("age", _sections, verdict=attrgetter("sentence"), has_several_loads=True, rows=_csv)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from statistics import median
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
 from pgdyno.report.view import Answer, OnPage, Part, Section, Terms, View
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.results.branch import BranchEvent, BranchFigures, BranchMatch, BranchResult
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from pgdyno.report.summary import RunSummary
+    from pgdyno.results.branch import BranchEvent, BranchFigures, BranchMatch, BranchResult
+    from pgdyno.shapes import Row
 
 HEAD = ("branch", "tps before", "tps", "p99 ms", "against before", "against the first", "p99")
 STARTS_HEAD = (
@@ -139,8 +140,8 @@ def tables(result: BranchResult) -> list[Table]:
 
 
 def _sections(summary: RunSummary) -> list[Section]:
-    result = summary.result
-    if not isinstance(result, BranchResult):
+    result: BranchResult | None = summary.result_of("branch")
+    if result is None:
         return []
     branches_table, starts_table = tables(result)
     said = sentences(result)
@@ -157,4 +158,4 @@ def _csv(result: BranchResult) -> Iterator[Row]:
             yield {"branch": each.name, "rows": sum(start.rows.values()), **row}
 
 
-VIEW = View("branch", _sections, rows=_csv)
+VIEW = View("branch", _sections, verdict=attrgetter("sentence"), has_several_loads=True, rows=_csv)

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.report.view import Answer, Charts, InTerminal, Part, Section, Terms, View
+from pgdyno.report.view import (
+    Answer,
+    Charts,
+    Gap,
+    InTerminal,
+    OnPage,
+    Part,
+    Section,
+    Term,
+    Terms,
+    View,
+)
 from pgdyno.report.words import knee
+from pgdyno.report.words.findings import verdict_words
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary
-    from pgdyno.results.knee import KneeResult
+    from pgdyno.results.knee import Capacity, KneeResult
+    from pgdyno.shapes import Row
 
 _COMMAND = "knee"
 
 
 def _sections(summary: RunSummary) -> list[Section]:
-    capacity = summary.capacity
+    capacity: Capacity | None = summary.result_of(_COMMAND) or summary.part("capacity")
     if capacity is None:
         return []
 
@@ -31,11 +44,16 @@ def _sections(summary: RunSummary) -> list[Section]:
         return capacity_charts(capacity)
 
     said = knee.sentences(capacity)
-    if summary.info.command != _COMMAND:  # whose headline it is
-        said = {"answer": capacity.sentence, **said}
-    styles = {"limit": "yellow"} if capacity.limit.finding else {}
-    curve = InTerminal(knee.curve_table(capacity))
-    parts: list[Part] = [Charts(charts), curve, Answer(capacity.sentence), Terms(said, styles)]
+    parts: list[Part] = [Charts(charts, by_clients=True)]
+    if summary.info.command == _COMMAND:
+        style = "yellow" if capacity.limit.finding else ""
+        terms = [Term(each, text, style if each == "limit" else "") for each, text in said.items()]
+        curve = InTerminal(knee.curve_table(capacity))
+        parts += [curve, Answer(capacity.sentence), Terms(terms)]
+    else:  # the headline is of something else
+        limit = Term("", verdict_words(capacity.limit))
+        parts += [Gap(), InTerminal(Terms([Term("capacity", capacity.sentence), limit]))]
+        parts.append(OnPage(Terms({"answer": capacity.sentence, **said})))
     return [Section("capacity", "How much it takes", parts)]
 
 
@@ -84,4 +102,14 @@ def _measured_rows(run: RunFile) -> Iterator[Row]:
         }
 
 
-VIEW = View(_COMMAND, _sections, _csv, _measured, _measured_rows)
+VIEW = View(
+    _COMMAND,
+    _sections,
+    verdict=attrgetter("sentence"),
+    has_several_loads=True,
+    rows=_csv,
+    measured=_measured,
+    measured_rows=_measured_rows,
+    source="over the long slice at the end",
+    varies="clients",
+)

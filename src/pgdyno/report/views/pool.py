@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.report.view import Answer, Charts, InTerminal, OnPage, Part, Section, Terms, Title, View
+from pgdyno.report.view import (
+    Answer,
+    Charts,
+    Gap,
+    InTerminal,
+    OnPage,
+    Part,
+    Section,
+    Terms,
+    Title,
+    View,
+)
 from pgdyno.report.words import pool
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.results.pool import PoolResult
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary
+    from pgdyno.results.pool import Layer, PoolResult
+    from pgdyno.shapes import Row
 
 _NAME_WIDTH = 16
 
 
 def _sections(summary: RunSummary) -> list[Section]:
-    result = summary.result
-    if not isinstance(result, PoolResult):
+    result: PoolResult | None = summary.result_of("pool")
+    if result is None:
         return []
 
     def charts() -> list[Chart]:
@@ -30,13 +42,13 @@ def _sections(summary: RunSummary) -> list[Section]:
 
         return pool_charts(result)
 
-    parts: list[Part] = [Charts(charts)]
+    parts: list[Part] = [Charts(charts, by_clients=True)]
     for title, rows in pool.layer_rows(result):
         parts += [InTerminal(Title(title))] if title else []
         parts.append(InTerminal(figures_table(title, pool.HEAD, rows)))
     parts += [Answer(result.sentence), Terms(pool.sentences(result))]
     if table := pool.settings_table(result):
-        parts += [OnPage(table), InTerminal(_settings(result))]
+        parts += [OnPage(table), Gap(), InTerminal(_settings(result))]
     return [Section("pool", "Pool size", parts)]
 
 
@@ -57,7 +69,7 @@ def _csv(result: PoolResult) -> Iterator[Row]:
     yield from _layer_rows(result.application, {"layer": "application"})
 
 
-def _layer_rows(result: pool.Layer, named: Row) -> Iterator[Row]:
+def _layer_rows(result: Layer, named: Row) -> Iterator[Row]:
     for point in result.curve:
         low, high = point.ci95 or (None, None)
         yield {
@@ -91,4 +103,14 @@ def _measured_rows(run: RunFile) -> Iterator[Row]:
         yield {"size": size, "throughput_tps": round(tps, 2), "response_ms_p99": p99_ms}
 
 
-VIEW = View("pool", _sections, _csv, _measured, _measured_rows)
+VIEW = View(
+    "pool",
+    _sections,
+    verdict=attrgetter("sentence"),
+    has_several_loads=True,
+    rows=_csv,
+    measured=_measured,
+    measured_rows=_measured_rows,
+    source="over the long slice at the end",
+    varies="pools",
+)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.report.view import Commands, Part, Section, Terms, View
+from pgdyno.report.view import Commands, Gap, Part, Section, Terms, View
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.results.compare import CompareResult, ProfileLine
 
 if TYPE_CHECKING:
     from pgdyno.report.summary import RunSummary
+    from pgdyno.results.compare import CompareResult, ProfileLine
 
 HEAD = ("line", "setting", "effect", "class", "")
 
@@ -58,12 +58,13 @@ def tables(result: CompareResult) -> list[Table]:
 
 
 def _sections(summary: RunSummary) -> list[Section]:
-    result = summary.result
-    if not isinstance(result, CompareResult) or not result.profile:
+    result: CompareResult | None = summary.result_of("compare")
+    if result is None or not result.profile:
         return []
-    parts: list[Part] = [*tables(result), Terms(sentences(result))]
-    shortest = [Commands(result.shortest.splitlines())] if result.shortest else []
-    return [Section("profile", "Profile", [*parts, *shortest])]
+    parts: list[Part] = [Gap(), *tables(result), Terms(sentences(result))]
+    if result.shortest:
+        parts += [Gap(), Commands(result.shortest.splitlines())]
+    return [Section("profile", "Profile", parts)]
 
 
 VIEW = View("profile", _sections)

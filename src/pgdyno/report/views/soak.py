@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.report.view import InTerminal, OnPage, Section, Terms, View
+from pgdyno.report.view import InTerminal, OnPage, Section, Term, Terms, View
+from pgdyno.report.views.run import interval_rows
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.results.soak import SoakResult, ValidityCheck
 
 if TYPE_CHECKING:
     from pgdyno.report.summary import RunSummary
+    from pgdyno.results.soak import SoakResult, ValidityCheck
 
 HEAD = ("check", "", "")
 SHOWN_MAX = 6
@@ -79,19 +81,25 @@ def _long(seconds: float) -> str:
 
 
 def _sections(summary: RunSummary) -> list[Section]:
-    result = summary.result
-    if not isinstance(result, SoakResult):
+    result: SoakResult | None = summary.result_of("soak")
+    if result is None:
         return []
-    valid = [InTerminal(_valid(check)) for check in result.validity]
+    valid = InTerminal(Terms([_valid(check) for check in result.validity]))
     return [
-        Section("soak", "Soak", [Terms(sentences(result)), *valid, *map(OnPage, tables(result))])
+        Section("soak", "Soak", [Terms(sentences(result)), valid, *map(OnPage, tables(result))])
     ]
 
 
-def _valid(check: ValidityCheck) -> Terms:
+def _valid(check: ValidityCheck) -> Term:
     label, style = ("valid", "") if check.passed else ("not valid", "bold red")
     label = "unknown" if check.passed is None else label
-    return Terms({label: f"{check.name}: {check.sentence}"}, styles={label: style})
+    return Term(label, f"{check.name}: {check.sentence}", style)
 
 
-VIEW = View("soak", _sections, is_run=True)
+VIEW = View(
+    "soak",
+    _sections,
+    verdict=attrgetter("verdict.sentence"),
+    measured_rows=interval_rows,
+    is_run=True,
+)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
 from pgdyno.report.view import Answer, Charts, Part, Section, Terms, View
 from pgdyno.report.words import storm
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.results.storm import StormResult
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary
+    from pgdyno.results.storm import StormResult
+    from pgdyno.shapes import Row
 
 
 def _sections(summary: RunSummary) -> list[Section]:
-    result = summary.result
-    if not isinstance(result, StormResult):
+    result: StormResult | None = summary.result_of("storm")
+    if result is None:
         return []
 
     def charts() -> list[Chart]:
@@ -30,7 +31,7 @@ def _sections(summary: RunSummary) -> list[Section]:
 
     first, *others = storm.tables(result)
     parts: list[Part] = [
-        Charts(charts),
+        Charts(charts, by_clients=True),
         first,
         Answer(result.sentence),
         *others,
@@ -69,4 +70,13 @@ def _measured_rows(run: RunFile) -> Iterator[Row]:
         yield {"connections": connections, "connect_ms_p50": p50_ms}
 
 
-VIEW = View("storm", _sections, _csv, _measured, _measured_rows)
+VIEW = View(
+    "storm",
+    _sections,
+    verdict=attrgetter("sentence"),
+    has_several_loads=True,
+    rows=_csv,
+    measured=_measured,
+    measured_rows=_measured_rows,
+    varies="clients",
+)

@@ -6,21 +6,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.report.view import InTerminal, OnPage, Part, Section, Terms, View
+from pgdyno.report.view import Gap, InTerminal, OnPage, Part, Section, Terms, View
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.results.common import Effect
-from pgdyno.results.compare import CompareResult
-from pgdyno.results.versions import (
-    BuildFlags,
-    ComparedVersions,
-    Counted,
-    PerTransaction,
-    VersionTrial,
-)
 
 if TYPE_CHECKING:
     from pgdyno.report.summary import RunSummary
     from pgdyno.results import Result
+    from pgdyno.results.common import Effect
+    from pgdyno.results.versions import (
+        BuildFlags,
+        ComparedVersions,
+        Counted,
+        PerTransaction,
+        VersionTrial,
+    )
 
 _NONE = "none"
 """A setting that a version does not have."""
@@ -43,7 +42,8 @@ def rows(versions: ComparedVersions) -> list[list[str]]:
 
 def versions_of(result: Result | None) -> ComparedVersions | None:
     """Return the versions of a comparison with ``--against``; None for any other result."""
-    return result.versions if isinstance(result, CompareResult) else None
+    found: ComparedVersions | None = getattr(result, "versions", None)
+    return found
 
 
 def tables(result: Result | None) -> list[Table]:
@@ -205,6 +205,7 @@ def _sections(summary: RunSummary) -> list[Section]:
         return []
     pairs, *others = tables(result)
     parts: list[Part] = [
+        Gap(),
         pairs if found.trials else OnPage(pairs),
         *map(OnPage, others),
         OnPage(Terms(sentences(result, tabled=True))),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import prose
 from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.findings import finding_name
 from pgdyno.report.words.tables import Table
-from pgdyno.results.budget import BudgetPart, LatencyBudget, StatementBudget
+
+if TYPE_CHECKING:
+    from pgdyno.report.summary import RunSummary
+    from pgdyno.results.budget import BudgetPart, LatencyBudget, StatementBudget
 
 SHARE_MIN = 0.02
 """Smaller parts are summed as "other"."""
@@ -23,8 +26,8 @@ _STATEMENT_WIDTH = 44
 
 def budget_in(summary: RunSummary) -> LatencyBudget | None:
     """Return the recorded latency budget; None if there is none."""
-    result = summary.single_run or summary.investigation
-    return result.latency_budget if result else None
+    found: LatencyBudget | None = summary.part("latency_budget")
+    return found
 
 
 def shown_parts(budget: LatencyBudget) -> list[BudgetPart]:

@@ -13,7 +13,7 @@ LISTED_MAX = 5
 def course_in(run: RunFile, summary: RunSummary) -> Course | None:
     """Return the course of a run or a soak; None for other commands and if nothing was measured."""
     ids = summary.before.slice_ids if summary.before else None
-    return course_of(run, ids) if run.run.command in ("run", "soak") and ids else None
+    return course_of(run, ids) if summary.view.is_run and ids else None
 
 
 def change_sentences(course: Course) -> list[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.drill.model import DrillResult
-from pgdyno.record import RunFile
-from pgdyno.record.cut import Check, Cut
-from pgdyno.results import drill as results
-from pgdyno.results import load
+from pgdyno.report.words.tables import Table
+
+if TYPE_CHECKING:
+    from pgdyno.drill.model import DrillResult
+    from pgdyno.record.cut import Check, Cut
 
 OUTCOMES = {
     "clean": "clean",
@@ -81,8 +81,13 @@ def settings_words(drill: DrillResult) -> str:
     return ", ".join(f"{name} = {value}" for name, value in drill.settings.items() if value != "")
 
 
-def cut_cells(cut: Cut) -> list[str]:
-    """Return a row under ``CUT_HEAD``."""
+def cuts_table(drill: DrillResult) -> Table:
+    """Return a table of all cuts."""
+    rows = [_cut_cells(cut) for cut in drill.cuts]
+    return Table("All cuts", CUT_HEAD, rows, right=frozenset(range(1, 10)) - {2}, wide=True)
+
+
+def _cut_cells(cut: Cut) -> list[str]:
     ledger = cut.ledger
     variant = f" ({cut.variant})" if cut.variant else ""
     amounts = ["", "", "", "", ""]
@@ -128,14 +133,3 @@ def check_rows(drill: DrillResult) -> list[list[str]]:
             ]
         )
     return rows
-
-
-def result_of(run: RunFile) -> results.DrillResult | None:
-    """Return the recorded result of a drill; None if there is none."""
-    result = load(run)
-    return result if isinstance(result, results.DrillResult) else None
-
-
-def differences_of(result: results.DrillResult | None) -> Sequence[results.Difference]:
-    """Return the differences from the same drill on another server; empty if there was none."""
-    return (result.differences or ()) if result else ()

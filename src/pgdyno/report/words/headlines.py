@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pgdyno import numbers
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import prose
 from pgdyno.report.words.cutting import cut
@@ -17,9 +16,8 @@ _PAIRS = (("(", ")"), ("[", "]"))
 
 def headline_and_rest(summary: RunSummary) -> tuple[str, str]:
     """Return the verdict as a headline, and the text below it ('' for none)."""
-    figures = _figures_of_a_run(summary)
-    if figures:
-        return figures, prose.sentence(_limit(summary))
+    if headline := summary.view.headline(summary):
+        return headline, prose.sentence(_limit(summary))
     return headline_of(summary.verdict)
 
 
@@ -64,18 +62,6 @@ def _clause_ends(text: str, marks: Sequence[str]) -> Iterator[tuple[int, str]]:
         within = any(text.count(a, 0, end) > text.count(b, 0, end) for a, b in _PAIRS)
         if end >= LETTERS_MAX // 5 and not within:
             yield end, mark
-
-
-def _figures_of_a_run(summary: RunSummary) -> str:
-    """Return throughput and p99 of a single run; '' for other commands and if no transaction was
-    done."""
-    if summary.info.command != "run" or summary.before is None:
-        return ""
-    figures = summary.before
-    words = f"{numbers.tps(figures.throughput_tps)} transactions per second"
-    if figures.latency_p99_ms is None:
-        return words
-    return f"{words}, 99 % within {numbers.ms(figures.latency_p99_ms)}"
 
 
 def _limit(summary: RunSummary) -> str:

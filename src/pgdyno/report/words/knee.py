@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from pgdyno import numbers
 from pgdyno.record import Distribution, RunFile, SliceKind, throughput_tps
 from pgdyno.report.words.findings import verdict_words
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.results.knee import Capacity, CurvePoint, Law
 from pgdyno.spec import Change
+
+if TYPE_CHECKING:
+    from pgdyno.results.knee import Capacity, CurvePoint, Law
 
 
 def head(capacity: Capacity) -> list[str]:

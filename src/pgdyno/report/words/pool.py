@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from pgdyno import numbers
 from pgdyno.record import Distribution, RunFile, SliceKind, throughput_tps
 from pgdyno.report.words.findings import verdict_words
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.results.pool import ApplicationPools, PoolResult, PoolSettings, SizePoint
 from pgdyno.spec import Change
 from pgdyno.spec.pooler import TITLES
 
+if TYPE_CHECKING:
+    from pgdyno.results.pool import ApplicationPools, Layer, PoolResult, PoolSettings, SizePoint
+
 HEAD = ("size", "tps", "95 % interval", "p50 ms", "p99 ms", "on its connection, ms", "slices",
         "note")  # fmt: skip
-
-
-Layer = PoolResult | ApplicationPools
-"""The size that was looked for: the only one or the pooler's, or that of the application's pools in
-front of it."""
 
 
 def rows(result: Layer, slo: Sequence[str] = ()) -> list[list[str]]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pgdyno import numbers
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import prose
 from pgdyno.report.words.sentences import how_set
 from pgdyno.report.words.tables import Table
-from pgdyno.results.loss import Drilled, Loss
-from pgdyno.results.price import Gain, NotMeasured, Price
 from pgdyno.shapes import Fields
 
+if TYPE_CHECKING:
+    from pgdyno.results.loss import Drilled, Loss
+    from pgdyno.results.price import Gain, Price, PriceResult
+
+COMMAND = "price"
 _VALUE_LETTERS = 6
 """Letters kept at the end of a shortened name: the value."""
 HELD_SHARE = 0.7
@@ -26,9 +30,23 @@ LOSS_HEAD = (
 """Heads of the columns of the drills."""
 
 
+def result_of(summary: RunSummary) -> PriceResult | None:
+    """Return the recorded price list; None if there is none."""
+    found: PriceResult | None = summary.result_of(COMMAND)
+    return found
+
+
 def prices(summary: RunSummary) -> Sequence[Price]:
     """Return the candidates of the price list; empty if there is none."""
-    return summary.price_list.prices if summary.price_list else ()
+    result = result_of(summary)
+    return result.prices if result else ()
+
+
+def gain_of(price: Price) -> Gain | None:
+    """Return the gain of a candidate; None for the baseline, and if it was not measured."""
+    from pgdyno.results.price import Gain
+
+    return price.gain if isinstance(price.gain, Gain) else None
 
 
 def gain_head(summary: RunSummary) -> list[str]:
@@ -43,7 +61,7 @@ def gain_head(summary: RunSummary) -> list[str]:
 
 def measured_gains(summary: RunSummary) -> list[Gain]:
     """Return the gains that were measured."""
-    return [row.gain for row in prices(summary) if isinstance(row.gain, Gain)]
+    return [gain for row in prices(summary) if (gain := gain_of(row)) is not None]
 
 
 def _held(summary: RunSummary) -> list[bool]:
@@ -64,7 +82,7 @@ def _sent_at_a_rate(summary: RunSummary) -> bool:
 def gain_rows(summary: RunSummary, *, name_max: int | None = None) -> list[list[str]]:
     """Return a row for each candidate."""
     return [
-        [_name(number, row, name_max), row.durability_class, *_gain_cells(row.gain)]
+        [_name(number, row, name_max), row.durability_class, *_gain_cells(row)]
         for number, row in enumerate(prices(summary), start=1)
     ]
 
@@ -117,11 +135,10 @@ def p99_words(summary: RunSummary) -> str:
     )
 
 
-def _gain_cells(gain: Gain | NotMeasured | None) -> list[str]:
+def _gain_cells(row: Price) -> list[str]:
+    gain = gain_of(row)
     if gain is None:
-        return ["baseline", ""]
-    if isinstance(gain, NotMeasured):
-        return ["not measured", ""]
+        return ["not measured" if row.gain else "baseline", ""]
     return [
         numbers.effect(gain.throughput_ratio, *gain.ci95),
         numbers.effect(gain.latency_p99_ratio, *gain.latency_p99_ci95),
@@ -130,7 +147,7 @@ def _gain_cells(gain: Gain | NotMeasured | None) -> list[str]:
 
 def _loss_cells(loss: Loss) -> list[str]:
     """Return cuts, lost commits, milliseconds, upper bound, broken, documented bound, recovery."""
-    if not isinstance(loss, Drilled):
+    if not loss.drilled:
         return ["", NOT_DRILLED, "", "", "", "", ""]
     if not loss.happened:
         return [f"0 of {loss.cuts}", "", "", "", "", "", ""]
@@ -186,13 +203,13 @@ def tables(summary: RunSummary) -> list[Table]:
 def _table(caption: str, head: Sequence[str], rows: list[list[str]], left: int) -> Table:
     """Return a table whose first ``left`` columns hold words."""
     names = [prose.capital(name) for name in head]
-    return Table(caption, names, rows, right=frozenset(range(left, len(names))))
+    return Table(caption, names, rows, right=frozenset(range(left, len(names))), wide=True)
 
 
 def differences(summary: RunSummary) -> list[str]:
     """Return the differences between the two servers of a list made on two, and the number of
     comparisons without a difference."""
-    result = summary.price_list
+    result = result_of(summary)
     if result is None or result.against is None:
         return []
     against, compared = result.against, result.differences or ()
@@ -220,5 +237,6 @@ def sentences(summary: RunSummary) -> list[tuple[str, str]]:
 
 def sentence_parts(price: Price) -> list[str]:
     """Return a candidate's sentence, and how the trial of its gain set the settings."""
-    set_by = how_set(price.gain.set_by) if isinstance(price.gain, Gain) else ""
+    gain = gain_of(price)
+    set_by = how_set(gain.set_by) if gain else ""
     return [part for part in (price.sentence, set_by and f"trial: {set_by}") if part]

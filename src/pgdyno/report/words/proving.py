@@ -9,6 +9,7 @@ from pgdyno.facts.autovacuum import recorded_options
 from pgdyno.record import RunFile
 from pgdyno.record.finding import Finding
 from pgdyno.remedy.comparing import compare_words
+from pgdyno.report.view import view_of
 from pgdyno.report.words.repeat import server_words
 from pgdyno.spec.change import Change
 from pgdyno.visible import shell_line
@@ -24,7 +25,8 @@ def compare_line(run: RunFile, change: Change) -> str:
     info = run.run
     if info.server.get("kind") != "existing" or not (change.indexes or change.table_options):
         return ""
-    if info.command == "check" or any(info.spec.get(part) for part in _NOT_COMPARED):
+    without_load = view_of(info.command).opening is not None
+    if without_load or any(info.spec.get(part) for part in _NOT_COMPARED):
         return ""
     before = recorded_options(run) if change.table_options else None
     options = compare_words(change, existing=True, before=before)

@@ -13,13 +13,10 @@ from pgdyno import numbers
 from pgdyno.dimension import title_of
 from pgdyno.facts.failures import failures
 from pgdyno.record import RunFile, RunInfo, SliceKind
-from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import Circumstances, Remedy, assess, catalogue
 from pgdyno.report.attempts import Attempt, in_force
-from pgdyno.report.summary import RunSummary
+from pgdyno.report.view import view_of
 from pgdyno.results.chapter import Chapter, by_variant
-from pgdyno.results.common import Postponed, PostponedSide
-from pgdyno.shapes import Fields
 from pgdyno.spec.disk import in_words
 from pgdyno.spec.pooler import SIZE_SETTINGS
 from pgdyno.spec.units import parse_duration_ms
@@ -27,6 +24,11 @@ from pgdyno.stats import mean_with_interval, more_pairs_words
 
 if TYPE_CHECKING:
     from pgdyno.record.facts import HostFacts, ServerFacts
+    from pgdyno.record.finding import Finding, Proposal
+    from pgdyno.report.summary import RunSummary
+    from pgdyno.results.common import Postponed, PostponedSide
+    from pgdyno.results.compare import ComparedSql
+    from pgdyno.shapes import Fields
 
 GROUPS_NAMED_MAX = 3
 """Number of client groups up to which each is named."""
@@ -62,12 +64,13 @@ NEED_MEANING = {
 def setting_of_run(info: RunInfo, connected: Mapping[str, int] | None = None) -> list[str]:
     """Return server, host, workload and clients in a few words each, for the line under the title.
     ``connected``: connected clients of the groups in which some were not connected."""
+    varies = view_of(info.command).varies
     parts = [_server_words(info), _database_words(info.server)]
-    parts.append(_pooler_words(info.server, size=info.command != "pool"))
+    parts.append(_pooler_words(info.server, size=varies != "pools"))
     parts += [_host_words(info.host), disks(info)]
     parts.append(_workload_words(info.spec))
-    if info.command not in ("knee", "storm"):  # which vary them
-        parts += _client_words(info.spec, connected or {}, pools=info.command != "pool")
+    if varies != "clients":
+        parts += _client_words(info.spec, connected or {}, pools=varies != "pools")
     return [part for part in parts if part]
 
 
@@ -272,27 +275,6 @@ def void_words(run: RunFile) -> str:
     return f"{total} slice{'' if total == 1 else 's'} {are} void and not counted: {listed}"
 
 
-def rechecks_sentence(summary: RunSummary) -> str:
-    """Return the results of taking kept changes back one at a time; '' if there are none."""
-    parts = []
-    for attempt in summary.rechecks:
-        measured = numbers.ratio(attempt.throughput.ratio) if attempt.throughput else ""
-        if attempt.rate_held and attempt.latency_p99:
-            measured = f"p99 {numbers.ratio(attempt.latency_p99.ratio)}"
-        parts.append(
-            f"{attempt.title} {_RECHECKED.get(attempt.outcome, 'was not finished')}"
-            f" {measured}".strip()
-        )
-    return f"taken back one at a time: {numbers.listed(parts, most=None)}" if parts else ""
-
-
-_RECHECKED = {
-    "still earns": "still earns",
-    "taken back": "no longer earns and was taken back:",
-    "inconclusive": "stays kept, and it is inconclusive if it still earns:",
-}
-
-
 def predicted_words(attempt: Attempt) -> str:
     """Return the predicted gain in throughput, and of a shorter response time that too; '' if there
     is none. Where clients hold a rate, the prediction is for a load that uses the server's full
@@ -464,6 +446,15 @@ def class_words(attempt: Attempt, summary: RunSummary) -> str:
     words = f"{name}: {CLASS_MEANING[name]}" if name in CLASS_MEANING else name
     price = price_words(attempt, summary)
     return f"{words}; {price}" if price else words
+
+
+def took_words(summary: RunSummary) -> str:
+    """Return how long a change by SQL took itself; '' where it was not by SQL."""
+    sql: ComparedSql | None = summary.part("sql")
+    if sql is None or sql.make_ms is None:
+        return ""
+    undo = "" if sql.undo_ms is None else f", and {numbers.ms(sql.undo_ms)} to undo it"
+    return f"the SQL takes {numbers.ms(sql.make_ms)}{undo} (medians of {sql.times}, without a load)"
 
 
 def assessed_words(attempt: Attempt) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pgdyno import numbers
 from pgdyno.record import Distribution, RunFile, SliceKind
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.results.storm import StormResult, Variant
+
+if TYPE_CHECKING:
+    from pgdyno.results.storm import StormResult, Variant
 
 HEAD = ("clients", "survived", "steady after, s", "connected", "connect p50 ms", "errors", "note")
 VARIANTS_HEAD = ("with", "survived", "steady after, s", "from – to", "errors")

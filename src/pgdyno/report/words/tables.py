@@ -14,6 +14,12 @@ class Table(Struct, frozen=True):
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     right: frozenset[int] = frozenset()
+    wide: bool = False
+    """True if it has the width of the page, and its rows become blocks on a narrow screen."""
+    even: bool = False
+    """True if its columns have texts of about the same length."""
+    spare: bool = False
+    """True if the terminal leaves its last rows out first."""
 
 
 def figures_table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

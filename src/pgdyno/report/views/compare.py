@@ -1,0 +1,100 @@
+"""The view of a comparison: the change, its effect on both figures, and how to apply it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pgdyno.report.view import (
+    Charts,
+    Commands,
+    Gap,
+    InTerminal,
+    OnPage,
+    Part,
+    Section,
+    Term,
+    Terms,
+    Text,
+    View,
+)
+from pgdyno.report.views.investigate import STYLES, trial_notes
+from pgdyno.report.words import prose, sentences
+
+if TYPE_CHECKING:
+    from pgdyno.record import RunFile
+    from pgdyno.report.attempts import Attempt
+    from pgdyno.report.charts.chart import Chart
+    from pgdyno.report.summary import RunSummary
+    from pgdyno.shapes import Row
+
+_COMMAND = "compare"
+
+
+def _sections(summary: RunSummary) -> list[Section]:
+    if summary.info.command != _COMMAND:
+        return []
+    attempt = summary.comparison
+    noise = Terms({"noise": sentences.noise_sentence(summary)})
+    parts: list[Part] = [InTerminal(noise), Gap()]
+    if attempt is not None:
+        parts = [*_in_terminal(summary, attempt), *_on_page(summary, attempt)]
+    return [Section("steps", "Comparison", parts)]
+
+
+def _in_terminal(summary: RunSummary, attempt: Attempt) -> Iterator[Part]:
+    change = [attempt.title, sentences.set_by_words(attempt)]
+    terms = [
+        Term("noise", sentences.noise_sentence(summary)),
+        Term("change", "   ".join(part for part in change if part)),
+        Term("durability", sentences.assessed_words(attempt)),
+        Term("price", attempt.assessment.price),
+        Term("took", sentences.took_words(summary)),
+        *(Term(label, "   ".join(said)) for label, said in sentences.level_words(attempt).items()),
+        Term("", sentences.postponed_words(attempt)),
+        Term("failures", sentences.failure_words(summary.run, attempt)),
+    ]
+    yield InTerminal(Terms(terms))
+    yield Gap()
+    style = f"bold {STYLES.get(attempt.outcome, '')}".strip()
+    yield InTerminal(Text(sentences.comparison_sentence(attempt), style))
+    if attempt.change.sql and attempt.outcome == "better":
+        yield Gap()
+        yield InTerminal(Commands(attempt.assessment.lines_to_apply(), "to apply"))
+
+
+def _on_page(summary: RunSummary, attempt: Attempt) -> Iterator[Part]:
+    def charts() -> list[Chart]:
+        from pgdyno.report.charts.trials import trial_charts
+
+        return trial_charts(summary)
+
+    yield from trial_notes(summary)
+    if not (attempt.throughput and summary.verdict_is_comparison):  # which headline and lead have
+        yield OnPage(Text(prose.sentence(sentences.comparison_sentence(attempt))))
+    failures = sentences.failure_words(summary.run, attempt)
+    if failures:
+        yield OnPage(Text(f"Failures: {prose.sentence(failures)}"))
+    yield Charts(charts)
+
+
+def _csv(run: RunFile) -> Iterator[Row]:
+    """Yield one row per slice of the trials."""
+    from pgdyno.trial.recorded import slice_figures
+
+    for each in run.slices():
+        if each.trial_id is None:
+            continue
+        tps, p99_ms = slice_figures(run, each.id)
+        yield {
+            "trial": each.trial_id,
+            "pair": each.pair,
+            "side": each.side,
+            "throughput_tps": round(tps, 2),
+            "response_ms_p99": None if p99_ms is None else round(p99_ms, 3),
+            "failed": run.ledger([each.id]).failed,
+            "void": each.void or "",
+        }
+
+
+VIEW = View(_COMMAND, _sections, measured_rows=_csv, lines_max=200)
