@@ -53,6 +53,31 @@ def test_durations_survive_a_round_trip(duration_ms: int) -> None:
     assert parse_duration_ms(format_duration(duration_ms)) == duration_ms
 
 
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({}, 'pooler: settings can only be used with a pooler, such as kind = "pgbouncer"'),
+        (
+            {"pooler.kind": "--pooler", "pooler.settings": "--pooler-set"},
+            "--pooler-set can only be used with a pooler, such as --pooler pgbouncer",
+        ),
+    ],
+    ids=["keys", "options"],
+)
+def test_keys_of_a_message_may_have_other_names(names: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        spec_from_fields({"pooler": {"settings": {"x": "1"}}}, names=names)
+    assert caught.value.message == message
+
+
+def test_a_value_is_no_key_of_a_message() -> None:
+    """Although it is spelt like one that an option sets."""
+    fields = {"standby": {"manager": "patroni", "manager_settings": {"delay": "1"}}}
+    names = {"standby.delay": "--standby-delay", "standby.manager_settings": "--manager-set"}
+    with pytest.raises(UsageError, match='--manager-set: "delay" is not among the settings'):
+        spec_from_fields(fields, names=names)
+
+
 def message(fields: dict[str, Any]) -> str:
     with pytest.raises(UsageError) as caught:
         spec_from_fields(fields, where="x.toml")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from pgdyno.spec._base import Duration, Part, PositiveDuration
+from pgdyno.spec._base import Duration, Key, Misfit, Part, PositiveDuration
 from pgdyno.spec.units import format_duration
 
 RATE_MAX = 10_000_000.0
@@ -117,7 +117,7 @@ class Arrival(Part):
                 "sine.amplitude is larger than rate, so the rate would become negative"
             )
         if self.when_busy == "skip" and self.queue_max is not None:
-            raise ValueError('queue_max can only be used with when_busy = "queue"')
+            raise Misfit(Key("queue_max"), " can only be used with ", Key("when_busy", "queue"))
         return self
 
     @model_validator(mode="after")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, get_args, get_origin
 
+from msgspec import Struct
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -30,6 +31,30 @@ from pgdyno.spec.units import (
 
 CLIENTS_MAX = 100_000
 DURATION_MS_MAX = 366 * 86_400_000
+
+
+class Key(Struct, frozen=True):
+    """A key of a table in a message, with a value if it is about one: ``kind = "pgbouncer"``."""
+
+    name: str
+    value: str | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.value is None else f'{self.name} = "{self.value}"'
+
+    def as_option(self, option: str | None) -> str:
+        """Return the text with the option that sets the key, if there is one."""
+        if option is None:
+            return str(self)
+        return option if self.value is None else f"{option} {self.value}"
+
+
+class Misfit(ValueError):
+    """Keys of a table that do not go together; the message may name options in their place."""
+
+    def __init__(self, *parts: str | Key) -> None:
+        super().__init__("".join(map(str, parts)))
+        self.parts = parts
 
 
 class Part(BaseModel):

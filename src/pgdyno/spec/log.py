@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from pgdyno.spec._base import Part, PositiveDuration
+from pgdyno.spec._base import Key, Misfit, Part, PositiveDuration
 
 
 class LogSpec(Part):
@@ -26,7 +26,9 @@ class LogSpec(Part):
     @model_validator(mode="after")
     def _one_of_both(self) -> LogSpec:
         if self.sampling_rate is not None and self.aggregate_interval_ms is not None:
-            raise ValueError("sampling_rate and aggregate_interval cannot be used together")
+            raise Misfit(
+                Key("sampling_rate"), " and ", Key("aggregate_interval"), " cannot be used together"
+            )
         if (self.aggregate_interval_ms or 0) % 1000:
-            raise ValueError("aggregate_interval must be whole seconds")
+            raise Misfit(Key("aggregate_interval"), " must be whole seconds")
         return self

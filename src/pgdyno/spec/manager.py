@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pgdyno.spec._base import Key, Misfit
 from pgdyno.spec.units import parse_size_bytes
 
 MANAGED_STANDBYS = 2
@@ -55,9 +56,8 @@ def _typed(name: str, value: str) -> int | bool:
     if name in _OWNED:
         raise ValueError(f"manager_settings.{name}: {_OWNED[name]} sets this")
     if name not in _NAMES:
-        raise ValueError(
-            f'manager_settings: "{name}" is not among the settings {", ".join(_NAMES)}'
-        )
+        known = ", ".join(_NAMES)
+        raise Misfit(Key("manager_settings"), f': "{name}" is not among the settings {known}')
     if name == _STRICT:
         if value not in _SWITCHES:
             raise ValueError(f'manager_settings.{name}: "{value}" is neither on nor off')

@@ -11,7 +11,16 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from pgdyno.spec import failures
-from pgdyno.spec._base import CLIENTS_MAX, Duration, Part, PositiveDuration, SettingValue, Share
+from pgdyno.spec._base import (
+    CLIENTS_MAX,
+    Duration,
+    Key,
+    Misfit,
+    Part,
+    PositiveDuration,
+    SettingValue,
+    Share,
+)
 from pgdyno.spec._budgets import InvestigateSpec, PriceSpec
 from pgdyno.spec._clients import TRANSACTIONS_MAX, ClientGroup
 from pgdyno.spec._server import ServerSpec
@@ -299,9 +308,11 @@ class LoadSpec(Part):
     def _log_fits(self) -> LoadSpec:
         every_ms = self.log.aggregate_interval_ms if self.log else None
         if every_ms is not None and self.transactions is None and self.hold_ms % every_ms:
-            raise ValueError(
-                f"hold, {format_duration(self.hold_ms)}, must be a multiple of"
-                f" log.aggregate_interval, {format_duration(every_ms)}"
+            raise Misfit(
+                Key("hold"),
+                f", {format_duration(self.hold_ms)}, must be a multiple of ",
+                Key("log.aggregate_interval"),
+                f", {format_duration(every_ms)}",
             )
         return self
 

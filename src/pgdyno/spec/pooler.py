@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from pgdyno.spec._base import Part, SettingValue
+from pgdyno.spec._base import Key, Misfit, Part, SettingValue
 
 PoolerName = Literal["none", "pgbouncer", "pgpool", "haproxy"]
 TITLES = {"pgbouncer": "PgBouncer", "pgpool": "pgpool-II", "haproxy": "HAProxy"}
@@ -44,7 +44,11 @@ class PoolerSpec(Part):
     @model_validator(mode="after")
     def _settings_of_a_pooler(self) -> PoolerSpec:
         if self.kind == "none" and self.settings:
-            raise ValueError('settings can only be used with a pooler, such as kind = "pgbouncer"')
+            raise Misfit(
+                Key("settings"),
+                " can only be used with a pooler, such as ",
+                Key("kind", "pgbouncer"),
+            )
         return self
 
     @property

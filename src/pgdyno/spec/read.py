@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pgdyno.errors import UsageError
 from pgdyno.files import read_at_most
 from pgdyno.shapes import Fields
+from pgdyno.spec._base import Misfit
 from pgdyno.spec.model import Spec
 
 SPEC_BYTES_MAX = 1 << 20
@@ -107,18 +108,25 @@ def _over_only_group(groups: Any, overrides: Fields, path: Path) -> Any:
     return [merge(groups[0], overrides)]
 
 
-def spec_from_fields(fields: Fields, *, where: str = "") -> Spec:
-    """Return the validated spec of a TOML-shaped mapping; error messages begin with ``where``."""
+def spec_from_fields(
+    fields: Fields, *, where: str = "", names: Mapping[str, str] | None = None
+) -> Spec:
+    """Return the validated spec of a TOML-shaped mapping.
+
+    Error messages begin with ``where``, and name a key as ``names`` has it, such as the option that
+    set it. Raises UsageError.
+    """
+    names = names or {}
     for key, text in _texts(fields):
         if problem := _text_error(text):
             raise UsageError(
-                f"{where}{': ' if where else ''}{key}: {problem}",
+                f"{where}{': ' if where else ''}{names.get(key, key)}: {problem}",
                 code="spec-invalid",
             )
     try:
         return Spec.model_validate(fields)
     except ValidationError as problem:
-        raise _usage_error(problem, where) from None
+        raise _usage_error(problem, where, names) from None
 
 
 def _text_error(text: str) -> str:
@@ -207,10 +215,10 @@ def _default_name(path: Path) -> str:
     return name.lstrip("._-") or "run"
 
 
-def _usage_error(problem: ValidationError, where: str) -> UsageError:
+def _usage_error(problem: ValidationError, where: str, names: Mapping[str, str]) -> UsageError:
     """Return one error with all of the spec's errors, the first ones in full."""
     errors = problem.errors(include_url=False)
-    lines = [_line_for(error) for error in _one_per_key(errors)]
+    lines = [_line_for(error, names) for error in _one_per_key(errors)]
     prefix = f"{where}: " if where else ""
     if len(lines) > _MAX_ERRORS_SHOWN:
         rest = len(lines) - _MAX_ERRORS_SHOWN
@@ -239,8 +247,9 @@ def _is_union_tag(part: Any) -> bool:
     return isinstance(part, str) and "[" in part
 
 
-def _line_for(error: Any) -> str:
-    key = _dotted(error["loc"])
+def _line_for(error: Any, names: Mapping[str, str]) -> str:
+    table = _dotted(error["loc"])
+    key = names.get(table, table)
     if error["type"] == "extra_forbidden":
         return f"{key}: unknown key"
     if error["type"] == "missing":
@@ -249,8 +258,21 @@ def _line_for(error: Any) -> str:
     if error["type"] in _EXPECTED:
         return f"{key}: expected {_EXPECTED[error['type']]}, not {_shown(error.get('input'))}"
     if error["type"] == "value_error":
-        return f"{key}: {message}" if key else message
+        return _named(error["ctx"]["error"], table, names) or (
+            f"{key}: {message}" if key else message
+        )
     return f"{key}: {_shown(error.get('input'))}: {message[:1].lower()}{message[1:]}"
+
+
+def _named(problem: ValueError, table: str, names: Mapping[str, str]) -> str | None:
+    """Return the message of a misfit in ``table`` if one of its keys has another name."""
+    if not isinstance(problem, Misfit):
+        return None
+    message = "".join(
+        part if isinstance(part, str) else part.as_option(names.get(f"{table}.{part.name}"))
+        for part in problem.parts
+    )
+    return None if message == str(problem) else message
 
 
 def _shown(value: Any) -> str:

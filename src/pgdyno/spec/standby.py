@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from pgdyno.spec._base import Duration, Part, SettingValue
+from pgdyno.spec._base import Duration, Key, Misfit, Part, SettingValue
 from pgdyno.spec.manager import MANAGED_STANDBYS, check_settings
 from pgdyno.spec.units import format_duration
 
@@ -74,14 +74,18 @@ class StandbySpec(Part):
     def _manager_fits(self) -> StandbySpec:
         if not self.managed:
             if self.manager_settings:
-                raise ValueError(
-                    'manager_settings can only be used with a manager, such as manager = "patroni"'
+                raise Misfit(
+                    Key("manager_settings"),
+                    " can only be used with a ",
+                    Key("manager"),
+                    ", such as ",
+                    Key("manager", "patroni"),
                 )
             return self
         if "count" not in self.model_fields_set:
             self.__dict__["count"] = MANAGED_STANDBYS
         if not self.count:
-            raise ValueError(f'manager = "{self.manager}" needs a standby: count must not be 0')
+            raise Misfit(Key("manager", self.manager), " needs a standby: count must not be 0")
         if self.receivewal:
             raise ValueError(
                 f'receivewal cannot be used with manager = "{self.manager}", which drops slots that'

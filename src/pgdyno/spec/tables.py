@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from pgdyno.spec._base import Part
+from pgdyno.spec._base import Key, Misfit, Part
 
 INIT_STEPS = {
     "d": "drop pgbench's four tables",
@@ -60,7 +60,9 @@ class InitSpec(Part):
     @model_validator(mode="after")
     def _method_of_partitions(self) -> InitSpec:
         if self.partition_method is not None and not self.partitions:
-            raise ValueError("partition_method can only be used with partitions above 0")
+            raise Misfit(
+                Key("partition_method"), " can only be used with ", Key("partitions"), " above 0"
+            )
         return self
 
     @property
