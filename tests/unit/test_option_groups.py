@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import click
@@ -10,7 +11,17 @@ from click.testing import CliRunner
 from msgspec import Struct
 
 from pgdyno.cli import cli
-from pgdyno.cli.grouping import _Group, _Option, _parts, instead, taking_options
+from pgdyno.cli.grouping import (
+    Sets,
+    _Group,
+    _Option,
+    _parts,
+    instead,
+    set_options,
+    sets,
+    taking_options,
+)
+from pgdyno.spec.read import _known_keys
 
 
 class Inner(Struct, frozen=True, kw_only=True):
@@ -26,6 +37,16 @@ class Outer(Struct, frozen=True, kw_only=True):
     names: Annotated[tuple[str, ...], click.argument("names", nargs=-1)]
     inner: Inner = Inner()
     last: Annotated[bool, click.option("--last", is_flag=True)]
+
+
+class LogKeys(Struct, frozen=True, kw_only=True):
+    prefix: Annotated[str | None, sets("load.log.prefix", "--log-prefix")]
+
+
+class Keys(Struct, frozen=True, kw_only=True):
+    log: LogKeys
+    plain: Annotated[int, click.option("--plain")]
+    seed: Annotated[int | None, sets("load.seed", "-s", "--seed", type=int)]
 
 
 def made(hint: Any, words: list[str]) -> tuple[list[str], Any]:
@@ -91,17 +112,41 @@ def commands() -> list[click.Command]:
     ]
 
 
+def declared_options() -> Iterator[tuple[click.Command, _Option]]:
+    for command in commands():
+        if wrapped := getattr(command.callback, "__wrapped__", None):
+            for part in _parts(wrapped, {}):
+                yield from ((command, option) for option in options_in(part))
+
+
 def test_every_option_sets_the_field_that_it_is_written_beside() -> None:
     checked = 0
-    for command in commands():
-        wrapped = getattr(command.callback, "__wrapped__", None)
-        for option in (
-            (o for part in _parts(wrapped, {}) for o in options_in(part)) if wrapped else ()
-        ):
-            lonely = lambda **_: None  # noqa: E731
-            for declared in option.declared:
-                declared(lonely)
-            params = lonely.__click_params__  # type: ignore[attr-defined]
-            assert {each.name for each in params} == {option.name}, command.name
-            checked += 1
+    for command, option in declared_options():
+        lonely = lambda **_: None  # noqa: E731
+        for declared in option.declared:
+            declared(lonely)
+        params = lonely.__click_params__  # type: ignore[attr-defined]
+        assert {each.name for each in params} == {option.name}, command.name
+        checked += 1
     assert checked > 400
+
+
+def test_every_key_that_an_option_sets_is_one_of_the_spec() -> None:
+    keys = {
+        each.key
+        for _, option in declared_options()
+        for each in option.declared
+        if isinstance(each, Sets)
+    }
+    for key in keys:
+        *table, last = key.split(".")
+        assert last in _known_keys(tuple(table)), key
+    assert len(keys) > 50
+
+
+def test_options_that_set_keys_are_found_in_groups_within_groups() -> None:
+    found = set_options(Keys(log=LogKeys(prefix="x"), plain=1, seed=None))
+    assert [(each.key, each.names[0], value) for each, value in found] == [
+        ("load.log.prefix", "--log-prefix", "x"),
+        ("load.seed", "-s", None),
+    ]

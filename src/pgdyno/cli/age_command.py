@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import click
 from msgspec import Struct
 
-from pgdyno.cli.files import run_path, wanted_page
-from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.grouping import sets, taking_options
 from pgdyno.cli.load_options import DatabaseLoad
 from pgdyno.cli.options import (
     OutputOptions,
@@ -16,9 +16,6 @@ from pgdyno.cli.options import (
     StartSettings,
     given_options,
 )
-from pgdyno.cli.output import print_result, write_page
-from pgdyno.cli.positional import parse_without_database
-from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
 
 HELP_ORDER = 62
@@ -42,7 +39,8 @@ class AgeOptions(Struct, frozen=True, kw_only=True):
     ]
     time: Annotated[
         int | None,
-        click.option(
+        sets(
+            "load.hold",
             "-T",
             "--time",
             type=Duration(positive=True),
@@ -67,6 +65,7 @@ class AgeOptions(Struct, frozen=True, kw_only=True):
             help="Longest time to wait for the recovery (default 120 s).",
         ),
     ]
+    settings: StartSettings
 
 
 @click.command("age")
@@ -74,7 +73,6 @@ class AgeOptions(Struct, frozen=True, kw_only=True):
 def command(
     load: DatabaseLoad,
     own: AgeOptions,
-    settings: StartSettings,
     output: OutputOptions,
     progress: ProgressOptions,
 ) -> None:
@@ -89,24 +87,13 @@ def command(
       pgdyno age --to 1.7e9 mixed -c 8 -T 60
       pgdyno age --to 2.146e9 mixed --pg-bindir /usr/lib/postgresql/15/bin
     """
-    from pgdyno.cli.session import session_for
-    from pgdyno.results.trust import check_trust
+    from pgdyno.cli.session import ask, measure
     from pgdyno.scenario.age import age_of, check_kept, live_at_age, prepared_spec, request_of
 
-    positional = parse_without_database(load.what, "age")
-    spec, spec_text = build_spec(
-        positional, load, settings=settings, time_ms=own.time, quiet=progress.quiet
-    )
-    ids, age = age_of(spec, own.to, multixact=own.multixact)
-    spec = prepared_spec(spec, ids)
+    asked = ask("age", load, own, output=output, progress=progress)
+    ids, age = age_of(asked.spec, own.to, multixact=own.multixact)
+    spec = prepared_spec(asked.spec, ids)
     request = request_of(spec, (ids, age), before_ms=own.before, recovery_ms=own.recovery)
-    path = run_path(output.output, spec.name)
-    page = wanted_page(output.report)
     named = ["--to", str(age), *(["--multixact"] if ids == "mxid" else [])]
     words = [*named, *given_options("before", "recovery")]
-    with session_for("age", load, progress, spec, spec_text, path, words) as session:
-        result = live_at_age(session, request)
-    print_result(output.output_format, path, result.to_json())
-    write_page(path, page)
-    check_kept(result)
-    check_trust(result)
+    measure(asked, spec, partial(live_at_age, request=request), words).finish(check_kept)

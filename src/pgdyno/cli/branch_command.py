@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
+from msgspec import Struct
 
-from pgdyno.cli.files import run_path, wanted_page
-from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.grouping import sets, taking_options
 from pgdyno.cli.load_options import DatabaseLoad
 from pgdyno.cli.options import OutputOptions, ProgressOptions, StartSettings
-from pgdyno.cli.output import print_result, write_page
-from pgdyno.cli.positional import parse_positional
-from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
+
+if TYPE_CHECKING:
+    from pgdyno.conduct import Session
+    from pgdyno.results.branch import BranchResult
 
 HELP_ORDER = 64
 
 
-@click.command("branch")
-@taking_options
-def command(
-    load: DatabaseLoad,
+class BranchOptions(Struct, frozen=True, kw_only=True):
+    """Time and number of the measurements."""
+
     time: Annotated[
         int | None,
-        click.option(
+        sets(
+            "load.hold",
             "-T",
             "--time",
             type=Duration(positive=True),
             help="Time of each measurement (default: load.hold of the spec).",
         ),
-    ],
+    ]
     before: Annotated[
         int | None,
         click.option(
@@ -39,7 +40,7 @@ def command(
             help="Time under load before the state is saved (default: branching.before of the"
             " spec).",
         ),
-    ],
+    ]
     rounds: Annotated[
         int | None,
         click.option(
@@ -48,8 +49,15 @@ def command(
             metavar="N",
             help="Measurements of each branch (default: branching.rounds of the spec, 6).",
         ),
-    ],
-    settings: StartSettings,
+    ]
+    settings: StartSettings
+
+
+@click.command("branch")
+@taking_options
+def command(
+    load: DatabaseLoad,
+    own: BranchOptions,
     output: OutputOptions,
     progress: ProgressOptions,
 ) -> None:
@@ -64,24 +72,18 @@ def command(
       pgdyno branch scenarios/freeze-branches.toml
       pgdyno branch mine.toml --before 60 --rounds 8 --report branches.html
     """
-    from pgdyno.cli.session import session_for
-    from pgdyno.results.trust import check_trust
+    from pgdyno.cli.session import ask, measure
     from pgdyno.scenario.branch import run_branches
     from pgdyno.scenario.branch_variants import repeated, variants_of, with_cloning_disk
 
-    positional = parse_positional(load.what)
-    spec, spec_text = build_spec(
-        positional, load, settings=settings, time_ms=time, quiet=progress.quiet
-    )
-    spec = repeated(spec, before_ms=before, rounds=rounds)
+    asked = ask("branch", load, own, output=output, progress=progress)
+    spec = repeated(asked.spec, before_ms=own.before, rounds=own.rounds)
     variants = variants_of(spec)
-    path = run_path(output.output, spec.name)
-    page = wanted_page(output.report)
     spec, note = with_cloning_disk(spec)
-    with session_for("branch", load, progress, spec, spec_text, path) as session:
+
+    def branches(session: Session) -> BranchResult:
         if note:
             session.watcher.note(note)
-        result = run_branches(session, variants)
-    print_result(output.output_format, path, result.to_json())
-    write_page(path, page)
-    check_trust(result)
+        return run_branches(session, variants)
+
+    measure(asked, spec, branches).finish()

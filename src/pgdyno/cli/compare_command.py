@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import Struct
-from msgspec.structs import replace
 
 from pgdyno.cli.compare_options import CompareOptions, profile_of, sql_of, versions_of
-from pgdyno.cli.files import run_path, wanted_page
 from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import (
-    Matters,
     OutputOptions,
     ProgressOptions,
     given_options,
     parse_assignments,
 )
-from pgdyno.cli.output import print_result, write_page
-from pgdyno.cli.positional import parse_positional
-from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
+    from pgdyno.cli.session import Asked, Measured
     from pgdyno.compare.profile_file import Profile
     from pgdyno.conduct import Target
     from pgdyno.results.compare import CompareResult
@@ -39,7 +33,6 @@ HELP_ORDER = 30
 def command(
     load: LoadOptions,
     own: CompareOptions,
-    matters: Matters,
     output: OutputOptions,
     progress: ProgressOptions,
 ) -> None:
@@ -64,94 +57,55 @@ def command(
       pgdyno compare tpcb-like -c 16 --profile mine.conf --ablate
       pgdyno compare tpcb-like --pg-version 17 --against 18
     """
+    from pgdyno.cli.session import ask
     from pgdyno.compare.change import check_times
-    from pgdyno.results.trust import check_trust
 
     check_times(own.slice_ms, own.budget)
     profile = profile_of(own.profiles)
-    positional = parse_positional(load.what)
     # --pool-max applies to the changed side only.
-    baseline = replace(load, connections=replace(load.connections, pool_max=None))
-    spec, spec_text = build_spec(
-        positional,
-        baseline,
-        settings=own.base_settings,
-        matters=matters,
-        quiet=progress.quiet,
-    )
-    spec = _timed(spec, positional.spec_path)
-    asked = _Asked(load, own, progress, spec, spec_text, run_path(output.output, spec.name))
-    page = wanted_page(output.report)
-    against = versions_of(own.against, spec)
+    asked = ask("compare", load, own, output=output, progress=progress, varied="clients.pool.max")
+    against = versions_of(own.against, asked.spec)
     if against is not None:
-        result = _of_versions(asked, against)
+        measured = _of_versions(asked, own, against)
     elif profile is not None:
-        result = _of_profile(asked, profile)
+        measured = _of_profile(asked, own, profile)
     else:
-        result = _of_change(asked)
-    print_result(output.output_format, asked.path, result.to_json())
-    write_page(asked.path, page)
-    check_trust(result)
+        measured = _of_change(asked, own)
+    measured.finish()
 
 
-def _timed(spec: Spec, source: Path | None) -> Spec:
-    """Return the spec of a run file without its number of transactions: slices have a time."""
-    from pgdyno.conduct.repeating import is_spec_of_run
-
-    if source is None or spec.load.transactions is None or not is_spec_of_run(source):
-        return spec
-    return spec.model_copy(update={"load": spec.load.model_copy(update={"transactions": None})})
-
-
-class _Asked(Struct, frozen=True):
-    """The command line, and the spec and the run file that were made of it."""
-
-    load: LoadOptions
-    own: CompareOptions
-    progress: ProgressOptions
-    spec: Spec
-    spec_text: str
-    path: Path
-
-
-def _of_change(asked: _Asked) -> CompareResult:
+def _of_change(asked: Asked, own: CompareOptions) -> Measured[CompareResult]:
     """Return the effect of --set, --pool-max, --vary and --sql."""
-    from pgdyno.cli.session import session_for
+    from pgdyno.cli.session import measure
     from pgdyno.compare.change import compare
 
-    own = asked.own
     settings = parse_assignments(own.settings, "--set")
     spec, keys = _sides(asked.spec, own.vary)
     pool_max = asked.load.connections.pool_max
     change = _change(spec, pool_max, settings, keys, sql_of(own.sql, own.undo_sql))
     _check_budget(own, spec, change)
     of_change = ("settings", "pool_max", "vary", "sql", "undo_sql")
-    words = given_options(*of_change, "budget", "slice_ms", "pairs", "may_apply")
 
     def ready(target: Target) -> None:
         _check_sql(target, change)
         _check_budget(own, spec, change, target)
 
-    with session_for(
-        "compare",
-        asked.load,
-        asked.progress,
+    return measure(
+        asked,
         spec,
-        asked.spec_text,
-        asked.path,
-        words,
-        settings=settings,
-        may_apply=own.may_apply,
-        ready=ready,
-    ) as session:
-        return compare(
-            session,
-            change,
+        partial(
+            compare,
+            change=change,
             budget_s=own.budget / 1000,
             slice_s=own.slice_s,
             pairs_max=own.pairs,
             budget_given=bool(given_options("budget")),
-        )
+        ),
+        given_options(*of_change, "budget", "slice_ms", "pairs", "may_apply"),
+        settings=settings,
+        may_apply=own.may_apply,
+        ready=ready,
+    )
 
 
 def _check_sql(target: Target, change: Change) -> None:
@@ -174,9 +128,9 @@ def _check_budget(
         check_budget(spec, change, budget_ms=own.budget, slice_ms=own.slice_ms, in_force=in_force)
 
 
-def _of_profile(asked: _Asked, profile: Profile) -> CompareResult:
+def _of_profile(asked: Asked, own: CompareOptions, profile: Profile) -> Measured[CompareResult]:
     """Return the effect of --profile, with --ablate also of its lines."""
-    from pgdyno.cli.session import session_for
+    from pgdyno.cli.session import measure
     from pgdyno.compare.profile import (
         check_ablation_budget,
         compare_profile,
@@ -184,7 +138,7 @@ def _of_profile(asked: _Asked, profile: Profile) -> CompareResult:
     )
     from pgdyno.compare.profile_check import ProfileCheck
 
-    own, ablate = asked.own, asked.own.profiles.ablate
+    ablate = own.profiles.ablate
     budget_s = own.budget / 1000
     if ablate:
         if given_options("budget"):
@@ -198,34 +152,27 @@ def _of_profile(asked: _Asked, profile: Profile) -> CompareResult:
         if not ablate:
             _check_budget(own, asked.spec, check.checked.change, target)
 
-    words = given_options(
-        *("profile", "ablate", "allow", "budget", "slice_ms", "pairs", "may_apply")
-    )
-    with session_for(
-        "compare",
-        asked.load,
-        asked.progress,
+    return measure(
+        asked,
         asked.spec,
-        asked.spec_text,
-        asked.path,
-        words,
-        settings=profile.settings,
-        may_apply=own.may_apply,
-        ready=ready,
-    ) as session:
-        return compare_profile(
-            session,
-            check,
+        partial(
+            compare_profile,
+            check=check,
             budget_s=budget_s,
             slice_s=own.slice_s,
             pairs_max=own.pairs,
             ablate=ablate,
-        )
+        ),
+        given_options("profile", "ablate", "allow", "budget", "slice_ms", "pairs", "may_apply"),
+        settings=profile.settings,
+        may_apply=own.may_apply,
+        ready=ready,
+    )
 
 
-def _of_versions(asked: _Asked, against: str) -> CompareResult:
+def _of_versions(asked: Asked, own: CompareOptions, against: str) -> Measured[CompareResult]:
     """Return the effect of --against."""
-    from pgdyno.cli.session import session_for
+    from pgdyno.cli.session import measure
     from pgdyno.compare.versions import (
         DEFAULT_BUDGET_S,
         check_versions_budget,
@@ -235,30 +182,25 @@ def _of_versions(asked: _Asked, against: str) -> CompareResult:
     )
     from pgdyno.conduct import check_turns
 
-    own, spec = asked.own, asked.spec
-    budget_s = DEFAULT_BUDGET_S
+    spec, budget_s = asked.spec, DEFAULT_BUDGET_S
     if given_options("budget"):
         check_versions_budget(own.budget)
         budget_s = own.budget / 1000
     check_turns(spec)
     pair = pair_of(spec, against)
-    with session_for(
-        "compare",
-        asked.load,
-        asked.progress,
+    return measure(
+        asked,
         with_server(spec, pair[0]),
-        asked.spec_text,
-        asked.path,
-        given_options("against", "budget", "slice_ms", "pairs"),
-        may_apply=own.may_apply,
-    ) as session:
-        return compare_versions(
-            session,
-            pair,
+        partial(
+            compare_versions,
+            pair=pair,
             budget_s=budget_s,
             slice_s=own.slice_s,
             pairs_max=own.pairs,
-        )
+        ),
+        given_options("against", "budget", "slice_ms", "pairs"),
+        may_apply=own.may_apply,
+    )
 
 
 def _sides(spec: Spec, vary: tuple[str, ...]) -> tuple[Spec, dict[str, str]]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import click
 from msgspec import Struct
 
-from pgdyno.cli.options import given_options, settings_option
+from pgdyno.cli.grouping import sets
+from pgdyno.cli.options import Matters, given_options
 from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
 from pgdyno.redact import blank
@@ -82,11 +83,19 @@ class CompareOptions(Struct, frozen=True, kw_only=True):
     """The changed side, and the time for the comparison."""
 
     settings: Annotated[
-        tuple[str, ...], settings_option("--set", text="Server setting of the changed side.")
+        tuple[str, ...],
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Server setting of the changed side.",
+        ),
     ]
     base_settings: Annotated[
         tuple[str, ...],
-        click.option(
+        sets(
+            "server.settings",
             "--base-set",
             "base_settings",
             multiple=True,
@@ -162,6 +171,7 @@ class CompareOptions(Struct, frozen=True, kw_only=True):
             help="Allow changes of your server, by settings and --sql; they are undone at the end.",
         ),
     ]
+    matters: Matters
 
     @property
     def slice_s(self) -> float | None:

@@ -13,7 +13,6 @@ from pgdyno.cli.grouping import instead, taking_options
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import OutputOptions, ProgressOptions, StartSettings
 from pgdyno.cli.output import print_result, write_page
-from pgdyno.cli.positional import parse_without_database
 from pgdyno.cli.server_options import Bindirs
 from pgdyno.cli.servers import ServerRun, run_on_each, servers_of
 from pgdyno.cli.types import Duration, complete_faults
@@ -151,15 +150,10 @@ def command(
     from pgdyno.record import RunFile
     from pgdyno.results import recorded_json
 
-    positional, options = parse_without_database(load.what, "drill"), _options(own, load)
+    options = _options(own, load)
     fault = find_fault(options.fault)
     servers = servers_of(
-        positional,
-        load,
-        pg_bindir,
-        settings=own.settings,
-        scale=_SCALE,
-        clients=_CLIENTS,
+        "drill", load, pg_bindir, own, scale=_SCALE, clients=_CLIENTS, quiet=progress.quiet
     )
     for spec, _ in servers.specs:
         check_drill(spec, options, fault)
@@ -169,7 +163,7 @@ def command(
     with watching(progress, metrics=servers.specs[0][0].metrics) as watcher:
 
         def drill(run: ServerRun, against: DrillResult | None) -> DrillResult:
-            named = {} if positional.spec_path else {"name": name}
+            named = {} if servers.from_file else {"name": name}
             return run_drill(
                 run.spec.model_copy(update=named),
                 options,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
 from msgspec import Struct
 
-from pgdyno.cli.files import page_path, run_path
 from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import (
@@ -17,10 +16,11 @@ from pgdyno.cli.options import (
     StartSettings,
     given_options,
 )
-from pgdyno.cli.output import print_result, write_page
-from pgdyno.cli.positional import parse_positional
-from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
+
+if TYPE_CHECKING:
+    from pgdyno.conduct import Session
+    from pgdyno.results.investigate import InvestigateResult
 
 HELP_ORDER = 40
 
@@ -72,6 +72,8 @@ class InvestigateOptions(Struct, frozen=True, kw_only=True):
             " --no-knee; 90 s in addition to the budget).",
         ),
     ]
+    settings: StartSettings
+    matters: Matters
 
 
 @click.command("investigate")
@@ -79,8 +81,6 @@ class InvestigateOptions(Struct, frozen=True, kw_only=True):
 def command(
     load: LoadOptions,
     own: InvestigateOptions,
-    settings: StartSettings,
-    matters: Matters,
     output: OutputWithPage,
     progress: ProgressOptions,
 ) -> None:
@@ -89,24 +89,18 @@ def command(
     Loads the server, diagnoses the bottleneck, tries the most promising remedy in interleaved
     pairs, keeps it if it helps, and repeats until nothing helps or the budget is used up.
     """
-    from pgdyno.cli.session import session_for
+    from pgdyno.cli.session import ask, measure
     from pgdyno.investigate.loop import investigate
     from pgdyno.price.remedies import price_remedies
     from pgdyno.results.trust import check_trust
     from pgdyno.search.knee import closed_group
 
-    positional = parse_positional(load.what)
-    spec, spec_text = build_spec(
-        positional, load, settings=settings, matters=matters, quiet=progress.quiet
-    )
+    asked = ask("investigate", load, own, output=output, progress=progress)
+    spec = asked.spec
     budget_ms = own.budget or spec.investigate.budget_ms
     group = closed_group(spec) if own.knee else None
-    path = run_path(output.output, spec.name)
-    page = page_path(output.report, path)
-    words = given_options("budget", "allow", "may_apply", "drill", "knee")
-    with session_for(
-        "investigate", load, progress, spec, spec_text, path, words, may_apply=own.may_apply
-    ) as session:
+
+    def investigated(session: Session) -> InvestigateResult:
         result = investigate(
             session,
             budget_s=budget_ms / 1000,
@@ -114,13 +108,15 @@ def command(
             may_apply=own.may_apply,
             knee_group=group,
         )
-        result = price_remedies(session, result, drill=own.drill)
-    print_result(output.output_format, path, result.to_json())
-    write_page(path, page)
+        return price_remedies(session, result, drill=own.drill)
+
+    words = given_options("budget", "allow", "may_apply", "drill", "knee")
+    measured = measure(asked, spec, investigated, words, with_page=True, may_apply=own.may_apply)
+    measured.show()
     if output.output_format == "text":
         ours = spec.server.kind == "embedded"
         yours = "      yours: pgdyno investigate postgresql://host/db" if ours else ""
-        click.echo(f"report  {page}{yours}")
+        click.echo(f"report  {measured.page}{yours}")
         if not own.knee:
             click.echo("capacity  not measured: --knee looks for the knee with what was kept")
-    check_trust(result)
+    check_trust(measured.result)

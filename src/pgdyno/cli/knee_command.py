@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import click
-from msgspec.structs import replace
+from msgspec import Struct
 
-from pgdyno.cli.files import run_path, wanted_page
 from pgdyno.cli.grouping import instead, taking_options
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import (
@@ -17,9 +17,6 @@ from pgdyno.cli.options import (
     StartSettings,
     given_options,
 )
-from pgdyno.cli.output import print_result, write_page
-from pgdyno.cli.positional import parse_positional
-from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration, Limits
 
 HELP_ORDER = 35
@@ -34,11 +31,9 @@ _CLIENTS_MAX = click.option(
 )
 
 
-@click.command("knee")
-@taking_options
-def command(
-    # The search varies clients and rate itself.
-    load: Annotated[LoadOptions, instead(clients=_CLIENTS_MAX, ramp=None, arrival=None)],
+class KneeOptions(Struct, frozen=True, kw_only=True):
+    """Limits of the search, and its time."""
+
     slo: Annotated[
         str | None,
         click.option(
@@ -48,8 +43,8 @@ def command(
             help="Look for the highest rate that meets these limits of the response time, such as"
             " 'p99<20ms' or 'p50<=2ms,p99.9<100ms' (default: for the number of clients).",
         ),
-    ],
-    group: Group,
+    ]
+    group: Group
     budget: Annotated[
         int,
         click.option(
@@ -58,8 +53,16 @@ def command(
             default="150",
             help="Time to spend under load (default 150 s).",
         ),
-    ],
-    settings: StartSettings,
+    ]
+    settings: StartSettings
+
+
+@click.command("knee")
+@taking_options
+def command(
+    # The search varies clients and rate itself.
+    load: Annotated[LoadOptions, instead(clients=_CLIENTS_MAX, ramp=None, arrival=None)],
+    own: KneeOptions,
     output: OutputOptions,
     progress: ProgressOptions,
 ) -> None:
@@ -74,24 +77,15 @@ def command(
       pgdyno knee tpcb-like --slo 'p99<20ms'
       pgdyno knee my-spec.toml postgresql://host/db -c 200
     """
-    from pgdyno.cli.session import session_for
-    from pgdyno.results.trust import check_trust
+    from pgdyno.cli.session import ask, measure
     from pgdyno.search.knee import Request, find_knee, prepared_spec
     from pgdyno.search.measuring import check_budget
     from pgdyno.search.slo import parse_limits
 
-    check_budget(budget)
-    limits = parse_limits(slo) if slo else ()
-    positional, clients_max = parse_positional(load.what), load.clients
-    load = replace(load, clients=None)
-    spec, spec_text = build_spec(positional, load, settings=settings, quiet=progress.quiet)
-    spec, varied = prepared_spec(spec, group=group, clients=clients_max, limits=limits)
-    path = run_path(output.output, spec.name)
-    page = wanted_page(output.report)
+    check_budget(own.budget)
+    limits = parse_limits(own.slo) if own.slo else ()
+    asked = ask("knee", load, own, output=output, progress=progress, varied="clients.count")
+    spec, varied = prepared_spec(asked.spec, group=own.group, clients=load.clients, limits=limits)
+    request = Request(varied, limits, load.clients, own.budget / 1000)
     words = given_options("clients", "slo", "group", "budget")
-    with session_for("knee", load, progress, spec, spec_text, path, words) as session:
-        request = Request(varied, limits, clients_max, budget / 1000)
-        result = find_knee(session, request)
-    print_result(output.output_format, path, result.to_json())
-    write_page(path, page)
-    check_trust(result)
+    measure(asked, spec, partial(find_knee, request=request), words).finish()

@@ -9,7 +9,7 @@ from typing import Annotated
 import click
 from msgspec import Struct
 
-from pgdyno.cli.grouping import instead
+from pgdyno.cli.grouping import instead, sets
 from pgdyno.cli.server_options import ServerOptions
 from pgdyno.cli.types import (
     Cpus,
@@ -31,7 +31,8 @@ class ArrivalOptions(Struct, frozen=True, kw_only=True):
 
     rate: Annotated[
         float | None,
-        click.option(
+        sets(
+            "clients.arrival.rate",
             "-R",
             "--rate",
             type=Rate(),
@@ -41,7 +42,8 @@ class ArrivalOptions(Struct, frozen=True, kw_only=True):
     ] = None
     latency_limit: Annotated[
         int | None,
-        click.option(
+        sets(
+            "clients.latency_limit",
             "-L",
             "--latency-limit",
             type=LatencyLimit(),
@@ -52,7 +54,8 @@ class ArrivalOptions(Struct, frozen=True, kw_only=True):
     """In microseconds."""
     process: Annotated[
         str | None,
-        click.option(
+        sets(
+            "clients.arrival.process",
             "--process",
             type=click.Choice(["poisson", "constant"]),
             help="Spacing of arrivals with -R (default poisson).",
@@ -60,7 +63,8 @@ class ArrivalOptions(Struct, frozen=True, kw_only=True):
     ] = None
     when_busy: Annotated[
         str | None,
-        click.option(
+        sets(
+            "clients.arrival.when_busy",
             "--when-busy",
             type=click.Choice(["queue", "skip"]),
             help="With -R, queue or skip transactions that are due while all clients are busy"
@@ -69,7 +73,8 @@ class ArrivalOptions(Struct, frozen=True, kw_only=True):
     ] = None
     queue_max: Annotated[
         int | None,
-        click.option(
+        sets(
+            "clients.arrival.queue_max",
             "--queue-max",
             type=click.IntRange(1),
             metavar="N",
@@ -82,14 +87,20 @@ class ConnectionOptions(Struct, frozen=True, kw_only=True):
     """Connections of the clients."""
 
     connect: Annotated[
-        bool,
-        click.option(
-            "-C", "--connect", is_flag=True, help="Open a new connection for each transaction."
+        str | None,
+        sets(
+            "clients.connection",
+            "-C",
+            "--connect",
+            is_flag=True,
+            flag_value="per-transaction",
+            help="Open a new connection for each transaction.",
         ),
     ]
     pool_max: Annotated[
         int | None,
-        click.option(
+        sets(
+            "clients.pool.max",
             "--pool-max",
             type=click.IntRange(1),
             metavar="N",
@@ -98,13 +109,17 @@ class ConnectionOptions(Struct, frozen=True, kw_only=True):
     ]
     pool_max_wait: Annotated[
         int | None,
-        click.option(
-            "--pool-max-wait", type=Duration(), help="Maximum wait for a connection from the pool."
+        sets(
+            "clients.pool.max_wait",
+            "--pool-max-wait",
+            type=Duration(),
+            help="Maximum wait for a connection from the pool.",
         ),
     ]
     connecting_max: Annotated[
         int | None,
-        click.option(
+        sets(
+            "load.connecting_max",
             "--connecting-max",
             type=click.IntRange(1, 100_000),
             metavar="N",
@@ -118,7 +133,8 @@ class ScriptOptions(Struct, frozen=True, kw_only=True):
 
     scale: Annotated[
         int | None,
-        click.option(
+        sets(
+            "workload.scale",
             "-s",
             "--scale",
             type=click.IntRange(1),
@@ -178,7 +194,8 @@ class ScriptOptions(Struct, frozen=True, kw_only=True):
     ]
     protocol: Annotated[
         str | None,
-        click.option(
+        sets(
+            "load.protocol",
             "-M",
             "--protocol",
             type=click.Choice(["simple", "extended", "prepared"]),
@@ -187,7 +204,8 @@ class ScriptOptions(Struct, frozen=True, kw_only=True):
     ]
     parameters: Annotated[
         str | None,
-        click.option(
+        sets(
+            "load.parameters",
             "--parameters",
             type=click.Choice(["text", "binary"]),
             help="Format of parameter values with -M extended or prepared (default text).",
@@ -195,7 +213,8 @@ class ScriptOptions(Struct, frozen=True, kw_only=True):
     ]
     max_tries: Annotated[
         int | None,
-        click.option(
+        sets(
+            "load.max_tries",
             "--max-tries",
             type=click.IntRange(0),
             metavar="N",
@@ -205,7 +224,8 @@ class ScriptOptions(Struct, frozen=True, kw_only=True):
     ]
     max_failures: Annotated[
         str | None,
-        click.option(
+        sets(
+            "load.max_failures",
             "--max-failures",
             type=FailuresLimit(),
             metavar="N%|N",
@@ -215,7 +235,8 @@ class ScriptOptions(Struct, frozen=True, kw_only=True):
     ]
     exit_on_abort: Annotated[
         bool | None,
-        click.option(
+        sets(
+            "load.exit_on_abort",
             "--exit-on-abort",
             is_flag=True,
             default=None,
@@ -225,7 +246,8 @@ class ScriptOptions(Struct, frozen=True, kw_only=True):
     ]
     seed: Annotated[
         int | None,
-        click.option(
+        sets(
+            "load.seed",
             "--seed",
             "--random-seed",
             "seed",
@@ -241,7 +263,8 @@ class InitOptions(Struct, frozen=True, kw_only=True):
 
     initialize: Annotated[
         bool,
-        click.option(
+        sets(
+            "workload.initialize",
             "-i",
             "--initialize",
             is_flag=True,
@@ -250,7 +273,8 @@ class InitOptions(Struct, frozen=True, kw_only=True):
     ]
     init_steps: Annotated[
         str | None,
-        click.option(
+        sets(
+            "workload.init.steps",
             "-I",
             "--init-steps",
             metavar="STEPS",
@@ -259,7 +283,8 @@ class InitOptions(Struct, frozen=True, kw_only=True):
     ]
     fillfactor: Annotated[
         int | None,
-        click.option(
+        sets(
+            "workload.init.fillfactor",
             "-F",
             "--fillfactor",
             type=click.IntRange(10, 100),
@@ -269,7 +294,8 @@ class InitOptions(Struct, frozen=True, kw_only=True):
     ]
     partitions: Annotated[
         int | None,
-        click.option(
+        sets(
+            "workload.init.partitions",
             "--partitions",
             type=click.IntRange(0),
             metavar="N",
@@ -279,7 +305,8 @@ class InitOptions(Struct, frozen=True, kw_only=True):
     ]
     partition_method: Annotated[
         str | None,
-        click.option(
+        sets(
+            "workload.init.partition_method",
             "--partition-method",
             type=click.Choice(["range", "hash"]),
             help="Partitioning method (default range).",
@@ -287,21 +314,39 @@ class InitOptions(Struct, frozen=True, kw_only=True):
     ]
     foreign_keys: Annotated[
         bool,
-        click.option(
-            "--foreign-keys", is_flag=True, help="Create foreign keys between the tables."
+        sets(
+            "workload.init.foreign_keys",
+            "--foreign-keys",
+            is_flag=True,
+            help="Create foreign keys between the tables.",
         ),
     ]
     tablespace: Annotated[
         str | None,
-        click.option("--tablespace", metavar="NAME", help="Tablespace of the tables."),
+        sets(
+            "workload.init.tablespace",
+            "--tablespace",
+            metavar="NAME",
+            help="Tablespace of the tables.",
+        ),
     ]
     index_tablespace: Annotated[
         str | None,
-        click.option("--index-tablespace", metavar="NAME", help="Tablespace of the primary keys."),
+        sets(
+            "workload.init.index_tablespace",
+            "--index-tablespace",
+            metavar="NAME",
+            help="Tablespace of the primary keys.",
+        ),
     ]
     unlogged_tables: Annotated[
         bool,
-        click.option("--unlogged-tables", is_flag=True, help="Create unlogged tables."),
+        sets(
+            "workload.init.unlogged_tables",
+            "--unlogged-tables",
+            is_flag=True,
+            help="Create unlogged tables.",
+        ),
     ]
     no_vacuum: Annotated[
         bool,
@@ -323,7 +368,8 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
 
     reactor: Annotated[
         str | None,
-        click.option(
+        sets(
+            "load.reactor",
             "--reactor",
             type=click.Choice(["auto", "mio", "io_uring"]),
             help="Event loop of the load engine (default auto).",
@@ -331,7 +377,8 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     ]
     cpus: Annotated[
         list[int] | None,
-        click.option(
+        sets(
+            "load.cpus",
             "--cpus",
             type=Cpus(),
             metavar="LIST",
@@ -340,7 +387,8 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     ]
     nice: Annotated[
         int | None,
-        click.option(
+        sets(
+            "load.nice",
             "--nice",
             type=click.IntRange(-20, 19),
             metavar="N",
@@ -349,7 +397,8 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     ]
     acks: Annotated[
         str | None,
-        click.option(
+        sets(
+            "load.acks",
             "--acks",
             metavar="DIR",
             shell_complete=complete_directories,
@@ -358,7 +407,8 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     ]
     metrics: Annotated[
         str | None,
-        click.option(
+        sets(
+            "metrics",
             "--metrics",
             metavar="[HOST:]PORT",
             help="Answer Prometheus on this address during the load (HOST is 127.0.0.1 by"
@@ -367,7 +417,8 @@ class EngineOptions(Struct, frozen=True, kw_only=True):
     ]
     max_other_programs: Annotated[
         float | None,
-        click.option(
+        sets(
+            "load.max_other_programs",
             "--max-other-programs",
             type=Share(),
             metavar="SHARE",
@@ -413,7 +464,8 @@ class UrlOptions(Struct, frozen=True, kw_only=True):
     ] = None
     front_metrics: Annotated[
         str | None,
-        click.option(
+        sets(
+            "http.metrics",
             "--front-metrics",
             metavar="URL",
             help="Read the web server's own figures, of its pool and its threads, from this"
@@ -437,7 +489,8 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     ]
     clients: Annotated[
         int | None,
-        click.option(
+        sets(
+            "clients.count",
             "-c",
             "--clients",
             "--client",
@@ -449,7 +502,8 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     ]
     threads: Annotated[
         int | None,
-        click.option(
+        sets(
+            "load.threads",
             "-j",
             "--threads",
             "--jobs",
@@ -461,11 +515,17 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
     ]
     ramp: Annotated[
         int | None,
-        click.option("--ramp", type=Duration(), help="Increase the load linearly over this time."),
+        sets(
+            "load.ramp",
+            "--ramp",
+            type=Duration(),
+            help="Increase the load linearly over this time.",
+        ),
     ] = None
     think: Annotated[
         int | None,
-        click.option(
+        sets(
+            "clients.think",
             "--think",
             type=Duration(),
             help="Pause of each client after a transaction (a bare number is in s).",

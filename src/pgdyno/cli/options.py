@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from msgspec import Struct
 
 from pgdyno import credentials
-from pgdyno.cli.grouping import Declared, instead
+from pgdyno.cli.grouping import Sets, instead, sets
 from pgdyno.cli.types import Duration, Share, complete_files
 from pgdyno.errors import UsageError
 from pgdyno.visible import is_utf8
@@ -123,7 +123,8 @@ Group = Annotated[
 ]
 Matters = Annotated[
     float | None,
-    click.option(
+    sets(
+        "load.matters",
         "--matters",
         type=Share(),
         metavar="SHARE",
@@ -136,15 +137,18 @@ Database = Annotated[
 """The server of a command that makes no load."""
 
 
-def settings_option(*names: str, text: str) -> Declared:
-    """Return an option that takes NAME=VALUE pairs of server settings."""
-    return click.option(*names, "settings", multiple=True, metavar="NAME=VALUE", help=text)
+def start_settings(text: str) -> Sets:
+    """Return the option for settings to start a server with."""
+    return sets(
+        "server.settings",
+        *("--set", "--setting", "settings"),
+        multiple=True,
+        metavar="NAME=VALUE",
+        help=text,
+    )
 
 
-StartSettings = Annotated[
-    tuple[str, ...],
-    settings_option("--set", "--setting", text="Setting to start the server with."),
-]
+StartSettings = Annotated[tuple[str, ...], start_settings("Setting to start the server with.")]
 
 
 def parse_assignments(pairs: tuple[str, ...], option: str) -> dict[str, str]:

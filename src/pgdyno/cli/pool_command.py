@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import click
 from msgspec import Struct
-from msgspec.structs import replace
 
-from pgdyno.cli.files import run_path, wanted_page
 from pgdyno.cli.grouping import instead, taking_options
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import (
@@ -18,9 +17,6 @@ from pgdyno.cli.options import (
     StartSettings,
     given_options,
 )
-from pgdyno.cli.output import print_result, write_page
-from pgdyno.cli.positional import parse_positional
-from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration, Limits
 
 HELP_ORDER = 36
@@ -66,6 +62,7 @@ class PoolOptions(Struct, frozen=True, kw_only=True):
             help="Time to spend under load (default 150 s).",
         ),
     ]
+    settings: StartSettings
 
 
 @click.command("pool")
@@ -73,7 +70,6 @@ class PoolOptions(Struct, frozen=True, kw_only=True):
 def command(
     load: Annotated[LoadOptions, instead(pool_max=_POOL_MAX, ramp=None, urls=None)],
     own: PoolOptions,
-    settings: StartSettings,
     output: OutputOptions,
     progress: ProgressOptions,
 ) -> None:
@@ -90,35 +86,25 @@ def command(
       pgdyno pool tpcb-like -c 128 --pooler pgbouncer --instances 4
       pgdyno pool my-spec.toml postgresql://host/db --budget 5min
     """
-    from pgdyno.cli.session import session_for
-    from pgdyno.results.trust import check_trust
+    from pgdyno.cli.session import ask, measure
     from pgdyno.search.measuring import check_budget
     from pgdyno.search.pool import Request, find_pool, layers_of, prepared_spec
     from pgdyno.search.slo import parse_limits
 
     check_budget(own.budget)
-    positional, size_max = parse_positional(load.what), load.connections.pool_max
-    choose = load.clients is None and positional.spec_path is None
-    # The search varies the pool itself.
-    load = replace(load, connections=replace(load.connections, pool_max=None))
-    spec, spec_text = build_spec(positional, load, settings=settings, quiet=progress.quiet)
+    asked = ask("pool", load, own, output=output, progress=progress, varied="clients.pool.max")
+    choose = load.clients is None and asked.positional.spec_path is None
     spec, varied = prepared_spec(
-        spec, group=own.group, choose_clients=choose, instances=own.instances
+        asked.spec, group=own.group, choose_clients=choose, instances=own.instances
     )
     check_budget(own.budget, searches=layers_of(spec, varied))
-    path = run_path(output.output, spec.name)
-    page = wanted_page(output.report)
+    request = Request(
+        group=varied,
+        limits=parse_limits(own.slo) if own.slo else (),
+        size_max=load.connections.pool_max,
+        budget_s=own.budget / 1000,
+        instances=own.instances or 1,
+        choose_clients=choose,
+    )
     words = given_options("clients", "pool_max", "slo", "group", "instances", "budget")
-    with session_for("pool", load, progress, spec, spec_text, path, words) as session:
-        request = Request(
-            group=varied,
-            limits=parse_limits(own.slo) if own.slo else (),
-            size_max=size_max,
-            budget_s=own.budget / 1000,
-            instances=own.instances or 1,
-            choose_clients=choose,
-        )
-        result = find_pool(session, request)
-    print_result(output.output_format, path, result.to_json())
-    write_page(path, page)
-    check_trust(result)
+    measure(asked, spec, partial(find_pool, request=request), words).finish()

@@ -15,6 +15,8 @@ from pgdyno.errors import UsageError
 _LIKENESS = 0.75
 """Similarity (``difflib``'s ratio) from which a word counts as a misspelt workload."""
 _LETTERS_MIN = 3
+_STARTING = ("age", "price", "drill", "snapshot save")
+"""Commands that are only for servers that pgdyno starts."""
 _SCRIPT_ENDINGS = (".sql", ".pgbench", ".bench")
 
 
@@ -53,13 +55,13 @@ def parse_positional(what: tuple[str, ...]) -> Positional:
     )
 
 
-def parse_without_database(what: tuple[str, ...], command: str) -> Positional:
-    """Sort the arguments of a command for servers that pgdyno starts. Raises UsageError for a bare
-    word that would be a database elsewhere: here a workload was meant."""
+def positional_for(command: str, what: tuple[str, ...]) -> Positional:
+    """Sort the arguments of a command with a load. Raises UsageError for a bare word where the
+    command is for servers that pgdyno starts: here a workload was meant."""
     from pgdyno.spec.mix import BUILTIN_SCRIPTS
 
     positional = parse_positional(what)
-    if positional.database is not None:
+    if positional.database is not None and command in _STARTING:
         raise UsageError(
             f'"{positional.database}" is not a workload',
             code="unknown-argument",

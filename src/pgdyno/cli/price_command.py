@@ -10,9 +10,7 @@ from msgspec import Struct
 from pgdyno.cli.files import wanted_page
 from pgdyno.cli.grouping import instead, taking_options
 from pgdyno.cli.load_options import LoadOptions
-from pgdyno.cli.options import Matters, OutputOptions, ProgressOptions, settings_option
-from pgdyno.cli.output import print_result, write_page
-from pgdyno.cli.positional import parse_without_database
+from pgdyno.cli.options import Matters, OutputOptions, ProgressOptions, start_settings
 from pgdyno.cli.server_options import Bindirs
 from pgdyno.cli.servers import ServerRun, run_on_each, servers_of
 from pgdyno.cli.types import Duration
@@ -65,6 +63,8 @@ class PriceOptions(Struct, frozen=True, kw_only=True):
             help="Time to spend on gains and drills (default 75 s per candidate or more).",
         ),
     ]
+    settings: Annotated[tuple[str, ...], start_settings("Setting to start every server with.")]
+    matters: Matters
 
 
 @click.command("price")
@@ -73,11 +73,6 @@ def command(
     load: Annotated[LoadOptions, instead(pg_bindir=None, urls=None)],
     pg_bindir: Bindirs,
     own: PriceOptions,
-    settings: Annotated[
-        tuple[str, ...],
-        settings_option("--set", "--setting", text="Setting to start every server with."),
-    ],
-    matters: Matters,
     output: OutputOptions,
     progress: ProgressOptions,
 ) -> None:
@@ -92,7 +87,7 @@ def command(
       pgdyno price --candidate full_page_writes=off,wal_compression=on
       pgdyno price --pg-bindir DIR --pg-bindir OTHER_DIR
     """
-    from pgdyno.cli.session import session_for
+    from pgdyno.cli.session import Measured, session_for
     from pgdyno.price.pricing import (
         check_budget,
         check_price,
@@ -100,17 +95,9 @@ def command(
         price,
         price_options,
     )
-    from pgdyno.results.trust import check_trust
 
-    positional = parse_without_database(load.what, "price")
     servers = servers_of(
-        positional,
-        load,
-        pg_bindir,
-        settings=settings,
-        matters=matters,
-        scale=_SCALE,
-        clients=_CLIENTS,
+        "price", load, pg_bindir, own, scale=_SCALE, clients=_CLIENTS, quiet=progress.quiet
     )
     first = servers.specs[0][0]
     options = price_options(
@@ -132,10 +119,6 @@ def command(
 
     page = wanted_page(output.report)
     runs = servers.runs(output.output, f"{first.name}-price", _OWN)
-    priced = run_on_each(runs, price_server)
-    result = priced.result
-    path = runs[0].run_path
-    print_result(output.output_format, path, result.to_json())
-    write_page(path, page)
-    check_trust(result)
+    result = run_on_each(runs, price_server).result
+    Measured(result, runs[0].run_path, page, output.output_format).finish()
     check_promises(result)

@@ -142,8 +142,8 @@ def variables_of(definitions: tuple[str, ...]) -> dict[str, str]:
     return values
 
 
-def http_fields(urls: Urls, options: UrlOptions) -> dict[str, str] | None:
-    """Return what is given of the spec's table ``http``, or None. Raises UsageError."""
+def server_url(urls: Urls, options: UrlOptions) -> str | None:
+    """Return the URL of the web server, or None. Raises UsageError."""
     origins = dict.fromkeys(parsed.origin for _, parsed in urls)
     if len(origins) > 1:
         raise UsageError(
@@ -153,8 +153,7 @@ def http_fields(urls: Urls, options: UrlOptions) -> dict[str, str] | None:
         )
     if options.front_metrics is not None:
         check_url(options.front_metrics, "--front-metrics")
-    fields = {"url": urls[0][0] if urls else None, "metrics": options.front_metrics}
-    return {name: value for name, value in fields.items() if value is not None} or None
+    return urls[0][0] if urls else None
 
 
 def request_parts(urls: Urls, options: ScriptOptions) -> list[Part] | None:

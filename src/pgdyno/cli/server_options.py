@@ -9,6 +9,7 @@ from typing import Annotated
 import click
 from msgspec import Struct
 
+from pgdyno.cli.grouping import sets
 from pgdyno.cli.types import Duration, StandbyMode, Standbys, complete_directories
 
 
@@ -75,7 +76,8 @@ class DiskOptions(Struct, frozen=True, kw_only=True):
 
     data_disk: Annotated[
         str | None,
-        click.option(
+        sets(
+            "disk.data",
             "--data-disk",
             metavar="DISK",
             help="Data disk of the server to start: plain, plain:/dir, tmpfs:1GB, slow:flush=2ms,"
@@ -84,11 +86,12 @@ class DiskOptions(Struct, frozen=True, kw_only=True):
     ]
     wal_disk: Annotated[
         str | None,
-        click.option("--wal-disk", metavar="DISK", help="Separate disk for its WAL."),
+        sets("disk.wal", "--wal-disk", metavar="DISK", help="Separate disk for its WAL."),
     ]
     checksums: Annotated[
         bool | None,
-        click.option(
+        sets(
+            "server.checksums",
             "--checksums/--no-checksums",
             default=None,
             help="Data checksums (default depends on the version).",
@@ -96,7 +99,8 @@ class DiskOptions(Struct, frozen=True, kw_only=True):
     ]
     snapshot: Annotated[
         str | None,
-        click.option(
+        sets(
+            "server.snapshot",
             "--snapshot",
             metavar="NAME",
             help="Start the server from this saved state (pgdyno snapshot).",
@@ -119,14 +123,18 @@ class StandbyOptions(Struct, frozen=True, kw_only=True):
     ]
     standby_delay: Annotated[
         int | None,
-        click.option(
-            "--standby-delay", type=Duration(), help="Network delay to and from each standby."
+        sets(
+            "standby.delay",
+            "--standby-delay",
+            type=Duration(),
+            help="Network delay to and from each standby.",
         ),
     ]
     """In milliseconds, as all durations of options."""
     manager: Annotated[
         str | None,
-        click.option(
+        sets(
+            "standby.manager",
             "--manager",
             type=click.Choice(["none", "patroni"]),
             help="What runs the servers and manages failovers: pgdyno itself, or this program.",
@@ -134,7 +142,8 @@ class StandbyOptions(Struct, frozen=True, kw_only=True):
     ]
     manager_settings: Annotated[
         tuple[str, ...],
-        click.option(
+        sets(
+            "standby.manager_settings",
             "--manager-set",
             "manager_settings",
             multiple=True,
@@ -149,7 +158,8 @@ class PoolerOptions(Struct, frozen=True, kw_only=True):
 
     pooler: Annotated[
         str | None,
-        click.option(
+        sets(
+            "pooler.kind",
             "--pooler",
             type=click.Choice(["none", "pgbouncer", "pgpool", "haproxy"]),
             help="Start this pooler in front of the server, for the clients to connect to.",
@@ -157,7 +167,8 @@ class PoolerOptions(Struct, frozen=True, kw_only=True):
     ]
     pooler_settings: Annotated[
         tuple[str, ...],
-        click.option(
+        sets(
+            "pooler.settings",
             "--pooler-set",
             "pooler_settings",
             multiple=True,
@@ -169,7 +180,8 @@ class PoolerOptions(Struct, frozen=True, kw_only=True):
 
 Bindir = Annotated[
     str | None,
-    click.option(
+    sets(
+        "server.bindir",
         "--pg-bindir",
         metavar="DIR",
         shell_complete=complete_directories,
@@ -184,7 +196,8 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     connect: ConnectOptions
     server_wait: Annotated[
         int | None,
-        click.option(
+        sets(
+            "server.wait",
             "--server-wait",
             type=Duration(),
             help="How long to wait while another pgdyno loads your server (default 1 min; 0 means"
@@ -193,8 +206,12 @@ class ServerOptions(Struct, frozen=True, kw_only=True):
     ]
     pg_version: Annotated[
         int | None,
-        click.option(
-            "--pg-version", type=int, metavar="N", help="Major version of PostgreSQL to start."
+        sets(
+            "server.version",
+            "--pg-version",
+            type=int,
+            metavar="N",
+            help="Major version of PostgreSQL to start.",
         ),
     ]
     disks: DiskOptions

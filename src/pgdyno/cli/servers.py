@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.cli.files import run_path
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import given_options
-from pgdyno.cli.positional import Positional
+from pgdyno.cli.positional import positional_for
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.errors import UsageError
 
@@ -42,6 +43,7 @@ class Servers:
 
     specs: tuple[tuple[Spec, str], ...]
     """Spec and text of its file ('' without a file), first server first."""
+    from_file: bool
 
     def runs(self, output: str | None, name: str, own: tuple[str, ...]) -> list[ServerRun]:
         """Return the run on each server, with a new run file by :func:`run_path`; the second
@@ -56,14 +58,14 @@ class Servers:
 
 
 def servers_of(
-    positional: Positional,
+    command: str,
     load: LoadOptions,
     bindirs: tuple[str, ...],
+    own: Struct,
     *,
-    settings: tuple[str, ...],
-    matters: float | None = None,
     scale: int,
     clients: int,
+    quiet: bool,
 ) -> Servers:
     """Return the servers of the command line, by :func:`build_spec`, for each of ``bindirs``.
 
@@ -75,16 +77,18 @@ def servers_of(
             "--pg-bindir can be given at most twice, to compare two servers",
             code="too-many-servers",
         )
+    positional = positional_for(command, load.what)
     if positional.spec_path is None:
         clients = load.clients or clients
         scripts = replace(load.scripts, scale=load.scripts.scale or max(scale, clients))
         load = replace(load, scripts=scripts, clients=clients)
     specs = tuple(
         build_spec(
+            command,
             positional,
             replace(load, server=replace(load.server, pg_bindir=bindir)),
-            settings=settings,
-            matters=matters,
+            own,
+            quiet=quiet,
         )
         for bindir in bindirs or (None,)
     )
@@ -92,7 +96,7 @@ def servers_of(
 
     for spec, _ in specs if len(specs) > 1 else ():
         check_binaries(spec)
-    return Servers(specs)
+    return Servers(specs, positional.spec_path is not None)
 
 
 def run_on_each(runs: list[ServerRun], do: Callable[[ServerRun, Result | None], Result]) -> Result:

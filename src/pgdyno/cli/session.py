@@ -1,4 +1,4 @@
-"""Sessions opened from the command line, with progress on stderr."""
+"""Commands with a load: what is asked, the session with progress on stderr, and its result."""
 
 from __future__ import annotations
 
@@ -6,22 +6,123 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 import click
+from msgspec import Struct
 
 from pgdyno.cli.connection import unused_server_note, with_password
+from pgdyno.cli.files import page_path, run_path, wanted_page
 from pgdyno.cli.load_options import LoadOptions
-from pgdyno.cli.options import ProgressOptions
+from pgdyno.cli.options import OutputOptions, ProgressOptions
+from pgdyno.cli.output import print_result, write_page
+from pgdyno.cli.positional import Positional, positional_for
 from pgdyno.cli.screen import watching
+from pgdyno.cli.spec_options import Given, build_spec
 from pgdyno.conduct import Session, Target, initialise, open_session
 from pgdyno.errors import UsageError
 from pgdyno.record import Continuation
+from pgdyno.results.trust import Trusted, check_trust
 from pgdyno.spec import Spec
 from pgdyno.trial.trust import check_something_succeeded
 from pgdyno.visible import visible_line
 
 WITH_REQUESTS = ("run", "investigate", "compare", "knee")
 """Commands that send requests to a web server."""
+
+
+class Result(Trusted, Protocol):
+    """The result of a command with a load."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return what is printed as JSON."""
+
+
+R = TypeVar("R", bound=Result)
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """A command with a load: the options that each has, and the spec made of all options."""
+
+    command: str
+    positional: Positional
+    load: LoadOptions
+    output: OutputOptions
+    progress: ProgressOptions
+    spec: Spec
+    spec_text: str
+
+
+def ask(
+    command: str,
+    load: LoadOptions,
+    *own: Struct,
+    output: OutputOptions,
+    progress: ProgressOptions,
+    varied: str | None = None,
+    adapt: Callable[[Given], None] | None = None,
+) -> Asked:
+    """Return what is asked of ``command``; arguments as for :func:`build_spec`."""
+    positional = positional_for(command, load.what)
+    spec, spec_text = build_spec(
+        command, positional, load, *own, varied=varied, adapt=adapt, quiet=progress.quiet
+    )
+    return Asked(
+        command=command,
+        positional=positional,
+        load=load,
+        output=output,
+        progress=progress,
+        spec=spec,
+        spec_text=spec_text,
+    )
+
+
+class Measured(Struct, Generic[R], frozen=True):
+    """A result in its run file, and where to show it."""
+
+    result: R
+    path: Path
+    page: Path | None
+    output_format: str
+
+    def show(self) -> None:
+        """Print the result, and write its page."""
+        print_result(self.output_format, self.path, self.result.to_json())
+        write_page(self.path, self.page)
+
+    def finish(self, *checks: Callable[[R], None]) -> None:
+        """Show the result, and raise what ``checks`` do, or TrustError."""
+        self.show()
+        for check in (*checks, check_trust):
+            check(self.result)
+
+
+def measure(
+    asked: Asked,
+    spec: Spec,
+    do: Callable[[Session], R],
+    words: Sequence[str] = (),
+    *,
+    to: Path | Continuation | None = None,
+    with_page: bool = False,
+    **how: Any,
+) -> Measured[R]:
+    """Return the result of ``do`` in the session of ``spec``, which has the arguments of
+    :func:`session_for`.
+
+    It is recorded in ``to``, or in a run file by :func:`run_path`. With ``with_page`` there is a
+    page also if none is asked for.
+    """
+    output = asked.output
+    to = to or run_path(output.output, spec.name)
+    path = to.path if isinstance(to, Continuation) else to
+    page = page_path(output.report, path) if with_page else wanted_page(output.report)
+    with session_for(
+        asked.command, asked.load, asked.progress, spec, asked.spec_text, to, words, **how
+    ) as session:
+        result = do(session)
+    return Measured(result, path, page, output.output_format)
 
 
 @contextmanager

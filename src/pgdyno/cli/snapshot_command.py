@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from pgdyno import numbers
 from pgdyno.cli.files import run_path
-from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.grouping import sets, taking_options
 from pgdyno.cli.load_options import DatabaseLoad, LoadOptions
-from pgdyno.cli.options import ProgressOptions, TextOrJson, settings_option
+from pgdyno.cli.options import ProgressOptions, TextOrJson, start_settings
 from pgdyno.cli.output import notes, print_json, printable
-from pgdyno.cli.positional import parse_without_database
+from pgdyno.cli.positional import positional_for
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
@@ -68,7 +68,8 @@ class SaveOptions(Struct, frozen=True, kw_only=True):
     ]
     time: Annotated[
         int | None,
-        click.option(
+        sets(
+            "load.hold",
             "-T",
             "--time",
             type=Duration(positive=True),
@@ -87,6 +88,7 @@ class SaveOptions(Struct, frozen=True, kw_only=True):
         bool,
         click.option("--multixact", is_flag=True, help="The age is that of the oldest multixact."),
     ]
+    settings: Annotated[tuple[str, ...], start_settings("Setting of the server until it is saved.")]
 
 
 @command.command("save")
@@ -95,10 +97,6 @@ def save(
     name: Annotated[str, click.argument("name")],
     load: DatabaseLoad,
     own: SaveOptions,
-    settings: Annotated[
-        tuple[str, ...],
-        settings_option("--set", "--setting", text="Setting of the server until it is saved."),
-    ],
     output: Annotated[
         str | None,
         click.option("-o", "--output", metavar="FILE", help="Run file of the load (with -T)."),
@@ -126,10 +124,8 @@ def save(
 
     if own.source is not None:
         _refuse_load_options()
-    positional = parse_without_database(load.what, "snapshot save")
-    spec, spec_text = build_spec(
-        positional, load, settings=settings, time_ms=own.time, quiet=progress.quiet
-    )
+    positional = positional_for("snapshot save", load.what)
+    spec, spec_text = build_spec("snapshot save", positional, load, own, quiet=progress.quiet)
     loaded = own.time is not None
     request = request_of(spec, loaded=loaded, age=own.age, multixact=own.multixact)
     with saving(name) as place:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import click
 from msgspec import Struct
 
 from pgdyno.cli.files import run_path, wanted_page
-from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.grouping import sets, taking_options
 from pgdyno.cli.load_options import DatabaseLoad
 from pgdyno.cli.options import OutputOptions, ProgressOptions, StartSettings, given_options
 from pgdyno.cli.output import print_result, write_page
-from pgdyno.cli.positional import parse_positional
-from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration, Size
 from pgdyno.errors import Interrupted
-
-if TYPE_CHECKING:
-    from pgdyno.results.soak import SoakResult
 
 HELP_ORDER = 25
 
@@ -30,7 +25,8 @@ class SoakOptions(Struct, frozen=True, kw_only=True):
 
     time: Annotated[
         int | None,
-        click.option(
+        sets(
+            "load.hold",
             "-T",
             "--time",
             type=Duration(positive=True),
@@ -47,6 +43,7 @@ class SoakOptions(Struct, frozen=True, kw_only=True):
             " server on this machine (default 1GB).",
         ),
     ]
+    settings: StartSettings
 
 
 @click.command("soak")
@@ -54,7 +51,6 @@ class SoakOptions(Struct, frozen=True, kw_only=True):
 def command(
     load: DatabaseLoad,
     own: SoakOptions,
-    settings: StartSettings,
     output: OutputOptions,
     progress: ProgressOptions,
 ) -> None:
@@ -70,8 +66,9 @@ def command(
       pgdyno soak mixed -d soak -c 8 -T 4d -o four-days.db
       pgdyno soak mixed -d soak -c 8 -T 4d -o four-days.db     goes on
     """
-    from pgdyno.cli.session import session_for
+    from pgdyno.cli.session import ask, measure
     from pgdyno.scenario.soak import (
+        check_ended,
         check_soak,
         check_space,
         continuation_of,
@@ -81,62 +78,48 @@ def command(
         run_soak,
     )
 
-    positional = parse_positional(load.what)
-    spec, spec_text = build_spec(
-        positional, load, settings=settings, time_ms=own.time, quiet=progress.quiet
-    )
+    asked = ask("soak", load, own, output=output, progress=progress)
+    spec = asked.spec
     check_soak(spec)
     named = Path(output.output) if output.output else None
     continuation = continuation_of(named, spec, scale=load.scripts.scale) if named else None
     path = continuation.path if continuation else run_path(output.output, spec.name)
     page = wanted_page(output.report)
     if continuation and is_complete(path, spec):
-        _print_complete(path, page, output.output_format, own.keep_free)
+        _show_complete(path, page, output, own.keep_free)
         return
     server = kept_server(path, spec, goes_on=continuation is not None)
     try:
-        with session_for(
-            "soak",
-            load,
-            progress,
+        measured = measure(
+            asked,
             going_on(spec) if continuation else spec,
-            spec_text,
-            continuation or path,
+            partial(run_soak, keep_free_bytes=own.keep_free, kept_server=server),
             given_options("keep_free", "scale"),
+            to=continuation or path,
             keep_server=server,
             ready=partial(check_space, path, keep_free_bytes=own.keep_free),
             keep_free_bytes=own.keep_free,
-        ) as session:
-            result = run_soak(session, keep_free_bytes=own.keep_free, kept_server=server)
+        )
     except Interrupted as problem:
         problem.hint = f"the same command with -o {path} goes on; {problem.hint}"
         raise
-    print_result(output.output_format, path, result.to_json())
-    write_page(path, page)
-    _check(result, own.keep_free)
+    measured.finish(partial(check_ended, keep_free_bytes=own.keep_free))
 
 
-def _print_complete(
-    path: Path, page: Path | None, output_format: str, keep_free_bytes: int
-) -> None:
-    """Print the result of a complete soak, and raise what was raised when it was new."""
+def _show_complete(path: Path, page: Path | None, output: OutputOptions, free: int) -> None:
+    """Show the result of a complete soak, and raise what was raised when it was new."""
     from pgdyno.record import RunFile
     from pgdyno.results import load, recorded_json
     from pgdyno.results.soak import SoakResult
+    from pgdyno.results.trust import check_trust
+    from pgdyno.scenario.soak import check_ended
     from pgdyno.trial.trust import check_something_succeeded
 
     with RunFile(path) as run:
         check_something_succeeded(run)
         recorded, result = recorded_json(run), load(run)
-    print_result(output_format, path, recorded)
+    print_result(output.output_format, path, recorded)
     write_page(path, page)
     if isinstance(result, SoakResult):
-        _check(result, keep_free_bytes)
-
-
-def _check(result: SoakResult, keep_free_bytes: int) -> None:
-    from pgdyno.results.trust import check_trust
-    from pgdyno.scenario.soak import check_ended
-
-    check_ended(result, keep_free_bytes)
-    check_trust(result)
+        check_ended(result, free)
+        check_trust(result)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import click
 from msgspec import Struct
-from msgspec.structs import replace
 
-from pgdyno.cli.files import run_path, wanted_page
 from pgdyno.cli.grouping import instead, taking_options
 from pgdyno.cli.load_options import LoadOptions
 from pgdyno.cli.options import (
@@ -17,9 +16,6 @@ from pgdyno.cli.options import (
     StartSettings,
     given_options,
 )
-from pgdyno.cli.output import print_result, write_page
-from pgdyno.cli.positional import parse_positional
-from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
 
 HELP_ORDER = 37
@@ -71,6 +67,7 @@ class StormOptions(Struct, frozen=True, kw_only=True):
             help="Time to spend on storms (default 120 s).",
         ),
     ]
+    settings: StartSettings
 
 
 @click.command("storm")
@@ -79,7 +76,6 @@ def command(
     # A storm decides itself who is there when.
     load: Annotated[LoadOptions, instead(clients=_CLIENTS_MAX, ramp=None, arrival=None, urls=None)],
     own: StormOptions,
-    settings: StartSettings,
     output: OutputOptions,
     progress: ProgressOptions,
 ) -> None:
@@ -94,34 +90,19 @@ def command(
       pgdyno storm --pooler pgbouncer --shape retry
       pgdyno storm select-only postgresql://pooler/db --control postgresql://host/db -c 5000
     """
-    from pgdyno.cli.session import session_for
-    from pgdyno.results.trust import check_trust
-    from pgdyno.search.storm import (
-        Request,
-        check_budget,
-        clients_most,
-        find_storm,
-        prepared_spec,
-    )
+    from pgdyno.cli.session import ask, measure
+    from pgdyno.search.storm import Request, check_budget, clients_most, find_storm, prepared_spec
 
     check_budget(own.budget)
-    positional, clients = parse_positional(load.what), load.clients
-    load = replace(load, clients=None)
-    spec, spec_text = build_spec(positional, load, settings=settings, quiet=progress.quiet)
-    most = clients_most(spec, clients)
+    asked = ask("storm", load, own, output=output, progress=progress, varied="clients.count")
+    most = clients_most(asked.spec, load.clients)
     spec, arriving = prepared_spec(
-        spec,
+        asked.spec,
         shape=own.shape,
         group=own.group,
         clients_max=most,
         connecting_max=load.connections.connecting_max,
     )
-    path = run_path(output.output, spec.name)
-    page = wanted_page(output.report)
+    request = Request(own.shape, arriving, most, own.within / 1000, own.budget / 1000)
     words = given_options("clients", "shape", "within", "group", "budget")
-    with session_for("storm", load, progress, spec, spec_text, path, words) as session:
-        request = Request(own.shape, arriving, most, own.within / 1000, own.budget / 1000)
-        result = find_storm(session, request)
-    print_result(output.output_format, path, result.to_json())
-    write_page(path, page)
-    check_trust(result)
+    measure(asked, spec, partial(find_storm, request=request), words).finish()
