@@ -210,3 +210,40 @@ def test_a_run_file_is_a_spec_with_options_over_it(
     with RunFile(tmp_path / "new.db") as run:
         (group,) = run.run.spec["clients"]
         assert (group["count"], group["pool"]["max"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "--set", "synchronous_commit=off"),
+        ("investigate",),
+        ("knee",),
+        ("pool",),
+        ("storm",),
+        ("soak",),
+        ("age", "--to", "1.7e9"),
+        ("price", "--ladder", "async-200ms", "--cuts", "0"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_number_of_transactions_of_a_run_file_is_left_out(
+    words: tuple[str, ...], pgdyno: Pgdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its command measures for a time, and the limit of the time for them was no wish."""
+    _stop_early(monkeypatch)
+    pgdyno("run", "-t", "40", "-c", "2", "-q", "-o", "counted.db")
+    command, *options = words
+    said = pgdyno(command, "counted.db", *options, "-o", "new.db")
+    assert said.err.startswith("note: counted.db is of a run with a number of transactions (-t)")
+    assert f"pgdyno {command} measures for a time" in said.err
+    with RunFile(tmp_path / "new.db") as run:
+        assert (run.run.spec["load"]["transactions"], run.run.spec["load"]["hold"]) == (None, "30s")
+
+
+def test_a_number_of_transactions_of_a_spec_is_refused(pgdyno: Pgdyno, tmp_path: Path) -> None:
+    Path("counted.toml").write_text("[load]\ntransactions = 40\n")
+    said = pgdyno("compare", "counted.toml", "--set", "synchronous_commit=off")
+    assert (said.status, said.err.splitlines()[0]) == (
+        1,
+        "error: load.transactions cannot be used with pgdyno compare: its slices have a fixed time",
+    )

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 Given = dict[str, Any]
 """Values of the spec's keys, as options set them; keys as those of ``Sets``."""
+_COUNTING = ("run", "snapshot save")
+"""Commands whose load may have a number of transactions."""
 
 
 def build_spec(
@@ -70,7 +72,9 @@ def build_spec(
     if path is not None:
         spec, text = read_spec_or_run(path, tables, group)
         check_server_named(spec, path)
-        return _timed(spec, path) if command == "compare" else spec, text
+        if command not in _COUNTING:
+            spec = _timed(spec, path, command, has_time="load.hold" in given, quiet=quiet)
+        return spec, text
     name = _safe_name(positional.builtin or _name_of(load.scripts, tables))
     fields = {"name": name, **tables, "clients": [group]}
     return spec_from_fields(fields, names=_names(load, *own)), ""
@@ -128,13 +132,22 @@ def _names(*groups: Struct) -> dict[str, str]:
     }
 
 
-def _timed(spec: Spec, path: Path) -> Spec:
-    """Return the spec of a run file without its number of transactions: slices have a time."""
+def _timed(spec: Spec, path: Path, command: str, *, has_time: bool, quiet: bool) -> Spec:
+    """Return the spec of a run file without its number of transactions, and without the limit of
+    the time for them: the command measures for a time."""
     from pgdyno.conduct.repeating import is_spec_of_run
 
     if spec.load.transactions is None or not is_spec_of_run(path):
         return spec
-    return spec.model_copy(update={"load": spec.load.model_copy(update={"transactions": None})})
+    notes(quiet=quiet)(
+        f"note: {path} is of a run with a number of transactions (-t); pgdyno {command} measures"
+        " for a time instead"
+    )
+    hold = {} if has_time else {"hold_ms": type(spec.load)().hold_ms}
+    load = spec.load.model_copy(update={"transactions": None, **hold})
+    if not has_time:
+        load.model_fields_set.discard("hold_ms")
+    return spec.model_copy(update={"load": load})
 
 
 def _name_of(options: ScriptOptions, tables: Fields) -> str:
