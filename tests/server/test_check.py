@@ -32,7 +32,7 @@ from pgdyno.remedy import Circumstances
 from pgdyno.report.page.html import render
 from pgdyno.report.rows import result_rows
 from pgdyno.report.terminal._run_summary import summary_lines
-from pgdyno.report.terminal._watch_view import WatchView
+from pgdyno.report.terminal.check import WatchView
 from pgdyno.report.views.check import gain_words
 from pgdyno.report.words import prose
 from pgdyno.report.words.findings import finding_name

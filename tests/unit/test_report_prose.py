@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.report.words.cutting import cut
-from pgdyno.report.words.prose import sentence
+from pgdyno.report.words.prose import cut, sentence
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,10 @@ import result_samples
 
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile
+from pgdyno.report.page._parts import OwnSection
 from pgdyno.report.page._story import make_page
 from pgdyno.report.page.html import render_story
+from pgdyno.report.words.tables import Table
 from pgdyno.results import store
 from pgdyno.results.chapter import RecordedChapter
 
@@ -53,6 +55,11 @@ def drilled(path: Path, told: RecordedChapter) -> RunFile:
     return RunFile(path)
 
 
+def tables_of(section: OwnSection) -> dict[str, Table]:
+    """The tables of a section by their captions."""
+    return {block.table.caption: block.table for block in section.blocks if block.table}
+
+
 def test_all_chapters_in_their_order(tmp_path: Path) -> None:
     lucky = chapter(3, endings={"": "lost"}, expected="clean", as_expected=False,
                     luck=["nothing was under way"])  # fmt: skip
@@ -61,17 +68,20 @@ def test_all_chapters_in_their_order(tmp_path: Path) -> None:
         comparison(tmp_path / "s-1.db", chapter(1, expected="better", as_expected=True)),
     ]
     page = make_page(runs)
-    assert [each.number for each in page.chapters] == [1, 3]
+    overview, first, third = page.own
+    assert [each.id for each in page.own] == ["overview", "chapter-1", "chapter-3"]
     assert page.verdict == (
         "2 of 4 chapters done: 1 of 2 as expected, luck played a part in 1; 1 not trusted"
     )
-    assert [row[-1] for row in page.overview.rows] == ["no", "yes"]
-    first, third = page.chapters
-    assert any("in 6 pairs" in said or "x [" in text for said in first.results
-               for _, text in first.terms)  # fmt: skip
-    assert third.luck == ["Nothing was under way."]
-    assert [tag.text for tag in third.tags] == ["lost", "not as expected"]
-    assert third.cuts is not None
+    assert [row[-1] for row in tables_of(overview)["All chapters"].rows] == ["no", "yes"]
+    results = [said for block in first.blocks for said in block.bullets]
+    terms = [text for block in first.blocks for _, text in block.terms]
+    assert any("in 6 pairs" in said for said in results) or any("x [" in text for text in terms)
+    banners = [block.banner.text for block in third.blocks if block.banner]
+    assert "Nothing was under way." in banners
+    tags = [tag.text for block in third.blocks for tag in block.tags]
+    assert tags == ["lost", "not as expected"]
+    assert "All cuts" in tables_of(third)
     assert len({chart.id for chart in page.charts}) == len(page.charts)
     text = render_story(runs)
     for entry in page.contents:
@@ -116,12 +126,12 @@ def test_a_run_stands_beside_the_one_before_of_the_same_load(tmp_path: Path) -> 
         alone(tmp_path / "s-2.db", 2, **partitioned),
         alone(tmp_path / "s-3.db", 3, **plain, clients=[{"name": "web", "count": 3}]),
     ]
-    first, second, third = make_page(runs).chapters
-    assert first.beside is None
-    assert second.beside is not None
-    assert second.beside.head == ["", "chapter 1", "chapter 2", "ratio"]
-    shown = {row[0]: row[-1] for row in second.beside.rows}
+    _, first, second, third = make_page(runs).own
+    assert not tables_of(first)
+    (beside,) = tables_of(second).values()
+    assert beside.head == ["", "chapter 1", "chapter 2", "ratio"]
+    shown = {row[0]: row[-1] for row in beside.rows}
     assert shown["throughput, tps"] == "1.00x"
     assert shown["WAL per transaction"] == "1.00x"
-    assert third.beside is None, "another number of clients, which no chapter varies"
-    assert second.beside.caption in render_story(runs)
+    assert not tables_of(third), "another number of clients, which no chapter varies"
+    assert beside.caption in render_story(runs)

@@ -168,7 +168,8 @@ def _watch(options: CheckOptions, request: Request) -> None:
     from pgdyno.cli.screen import watcher_for
     from pgdyno.conduct import stop_signals
     from pgdyno.errors import Interrupted
-    from pgdyno.report import show_watch, stdout_console
+    from pgdyno.report import stdout_console
+    from pgdyno.report.terminal.check import show_watch
 
     for option, contradicts in (
         ("--format json", options.output_format == "json"),

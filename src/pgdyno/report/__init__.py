@@ -6,22 +6,19 @@ depend on the command that made the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pgdyno.check.watching import Away
     from pgdyno.record import RunFile
     from pgdyno.results import Result
-    from pgdyno.results.check import CheckResult
 
 __all__ = [
     "check_page_path",
     "result_summary",
-    "show_watch",
     "statement_lines",
     "stdout_console",
     "terminal_summary",
@@ -65,18 +62,11 @@ def result_summary(command: str, result: Result, console: Console) -> None:
     _run_summary.result_summary(command, result, console)
 
 
-def show_watch(results: Iterable[CheckResult | Away], console: Console) -> None:
-    """Show the results of a check that is repeated, each when it comes."""
-    from pgdyno.report.terminal import _watch_view
-
-    _watch_view.show_watch(results, console)
-
-
 def statement_lines(run: RunFile) -> Iterator[str]:
     """Yield lines with latency and failures of every statement of ``run``."""
-    from pgdyno.report.terminal import _per_statement
+    from pgdyno.report.terminal import _load
 
-    return _per_statement.statement_lines(run)
+    return _load.per_statement_lines(run)
 
 
 def stdout_console() -> Console:

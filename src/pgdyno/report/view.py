@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from pgdyno.report.charts.chart import Chart
 
 
-class Answer(Struct, frozen=True):
+class _Part(Struct, frozen=True):
+    """A part of a section."""
+
+
+class Answer(_Part, frozen=True):
     """The answer of the command in a sentence, which is the headline of the page."""
 
     sentence: str
@@ -42,7 +46,7 @@ class Term(Struct, frozen=True):
     """True if the terminal shows of the text what fits a line."""
 
 
-class Terms(Struct, frozen=True):
+class Terms(_Part, frozen=True):
     """Sentences by their labels; empty ones are not shown."""
 
     said: Mapping[str, str] | Sequence[Term]
@@ -61,13 +65,7 @@ class Terms(Struct, frozen=True):
         return [each for each in terms if each.text]
 
 
-class Title(Struct, frozen=True):
-    """The name of the next table, where the terminal has several."""
-
-    text: str
-
-
-class Text(Struct, frozen=True):
+class Text(_Part, frozen=True):
     """A paragraph."""
 
     text: str
@@ -77,11 +75,11 @@ class Text(Struct, frozen=True):
     """True for an explanation in small letters."""
 
 
-class Gap(Struct, frozen=True):
+class Gap(_Part, frozen=True):
     """An empty line of the terminal."""
 
 
-class Commands(Struct, frozen=True):
+class Commands(_Part, frozen=True):
     """Lines to copy; with a label, they stand beside it in the terminal."""
 
     lines: Sequence[str]
@@ -90,7 +88,7 @@ class Commands(Struct, frozen=True):
     """In the terminal, of lines without a label."""
 
 
-class Fields(Struct, frozen=True):
+class Fields(_Part, frozen=True):
     """Fields side by side in the terminal; those that do not fit continue below."""
 
     first: str
@@ -99,7 +97,7 @@ class Fields(Struct, frozen=True):
     spare: bool = False
 
 
-class Shared(Struct, frozen=True):
+class Shared(_Part, frozen=True):
     """Lines of the terminal that single runs have as well."""
 
     lines: Literal["findings", "budget"]
@@ -113,13 +111,13 @@ class Item(Struct, frozen=True):
     table: Table | None = None
 
 
-class Numbered(Struct, frozen=True):
+class Numbered(_Part, frozen=True):
     """A numbered list, which only the page has."""
 
     items: Sequence[Item]
 
 
-class Charts(Struct, frozen=True):
+class Charts(_Part, frozen=True):
     """Charts, which only the page has; they are made when it is."""
 
     make: Callable[[], Sequence[Chart]]
@@ -149,47 +147,45 @@ class Card(Struct, frozen=True):
     """Commands that undo it."""
 
 
-class Cards(Struct, frozen=True):
+class Banner(_Part, frozen=True):
+    """A note at the top of the page, or of a section."""
+
+    head: str
+    text: str
+    bad: bool = False
+
+
+class Tags(_Part, frozen=True):
+    """Words in coloured boxes, which only the page has."""
+
+    tags: Sequence[Tag]
+
+
+class Bullets(_Part, frozen=True):
+    """A list of sentences, which only the page has."""
+
+    sentences: Sequence[str]
+
+
+class Cards(_Part, frozen=True):
     """Cards, which only the page has."""
 
     cards: Sequence[Card]
 
 
-class Folded(Struct, frozen=True):
-    """A table that the page shows on request, and the terminal does not have."""
-
-    title: str
-    table: Table
-
-
-class OnPage(Struct, frozen=True):
+class OnPage(_Part, frozen=True):
     """A part that only the page has."""
 
-    part: Table | Terms | Text | Commands
+    part: Part
 
 
-class InTerminal(Struct, frozen=True):
+class InTerminal(_Part, frozen=True):
     """A part that only the terminal has."""
 
-    part: Table | Terms | Title | Text | Commands
+    part: Part
 
 
-Part: TypeAlias = (
-    Table
-    | Answer
-    | Terms
-    | Text
-    | Gap
-    | Commands
-    | Fields
-    | Shared
-    | Charts
-    | Cards
-    | Numbered
-    | Folded
-    | OnPage
-    | InTerminal
-)
+Part: TypeAlias = _Part | Table
 
 
 class Section(Struct, frozen=True):
@@ -212,14 +208,6 @@ class Headline(Struct, frozen=True):
     unit: str = ""
     was: str = ""
     note: str = ""
-
-
-class Banner(Struct, frozen=True):
-    """A note at the top of the page."""
-
-    head: str
-    text: str
-    bad: bool = False
 
 
 class Opening(Struct, frozen=True):

@@ -18,7 +18,7 @@ from pgdyno.report.charts._series import Floats
 from pgdyno.report.charts.chart import Chart, Key, label_row, row_figure, tooltip
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import prose
-from pgdyno.report.words.cutting import cut
+from pgdyno.report.words.prose import cut
 from pgdyno.report.words.tables import figures_table
 
 if TYPE_CHECKING:

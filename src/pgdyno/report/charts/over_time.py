@@ -25,7 +25,7 @@ from pgdyno.report.charts.latency import CONNECT, LAG, POOL, response_parts
 from pgdyno.report.charts.time_axis import TimeAxis, finish, stacked
 from pgdyno.report.view import view_of
 from pgdyno.report.words import sessions
-from pgdyno.report.words.cutting import cut
+from pgdyno.report.words.prose import cut
 from pgdyno.report.words.tables import figures_table
 
 UNDER_SEVERAL = ", under several settings; the effect of each is shown above."

@@ -25,7 +25,7 @@ from pgdyno.report.attempts import Attempt, Levels
 from pgdyno.report.charts.chart import Chart, Key, label_row, plain_figure, row_figure, tooltip
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import prose
-from pgdyno.report.words.cutting import cut
+from pgdyno.report.words.prose import cut
 from pgdyno.report.words.tables import figures_table
 from pgdyno.results.common import Measure
 from pgdyno.trial.recorded import pair_ratios

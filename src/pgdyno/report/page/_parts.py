@@ -5,13 +5,14 @@ Templates decide the layout; ``_sections`` and ``words.accounts`` make the conte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from pgdyno.report.charts.chart import Chart
-from pgdyno.report.view import Banner, Card, Folded, Headline, Item, Text
+from pgdyno.report.view import Banner, Card, Headline, Item, Tag, Text
+from pgdyno.report.words.headlines import shortened
 from pgdyno.report.words.tables import Table
 
 
@@ -21,10 +22,12 @@ class Block(Struct, frozen=True):
     charts: Sequence[Chart] = ()
     side_by_side: bool = True
     table: Table | None = None
-    folded: Folded | None = None
     terms: Sequence[tuple[str, str]] = ()
     items: Sequence[Item] = ()
     text: Text | None = None
+    banner: Banner | None = None
+    tags: Sequence[Tag] = ()
+    bullets: Sequence[str] = ()
     cards: Sequence[Card] = ()
     lines: Sequence[str] = ()
 
@@ -59,11 +62,6 @@ class Entry(Struct, frozen=True):
     title: str
 
 
-def entries_of(sections: Iterable[tuple[object, str, str]]) -> list[Entry]:
-    """Return the entries of the sections that are not empty: contents, id, title."""
-    return [Entry(anchor, title) for there, anchor, title in sections if there]
-
-
 @dataclass(frozen=True)
 class Frame:
     """The parts that every page has: title, verdict, sections that one command has alone, facts,
@@ -94,7 +92,7 @@ class Frame:
     @property
     def contents(self) -> list[Entry]:
         """The sections of the page."""
-        own = [Entry(section.id, section.title) for section in self.own]
+        own = [Entry(each.id, shortened(each.title)) for each in self.own if each.title]
         return [*own, Entry("facts", "The run"), Entry("repeat", "Repeat it")]
 
 
@@ -109,8 +107,6 @@ class Page(Frame):
     cleared: Table | None
     skipped: Table | None
     prices: Sequence[Card]
-    records: Sequence[tuple[str, str]]
-    """Sentences about records of entity-resolution, each with its label."""
     zooms: Sequence[Zoom]
     absent: str
     course: Sequence[tuple[str, Sequence[str]]]
@@ -147,12 +143,7 @@ class Page(Frame):
     @property
     def charts(self) -> list[Chart]:
         """All charts, in the order of the page."""
-        return [
-            *super().charts,
-            *self.time_charts,
-            *self.client_charts,
-            *self.budget_charts,
-        ]
+        return [*super().charts, *self.time_charts, *self.client_charts, *self.budget_charts]
 
     @property
     def contents(self) -> list[Entry]:
@@ -161,7 +152,6 @@ class Page(Frame):
         entries = (
             *((figures,) if self.figures_first else ()),
             *((True, section.id, section.title) for section in self.own),
-            (self.records, "records", "Records"),
             (self.findings or self.cleared or self.skipped, "findings", "Findings"),
             (self.prices, "prices", "Price list"),
             (self.time_charts, "time", "Over time"),
@@ -177,4 +167,4 @@ class Page(Frame):
             (True, "facts", "The run"),
             (True, "repeat", "Repeat it"),
         )
-        return entries_of(entries)
+        return [Entry(anchor, title) for there, anchor, title in entries if there]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pgdyno import numbers
 from pgdyno.diagnose.course import Course
@@ -16,29 +17,31 @@ from pgdyno.report.page._parts import Block, OwnSection, Zoom
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.view import (
     Banner,
+    Bullets,
     Card,
     Cards,
     Charts,
     Commands,
-    Folded,
     Headline,
     Numbered,
     OnPage,
     Part,
     Section,
     Tag,
+    Tags,
     Terms,
     Text,
     views,
 )
 from pgdyno.report.words import (
-    entities,
+    accounts,
+    headlines,
     prose,
-    proving,
+    repeat,
     sentences,
 )
 from pgdyno.report.words.course import change_sentences, drop_sentences
-from pgdyno.report.words.findings import finding_name
+from pgdyno.report.words.findings import evidence_table, finding_name
 from pgdyno.report.words.sentences import decision_words, expectation
 from pgdyno.report.words.tables import Table
 from pgdyno.results.chapter import RecordedChapter
@@ -61,6 +64,28 @@ ENDINGS = {
 }
 INCIDENTS_MAX = 8
 STATUS_TONES = {"proved": "good", "helped": "warn", "found": "warn"}
+
+
+def frame(summary: RunSummary, verdict: str, lead: str) -> dict[str, Any]:
+    """Return the parts that every page of a run has."""
+    run, info = summary.run, summary.info
+    return {
+        "name": info.name,
+        "pgdyno_version": info.pgdyno_version,
+        "run_file": run.path.name,
+        "subtitle": [
+            *sentences.setting_of_run(info, summary.connected),
+            sentences.started_at(info),
+        ],
+        "verdict": verdict,
+        "title": headlines.title_of(info.name, verdict),
+        "lead": lead,
+        "facts": accounts.fact_tables(run),
+        "repeat_text": repeat.save_spec_text(info),
+        "spec_lines": accounts.spec_lines(info.spec),
+        "spec_command": [repeat.spec_command(run)],
+        "repeat_lines": repeat.repeat_lines(run),
+    }
 
 
 def headline(run: RunFile, summary: RunSummary) -> list[Headline]:
@@ -228,29 +253,8 @@ def _finding_card(summary: RunSummary, finding: Finding, when: str) -> Card:
         tags=tags,
         terms=[(term, text) for term, text in terms if text],
         sentence=prose.sentence(finding.sentence),
-        evidence=_evidence(finding),
+        evidence=evidence_table(finding),
     )
-
-
-def _evidence(finding: Finding) -> Table | None:
-    if not finding.evidence:
-        return None
-    rows = []
-    for item in finding.evidence:
-        window = item.window_ms
-        when = (
-            f"{numbers.clock(window[0] / 1000)} to {numbers.clock(window[1] / 1000)}"
-            if window
-            else ""
-        )
-        measured = numbers.measured(item.value, item.unit)
-        rows.append([item.name, measured, item.threshold or "", when])
-    head = ["Evidence", "measured", "threshold", "time"]
-    caption, windows = f"Evidence for the {finding_name(finding.id)}", {r[3] for r in rows}
-    if len(windows) == 1:  # a common window is in the caption
-        head, rows = head[:3], [row[:3] for row in rows]
-        caption += f", {windows.pop()}".rstrip(", ")
-    return Table(caption, head, rows, right=frozenset((1,)))
 
 
 def verdict_table(findings: Sequence[Finding], status: str) -> Table | None:
@@ -301,7 +305,7 @@ def _price_card(attempt: Attempt, summary: RunSummary) -> Card:
 
 def _proving(attempt: Attempt, summary: RunSummary) -> str:
     """Return the command that measures what was not measured here; '' for all else."""
-    return "" if attempt.was_measured else proving.compare_line(summary.run, attempt.change)
+    return "" if attempt.was_measured else repeat.compare_line(summary.run, attempt.change)
 
 
 def _price_tags(attempt: Attempt) -> list[Tag]:
@@ -349,7 +353,7 @@ def _proposal_cards(finding: Finding, summary: RunSummary) -> list[Card]:
             ("Because", prose.sentence(proposal.why)),
             ("Durability", f"{name}: {sentences.CLASS_MEANING[name]}."),
             *_price_terms(assessment),
-            ("To prove it", proving.compare_line(summary.run, change)),
+            ("To prove it", repeat.compare_line(summary.run, change)),
         ]
         cards.append(
             Card(
@@ -368,13 +372,6 @@ def _gain(attempt: Attempt) -> str:
     if attempt.throughput is None:
         return "no pairs completed" if attempt.was_measured else decision_words(attempt)
     return f"{sentences.measured_words(attempt)} in {attempt.trial.pairs} pairs"
-
-
-def records(summary: RunSummary) -> list[tuple[str, str]]:
-    """Return what is said of the records of entity-resolution: label and sentence."""
-    found = summary.single_run.entity_resolution if summary.single_run else None
-    said = entities.sentences(found) if found else {}
-    return [(prose.capital(label), prose.sentence(text)) for label, text in said.items()]
 
 
 def zooms(run: RunFile, summary: RunSummary, end_ms: float) -> list[Zoom]:
@@ -415,10 +412,11 @@ def unmeasured(run: RunFile) -> str:
 def own_sections(summary: RunSummary) -> list[OwnSection]:
     """Return the sections of all views that the run has, without those that are empty."""
     sections = [section for view in views().values() for section in view.sections(summary)]
-    return [made for section in sections if (made := _section(section)).blocks]
+    return [made for section in sections if (made := section_of(section)).blocks]
 
 
-def _section(section: Section) -> OwnSection:
+def section_of(section: Section) -> OwnSection:
+    """Return a section with its charts made."""
     blocks = [block for part in section.parts for block in _block(part)]
     by_clients = any(isinstance(part, Charts) and part.by_clients for part in section.parts)
     return OwnSection(section.id, section.title, blocks, by_clients)
@@ -428,12 +426,16 @@ def _block(given: Part) -> Iterator[Block]:
     match given.part if isinstance(given, OnPage) else given:
         case Table() as table:
             yield Block(table=table)
-        case Folded() as folded:
-            yield Block(folded=folded)
         case Text() as text:
             yield Block(text=text)
         case Terms() as terms:
             yield Block(terms=list(_labelled(terms)))
+        case Banner() as banner:
+            yield Block(banner=banner)
+        case Tags(tags):
+            yield Block(tags=tags)
+        case Bullets(said) if said:
+            yield Block(bullets=said)
         case Cards(cards) if cards:
             yield Block(cards=cards)
         case Numbered(items) if items:

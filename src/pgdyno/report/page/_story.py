@@ -6,9 +6,7 @@ Made from the run files of the chapters, each of which records its chapter of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno import numbers
@@ -21,9 +19,22 @@ from pgdyno.report.charts.chart import Chart
 from pgdyno.report.charts.drills import cut_charts
 from pgdyno.report.charts.trials import chain_charts, pairs_chart
 from pgdyno.report.page import _sections
-from pgdyno.report.page._parts import Entry, Frame
+from pgdyno.report.page._parts import Frame
 from pgdyno.report.summary import RunSummary
-from pgdyno.report.view import Banner, Tag
+from pgdyno.report.view import (
+    Banner,
+    Bullets,
+    Charts,
+    Commands,
+    OnPage,
+    Part,
+    Section,
+    Tag,
+    Tags,
+    Term,
+    Terms,
+    Text,
+)
 from pgdyno.report.words import accounts, headlines, prose, repeat, sentences, sessions
 from pgdyno.report.words.diff import diff, differing_spec
 from pgdyno.report.words.drills import cuts_table, drill_description
@@ -33,54 +44,12 @@ from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.chapter import RecordedChapter, by_variant
 from pgdyno.results.diff import LoadFigures
 
-TEMPLATE = "story.html.j2"
 CUTS_LISTED_MAX = 8
 """Number of cuts up to which each has a sentence, in addition to the table."""
 _ENDINGS = {True: Tag("as expected", "good"), False: Tag("not as expected", "bad")}
 
 
-class ChapterText(Struct, frozen=True):
-    """Contents of one chapter."""
-
-    number: int
-    title: str
-    tags: Sequence[Tag]
-    remark: str
-    results: Sequence[str]
-    terms: Sequence[tuple[str, str]]
-    luck: Sequence[str]
-    banners: Sequence[Banner]
-    cuts: Table | None
-    beside: Table | None
-    """Its figures beside those of an earlier chapter."""
-    charts: Sequence[Chart]
-    page_lines: Sequence[str]
-    """The command that writes the chapter's own page."""
-
-
-@dataclass(frozen=True)
-class StoryPage(Frame):
-    """Contents of the page."""
-
-    overview: Table
-    chapters: Sequence[ChapterText]
-
-    @property
-    def charts(self) -> list[Chart]:
-        """All charts, in the order of the page."""
-        return [chart for chapter in self.chapters for chart in chapter.charts]
-
-    @property
-    def contents(self) -> list[Entry]:
-        """The chapters, and the sections after them."""
-        chapters = [
-            Entry(f"chapter-{each.number}", headlines.shortened(each.title))
-            for each in self.chapters
-        ]
-        return [*chapters, Entry("facts", "The run"), Entry("repeat", "Repeat it")]
-
-
-def make_page(runs: Sequence[RunFile]) -> StoryPage:
+def make_page(runs: Sequence[RunFile]) -> Frame:
     """Return the contents of the page of the chapters ``runs``.
 
     Raises UsageError if a run is not a chapter, or if they are chapters of several stories.
@@ -94,28 +63,24 @@ def make_page(runs: Sequence[RunFile]) -> StoryPage:
     planned = len(spec.get("story") or chapters)
     verdict, lead = headlines.headline_of(_verdict(chapters, planned, distrusted))
     description = prose.sentence(spec.get("description", ""))
-    return StoryPage(
-        name=name,
-        pgdyno_version=first.run.pgdyno_version,
-        run_file=numbers.listed([run.path.name for run in runs], most=None),
-        subtitle=[*sentences.setting_of_run(first.run), sentences.started_at(first.run)],
-        title=headlines.title_of(name, verdict),
-        verdict=verdict,
-        lead=" ".join(part for part in (lead, description) if part),
-        headline=[],
-        banners=[],
-        own=[],
-        overview=_overview(chapters, distrusted),
-        chapters=[
+    sections = [
+        Section("overview", "", [_overview(chapters, distrusted)]),
+        *(
             _chapter(run, chapter, _earlier(runs[:number], run))
             for number, (run, chapter) in enumerate(zip(runs, chapters, strict=True))
-        ],
-        facts=accounts.fact_tables(first),
-        repeat_text=f"Without a run file, save this spec as {name}.toml:",
-        spec_command=[f"pgdyno story {name}.toml"],
-        spec_lines=accounts.spec_lines(spec or first.run.spec),
-        repeat_lines=[repeat.story_command(first.path)],
-    )
+        ),
+    ]
+    ours = {
+        "run_file": numbers.listed([run.path.name for run in runs], most=None),
+        "repeat_text": f"Without a run file, save this spec as {name}.toml:",
+        "spec_command": [f"pgdyno story {name}.toml"],
+        "spec_lines": accounts.spec_lines(spec or first.run.spec),
+        "repeat_lines": [repeat.story_command(first.path)],
+    }
+    lead = " ".join(part for part in (lead, description) if part)
+    own = [*map(_sections.section_of, sections)]
+    frame = _sections.frame(RunSummary(first), verdict, lead) | ours
+    return Frame(headline=[], banners=[], own=own, **frame)
 
 
 def _check_one_story(runs: Sequence[RunFile]) -> None:
@@ -172,31 +137,36 @@ def _overview(chapters: Sequence[RecordedChapter], distrusted: Sequence[bool]) -
         for chapter, not_trusted in zip(chapters, distrusted, strict=True)
     ]
     head = ["Chapter", "ending", "expected", "luck", "trusted"]
-    return Table("All chapters", head, rows)
+    return Table("All chapters", head, rows, wide=True)
 
 
-def _chapter(run: RunFile, chapter: RecordedChapter, earlier: RunFile | None) -> ChapterText:
+def _chapter(run: RunFile, chapter: RecordedChapter, earlier: RunFile | None) -> Section:
     drills = stored_drills(run) if run.run.command == "drill" else []
     summary = RunSummary(run)
-    expected = chapter.as_expected
-    charts = cut_charts(drills[0]) if drills else list(_comparison_charts(run, summary))
-    return ChapterText(
-        number=chapter.number,
-        title=f"{chapter.number}. {chapter.title}",
-        tags=[
-            Tag(by_variant(chapter.endings)),
-            *([_ENDINGS[expected]] if expected is not None else []),
-        ],
-        remark=chapter.remark,
-        results=[prose.sentence(sentence) for sentence in _results(run, summary, drills, chapter)],
-        terms=[(t, text) for t, text in _terms(summary, drills, chapter) if text],
-        luck=[prose.sentence(sentence) for sentence in chapter.luck],
-        banners=_sections.banners(run, summary, with_chapter=False),
-        cuts=cuts_table(drills[0]) if drills else None,
-        beside=None if earlier is None else _beside(earlier, run),
-        charts=[replace(chart, id=f"chapter-{chapter.number}-{chart.id}") for chart in charts],
-        page_lines=[f"pgdyno report {run.path.name}"],
-    )
+    id_ = f"chapter-{chapter.number}"
+
+    def charts() -> list[Chart]:
+        found = cut_charts(drills[0]) if drills else _comparison_charts(run, summary)
+        return [replace(chart, id=f"{id_}-{chart.id}") for chart in found]
+
+    ending = [_ENDINGS[chapter.as_expected]] if chapter.as_expected is not None else []
+    results = [prose.sentence(each) for each in _results(run, summary, drills, chapter)]
+    luck = [Banner("Luck played a part.", prose.sentence(sentence)) for sentence in chapter.luck]
+    beside = None if earlier is None else _beside(earlier, run)
+    parts: list[Part] = [
+        Tags([Tag(by_variant(chapter.endings)), *ending]),
+        *([OnPage(Text(chapter.remark))] if chapter.remark else []),
+        *_sections.banners(run, summary, with_chapter=False),
+        *luck,
+        Bullets(results),
+        Terms([*_terms(summary, drills, chapter)], as_written=True),
+        Charts(charts),
+        *([OnPage(cuts_table(drills[0]))] if drills else []),
+        *([OnPage(beside)] if beside else []),
+        OnPage(Text("To write the full page of this chapter:", small=True)),
+        OnPage(Commands([f"pgdyno report {run.path.name}"])),
+    ]
+    return Section(id_, f"{chapter.number}. {chapter.title}", parts)
 
 
 def _results(
@@ -219,15 +189,15 @@ def _results(
 
 def _terms(
     summary: RunSummary, drills: Sequence[DrillResult], chapter: RecordedChapter
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Term]:
     compared = summary.comparison
     if compared is not None:
         for label, words in sentences.level_words(compared).items():
-            yield prose.capital(label), ", ".join(words)
+            yield Term(label, ", ".join(words))
     for drill in drills:
-        yield "Fault", drill_description(drill)
-        yield "Documented", drill.bound
-    yield "Expected", expectation(chapter)
+        yield Term("Fault", drill_description(drill))
+        yield Term("Documented", drill.bound)
+    yield Term("Expected", expectation(chapter))
 
 
 def _earlier(runs: Sequence[RunFile], run: RunFile) -> RunFile | None:
@@ -258,7 +228,7 @@ def _beside(earlier: RunFile, run: RunFile) -> Table | None:
     rows = [*speed_rows(figures), *work_rows(figures.work)]
     rows += [[f"{text}, ms", *times] for text, *times in beside_rows(figures.beside)]
     caption = "Beside the earlier chapter, not in pairs: other load may have differed too"
-    return figures_table(caption, ["", a, b, "ratio"], rows)
+    return replace(figures_table(caption, ["", a, b, "ratio"], rows), wide=True)
 
 
 def _comparison_charts(run: RunFile, summary: RunSummary) -> Iterator[Chart]:

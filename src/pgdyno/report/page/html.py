@@ -21,7 +21,7 @@ from pgdyno.report.charts.chart import Chart
 from pgdyno.report.charts.clients import client_charts
 from pgdyno.report.charts.latency import budget_chart
 from pgdyno.report.charts.over_time import time_charts
-from pgdyno.report.charts.time_axis import TimeAxis, time_axis
+from pgdyno.report.charts.time_axis import time_axis
 from pgdyno.report.page import _sections, _story
 from pgdyno.report.page._page_path import check_page_path, unwritable
 from pgdyno.report.page._parts import Frame, Page
@@ -32,8 +32,6 @@ from pgdyno.report.words import (
     budget,
     headlines,
     prose,
-    repeat,
-    sentences,
     sessions,
     statements,
     vacuums,
@@ -82,7 +80,7 @@ def render(run: RunFile) -> str:
 
 def render_story(runs: Sequence[RunFile]) -> str:
     """Return the page of the chapters ``runs`` as the text of one HTML file."""
-    return _rendered(_story.make_page(runs), _story.TEMPLATE)
+    return _rendered(_story.make_page(runs), "base.html.j2")
 
 
 def _rendered(page: Frame, template: str) -> str:
@@ -104,24 +102,15 @@ def _rendered(page: Frame, template: str) -> str:
 def _page_of_sections(run: RunFile, opening_of: Callable[[RunSummary], Opening]) -> Frame:
     """Return the contents of the report of a command that has no load of its own."""
     summary = RunSummary(run)
-    opening, info = opening_of(summary), summary.info
-    verdict, lead = headlines.headline_of(opening.verdict)
+    opening = opening_of(summary)
+    frame = _sections.frame(summary, *headlines.headline_of(opening.verdict))
+    if opening.repeat:
+        frame |= {"spec_lines": [], "repeat_lines": opening.repeat}
     return Frame(
-        name=info.name,
-        pgdyno_version=info.pgdyno_version,
-        run_file=run.path.name,
-        subtitle=[*sentences.setting_of_run(info), sentences.started_at(info)],
-        title=headlines.title_of(info.name, verdict),
-        verdict=verdict,
-        lead=lead,
         headline=opening.figures,
         banners=[*opening.banners, *_sections.circumstances(summary)],
         own=_sections.own_sections(summary),
-        facts=accounts.fact_tables(run),
-        repeat_text=repeat.save_spec_text(info),
-        spec_lines=[] if opening.repeat else accounts.spec_lines(info.spec),
-        spec_command=[repeat.spec_command(run)],
-        repeat_lines=opening.repeat or repeat.repeat_lines(run),
+        **frame,
     )
 
 
@@ -130,20 +119,11 @@ def make_page(run: RunFile) -> Page:
     summary = RunSummary(run)
     course = course_in(run, summary)
     axis = time_axis(run, course)
-    info = summary.info
-    verdict, lead = headlines.headline_and_rest(summary)
     ledger, parts = run.ledger(), budget.budget_in(summary)
     measured = summary.after.slice_ids if summary.after else None
     rates = accounts.open_loop_sentences(run, measured)
     own = _sections.own_sections(summary)
     return Page(
-        name=info.name,
-        pgdyno_version=info.pgdyno_version,
-        run_file=run.path.name,
-        subtitle=[*sentences.setting_of_run(info, summary.connected), sentences.started_at(info)],
-        verdict=verdict,
-        title=headlines.title_of(info.name, verdict),
-        lead=lead,
         figures_first=summary.view.is_run,
         headline=_sections.headline(run, summary),
         banners=_sections.banners(run, summary),
@@ -172,12 +152,10 @@ def make_page(run: RunFile) -> Page:
         pooler_text=prose.sentence(queue_words(run, None)),
         generator=accounts.generator_table(run),
         generator_text=prose.sentence(accounts.generator_words(run)),
-        facts=accounts.fact_tables(run),
-        repeat_text=repeat.save_spec_text(info),
-        spec_lines=accounts.spec_lines(info.spec),
-        spec_command=[repeat.spec_command(run)],
-        repeat_lines=repeat.repeat_lines(run),
-        **{**_of_one_command(summary), **_charts(run, summary, axis)},
+        **_sections.frame(summary, *headlines.headline_and_rest(summary)),
+        **_of_one_command(summary),
+        time_charts=time_charts(axis),
+        budget_charts=[each for each in (parts_chart(parts), budget_chart(run, summary)) if each],
         client_charts=[] if any(section.by_clients for section in own) else client_charts(run),
     )
 
@@ -186,7 +164,6 @@ def _of_one_command(summary: RunSummary) -> dict[str, Any]:
     """Return the sections that only runs of one command have."""
     found = summary.single_run.vacuum if summary.single_run else None
     return {
-        "records": _sections.records(summary),
         "server_statements": [
             prose.sentence(each) for each in statements.sentences(summary.server_statements)
         ],
@@ -199,14 +176,6 @@ def _of_one_command(summary: RunSummary) -> dict[str, Any]:
 def _governor(summary: RunSummary) -> list[str]:
     """Return what the governor of a run did, as a sentence."""
     return [prose.sentence(summary.governor)] if summary.governor else []
-
-
-def _charts(run: RunFile, summary: RunSummary, axis: TimeAxis) -> dict[str, list[Chart]]:
-    several = (parts_chart(budget.budget_in(summary)), budget_chart(run, summary))
-    return {
-        "time_charts": time_charts(axis),
-        "budget_charts": [chart for chart in several if chart],
-    }
 
 
 def _embed(charts: Sequence[Chart]) -> tuple[Markup, dict[str, Markup]]:

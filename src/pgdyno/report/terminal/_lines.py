@@ -16,8 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pgdyno.report.view import Terms
-from pgdyno.report.words import prose
-from pgdyno.report.words.cutting import cut
+from pgdyno.report.words.prose import cut
 from pgdyno.visible import visible_line
 
 ENDING_MIN = 5
@@ -121,12 +120,6 @@ def term_lines(terms: Terms, width: int) -> list[Line]:
             each.label, text, width, style=each.style, spare=each.spare, label_width=label_width
         )
     return lines
-
-
-def answer_lines(sentence: str, width: int) -> list[Line]:
-    """Return the sentence that answers what a command was asked, between empty lines."""
-    answer = prose.sentence(sentence).rstrip(".")
-    return [Line(""), *wrapped(answer, width, style="bold"), Line("")]
 
 
 def fields_beside(first: str, rest: Sequence[str], width: int, *, indent: int, style: str,

@@ -11,15 +11,15 @@ from pgdyno._engine import Histogram
 from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.facts.groups import group_accounts
 from pgdyno.facts.statement_times import time_notes
-from pgdyno.record import HttpTotal, RunFile
+from pgdyno.record import HttpTotal, RunFile, SliceKind, StatementTotal
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._lines import Line, labelled, table_lines, wrapped
 from pgdyno.report.words import accounts, sessions, statements
 from pgdyno.report.words.budget import budget_in, budget_words, note, statement_words
 from pgdyno.report.words.course import change_sentences, course_in, drop_sentences
-from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.front import run_words
 from pgdyno.report.words.pooler import queue_words
+from pgdyno.report.words.prose import cut
 from pgdyno.results.run_parts import ServerStatements
 
 _CLASSES = ("1xx", "2xx", "3xx", "4xx", "5xx")
@@ -164,3 +164,25 @@ def open_loop_lines(run: RunFile, ids: list[int] | None, width: int) -> list[Lin
         style = "" if held[name] else "yellow"
         lines += labelled("rate" if number == 0 else "", text, width, style=style)
     return lines
+
+
+def per_statement_lines(run: RunFile) -> Iterator[str]:
+    """Yield latency and failures of every statement as ``pgbench -r`` prints them: a table for each
+    script of each group, over the measured slices."""
+    totals = run.statements(run.valid_slices(SliceKind.RUN))
+    several_groups = len({total.client_group for total in totals}) > 1
+    yield "statement latencies in milliseconds (mean, p99), done and failed:"
+    for group, script in dict.fromkeys((t.client_group, t.script) for t in totals):
+        yield f"{group}: {script}" if several_groups else script
+        of_script = [t for t in totals if (t.client_group, t.script) == (group, script)]
+        for total in sorted(of_script, key=lambda total: total.position):
+            yield _statement_line(total)
+    yield from (f"({each})" for each in time_notes(run, totals))
+    if untouched := accounts.untouched_words(totals):
+        yield f"({untouched})"
+
+
+def _statement_line(total: StatementTotal) -> str:
+    mean, p99 = total.service.mean / 1e6, total.service.percentile(99) / 1e6
+    times = f"{mean:>12.3f} {p99:>12.3f}" if total.service.count else f"{'—':>12} {'—':>12}"
+    return f"{times} {total.done:>12,} {total.failed:>10,}  {total.statement}"

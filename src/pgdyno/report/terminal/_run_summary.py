@@ -21,7 +21,6 @@ from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._lines import (
     LABEL_WIDTH,
     Line,
-    answer_lines,
     command_lines,
     fields_beside,
     labelled,
@@ -54,14 +53,14 @@ from pgdyno.report.view import (
     Shared,
     Terms,
     Text,
-    Title,
     View,
     view_of,
     views,
 )
-from pgdyno.report.words import accounts, entities, sentences, vacuums
+from pgdyno.report.views.run import record_sentences
+from pgdyno.report.words import accounts, prose, sentences, vacuums
 from pgdyno.report.words.findings import finding_name, finding_names
-from pgdyno.report.words.proving import compare_lines
+from pgdyno.report.words.repeat import compare_lines
 from pgdyno.report.words.tables import Table
 
 if TYPE_CHECKING:
@@ -160,16 +159,15 @@ def part_lines(parts: Iterable[Part], width: int, summary: RunSummary | None = N
     return lines
 
 
-def _part_lines(part: Part | Title, width: int) -> list[Line]:
+def _part_lines(part: Part, width: int) -> list[Line]:
     match part:
         case Table(head=head, rows=rows, spare=spare):
             return [*(replace(e, spare=spare) for e in table_lines(head, rows, width)), Line("")]
-        case Title(text):
-            return [Line(text, "bold"), Line("")]
         case Text(text, style):
             return wrapped(text, width, style=style)
         case Answer(sentence):
-            return answer_lines(sentence, width)
+            answer = prose.sentence(sentence).rstrip(".")
+            return [Line(""), *wrapped(answer, width, style="bold"), Line("")]
         case Terms() as terms:
             return term_lines(terms, width)
         case Fields(first, rest, style, spare):
@@ -211,7 +209,7 @@ def _single_run(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     if summary.single_run is not None:
         lines += labelled("steadiness", summary.single_run.steadiness, width)
         if resolved := summary.single_run.entity_resolution:
-            for label, text in entities.sentences(resolved).items():
+            for label, text in record_sentences(resolved).items():
                 style = "" if resolved.consistent else "bold red"
                 lines += labelled(label, text, width, style=style)
     lines += course_lines(run, summary, width)

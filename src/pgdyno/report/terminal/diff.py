@@ -21,7 +21,7 @@ from pgdyno.report.terminal._lines import (
     width_of,
     wrapped,
 )
-from pgdyno.report.words.cutting import cut
+from pgdyno.report.words.prose import cut
 from pgdyno.report.words.side_by_side import beside_rows, speed_rows, work_rows
 from pgdyno.results import diff as results
 from pgdyno.results.diff import DiffResult, DrillFigures, LoadFigures, Pair

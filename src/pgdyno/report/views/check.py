@@ -28,7 +28,7 @@ from pgdyno.report.view import (
     View,
 )
 from pgdyno.report.words import prose
-from pgdyno.report.words.findings import finding_name
+from pgdyno.report.words.findings import evidence_table, finding_name
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.visible import shell_line
 
@@ -53,7 +53,6 @@ NAMES_MAX = 3
 LABEL = 11
 STYLES = {"will fail": "bold red", "limit": "yellow", "costs": "", "minor": "dim"}
 TONES = {"will fail": "bad", "limit": "warn", "costs": "plain", "minor": "plain"}
-DASH = "—"
 _COMMAND = "check"
 _PROVE_WORDS = (
     "SCRIPT.sql stands for statements of the application. Prove a change on a copy of the server:"
@@ -242,18 +241,12 @@ def _card(finding: Finding) -> Card:
         ("Advice", prose.sentence(finding.advice)),
         *((f"To prove {each.title}", _proof(each)) for each in finding.prove),
     ]
-    rows = [
-        [each.name, numbers.measured(each.value, each.unit), each.threshold or ""]
-        for each in finding.evidence
-    ]
-    head = ["Evidence", "measured", "threshold"]
-    caption = f"Evidence for the {finding_name(finding.id)}"
     return Card(
         title=prose.capital(finding_name(finding.id)),
         tags=[Tag(severity, TONES[severity])],
         terms=[(term, text) for term, text in terms if text],
         sentence=prose.sentence(finding.sentence),
-        evidence=Table(caption, head, rows, right=frozenset((1,))) if rows else None,
+        evidence=evidence_table(finding, timed=False),
         lines=finding.commands,
     )
 
@@ -273,7 +266,8 @@ def _cleared(result: CheckResult) -> Iterator[Table]:
 
 def _not_checked(result: CheckResult) -> Iterator[Table]:
     rows = [
-        [each.subject, prose.sentence(each.why), each.allow or DASH] for each in result.not_checked
+        [each.subject, prose.sentence(each.why), each.allow or numbers.ABSENT]
+        for each in result.not_checked
     ]
     if rows:
         head = ["Subject", "reason", "allowed by"]

@@ -12,7 +12,6 @@ from pgdyno.errors import UsageError
 from pgdyno.report.view import (
     Banner,
     Charts,
-    Folded,
     Gap,
     Headline,
     InTerminal,
@@ -147,13 +146,14 @@ def _cut_parts(drill: DrillResult) -> list[Part]:
         [[str(cut.number), str(cut.seed), cut.proof.sentence] for cut in drill.cuts],
         right=frozenset({1}),
         wide=True,
+        folded="Seeds and proofs",
     )
     return [
         Charts(charts, side_by_side=False),
         OnPage(table),
         InTerminal(in_terminal),
         OnPage(Text(_CUT_WORDS, small=True)),
-        Folded("Seeds and proofs", proofs),
+        OnPage(proofs),
     ]
 
 

@@ -25,7 +25,7 @@ from pgdyno.report.view import (
     Text,
     View,
 )
-from pgdyno.report.words import prose, proving, sentences
+from pgdyno.report.words import prose, repeat, sentences
 from pgdyno.report.words.findings import finding_name
 from pgdyno.report.words.tables import Table
 
@@ -85,7 +85,7 @@ def _step(step: Step, summary: RunSummary) -> Iterator[Part]:
     yield InTerminal(Terms([term], label_width=max(24, len(head) + 2)))
     for attempt in step.attempts:
         yield _attempt(attempt, summary)
-        command = "" if attempt.was_measured else proving.compare_line(summary.run, attempt.change)
+        command = "" if attempt.was_measured else repeat.compare_line(summary.run, attempt.change)
         if command:
             yield InTerminal(Commands([command], indent=6))
 

@@ -16,7 +16,7 @@ from pgdyno.report.view import (
     Part,
     Section,
     Terms,
-    Title,
+    Text,
     View,
 )
 from pgdyno.report.words import pool
@@ -44,7 +44,7 @@ def _sections(summary: RunSummary) -> list[Section]:
 
     parts: list[Part] = [Charts(charts, by_clients=True)]
     for title, rows in pool.layer_rows(result):
-        parts += [InTerminal(Title(title))] if title else []
+        parts += [InTerminal(Text(title, "bold")), Gap()] if title else []
         parts.append(InTerminal(figures_table(title, pool.HEAD, rows)))
     parts += [Answer(result.sentence), Terms(pool.sentences(result))]
     if table := pool.settings_table(result):

@@ -1,4 +1,4 @@
-"""The view of a single run, which has the sections of each load: headline, and seconds as rows."""
+"""The view of a single run, with the sections of each load: headline, records, seconds."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.report.view import View
+from pgdyno.report.view import OnPage, Section, Terms, View
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
     from pgdyno.report.summary import RunSummary
+    from pgdyno.results.run_parts import EntityResolution
     from pgdyno.shapes import Row
+
+_COMMAND = "run"
 
 
 def interval_rows(run: RunFile) -> Iterator[Row]:
@@ -46,8 +49,44 @@ def _headline(summary: RunSummary) -> str:
     return f"{words}, 99 % within {numbers.ms(figures.latency_p99_ms)}"
 
 
+def records(summary: RunSummary) -> list[Section]:
+    """Return the section about the records of entity-resolution, if the run has them."""
+    found = summary.single_run.entity_resolution if summary.single_run else None
+    return (
+        [Section("records", "Records", [OnPage(Terms(record_sentences(found)))])] if found else []
+    )
+
+
+def record_sentences(found: EntityResolution) -> dict[str, str]:
+    """Return label and sentence about the records of entity-resolution."""
+    return {"records": _records(found), "consistency": _consistency(found)}
+
+
+def _records(found: EntityResolution) -> str:
+    each = found.statements_per_record
+    per_record = "" if each is None else f", {each:.1f} statements per record"
+    return (
+        f"{numbers.tps(found.records_per_s)} per second{per_record};"
+        f" {found.records_in_tables:,} in {found.entities:,} entities"
+    )
+
+
+def _consistency(found: EntityResolution) -> str:
+    """Return whether the tables agree with each other."""
+    if not found.consistent:
+        broken = "; ".join(f"{count:,} {rule}" for rule, count in found.broken.items())
+        return f"broken: {broken}"
+    cut_off = f"; {found.unfinished:,} were cut off on the way" if found.unfinished else ""
+    return f"every finished record is in exactly one entity, and the counts agree{cut_off}"
+
+
+def _sections(summary: RunSummary) -> list[Section]:
+    return records(summary) if summary.info.command == _COMMAND else []
+
+
 VIEW = View(
-    "run",
+    _COMMAND,
+    _sections,
     verdict=attrgetter("verdict.sentence"),
     headline=_headline,
     measured_rows=interval_rows,

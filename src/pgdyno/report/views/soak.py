@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno import numbers
 from pgdyno.report.view import InTerminal, OnPage, Section, Term, Terms, View
-from pgdyno.report.views.run import interval_rows
+from pgdyno.report.views.run import interval_rows, records
 from pgdyno.report.words.tables import Table, figures_table
 
 if TYPE_CHECKING:
@@ -85,9 +85,8 @@ def _sections(summary: RunSummary) -> list[Section]:
     if result is None:
         return []
     valid = InTerminal(Terms([_valid(check) for check in result.validity]))
-    return [
-        Section("soak", "Soak", [Terms(sentences(result)), valid, *map(OnPage, tables(result))])
-    ]
+    parts = [Terms(sentences(result)), valid, *map(OnPage, tables(result))]
+    return [Section("soak", "Soak", parts), *records(summary)]
 
 
 def _valid(check: ValidityCheck) -> Term:

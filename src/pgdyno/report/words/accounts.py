@@ -24,7 +24,7 @@ from pgdyno.record.facts import EngineFacts, ServerFacts
 from pgdyno.record.latencies import ConnectKind, ScriptKind
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import prose, sentences
-from pgdyno.report.words.cutting import cut
+from pgdyno.report.words.prose import cut
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.shapes import Fields
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from pgdyno import numbers
 from pgdyno.report.words import prose
-from pgdyno.report.words.cutting import cut
 from pgdyno.report.words.findings import finding_name
+from pgdyno.report.words.prose import cut
 from pgdyno.report.words.tables import Table
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import prose
-from pgdyno.report.words.cutting import cut
+from pgdyno.report.words.prose import cut
 
 LETTERS_MAX = 90
 _CLAUSE = "; "

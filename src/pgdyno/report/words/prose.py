@@ -1,4 +1,4 @@
-"""Capitals and periods: findings and errors are stored without them."""
+"""Capitals and periods, which findings and errors are stored without, and texts cut to a width."""
 
 from __future__ import annotations
 
@@ -19,3 +19,14 @@ def capital(text: str) -> str:
         if is_symbol or any(sign in first for sign in "_./")
         else f"{text[:1].upper()}{text[1:]}"
     )
+
+
+def cut(text: str, letters_max: int) -> str:
+    """Return ``text`` on one line, of which a long one ends with a whole word and "…"; a word that
+    takes half of the line is cut itself."""
+    line = " ".join(text.split())
+    if len(line) <= letters_max:
+        return line
+    kept = line[: letters_max - 1]
+    words, _, _ = line[:letters_max].rpartition(" ")
+    return f"{(words if len(words) >= letters_max // 2 else kept).rstrip(' ,;:(')}…"

@@ -1,11 +1,23 @@
-"""Commands that repeat a run: from its run file, or from its spec without the run file."""
+"""Commands that repeat a run, from its run file or from its spec without it, and commands that
+measure what it proposes and did not try: changes of a user's tables."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
+from pgdyno.facts.autovacuum import recorded_options
 from pgdyno.record import RunFile, RunInfo
+from pgdyno.record.finding import Finding
+from pgdyno.remedy.comparing import compare_words
+from pgdyno.report.view import view_of
+from pgdyno.spec.change import Change
 from pgdyno.visible import shell_line
+
+SHOWN_MAX = 2
+_NOT_COMPARED = ("branches", "story", "govern")
+"""Parts of a spec that a comparison cannot have."""
 
 
 def repeat_lines(run: RunFile) -> list[str]:
@@ -47,3 +59,29 @@ def server_words(info: RunInfo) -> list[str]:
     entrance, server = info.server.get("entrance_uri"), info.server.get("uri")
     words = [str(entrance or server or "CONNINFO")]
     return [*words, "--control", str(server)] if entrance else words
+
+
+def compare_line(run: RunFile, change: Change) -> str:
+    """Return the command that measures a change of tables of an existing server, with the load of
+    the run; '' for other changes, and for servers of pgdyno, where it measures them itself."""
+    info = run.run
+    if info.server.get("kind") != "existing" or not (change.indexes or change.table_options):
+        return ""
+    without_load = view_of(info.command).opening is not None
+    if without_load or any(info.spec.get(part) for part in _NOT_COMPARED):
+        return ""
+    before = recorded_options(run) if change.table_options else None
+    options = compare_words(change, existing=True, before=before)
+    source = str(run.path.absolute())
+    return shell_line(["pgdyno", "compare", source, *server_words(info), *options])
+
+
+def compare_lines(run: RunFile, finding: Finding) -> list[str]:
+    """Return the commands for what a finding proposes, at most ``SHOWN_MAX``."""
+    return list(islice(_lines(run, finding), SHOWN_MAX))
+
+
+def _lines(run: RunFile, finding: Finding) -> Iterator[str]:
+    for proposal in finding.proposals:
+        if line := compare_line(run, proposal.change):
+            yield line

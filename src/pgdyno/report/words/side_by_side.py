@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.report.words.cutting import cut
+from pgdyno.report.words.prose import cut
 
 if TYPE_CHECKING:
     from pgdyno.results.diff import LatencyPairs, LoadFigures, Pair

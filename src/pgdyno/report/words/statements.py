@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pgdyno import numbers
-from pgdyno.report.words.cutting import cut
+from pgdyno.report.words.prose import cut
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.run_parts import ServerStatements, StatementFigures, StatementGroup
 

@@ -18,6 +18,8 @@ class Table(Struct, frozen=True):
     """True if it has the width of the page, and its rows become blocks on a narrow screen."""
     even: bool = False
     """True if its columns have texts of about the same length."""
+    folded: str = ""
+    """The words under which the page shows it on request."""
     spare: bool = False
     """True if the terminal leaves its last rows out first."""
 
