@@ -15,9 +15,10 @@ import pytest
 from inline_snapshot import snapshot
 from printed import Said
 
-from pgdyno.drill.model import DrillResult, Verified
+from pgdyno.drill.model import Verified
 from pgdyno.drill.trust import beyond_bound
 from pgdyno.record.cut import LedgerCount, Proof
+from pgdyno.results.drill import Drill
 from pgdyno.server import Cluster, Installation
 
 Pgdyno = Callable[..., Said]
@@ -229,10 +230,10 @@ def test_a_full_disk_wants_root(pgdyno: Pgdyno, monkeypatch: pytest.MonkeyPatch)
     assert "only root may mount them" in said.err
 
 
-def a_result(bound_ms: float | None, **ledger: Any) -> DrillResult:
+def a_result(bound_ms: float | None, **ledger: Any) -> Drill:
     verified = Verified("lost", LedgerCount(**ledger), 0.2, (), "ledger")
     cut = verified.of(drill_runs.cut_with(Proof(happened=True, sentence="gone")))
-    return DrillResult("kill", "killed", {}, (cut,), bound_ms, "600 ms at most")
+    return drill_runs.drill_with((cut,), bound_ms, bound="600 ms at most")
 
 
 def test_more_than_documented_ends_with_status_3() -> None:

@@ -12,7 +12,7 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec.structs import replace
 
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill.faults import kill
 from pgdyno.errors import RunError
 from pgdyno.record import RunFile
@@ -111,7 +111,7 @@ def test_what_fails_is_one_line_and_not_the_end(
     monkeypatch.setattr("pgdyno.price._gain._SLICE_SECONDS_RANGE", (0.2, 0.2))
     monkeypatch.setattr("pgdyno.remedy._assessment.SAFE_FAULTS", ("kill",))
 
-    def cuts(drill: Drill) -> Iterator[Cut]:
+    def cuts(drill: LoadedServer) -> Iterator[Cut]:
         yield next(kill.FAULT.cuts(drill))
         raise RunError("the server is gone", code="gone")
 

@@ -19,7 +19,7 @@ from patience import wait_until
 from pgdyno.conduct import Silent
 from pgdyno.disk import _leftovers
 from pgdyno.disk.mounting import mounts_below
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill.model import DrillOptions
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import RunError, SetupError
@@ -150,14 +150,14 @@ def test_the_process_of_a_disk_is_killed(
     if not (Path("/dev/fuse").exists() and Path("/dev/loop-control").exists()):
         pytest.skip("power cuts need FUSE and loop devices")
     installation_of(18)
-    let_run = Drill.let_run
+    let_run = LoadedServer.let_run
 
-    def killed(self: Drill, rng: Any) -> None:
+    def killed(self: LoadedServer, rng: Any) -> None:
         let_run(self, rng)
         for pid in _leftovers._daemons(self.cluster.directory):
             os.kill(pid, signal.SIGKILL)
 
-    monkeypatch.setattr(Drill, "let_run", killed)
+    monkeypatch.setattr(LoadedServer, "let_run", killed)
     fields = {
         "name": "daemon",
         "server": {"version": 18},

@@ -18,10 +18,11 @@ import pytest
 from patience import wait_until
 from pgdyno.conduct import Silent
 from pgdyno.drill import _verify as verifying
-from pgdyno.drill._drill import Drill
-from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill._drill import LoadedServer
+from pgdyno.drill.model import DrillOptions
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import TrustError
+from pgdyno.results.drill import Drill
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.local._postmaster import Postmaster
 from pgdyno.server.local.leftovers import server_processes
@@ -53,10 +54,8 @@ def kill_process(cluster: Cluster) -> None:
 
 
 @pytest.fixture
-def drilled(
-    installation_of: Callable[[int], Installation], tmp_path: Path
-) -> Callable[..., DrillResult]:
-    def run(fault: str, **options: Any) -> DrillResult:
+def drilled(installation_of: Callable[[int], Installation], tmp_path: Path) -> Callable[..., Drill]:
+    def run(fault: str, **options: Any) -> Drill:
         if os.geteuid() != 0 and fault in ("power", "disk-full", "wal-device"):
             pytest.skip("only root may mount the disks of this drill")
         installation_of(18)
@@ -84,15 +83,15 @@ Kill = Callable[[Cluster], None]
 @pytest.fixture
 def before_the_fault(monkeypatch: pytest.MonkeyPatch) -> Callable[[Kill], None]:
     def arrange(kill: Kill) -> None:
-        run = Drill.let_run
+        run = LoadedServer.let_run
 
-        def let_run(self: Drill, rng: Any) -> None:
+        def let_run(self: LoadedServer, rng: Any) -> None:
             run(self, rng)
             kill(self.cluster)
             with suppress(Exception):  # What the load says of it is not what is looked at.
                 self.session.wait(0.3)
 
-        monkeypatch.setattr(Drill, "let_run", let_run)
+        monkeypatch.setattr(LoadedServer, "let_run", let_run)
 
     return arrange
 
@@ -112,7 +111,7 @@ def while_verified(monkeypatch: pytest.MonkeyPatch) -> Callable[[Kill], None]:
     return arrange
 
 
-def nothing_is_known(result: DrillResult) -> bool:
+def nothing_is_known(result: Drill) -> bool:
     assert result.fault_missing
     assert result.worse_than_bound() == []
     assert [cut.outcome for cut in result.cuts] == ["no-fault"]
@@ -122,7 +121,7 @@ def nothing_is_known(result: DrillResult) -> bool:
 
 @pytest.mark.parametrize("fault", ["kill", "immediate"])
 def test_a_backend_killed_before_a_crash(
-    drilled: Callable[..., DrillResult], before_the_fault: Callable[[Kill], None], fault: str
+    drilled: Callable[..., Drill], before_the_fault: Callable[[Kill], None], fault: str
 ) -> None:
     before_the_fault(kill_process)
     assert nothing_is_known(drilled(fault))
@@ -130,7 +129,7 @@ def test_a_backend_killed_before_a_crash(
 
 @pytest.mark.parametrize(("fault", "kill"), [("kill", kill_process), ("power", kill_postmaster)])
 def test_a_server_killed_while_it_is_verified(
-    drilled: Callable[..., DrillResult],
+    drilled: Callable[..., Drill],
     while_verified: Callable[[Kill], None],
     fault: str,
     kill: Kill,
@@ -140,7 +139,7 @@ def test_a_server_killed_while_it_is_verified(
 
 
 def test_a_rescue_killed_while_it_is_verified(
-    drilled: Callable[..., DrillResult], while_verified: Callable[[Kill], None]
+    drilled: Callable[..., Drill], while_verified: Callable[[Kill], None]
 ) -> None:
     while_verified(kill_postmaster)
     result = drilled("wal-device", variant="resetwal")
@@ -148,7 +147,7 @@ def test_a_rescue_killed_while_it_is_verified(
 
 
 def test_a_server_killed_as_it_recovers(
-    drilled: Callable[..., DrillResult], monkeypatch: pytest.MonkeyPatch
+    drilled: Callable[..., Drill], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wait_ready = Postmaster.wait_ready
 
@@ -170,13 +169,13 @@ def test_a_server_killed_as_it_recovers(
 
 
 def test_a_server_killed_while_it_is_recorded(
-    drilled: Callable[..., DrillResult], monkeypatch: pytest.MonkeyPatch
+    drilled: Callable[..., Drill], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pgdyno.drill.power import _recording
 
     load = _recording._load_with_checkpoints
 
-    def loaded(drill: Drill) -> list[int]:
+    def loaded(drill: LoadedServer) -> list[int]:
         kill_postmaster(drill.cluster)
         return load(drill)
 
@@ -187,18 +186,18 @@ def test_a_server_killed_while_it_is_recorded(
 
 @pytest.mark.parametrize(("fault", "variant"), [("stop", None), ("disk-full", "data")])
 def test_a_server_killed_at_a_fault_that_ends_no_process(
-    drilled: Callable[..., DrillResult],
+    drilled: Callable[..., Drill],
     monkeypatch: pytest.MonkeyPatch,
     fault: str,
     variant: str | None,
 ) -> None:
-    end_load = Drill.end_load
+    end_load = LoadedServer.end_load
 
-    def ended(self: Drill, drain_ms: int = 0) -> Any:
+    def ended(self: LoadedServer, drain_ms: int = 0) -> Any:
         kill_postmaster(self.cluster)
         return end_load(self, drain_ms)
 
-    monkeypatch.setattr(Drill, "end_load", ended)
+    monkeypatch.setattr(LoadedServer, "end_load", ended)
     try:
         result = drilled(fault, variant=variant)
     except TrustError as problem:

@@ -18,9 +18,10 @@ from patience import wait_until
 from pgdyno.conduct import Silent
 from pgdyno.disk import dismantle
 from pgdyno.disk.mounting import loops_below, mounts_below
-from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.model import DrillOptions
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import UsageError
+from pgdyno.results.drill import Drill
 from pgdyno.server import Installation, sweep
 from pgdyno.server.directories import clusters_dir
 from pgdyno.spec import spec_from_fields
@@ -30,16 +31,14 @@ SHIM = Path(__file__).with_name("swallowed_flush.c")
 
 
 @pytest.fixture
-def drilled(
-    installation_of: Callable[[int], Installation], tmp_path: Path
-) -> Callable[..., DrillResult]:
+def drilled(installation_of: Callable[[int], Installation], tmp_path: Path) -> Callable[..., Drill]:
     """Carry out a power drill, after which nothing is mounted."""
     if os.geteuid() != 0 or not Path("/dev/fuse").exists():
         pytest.skip("power cuts need root and FUSE")
     if not Path("/dev/loop-control").exists():
         pytest.skip("power cuts need loop devices")
 
-    def run(major: int, *, spec: Any = (), server: Any = (), **options: Any) -> DrillResult:
+    def run(major: int, *, spec: Any = (), server: Any = (), **options: Any) -> Drill:
         installation_of(major)
         fields = {
             "name": "power",
@@ -64,7 +63,7 @@ def drilled(
 
 @pytest.mark.long
 def test_defaults_lose_nothing_with_wal_and_data_apart(
-    drilled: Callable[..., DrillResult],
+    drilled: Callable[..., Drill],
 ) -> None:
     if shutil.which("mkfs.xfs") is None:
         pytest.skip("mkfs.xfs is not installed")
@@ -76,14 +75,14 @@ def test_defaults_lose_nothing_with_wal_and_data_apart(
     assert {cut.proof.facts["control_file"] for cut in result.cuts} == {"in production"}
     assert all(cut.proof.facts["pending_writes"] for cut in result.cuts)
     assert all(cut.ledger and cut.ledger.acked for cut in result.cuts)
-    assert result.summary().sentence.startswith("0 of 3 cuts lost anything")
+    assert result.summary.sentence.startswith("0 of 3 cuts lost anything")
 
 
 @pytest.mark.timeout(1800)  # Minimising verifies many images.
 @pytest.mark.long
 @pytest.mark.parametrize(("major", "checksums"), [(18, True), (15, False)])
 def test_torn_pages_are_found_and_with_checksums_minimised(
-    drilled: Callable[..., DrillResult], major: int, checksums: bool, tmp_path: Path
+    drilled: Callable[..., Drill], major: int, checksums: bool, tmp_path: Path
 ) -> None:
     kept = tmp_path / "kept"
     server = {"checksums": checksums, "settings": {"full_page_writes": "off"}}
@@ -113,7 +112,7 @@ def test_torn_pages_are_found_and_with_checksums_minimised(
 
 
 def test_an_asynchronous_commit_is_lost_and_nothing_else(
-    drilled: Callable[..., DrillResult],
+    drilled: Callable[..., Drill],
 ) -> None:
     settings = {"synchronous_commit": "off", "wal_writer_delay": "500ms"}
     result = drilled(18, server={"settings": settings}, cuts=2)
@@ -122,7 +121,7 @@ def test_an_asynchronous_commit_is_lost_and_nothing_else(
 
 
 def test_a_server_that_swallows_its_flushes_is_caught(
-    drilled: Callable[..., DrillResult],
+    drilled: Callable[..., Drill],
     installation_of: Callable[[int], Installation],
     open_dir: Path,
 ) -> None:
@@ -137,13 +136,13 @@ def test_a_server_that_swallows_its_flushes_is_caught(
     (liar / "postgres").write_text(f'#!/bin/sh\nLD_PRELOAD={shim} exec {real}/postgres "$@"\n')
     (liar / "postgres").chmod(0o755)
     result = drilled(15, server={"bindir": str(liar)}, cuts=2)
-    assert result.bound_ms == 0
+    assert result.summary.bound_ms == 0
     assert {cut.outcome for cut in result.cuts} <= {"lost", "refused", "corrupt"}
     assert len(result.worse_than_bound()) == 2
 
 
 @pytest.mark.long
-def test_a_sham_is_no_power_cut(drilled: Callable[..., DrillResult]) -> None:
+def test_a_sham_is_no_power_cut(drilled: Callable[..., Drill]) -> None:
     result = drilled(18, cuts=1, sham=True)
     assert [cut.outcome for cut in result.cuts] == ["no-fault"]
     assert {cut.proof.facts["control_file"] for cut in result.cuts} == {"shut down"}

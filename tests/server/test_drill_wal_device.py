@@ -14,13 +14,14 @@ import pytest
 
 from patience import wait_until
 from pgdyno.conduct import Silent
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill.faults import wal_device
-from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.model import DrillOptions
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import UsageError
 from pgdyno.record import Outcome, read_acks
 from pgdyno.record.cut import Cut
+from pgdyno.results.drill import Drill
 from pgdyno.server import Installation
 from pgdyno.spec import spec_from_fields
 
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.server
 SETTINGS = {"checkpoint_timeout": "30s"}
 
 
-def acked_since(drill: Drill, since_ns: int) -> bool:
+def acked_since(drill: LoadedServer, since_ns: int) -> bool:
     """Whether a transaction that began later was acknowledged."""
     acks = read_acks(drill.acks_directory()).records
     return bool(((acks["outcome"] == Outcome.ACKED) & (acks["sent_ns"] > since_ns)).any())
@@ -41,14 +42,14 @@ def drilled(
     installation_of: Callable[[int], Installation],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Callable[..., DrillResult]:
+) -> Callable[..., Drill]:
     """Lose the WAL's disk, which is a plain directory: tmpfs needs root.
 
     The load has acknowledged something since a checkpoint began and standbys were held up.
     """
     begin = wal_device._prepare_scenario
 
-    def prepared(drill: Drill, scenario: str, checkpointing: psycopg.Connection) -> Any:
+    def prepared(drill: LoadedServer, scenario: str, checkpointing: psycopg.Connection) -> Any:
         ended = begin(drill, scenario, checkpointing)
         if ended is None:
             since_ns = time.monotonic_ns()
@@ -64,7 +65,7 @@ def drilled(
         wal: str = "plain",
         settings: dict[str, str] | None = None,
         **options: Any,
-    ) -> DrillResult:
+    ) -> Drill:
         installation_of(major)
         spec = spec_from_fields(
             {
@@ -89,7 +90,7 @@ NOT_CLEAN = ("lost", "corrupt")
 """Corrupt if the server had written a page whose WAL is gone, which is up to its checkpoint."""
 
 
-def by_variant(result: DrillResult) -> dict[str, Cut]:
+def by_variant(result: Drill) -> dict[str, Cut]:
     assert not result.fault_missing, [cut.proof for cut in result.cuts]
     return {cut.variant: cut for cut in result.cuts}
 
@@ -104,7 +105,7 @@ def lost(cut: Cut) -> int:
     return cut.ledger.lost
 
 
-def test_a_standby_in_sync_has_everything(drilled: Callable[..., DrillResult]) -> None:
+def test_a_standby_in_sync_has_everything(drilled: Callable[..., Drill]) -> None:
     result = drilled(18, {"count": 1, "mode": "on"})
     cuts = by_variant(result)
     assert list(cuts) == ["start", "resetwal", "promote", "copy-back"]
@@ -113,12 +114,12 @@ def test_a_standby_in_sync_has_everything(drilled: Callable[..., DrillResult]) -
     assert cuts["resetwal"].outcome in NOT_CLEAN
     assert cuts["promote"].outcome == "clean", cuts["promote"]
     assert lost(cuts["copy-back"]) == 0
-    assert result.bound_ms == 0
+    assert result.summary.bound_ms == 0
     assert cuts["start"] not in result.worse_than_bound()
 
 
 @pytest.mark.long
-def test_a_standby_behind_loses_or_corrupts(drilled: Callable[..., DrillResult]) -> None:
+def test_a_standby_behind_loses_or_corrupts(drilled: Callable[..., Drill]) -> None:
     cuts = by_variant(drilled(15, {"count": 1}, variant="behind"))
     assert list(cuts) == ["behind/promote", "behind/copy-back"]
     promoted, copied = cuts.values()
@@ -133,7 +134,7 @@ def test_a_standby_behind_loses_or_corrupts(drilled: Callable[..., DrillResult])
 
 
 @pytest.mark.long
-def test_after_a_shutdown_no_standby_is_needed(drilled: Callable[..., DrillResult]) -> None:
+def test_after_a_shutdown_no_standby_is_needed(drilled: Callable[..., Drill]) -> None:
     cuts = by_variant(drilled(18, {"count": 1}, variant="stopped"))
     assert {name: cut.outcome for name, cut in cuts.items()} == {
         "stopped/start": "refused",
@@ -143,7 +144,7 @@ def test_after_a_shutdown_no_standby_is_needed(drilled: Callable[..., DrillResul
     }
 
 
-def test_wal_receiver_gives_back_what_waited_for_it(drilled: Callable[..., DrillResult]) -> None:
+def test_wal_receiver_gives_back_what_waited_for_it(drilled: Callable[..., Drill]) -> None:
     table = {"receivewal": True, "mode": "on"}
     (cut,) = drilled(15, table, variant="receivewal").cuts
     assert lost(cut) == 0
@@ -159,7 +160,7 @@ STAYS_DOWN = {"restart_after_crash": "off"}
 
 
 @pytest.mark.long
-def test_a_disk_that_fails_under_the_server(drilled: Callable[..., DrillResult]) -> None:
+def test_a_disk_that_fails_under_the_server(drilled: Callable[..., Drill]) -> None:
     """What was acknowledged had been flushed: the standby has it, and so has the disk."""
     needs_failing_disks()
     table = {"count": 1, "mode": "on"}
@@ -181,7 +182,7 @@ def test_a_disk_that_fails_under_the_server(drilled: Callable[..., DrillResult])
 
 @pytest.mark.long
 def test_a_disk_that_is_attached_again_has_what_was_flushed(
-    drilled: Callable[..., DrillResult],
+    drilled: Callable[..., Drill],
 ) -> None:
     needs_failing_disks()
     if shutil.which("mkfs.xfs") is None:
@@ -191,12 +192,12 @@ def test_a_disk_that_is_attached_again_has_what_was_flushed(
     (cut,) = result.cuts
     assert cut.outcome == "clean", cut
     assert lost(cut) == 0
-    assert (result.bound_ms, cut.facts["bound_ms"]) == (None, 0)
+    assert (result.summary.bound_ms, cut.facts["bound_ms"]) == (None, 0)
 
 
 @pytest.mark.long
 def test_a_server_that_starts_itself_again_has_lost_its_wal_all_the_same(
-    drilled: Callable[..., DrillResult],
+    drilled: Callable[..., Drill],
 ) -> None:
     needs_failing_disks()
     table = {"count": 1, "mode": "on"}
@@ -208,20 +209,20 @@ def test_a_server_that_starts_itself_again_has_lost_its_wal_all_the_same(
 
 
 @pytest.mark.long
-def test_a_disk_that_did_not_fail_is_seen(drilled: Callable[..., DrillResult]) -> None:
+def test_a_disk_that_did_not_fail_is_seen(drilled: Callable[..., Drill]) -> None:
     needs_failing_disks()
     result = drilled(15, {}, variant="io-error/reattach", wal="data", sham=True)
     assert {cut.outcome for cut in result.cuts} == {"no-fault"}
     assert "the WAL's disk still answers" in result.cuts[0].proof.sentence
 
 
-def test_only_a_disk_of_ours_can_fail(drilled: Callable[..., DrillResult]) -> None:
+def test_only_a_disk_of_ours_can_fail(drilled: Callable[..., Drill]) -> None:
     with pytest.raises(UsageError, match="plain directory: pgdyno can only make disks fail"):
         drilled(18, {}, variant="io-error")
 
 
 @pytest.mark.long
-def test_a_sham_is_seen(drilled: Callable[..., DrillResult]) -> None:
+def test_a_sham_is_seen(drilled: Callable[..., Drill]) -> None:
     result = drilled(18, {}, variant="quiet", sham=True)
     assert {cut.outcome for cut in result.cuts} == {"no-fault"}
     assert result.fault_missing
@@ -236,7 +237,7 @@ def test_a_sham_is_seen(drilled: Callable[..., DrillResult]) -> None:
     ],
 )
 def test_impossible_variants(
-    drilled: Callable[..., DrillResult], variant: str, table: dict[str, Any], complaint: str
+    drilled: Callable[..., Drill], variant: str, table: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(UsageError, match=complaint):
         drilled(18, table, variant=variant)

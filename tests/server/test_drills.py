@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from patience import wait_until
 from pgdyno.conduct import Silent, open_session
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill._evidence import NewLog
 from pgdyno.drill.faults import during_recovery, kill, stop
-from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.model import DrillOptions
 from pgdyno.drill.running import run_drill
 from pgdyno.drill.storage import stored_drills
 from pgdyno.errors import UsageError
@@ -29,6 +29,7 @@ from pgdyno.record import Recorder, RunFile
 from pgdyno.record.cut import Cut
 from pgdyno.remedy import Circumstances
 from pgdyno.results import recorded_json
+from pgdyno.results.drill import Drill
 from pgdyno.server import Cluster, Installation, connect_plain
 from pgdyno.server.local.clean_copy import CleanCopy
 from pgdyno.server.local.safefiles import make_directory
@@ -53,7 +54,7 @@ def drilled(
     installation_of: Callable[[int], Installation],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Callable[..., DrillResult]:
+) -> Callable[..., Drill]:
     """Carry out a drill, whose run file is ``run.db`` in ``tmp_path``."""
     monkeypatch.setattr(stop, "_PAUSE_S", (0.5, 0.6))
     # With so little to recover, a later moment may not come before it is over.
@@ -63,7 +64,7 @@ def drilled(
     # On one crowded core most kills come too late; until one is in time, the server is started.
     monkeypatch.setattr(during_recovery, "_KILLS_MAX", 100)
 
-    def run(fault: str, major: int = 18, *, settings: Any = (), **options: Any) -> DrillResult:
+    def run(fault: str, major: int = 18, *, settings: Any = (), **options: Any) -> Drill:
         installation_of(major)
         given = {"fault": fault, "cuts": 1, "seed": 4, "load_s": LOAD_S, **options}
         return run_drill(
@@ -79,7 +80,7 @@ def drilled(
 @pytest.mark.alike
 @pytest.mark.parametrize("major", [15, 18])
 def test_kill_takes_what_was_acknowledged_before_it_was_on_disk(
-    drilled: Callable[..., DrillResult], tmp_path: Path, major: int
+    drilled: Callable[..., Drill], tmp_path: Path, major: int
 ) -> None:
     settings = {
         "synchronous_commit": "off",
@@ -95,12 +96,12 @@ def test_kill_takes_what_was_acknowledged_before_it_was_on_disk(
         assert cut.ledger.inconsistent == 0
     if major >= 18:  # The WAL writer sleeps on; older ones wake for every page of WAL.
         assert any(cut.outcome == "lost" for cut in result.cuts)
-    assert result.bound_ms == 30_000
+    assert result.summary.bound_ms == 30_000
     assert not result.worse_than_bound()
     with RunFile(tmp_path / "run.db") as run:
         assert run.run.status == "done"
-        assert recorded_json(run) == result.as_result().to_json()
-        assert [drill.as_result() for drill in stored_drills(run)] == [result.as_result()]
+        assert recorded_json(run) == result.to_json()
+        assert stored_drills(run) == [result]
         assert run.ledger().balanced
         assert [event.label for event in run.events("fault")] == ["kill"] * len(result.cuts)
     with closing(sqlite3.connect(tmp_path / "run.db")) as db:
@@ -112,7 +113,7 @@ def test_kill_takes_what_was_acknowledged_before_it_was_on_disk(
 
 
 @pytest.mark.parametrize("fault", ["immediate", "during-recovery", "stop"])
-def test_the_defaults_lose_nothing(drilled: Callable[..., DrillResult], fault: str) -> None:
+def test_the_defaults_lose_nothing(drilled: Callable[..., Drill], fault: str) -> None:
     result = drilled(fault)
     (cut,) = result.cuts
     assert cut.proof.happened, cut.proof
@@ -128,9 +129,7 @@ def test_the_defaults_lose_nothing(drilled: Callable[..., DrillResult], fault: s
 
 
 @pytest.mark.parametrize("fault", ["during-recovery", "stop"])
-def test_a_fault_that_is_left_out_is_missed(
-    drilled: Callable[..., DrillResult], fault: str
-) -> None:
+def test_a_fault_that_is_left_out_is_missed(drilled: Callable[..., Drill], fault: str) -> None:
     result = drilled(fault, sham=True)
     assert [cut.outcome for cut in result.cuts] == ["no-fault"]
     assert result.fault_missing
@@ -139,7 +138,7 @@ def test_a_fault_that_is_left_out_is_missed(
     assert all(check.passed is not False for check in cut.checks)
 
 
-def test_a_full_disk_loses_nothing(drilled: Callable[..., DrillResult]) -> None:
+def test_a_full_disk_loses_nothing(drilled: Callable[..., Drill]) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root may mount a small disk")
     result = drilled("disk-full", cuts=2)
@@ -155,7 +154,7 @@ def test_a_full_disk_loses_nothing(drilled: Callable[..., DrillResult]) -> None:
 
 @pytest.mark.long
 def test_a_server_that_goes_down_between_two_looks_was_out_of_space(
-    drilled: Callable[..., DrillResult], monkeypatch: pytest.MonkeyPatch
+    drilled: Callable[..., Drill], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A busy machine may let it complain and end while pgdyno looks elsewhere."""
     if os.geteuid() != 0:
@@ -198,7 +197,7 @@ def test_a_damaged_cut_is_followed_by_a_good_one(
     assert first.outcome == "refused"
     assert first.server_said
     assert second.outcome == "clean", second
-    assert result.summary().refused == 1
+    assert result.summary.refused == 1
 
 
 def test_a_drill_within_another_run_has_no_file_of_its_own(
@@ -207,7 +206,7 @@ def test_a_drill_within_another_run_has_no_file_of_its_own(
     installation_of(18)
     seen: list[list[int]] = []
 
-    def look(_: DrillResult) -> None:
+    def look(_: Drill) -> None:
         recorder.flush()
         with RunFile(recorder.path) as run:
             seen.append([cut.number for cut in run.cuts(1)])
@@ -262,7 +261,7 @@ def test_table_options_of_an_investigation_are_in_its_drills(
     installation_of(18)
     found = []
 
-    def cuts(drill: Drill) -> Iterator[Cut]:
+    def cuts(drill: LoadedServer) -> Iterator[Cut]:
         with connect_plain(drill.session.target.conninfo) as connection:
             query = "select reloptions from pg_class where relname = 'pgbench_tellers'"
             found.append(connection.execute(query).fetchone())

@@ -12,17 +12,18 @@ import pytest
 from patience import wait_until
 from pgdyno.conduct import Silent
 from pgdyno.drill._failing_over import Failover, outage_of
-from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.model import DrillOptions
 from pgdyno.drill.running import run_drill
 from pgdyno.drill.storage import stored_drills
 from pgdyno.errors import UsageError
 from pgdyno.record import Outcome, RunFile, read_acks
 from pgdyno.record.cut import Outage
+from pgdyno.results.drill import Drill
 from pgdyno.server import Cluster, Installation
 from pgdyno.spec import spec_from_fields
 from pooler_fixtures import FOLLOWING_POOLER
 
-Drilled = Callable[..., DrillResult]
+Drilled = Callable[..., Drill]
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def drilled(
         major: int = 18,
         more: Mapping[str, Any] | None = None,
         **options: Any,
-    ) -> DrillResult:
+    ) -> Drill:
         installation_of(major)
         spec = spec_from_fields(
             {
@@ -59,7 +60,7 @@ def drilled(
         result = run_drill(spec, DrillOptions(**given), watcher=Silent(), run=path)
         with RunFile(path) as recorded:
             # What did not happen has no verification on record.
-            assert result.sham or stored_drills(recorded)[0].as_drill() == result.as_drill()
+            assert result.sham or stored_drills(recorded)[0] == result
         return result
 
     return run
@@ -120,9 +121,9 @@ def test_a_crash_is_detected_and_clients_find_the_promoted_standby(
         assert 0 < outage.detect_ms <= outage.no_commit_ms
         assert parts_ms(outage) <= outage.no_commit_ms + 0.01
         assert outage.acked_after > 0
-    assert result.bound_ms == 0.0
+    assert result.summary.bound_ms == 0.0
     longest_ms = max(cut.outage.no_commit_ms for cut in result.cuts if cut.outage)
-    assert result.summary().no_commit_ms_max == longest_ms
+    assert result.summary.no_commit_ms_max == longest_ms
 
 
 @pytest.mark.long
@@ -139,7 +140,7 @@ def test_a_switchover_loses_nothing_without_synchronous_standbys(
     result = drilled("switchover")
     (cut,) = result.cuts
     assert cut.outcome == "clean"
-    assert result.bound_ms == 0.0
+    assert result.summary.bound_ms == 0.0
     assert cut.outage is not None
     assert cut.outage.detect_ms == 0.0
     assert ways == [Cluster.stop]
@@ -149,7 +150,7 @@ def test_a_switchover_loses_nothing_without_synchronous_standbys(
 def test_a_primary_that_is_cut_off_acknowledges_what_is_lost(drilled: Drilled) -> None:
     result = drilled("partition", cuts=2, detect_s=0.1)
     assert [cut.variant for cut in result.cuts] == ["fenced", "unfenced"]
-    assert result.bound_ms is None
+    assert result.summary.bound_ms is None
     for cut in result.cuts:
         assert cut.outcome == "lost"
         assert cut.ledger is not None
@@ -157,7 +158,7 @@ def test_a_primary_that_is_cut_off_acknowledges_what_is_lost(drilled: Drilled) -
         assert cut.ledger.lost_ms > 0
         assert cut.outage is not None
         assert (cut.outage.both_ms > 0) == (cut.variant == "unfenced")
-    assert "before the end of the old primary" in result.summary().sentence
+    assert "before the end of the old primary" in result.summary.sentence
 
 
 def test_a_primary_that_is_cut_off_acknowledges_nothing_if_commits_wait_for_the_standby(

@@ -18,10 +18,11 @@ import pytest
 
 from patience import PATIENCE_S, wait_until
 from pgdyno.conduct import Session, Silent, check_settings, open_session
-from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.model import DrillOptions
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import RunFile, SliceKind
+from pgdyno.results.drill import Drill
 from pgdyno.server import Cluster, ConnInfo, connect_plain, find_installation
 from pgdyno.server.replication.patroni import Patroni, check_programs
 from pgdyno.server.replication.receivers import Receivers
@@ -106,10 +107,10 @@ def test_a_load_runs_on_the_leader_of_three_nodes(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def drilled(tmp_path: Path, installed: None) -> Callable[..., DrillResult]:
+def drilled(tmp_path: Path, installed: None) -> Callable[..., Drill]:
     def run(
         fault: str, mode: str = "async", more: dict[str, Any] | None = None, **options: Any
-    ) -> DrillResult:
+    ) -> Drill:
         given = {"fault": fault, "cuts": 1, "seed": 4, "load_s": 0.6, **options}
         spec = managed(mode, **(more or {}))
         return run_drill(spec, DrillOptions(**given), watcher=Silent(), run=tmp_path / "run.db")
@@ -118,12 +119,12 @@ def drilled(tmp_path: Path, installed: None) -> Callable[..., DrillResult]:
 
 
 @pytest.mark.long
-def test_the_cluster_replaces_a_primary_that_is_killed(drilled: Callable[..., DrillResult]) -> None:
+def test_the_cluster_replaces_a_primary_that_is_killed(drilled: Callable[..., Drill]) -> None:
     result = drilled("failover", "on")
     (cut,) = result.cuts
     assert cut.proof.happened, cut.proof.sentence
     assert cut.outcome == "clean"
-    assert result.bound_ms == 0.0
+    assert result.summary.bound_ms == 0.0
     outage = cut.outage
     assert outage is not None
     assert (outage.clients, outage.clients_back, outage.both_ms) == (4, 4, 0.0)
@@ -136,7 +137,7 @@ def test_the_cluster_replaces_a_primary_that_is_killed(drilled: Callable[..., Dr
 
 @pytest.mark.long
 def test_without_etcd_patronis_own_raft_is_the_store(
-    drilled: Callable[..., DrillResult], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    drilled: Callable[..., Drill], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("pgdyno.server.replication._store.Etcd.program", "no-such-etcd")
     (cut,) = drilled("failover", "on").cuts
@@ -148,7 +149,7 @@ def test_without_etcd_patronis_own_raft_is_the_store(
 
 @pytest.mark.usefixtures("installed")
 def test_no_node_is_cut_off_from_raft(
-    drilled: Callable[..., DrillResult], monkeypatch: pytest.MonkeyPatch
+    drilled: Callable[..., Drill], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pgdyno.server.replication._store.Etcd.program", "no-such-etcd")
     with pytest.raises(SetupError, match="cannot be cut off from Patroni's own raft"):
@@ -157,7 +158,7 @@ def test_no_node_is_cut_off_from_raft(
 
 @pytest.mark.long
 def test_a_switchover_that_patroni_is_asked_for_loses_nothing(
-    drilled: Callable[..., DrillResult],
+    drilled: Callable[..., Drill],
 ) -> None:
     (cut,) = drilled("switchover").cuts
     assert cut.proof.happened, cut.proof.sentence
@@ -170,7 +171,7 @@ def test_a_switchover_that_patroni_is_asked_for_loses_nothing(
 @pytest.mark.usefixtures("pgbouncer")
 @pytest.mark.long
 def test_a_pooler_is_told_of_the_leader_that_patroni_made(
-    drilled: Callable[..., DrillResult],
+    drilled: Callable[..., Drill],
 ) -> None:
     (cut,) = drilled("switchover", "on", more=FOLLOWING_POOLER).cuts
     assert cut.outcome == "clean"
@@ -180,7 +181,7 @@ def test_a_pooler_is_told_of_the_leader_that_patroni_made(
 
 @pytest.mark.long
 def test_a_leader_that_is_cut_off_is_ended_by_patroni_unless_that_hangs(
-    drilled: Callable[..., DrillResult],
+    drilled: Callable[..., Drill],
 ) -> None:
     fenced, unfenced = drilled("partition", cuts=2).cuts
     for cut in (fenced, unfenced):
@@ -196,7 +197,7 @@ def test_a_leader_that_is_cut_off_is_ended_by_patroni_unless_that_hangs(
 
 @pytest.mark.long
 def test_a_leader_that_is_cut_off_acknowledges_nothing_if_commits_wait_for_a_standby(
-    drilled: Callable[..., DrillResult],
+    drilled: Callable[..., Drill],
 ) -> None:
     (cut,) = drilled("partition", "on", variant="unfenced").cuts
     assert cut.proof.happened, cut.proof.sentence

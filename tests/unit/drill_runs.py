@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import report_runs
-from msgspec.structs import asdict
 
 from pgdyno.drill._bounds import of_a_crash
-from pgdyno.drill.model import DrillOptions, DrillResult, Verified
+from pgdyno.drill.model import DrillOptions, Verified, drill_of
 from pgdyno.drill.storage import store_drill
 from pgdyno.drill.two_servers import comparison
 from pgdyno.record import Recorder
 from pgdyno.record.cut import Check, Cut, LedgerCount, Proof
 from pgdyno.remedy import Circumstances
 from pgdyno.results import store
+from pgdyno.results.drill import Drill, DrillResult
 from pgdyno.spec.active_settings import ActiveSettings
 
 SETTINGS = {
@@ -70,28 +71,25 @@ def cut_with(proof: Proof, **more: Any) -> Cut:
     return Cut.model_validate({**members, "proof": proof, **more})
 
 
-def sample_drill(losses: list[int], *, version: str = "18.6", **more: Any) -> DrillResult:
+def drill_with(cuts: Sequence[Cut], bound_ms: float | None, **more: Any) -> Drill:
+    """A drill of ``cuts``."""
+    members = {"fault": "kill", "title": "killed", "settings": {}, "bound": "", "emulated": None}
+    members |= {"server_version": "", "run_file": "", "seed": 0, "sham": False, "pooled": False}
+    return drill_of(cuts=cuts, bound_ms=bound_ms, **(members | more))
+
+
+def sample_drill(losses: list[int], *, version: str = "18.6", **more: Any) -> Drill:
     """A drill on a server of ``version`` whose cuts lost what ``losses`` says."""
     rng = random.Random(1)
     bound = of_a_crash(Circumstances(ActiveSettings(SETTINGS)))
-    cuts = tuple(sample_cut(number, rng, lost) for number, lost in enumerate(losses, 1))
+    cuts = [sample_cut(number, rng, lost) for number, lost in enumerate(losses, 1)]
     title = f"SIGKILL of all of the server's processes at once, PostgreSQL {version}"
-    return DrillResult(
-        **{
-            "fault": "kill",
-            "title": title,
-            "server_version": version,
-            "seed": 7,
-            "settings": SETTINGS,
-            "cuts": cuts,
-            "bound_ms": bound.ms,
-            "bound": bound.words,
-            **more,
-        }
-    )
+    told = {"title": title, "server_version": version, "seed": 7, "settings": SETTINGS}
+    told |= {"cuts": cuts, "bound_ms": bound.ms, "bound": bound.words}
+    return drill_with(**(told | more))
 
 
-def write_drill(path: Path, drill: DrillResult, against: DrillResult | None = None) -> Path:
+def write_drill(path: Path, drill: Drill, against: Drill | None = None) -> Path:
     """The run file of a drill that came to its end."""
     with Recorder.create(
         path, name="drill-kill", command="drill", spec=SPEC, host=report_runs.HOST,
@@ -103,7 +101,7 @@ def write_drill(path: Path, drill: DrillResult, against: DrillResult | None = No
         cuts = ["--cuts", str(len(drill.cuts))]
         recorder.update_run(asked=["--fault", drill.fault, *cuts, "--seed", str(drill.seed)])
         more = {} if against is None else comparison(drill, against)
-        store(recorder, drill.as_result(**more))
+        store(recorder, DrillResult.model_validate({**dict(drill), **more}))
         recorder.finish("done")
     return path
 
@@ -111,12 +109,12 @@ def write_drill(path: Path, drill: DrillResult, against: DrillResult | None = No
 def lossy_run(path: Path) -> Path:
     """Twenty cuts, each with a loss, then a refusal and a corrupt one; two servers."""
     rng = random.Random(2)
-    drill = sample_drill([rng.randint(700, 2300) for _ in range(18)])
-    more = (
+    losses = [rng.randint(700, 2300) for _ in range(18)]
+    harmed = [
         sample_cut(19, rng, 0, outcome="refused"),
         sample_cut(20, rng, 0, outcome="corrupt"),
-    )
-    drill = DrillResult(**{**asdict(drill), "cuts": (*drill.cuts, *more)})
+    ]
+    drill = sample_drill([], cuts=[*sample_drill(losses).cuts, *harmed])
     return write_drill(path, drill, sample_drill([rng.randint(0, 16) for _ in range(20)],
                                                  version="15.20"))  # fmt: skip
 

@@ -11,12 +11,13 @@ from report_runs import FREE, Level, Tried, Writer, write_trial
 from result_samples import NONE_FAILED
 
 from pgdyno.drill.fault import find_fault
-from pgdyno.drill.model import DrillResult, Verified
+from pgdyno.drill.model import Verified
 from pgdyno.price._loss import cells_of, not_drilled
 from pgdyno.price.candidates import Candidate, ladder
 from pgdyno.price.sentences import sentence, verdict
 from pgdyno.record.cut import Cut, LedgerCount, Outcome, Proof
 from pgdyno.results.common import FailuresBySide
+from pgdyno.results.drill import Drill
 from pgdyno.results.loss import Loss
 from pgdyno.results.price import Gain, NotMeasured, Price
 
@@ -40,12 +41,10 @@ def cut(number: int, outcome: Outcome, lost: int = 0, lost_ms: float = 0.0, *,
     return verified.of(drill_runs.cut_with(proof, number=number, variant=variant, facts=facts))
 
 
-def drilled(fault: str, cuts: Sequence[Cut], bound_ms: float | None) -> DrillResult:
+def drilled(fault: str, cuts: Sequence[Cut], bound_ms: float | None) -> Drill:
     """The result of a drill of ``cuts``."""
-    return DrillResult(
-        fault=fault, title=fault, settings={}, cuts=tuple(cuts),
-        bound_ms=bound_ms, bound="", pooled=find_fault(fault).pooled,
-    )  # fmt: skip
+    pooled = find_fault(fault).pooled
+    return drill_runs.drill_with(cuts, bound_ms, fault=fault, title=fault, pooled=pooled)
 
 
 def losses(candidate: Candidate) -> list[Loss]:

@@ -15,7 +15,6 @@ from record_samples import new_recorder
 from pgdyno.drill.model import (
     NOTHING_ACKED,
     DrillOptions,
-    DrillResult,
     Verified,
     share_upper_bound,
     summarise,
@@ -24,6 +23,7 @@ from pgdyno.drill.storage import store_drill, stored_drills
 from pgdyno.drill.words import in_words
 from pgdyno.record import RunFile
 from pgdyno.record.cut import Check, Cut, LedgerCount, Outcome, Proof
+from pgdyno.results.drill import Drill
 
 HAPPENED = Proof(happened=True, sentence="all 12 server processes are gone", facts={"pids": 12})
 
@@ -56,10 +56,9 @@ def a_cut(
     return verified.of(drill_runs.cut_with(proof, number=number, at_ms=1234.56))
 
 
-def a_result(*cuts: Cut, bound_ms: float | None = 0.0, **more: Any) -> DrillResult:
-    return DrillResult(
-        "kill", "killed", {}, cuts, bound_ms, "nothing may be lost", server_version="18.6", **more
-    )
+def a_result(*cuts: Cut, bound_ms: float | None = 0.0, **more: Any) -> Drill:
+    told = {"bound": "nothing may be lost", "server_version": "18.6", **more}
+    return drill_runs.drill_with(cuts, bound_ms, **told)
 
 
 def test_a_cut_as_json() -> None:
@@ -78,17 +77,17 @@ def test_a_fault_that_did_not_happen_proves_nothing() -> None:
     assert cut.ledger is None
     result = a_result(a_cut(), cut)
     assert result.fault_missing
-    assert result.summary().happened == 1
-    assert result.summary().lost_max == 0
-    assert "in 1 of 2 cuts the fault did not happen" in result.summary().sentence
-    assert "nothing is known" in a_result(cut).summary().sentence
+    assert result.summary.happened == 1
+    assert result.summary.lost_max == 0
+    assert "in 1 of 2 cuts the fault did not happen" in result.summary.sentence
+    assert "nothing is known" in a_result(cut).summary.sentence
     assert a_result().fault_missing
-    assert "no cut was made" in a_result().summary().sentence
+    assert "no cut was made" in a_result().summary.sentence
 
 
 def test_the_figures_over_all_cuts() -> None:
     cuts = [a_cut("lost", lost=n, lost_ms=n / 10) for n in (10, 30, 20)]
-    summary = a_result(*cuts, a_cut(), a_cut("corrupt"), a_cut("refused")).summary()
+    summary = a_result(*cuts, a_cut(), a_cut("corrupt"), a_cut("refused")).summary
     assert (summary.cuts, summary.happened) == (6, 6)
     assert (summary.lost, summary.corrupt, summary.refused, summary.clean) == (
         3, 1, 1, 1,
@@ -100,7 +99,7 @@ def test_the_figures_over_all_cuts() -> None:
 
 
 def test_twenty_clean_cuts_in_words() -> None:
-    summary = a_result(*[a_cut(number=n) for n in range(1, 21)]).summary()
+    summary = a_result(*[a_cut(number=n) for n in range(1, 21)]).summary
     assert summary.sentence == (
         "0 of 20 cuts lost anything: at most 14 % of such crashes would, with 95 % confidence"
     )
@@ -184,7 +183,7 @@ def test_a_drill_comes_back_from_its_run_file_as_it_was(tmp_path: Path) -> None:
         recorder.finish("done")
     with RunFile(tmp_path / "run.db") as run:
         (stored,) = stored_drills(run)
-    assert stored.as_result() == result.as_result()
+    assert stored == result
     assert stored.cuts == result.cuts
 
 

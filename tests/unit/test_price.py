@@ -12,7 +12,6 @@ import jsonschema
 import price_runs
 import pytest
 import report_runs
-from msgspec.structs import replace
 from price_runs import cut, drilled
 
 from pgdyno.cli.output import print_csv
@@ -381,8 +380,9 @@ def test_two_servers_are_held_against_each_other(tmp_path: Path) -> None:
             PriceResult.model_validate(
                 {**price_runs.price_result(rows, f"{version}.db"), "server_version": version}
             ),
-            {("async-200ms", "kill"): replace(drilled("kill", cuts, 600.0),
-                                              server_version=version)},
+            {("async-200ms", "kill"): drilled("kill", cuts, 600.0).model_copy(
+                    update={"server_version": version}
+                )},
         )
         for rows, version, cuts in ((here, "18.6", losing), (there, "15.20", keeping))
     ]  # fmt: skip

@@ -7,9 +7,10 @@ from typing import Any
 import drill_runs
 import pytest
 
-from pgdyno.drill.model import DrillResult, Verified
+from pgdyno.drill.model import Verified
 from pgdyno.errors import UsageError
 from pgdyno.record.cut import Cut, LedgerCount, Outcome, Proof
+from pgdyno.results.drill import Drill
 from pgdyno.scenario._luck import luck
 from pgdyno.scenario.story import as_expected
 from pgdyno.spec import spec_from_fields
@@ -68,8 +69,8 @@ def cut(variant: str, outcome: Outcome, **facts: Any) -> Cut:
     return verified.of(drill_runs.cut_with(proof, variant=variant, facts=facts))
 
 
-def drill(*cuts: Cut) -> DrillResult:
-    return DrillResult("wal-device", "t", {}, cuts, None, "")
+def drill(*cuts: Cut) -> Drill:
+    return drill_runs.drill_with(cuts, None, fault="wal-device")
 
 
 def test_a_rescue_that_did_nothing_is_seen() -> None:

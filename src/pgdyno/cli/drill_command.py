@@ -19,7 +19,8 @@ from pgdyno.cli.types import Duration, complete_faults
 from pgdyno.drill.faults import fault_names
 
 if TYPE_CHECKING:
-    from pgdyno.drill.model import DrillOptions, DrillResult
+    from pgdyno.drill.model import DrillOptions
+    from pgdyno.results.drill import Drill
 
 HELP_ORDER = 50
 _SCALE = 10
@@ -162,7 +163,7 @@ def command(
     runs = servers.runs(output.output, name, _OWN_OPTIONS)
     with watching(progress, metrics=servers.specs[0][0].metrics) as watcher:
 
-        def drill(run: ServerRun, against: DrillResult | None) -> DrillResult:
+        def drill(run: ServerRun, against: Drill | None) -> Drill:
             named = {} if servers.from_file else {"name": name}
             return run_drill(
                 run.spec.model_copy(update=named),

@@ -6,7 +6,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill._evidence import NewLog, ended_in_words, processes, remaining_processes
 from pgdyno.record import AckLedger
 from pgdyno.record.cut import Cut, Proof
@@ -18,7 +18,7 @@ INTERRUPTED = "system was interrupted"
 
 
 def crash_cuts(
-    drill: Drill, crash_server: Callable[[Cluster], object], *, log_words: str = ""
+    drill: LoadedServer, crash_server: Callable[[Cluster], object], *, log_words: str = ""
 ) -> Iterator[Cut]:
     """Yield the drill's cuts, all alike; ``log_words`` are logged by the server as it goes down."""
     for number, rng, seed in drill.plan():
@@ -29,7 +29,7 @@ def crash_cuts(
 
 
 def crash_under_load(
-    drill: Drill, rng: random.Random, crash_server: Callable[[Cluster], object]
+    drill: LoadedServer, rng: random.Random, crash_server: Callable[[Cluster], object]
 ) -> tuple[Crash, AckLedger]:
     """Run a load that ``crash_server`` ends, except in a sham; return the crash and the ledger."""
     drill.load_until_fault(rng)

@@ -1,7 +1,7 @@
 """A drill: a session whose server is broken and verified repeatedly.
 
-:class:`Drill` is the tool of the faults: it starts and ends loads whose acknowledgements are stored
-outside the server, keeps the probes away from a server that is down, and restores the data
+:class:`LoadedServer` is the tool of the faults: it starts and ends loads whose acknowledgements are
+stored outside the server, keeps the probes away from a server that is down, and restores the data
 directory after a cut that damaged it. All its choices follow from the options' seed; only the
 server and the machine vary.
 """
@@ -47,7 +47,7 @@ _ENDING_S_MAX = 2.0
 _POLL_S = 0.02
 
 
-class Drill:
+class LoadedServer:
     """A loaded server, with what a fault needs to break and verify it."""
 
     def __init__(

@@ -24,7 +24,7 @@ import psycopg
 from msgspec.structs import replace
 
 from pgdyno.drill._checking import Crashed
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill._evidence import NewLog, ended_in_words, processes, remaining_processes
 from pgdyno.drill._managed import (
     ENDED,
@@ -136,7 +136,7 @@ Break = Callable[["Failover"], None]
 class Failover:
     """A failover: the servers, and what was seen of them."""
 
-    def __init__(self, drill: Drill) -> None:
+    def __init__(self, drill: LoadedServer) -> None:
         """Create it just before the fault."""
         self.drill = drill
         self.primary: Cluster = drill.cluster
@@ -262,7 +262,7 @@ class Failover:
 
 
 def failovers(
-    drill: Drill, breaking: Callable[[str], Break], variants: Sequence[str]
+    drill: LoadedServer, breaking: Callable[[str], Break], variants: Sequence[str]
 ) -> Iterator[Cut]:
     """Yield the drill's cuts; ``breaking`` returns what a variant does, ``variants`` in turn."""
     for number, rng, seed in drill.plan():
@@ -312,7 +312,7 @@ def _verified(
     )
 
 
-def _sham(drill: Drill, number: int, seed: int, variant: str) -> Cut:
+def _sham(drill: LoadedServer, number: int, seed: int, variant: str) -> Cut:
     """Let the load run as long as a failover takes, and verify the primary."""
     cut_ns = time.monotonic_ns()
     drill.session.wait((drill.options.detect_s or DETECT_S) + _AFTER_S)
@@ -406,7 +406,7 @@ def _answers(cluster: Cluster) -> bool:
     return True
 
 
-def _know_all_servers(drill: Drill) -> None:
+def _know_all_servers(drill: LoadedServer) -> None:
     """Let the clients look for the server that accepts writes, the primary first; a pooler, which
     does not look, is told."""
     target, clusters = drill.session.target, [drill.cluster]
@@ -419,7 +419,7 @@ def _know_all_servers(drill: Drill) -> None:
     target.primaries = tuple(Host(each.host, None, each.port) for each in known)
 
 
-def _wait_all_back(drill: Drill, moments: Moments) -> None:
+def _wait_all_back(drill: LoadedServer, moments: Moments) -> None:
     """Wait until each client has committed on the new primary, or no longer than clients should."""
     deadline_s = time.monotonic() + _BACK_S_MAX
     while time.monotonic() < deadline_s:

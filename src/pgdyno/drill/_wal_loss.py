@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from pgdyno.disk import Device, mount_image, unmount_all
 from pgdyno.disk.mounting import mounts_below
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill._evidence import NewLog, ended_in_words, processes, remaining_processes
 from pgdyno.errors import UsageError
 from pgdyno.record.cut import Facts, Proof
@@ -53,7 +53,7 @@ class WalLoss(ABC):
     """A loss of the WAL's disk: ``inject``, ``inspect``, then ``replace_disk`` after the server
     is down."""
 
-    def __init__(self, drill: Drill) -> None:
+    def __init__(self, drill: LoadedServer) -> None:
         """Create it just before the loss."""
         self.drill = drill
         self.wal_dir = drill.cluster.wal_dir
@@ -93,7 +93,7 @@ class WalLoss(ABC):
 class DiskEmptied(WalLoss):
     """A loss before which the server's processes end: killed, or shut down."""
 
-    def __init__(self, drill: Drill, *, shut_down: bool) -> None:
+    def __init__(self, drill: LoadedServer, *, shut_down: bool) -> None:
         """``shut_down``: the server is shut down instead of killed."""
         super().__init__(drill)
         self._shut_down = shut_down
@@ -138,7 +138,7 @@ class _FailedDisk(Struct, frozen=True):
 class DiskFailed(WalLoss):
     """A failure of the disk under a running server."""
 
-    def __init__(self, drill: Drill) -> None:
+    def __init__(self, drill: LoadedServer) -> None:
         """Raise UsageError if the WAL is not on a disk that pgdyno can make fail."""
         super().__init__(drill)
         self._device = _device(drill)
@@ -256,7 +256,7 @@ class DiskFailed(WalLoss):
         return list(found)[:_LINES_MAX]
 
 
-def _device(drill: Drill) -> Device:
+def _device(drill: LoadedServer) -> Device:
     disks, text = drill.session.target.disks, drill.session.spec.disk.wal
     device = disks.device(text) if disks is not None else None
     if device is None:

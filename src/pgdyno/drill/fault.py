@@ -15,7 +15,7 @@ from pgdyno.remedy import Circumstances
 from pgdyno.spec import Spec
 
 if TYPE_CHECKING:
-    from pgdyno.drill._drill import Drill
+    from pgdyno.drill._drill import LoadedServer
     from pgdyno.drill.model import DrillOptions
     from pgdyno.record.cut import Cut
 
@@ -31,7 +31,7 @@ class Fault(Struct, frozen=True):
     """Function that adds the disks and standbys that the fault needs to the spec."""
     check: Callable[[Spec, DrillOptions], None]
     """Function that raises SetupError or UsageError if the machine or the spec lacks something."""
-    cuts: Callable[[Drill], Iterator[Cut]]
+    cuts: Callable[[LoadedServer], Iterator[Cut]]
     """Generator that makes the cuts one by one; each is recorded as it is yielded."""
     variants: tuple[str, ...] = ()
     """Values of ``--variant``; empty if the fault has no variants."""

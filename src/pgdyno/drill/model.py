@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
+from typing import Literal, TypedDict, Unpack
 
 from msgspec import Struct
-from pydantic import BaseModel
 
 from pgdyno._engine import beta_quantile
 from pgdyno.numbers import counted, duration, percent
 from pgdyno.record.cut import THE_FAULT, Check, Cut, LedgerCount, Outcome
-from pgdyno.results import drill as results
+from pgdyno.results.drill import Drill, Summary
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 CONFIDENCE = 0.95
 NOTHING_ACKED = (
     "nothing was acknowledged before the fault, so nothing could be lost and nothing is known"
@@ -50,6 +50,20 @@ class Verified(Struct, frozen=True):
         return Cut.model_validate({**dict(cut), **found})
 
 
+class DrillMembers(TypedDict):
+    """Members of a drill other than its cuts and the figures over them."""
+
+    fault: str
+    title: str
+    settings: dict[str, str]
+    bound: str
+    server_version: str
+    emulated: str | None
+    run_file: str
+    seed: int
+    sham: bool
+
+
 class DrillOptions(Struct, frozen=True):
     """The options of a drill that are not keys of its spec."""
 
@@ -78,91 +92,35 @@ class DrillOptions(Struct, frozen=True):
     """Directory of a recorded load to make cuts of, or to keep one in (power)."""
 
 
-class DrillResult(Struct, frozen=True):
-    """All cuts of one drill."""
+def drill_of(
+    *,
+    cuts: Sequence[Cut],
+    bound_ms: float | None,
+    pooled: bool,
+    **members: Unpack[DrillMembers],
+) -> Drill:
+    """Return a drill with the figures over its cuts.
 
-    fault: str
-    title: str
-    """The fault and the server, in one sentence."""
-    settings: dict[str, str]
-    """Active settings that decide what may be lost."""
-    cuts: tuple[Cut, ...]
-    bound_ms: float | None
-    """Documented bound of loss; ``None``: there is none, and ``bound`` gives the reason."""
-    bound: str
-    server_version: str = ""
-    """Version of the server, without the suffix of a package."""
-    emulated: str | None = None
-    """The emulated disks that figures come from, in words; ``None``: none."""
-    run_file: str = ""
-    seed: int = 0
-    sham: bool = False
-    pooled: bool = False
-    """True if variants are drawn by seed from one set, so that they are judged together."""
-
-    def summary(self) -> results.Summary:
-        """Return the figures over all cuts."""
-        whole = summarise(self.cuts, self.bound_ms, one_load=self.pooled)
-        groups = self.cuts_by_variant()
-        if len(groups) < 2:
-            return whole
-        each = (f"{v}: {summarise(cuts, self.bound_ms).sentence}" for v, cuts in groups.items())
-        return whole.model_copy(update={"sentence": ". ".join(each)})
-
-    def cuts_by_variant(self) -> dict[str, list[Cut]]:
-        """Return the cuts by variant; all under '' where variants are judged together."""
-        found: dict[str, list[Cut]] = {}
-        for cut in self.cuts:
-            found.setdefault("" if self.pooled else cut.variant, []).append(cut)
-        return found
-
-    @property
-    def fault_missing(self) -> bool:
-        """True if a cut's fault did not happen, so that the drill cannot be trusted."""
-        return not self.cuts or any(cut.outcome == "no-fault" for cut in self.cuts)
-
-    @property
-    def nothing_acked(self) -> bool:
-        """True if no transaction was acknowledged before any cut."""
-        return bool(self.cuts) and not any(cut.ledger and cut.ledger.acked for cut in self.cuts)
-
-    def worse_than_bound(self) -> list[Cut]:
-        """Return the cuts that lost more than the documentation allows, or are damaged."""
-        return [cut for cut in self.cuts if _beyond(cut, self.bound_ms)]
-
-    def as_result(self, **more: object) -> results.DrillResult:
-        """Return the drill as the command's result, with ``more`` of its optional members."""
-        return results.DrillResult.model_validate({**dict(self.as_drill()), **more})
-
-    def as_drill(self) -> results.Drill:
-        """Return the drill as it is in results."""
-        return results.Drill(
-            **{
-                **_shared(self, results.Drill),
-                "schema_version": SCHEMA_VERSION,
-                "summary": self.summary(),
-            }
-        )
+    ``bound_ms`` is the documented bound of loss; None: there is none, and ``bound`` gives the
+    reason. ``pooled``: variants are drawn by seed from one set, so that they are judged together.
+    """
+    summary = summarise(cuts, bound_ms, one_load=pooled)
+    groups = by_variant(cuts, pooled=pooled)
+    if len(groups) > 1:
+        each = (f"{v}: {summarise(of_it, bound_ms).sentence}" for v, of_it in groups.items())
+        summary = summary.model_copy(update={"sentence": ". ".join(each)})
+    return Drill(schema_version=SCHEMA_VERSION, cuts=tuple(cuts), summary=summary, **members)
 
 
-def _shared(source: object, target: type[BaseModel]) -> dict[str, object]:
-    """Return the fields of ``target`` that ``source`` has as attributes."""
-    return {name: getattr(source, name) for name in target.model_fields if hasattr(source, name)}
+def by_variant(cuts: Iterable[Cut], *, pooled: bool) -> dict[str, list[Cut]]:
+    """Return cuts by variant; all under '' where variants are judged together."""
+    found: dict[str, list[Cut]] = {}
+    for cut in cuts:
+        found.setdefault("" if pooled else cut.variant, []).append(cut)
+    return found
 
 
-def _beyond(cut: Cut, bound_ms: float | None) -> bool:
-    bound_ms = cut.facts.get("bound_ms", bound_ms)
-    if bound_ms is None or not cut.facts.get("promised", True):
-        return False
-    if cut.outcome in ("refused", "corrupt"):
-        return True
-    ledger = cut.ledger
-    return ledger is not None and ledger.lost > 0 and ledger.lost_ms > bound_ms
-
-
-def summarise(
-    cuts: Sequence[Cut], bound_ms: float | None, *, one_load: bool = False
-) -> results.Summary:
+def summarise(cuts: Sequence[Cut], bound_ms: float | None, *, one_load: bool = False) -> Summary:
     """Return figures over ``cuts``; those whose fault did not happen count only under ``cuts``.
 
     Cuts of ``one_load`` share what it did and when it flushed: they are no sample of crashes, so
@@ -180,7 +138,7 @@ def summarise(
         for outcome in ("corrupt", "refused", "lost", "clean")
     }
     harmed = len(happened) - counts["clean"]
-    return results.Summary(
+    return Summary(
         cuts=len(cuts),
         happened=len(happened),
         acked=sum(ledger.acked for ledger in ledgers),

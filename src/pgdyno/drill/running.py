@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from pgdyno.conduct import Watcher, open_session
 from pgdyno.drill._bounds import SETTINGS
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill._failing_over import DETECT_S_MAX, DETECTED
 from pgdyno.drill.fault import Fault, find_fault
 from pgdyno.drill.faults import fault_names
-from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.model import DrillOptions, drill_of
 from pgdyno.drill.storage import store_drill, version_of
 from pgdyno.drill.witnesses import check_witnesses
 from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
 from pgdyno.record import Recorder
 from pgdyno.record.cut import Cut
+from pgdyno.results import drill as results
 from pgdyno.results import store
 from pgdyno.spec import Spec
 from pgdyno.spec.disk import emulated_in_words
 
-ExtraMembers = Callable[[DrillResult], Mapping[str, object]]
+ExtraMembers = Callable[[results.Drill], Mapping[str, object]]
 """Further members of the command's result, made of the drill."""
-EachCut = Callable[[DrillResult], None]
+EachCut = Callable[[results.Drill], None]
 """Called after each cut, with the drill so far."""
 
 
@@ -41,7 +41,7 @@ def run_drill(
     asked: Sequence[str] = (),
     extra: ExtraMembers | None = None,
     each_cut: EachCut | None = None,
-) -> DrillResult:
+) -> results.Drill:
     """Run a drill on a server of its own, recorded cut by cut in ``run``.
 
     ``run`` is the path of a new run file, or the run of another command, as its ``for_drill``
@@ -60,7 +60,7 @@ def run_drill(
         watcher=watcher,
         asked=asked,
     ) as session:
-        drill = Drill(session, options, fault.bound, ends_processes=fault.ends_processes)
+        drill = LoadedServer(session, options, fault.bound, ends_processes=fault.ends_processes)
         record = _DrillRecord(drill, fault, extra, each_cut)
         try:
             with drill.undisturbed():
@@ -162,7 +162,11 @@ class _DrillRecord:
     """A drill's cuts, in memory and in the run file."""
 
     def __init__(
-        self, drill: Drill, fault: Fault, extra: ExtraMembers | None, each_cut: EachCut | None
+        self,
+        drill: LoadedServer,
+        fault: Fault,
+        extra: ExtraMembers | None,
+        each_cut: EachCut | None,
     ) -> None:
         session, options, bound = drill.session, drill.options, drill.bound
         self._session = session
@@ -171,13 +175,13 @@ class _DrillRecord:
         self._each_cut = each_cut
         facts = session.target.facts
         version = version_of(facts)
-        self._empty = DrillResult(
+        self._made = partial(
+            drill_of,
             fault=fault.name,
             title=f"{fault.summary}, PostgreSQL {version}",
             settings={
                 name: facts["settings"][name] for name in SETTINGS if name in facts["settings"]
             },
-            cuts=(),
             bound_ms=bound.ms,
             bound=bound.words,
             server_version=version,
@@ -187,7 +191,7 @@ class _DrillRecord:
             sham=options.sham,
             pooled=fault.pooled,
         )
-        self._drill_id = store_drill(session.recorder, self._empty, options)
+        self._drill_id = store_drill(session.recorder, self._made(cuts=()), options)
         self._cuts: list[Cut] = []
 
     def add(self, cut: Cut, load_began_ns: int) -> None:
@@ -201,15 +205,16 @@ class _DrillRecord:
             self._each_cut(self.result())
         self._session.watcher.step(f"{_numbered(cut, self._options.cuts)}: {in_words(cut)}")
 
-    def result(self) -> DrillResult:
+    def result(self) -> results.Drill:
         """Return the drill with all cuts so far."""
-        return replace(self._empty, cuts=tuple(self._cuts))
+        return self._made(cuts=self._cuts)
 
     def close(self) -> None:
         """Store the result in the run file, however the drill ended."""
         result = self.result()
         extra = {} if self._extra is None else self._extra(result)
-        store(self._session.recorder, result.as_result(**extra))
+        whole = results.DrillResult.model_validate({**dict(result), **extra})
+        store(self._session.recorder, whole)
 
 
 def _numbered(cut: Cut, cuts: int) -> str:

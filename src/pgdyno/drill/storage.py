@@ -5,14 +5,15 @@ from __future__ import annotations
 from msgspec.structs import asdict
 
 from pgdyno.drill.fault import find_fault
-from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.model import DrillOptions, drill_of
 from pgdyno.record import Recorder, RunFile, RunInfo
 from pgdyno.record.facts import ServerFacts
 from pgdyno.record.opening import damaged
+from pgdyno.results.drill import Drill
 from pgdyno.spec.disk import emulated_in_words
 
 
-def store_drill(recorder: Recorder, drill: DrillResult, options: DrillOptions) -> int:
+def store_drill(recorder: Recorder, drill: Drill, options: DrillOptions) -> int:
     """Add a drill without its cuts to the run file, and return its number there."""
     return recorder.add_drill(
         fault=drill.fault,
@@ -21,12 +22,12 @@ def store_drill(recorder: Recorder, drill: DrillResult, options: DrillOptions) -
         sham=int(drill.sham),
         options=asdict(options),
         settings=drill.settings,
-        bound_ms=drill.bound_ms,
+        bound_ms=drill.summary.bound_ms,
         bound=drill.bound,
     )
 
 
-def stored_drills(run: RunFile) -> list[DrillResult]:
+def stored_drills(run: RunFile) -> list[Drill]:
     """Return the drills of a run file, with the cuts so far. Raises UsageError if damaged."""
     info = run.run
     try:
@@ -40,13 +41,13 @@ def version_of(server: ServerFacts) -> str:
     return server.get("version", "").split(" (")[0]
 
 
-def _results(run: RunFile, info: RunInfo) -> list[DrillResult]:
+def _results(run: RunFile, info: RunInfo) -> list[Drill]:
     return [
-        DrillResult(
+        drill_of(
             fault=row.fault,
             title=row.title,
             settings=row.settings,
-            cuts=tuple(run.cuts(row.id)),
+            cuts=run.cuts(row.id),
             bound_ms=row.bound_ms,
             bound=row.bound,
             server_version=version_of(info.server),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pgdyno.drill._interference import disturbed_from_outside
-from pgdyno.drill.model import DrillResult
 from pgdyno.drill.words import in_words
 from pgdyno.errors import ThresholdError, TrustError
 from pgdyno.record import RunFile
+from pgdyno.results.drill import Drill
 
 
-def check_drilled(result: DrillResult, run: RunFile) -> None:
+def check_drilled(result: Drill, run: RunFile) -> None:
     """Raise TrustError for a drill that cannot be trusted, ThresholdError for a loss that is worse
     than documented."""
     problem = untrusted(result, run) or beyond_bound(result)
@@ -17,7 +17,7 @@ def check_drilled(result: DrillResult, run: RunFile) -> None:
         raise problem
 
 
-def untrusted(result: DrillResult, run: RunFile) -> TrustError | None:
+def untrusted(result: Drill, run: RunFile) -> TrustError | None:
     """Return the error if ``result``, recorded in ``run``, proves nothing about a crash."""
     if not result.cuts:
         return TrustError(
@@ -47,7 +47,7 @@ def untrusted(result: DrillResult, run: RunFile) -> TrustError | None:
     return None
 
 
-def beyond_bound(result: DrillResult) -> ThresholdError | None:
+def beyond_bound(result: Drill) -> ThresholdError | None:
     """Return the error if a cut lost more than the documentation of its settings allows."""
     worse = result.worse_than_bound()
     if not worse:

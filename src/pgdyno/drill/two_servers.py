@@ -12,7 +12,6 @@ from statistics import median
 from typing import Literal, TypedDict
 
 from pgdyno._engine import fisher_exact
-from pgdyno.drill.model import DrillResult
 from pgdyno.numbers import duration
 from pgdyno.record.cut import Cut
 from pgdyno.results.drill import Difference, Drill
@@ -30,15 +29,15 @@ class Comparison(TypedDict):
     differences: tuple[Difference, ...]
 
 
-def comparison(result: DrillResult, against: DrillResult) -> Comparison:
+def comparison(result: Drill, against: Drill) -> Comparison:
     """Return the members that ``result`` has in addition, with the same drill in ``against``."""
     return {
-        "against": against.as_drill(),
+        "against": against,
         "differences": tuple(differences(result, against)),
     }
 
 
-def differences(result: DrillResult, against: DrillResult) -> list[Difference]:
+def differences(result: Drill, against: Drill) -> list[Difference]:
     """Return the tests of the two drills for which both have data."""
     sides = [[cut for cut in each.cuts if cut.outcome != "no-fault"] for each in (result, against)]
     if not all(sides):
@@ -53,7 +52,7 @@ def differences(result: DrillResult, against: DrillResult) -> list[Difference]:
     return [each for each in found if each is not None]
 
 
-def server_names(result: DrillResult, against: DrillResult) -> list[str]:
+def server_names(result: Drill, against: Drill) -> list[str]:
     """Return the names of the two servers: their versions, if these differ."""
     versions = [each.server_version for each in (result, against)]
     if versions[0] != versions[1]:

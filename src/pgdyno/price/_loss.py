@@ -11,11 +11,12 @@ from msgspec import Struct
 
 from pgdyno.conduct import Session
 from pgdyno.drill.fault import find_fault
-from pgdyno.drill.model import DrillOptions, DrillResult, summarise
+from pgdyno.drill.model import DrillOptions, by_variant, summarise
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import Interrupted, PgdynoError
 from pgdyno.price.candidates import Candidate
 from pgdyno.record.cut import Cut
+from pgdyno.results.drill import Drill
 from pgdyno.results.loss import Drilled, Loss, NotDrilled
 
 _START_SECONDS = 5.0
@@ -40,7 +41,7 @@ class LossTable:
 
     cells: dict[tuple[str, str], list[Loss]] = field(default_factory=dict)
     """Cells of the price list, by candidate and fault."""
-    drills: dict[tuple[str, str], DrillResult] = field(default_factory=dict)
+    drills: dict[tuple[str, str], Drill] = field(default_factory=dict)
     """Drills with at least one cut, by candidate and fault."""
 
     def losses(self, candidate: Candidate, why: str) -> tuple[Loss, ...]:
@@ -50,7 +51,7 @@ class LossTable:
             found += self.cells.get((candidate.id, fault)) or [not_drilled(fault, why)]
         return tuple(found)
 
-    def enter(self, candidate: Candidate, fault: str, result: DrillResult) -> None:
+    def enter(self, candidate: Candidate, fault: str, result: Drill) -> None:
         """Enter a drill with its cuts so far."""
         self.cells[candidate.id, fault] = cells_of(result)
         if result.cuts:
@@ -106,7 +107,7 @@ def _drill(
 ) -> None:
     fault = options.fault
 
-    def keep(result: DrillResult) -> None:
+    def keep(result: Drill) -> None:
         table.enter(candidate, fault, result)
         on_growth()
 
@@ -146,19 +147,20 @@ def not_drilled(fault: str, why: str) -> NotDrilled:
     return NotDrilled(fault=fault, variant="", drilled=False, why=why)
 
 
-def cells_of(result: DrillResult) -> list[Loss]:
+def cells_of(result: Drill) -> list[Loss]:
     """Return the cells of a drill: one for each variant if variants have their own prices."""
     if not result.cuts:
         return [not_drilled(result.fault, "the time was over before its first cut")]
+    pooled = find_fault(result.fault).pooled
     worse = {cut.number for cut in result.worse_than_bound()}
     return [
         _cell(result, variant, cuts, worse=sum(cut.number in worse for cut in cuts))
-        for variant, cuts in result.cuts_by_variant().items()
+        for variant, cuts in by_variant(result.cuts, pooled=pooled).items()
     ]
 
 
-def _cell(result: DrillResult, variant: str, cuts: Sequence[Cut], *, worse: int) -> Drilled:
-    summary = summarise(cuts, result.bound_ms)
+def _cell(result: Drill, variant: str, cuts: Sequence[Cut], *, worse: int) -> Drilled:
+    summary = summarise(cuts, result.summary.bound_ms)
     return Drilled(
         fault=result.fault,
         variant=variant,

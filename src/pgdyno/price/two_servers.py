@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from pgdyno import numbers
-from pgdyno.drill.model import DrillResult
 from pgdyno.drill.two_servers import differences as drills_differ
+from pgdyno.results.drill import Drill
 from pgdyno.results.price import Difference, Gain, PriceList, PriceResult
 
 
@@ -16,7 +16,7 @@ class Priced(Struct, frozen=True):
     """A price list and its drills."""
 
     result: PriceResult
-    drills: Mapping[tuple[str, str], DrillResult]
+    drills: Mapping[tuple[str, str], Drill]
     """By candidate and fault."""
 
 

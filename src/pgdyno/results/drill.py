@@ -66,6 +66,30 @@ class Drill(Part):
     cuts: tuple[Cut, ...]
     summary: Summary
 
+    @property
+    def fault_missing(self) -> bool:
+        """True if a cut's fault did not happen, so that the drill cannot be trusted."""
+        return not self.cuts or any(cut.outcome == "no-fault" for cut in self.cuts)
+
+    @property
+    def nothing_acked(self) -> bool:
+        """True if no transaction was acknowledged before any cut."""
+        return bool(self.cuts) and not any(cut.ledger and cut.ledger.acked for cut in self.cuts)
+
+    def worse_than_bound(self) -> list[Cut]:
+        """Return the cuts that lost more than the documentation allows, or are damaged."""
+        return [cut for cut in self.cuts if _is_beyond(cut, self.summary.bound_ms)]
+
+
+def _is_beyond(cut: Cut, bound_ms: float | None) -> bool:
+    bound_ms = cut.facts.get("bound_ms", bound_ms)
+    if bound_ms is None or not cut.facts.get("promised", True):
+        return False
+    if cut.outcome in ("refused", "corrupt"):
+        return True
+    ledger = cut.ledger
+    return ledger is not None and ledger.lost > 0 and ledger.lost_ms > bound_ms
+
 
 class Difference(Part):
     what: Literal["lost", "lost_ms", "recovery_s", "damaged"]

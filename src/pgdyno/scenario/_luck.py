@@ -6,8 +6,8 @@ well, the amount of WAL that could be lost, the delay of the standby.
 
 from __future__ import annotations
 
-from pgdyno.drill.model import DrillResult
 from pgdyno.record.cut import Cut
+from pgdyno.results.drill import Drill
 
 SMALL_WAL_BYTES = 64 << 10
 """WAL of a checkpoint and a snapshot, without any write of a client."""
@@ -15,7 +15,7 @@ NO_RESCUE = "resetwal"
 """The variant that starts the server without the standby."""
 
 
-def luck(result: DrillResult) -> list[str]:
+def luck(result: Drill) -> list[str]:
     """Return sentences about cuts that ended well, or better than could be relied on."""
     found: dict[str, list[str]] = {}
     by_name = {cut.variant: cut for cut in result.cuts}

@@ -15,7 +15,7 @@ from pgdyno.conduct import Watcher, open_session
 from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.dimension import change_of, spec_with
 from pgdyno.drill.fault import find_fault
-from pgdyno.drill.model import DrillOptions, DrillResult
+from pgdyno.drill.model import DrillOptions
 from pgdyno.drill.running import check_drill, run_drill
 from pgdyno.drill.trust import untrusted
 from pgdyno.drill.words import in_words
@@ -29,7 +29,7 @@ from pgdyno.results import chapter as results
 from pgdyno.results import store
 from pgdyno.results.chapter import by_variant
 from pgdyno.results.compare import CompareResult
-from pgdyno.results.drill import Summary
+from pgdyno.results.drill import Drill, Summary
 from pgdyno.results.run import RunResult
 from pgdyno.results.story import Compared, FinishedChapter, Observed, StoryResult
 from pgdyno.scenario._luck import luck
@@ -301,24 +301,24 @@ def _compared(result: CompareResult) -> Outcome:
     )
 
 
-def _drilled(result: DrillResult) -> Outcome:
+def _drilled(result: Drill) -> Outcome:
     return Outcome(
         kind="drill",
         endings=_endings(result),
         sentences=tuple(in_words(cut) for cut in result.cuts),
         luck=tuple(luck(result)),
         distrust=_distrust(result),
-        facts=result.summary(),
+        facts=result.summary,
     )
 
 
-def _distrust(result: DrillResult) -> tuple[str, ...]:
+def _distrust(result: Drill) -> tuple[str, ...]:
     with RunFile(result.run_file) as run:
         problem = untrusted(result, run)
     return (problem.message,) if problem else ()
 
 
-def _endings(result: DrillResult) -> dict[str, results.Ending]:
+def _endings(result: Drill) -> dict[str, results.Ending]:
     """Return the worst outcome of each variant's cuts."""
     found: dict[str, results.Ending] = {}
     for cut in result.cuts:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill._evidence import NewLog, processes
 from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import DrillOptions
@@ -83,7 +83,7 @@ def _check(spec: Spec, _options: DrillOptions) -> None:
             )
 
 
-def _cuts(drill: Drill) -> Iterator[Cut]:
+def _cuts(drill: LoadedServer) -> Iterator[Cut]:
     for number, rng, seed in drill.plan():
         variant = drill.options.variant or (_WAL if number % 2 else _DATA)
         drill.load_until_fault(rng)
@@ -118,7 +118,7 @@ class _FullDisk(Struct, frozen=True):
 
 
 @contextmanager
-def _ballast(drill: Drill, directory: Path, left_bytes: int) -> Iterator[int]:
+def _ballast(drill: LoadedServer, directory: Path, left_bytes: int) -> Iterator[int]:
     """Fill the disk of ``directory`` except ``left_bytes`` within the block, unless it is a sham.
 
     Yields the free space in bytes.
@@ -155,7 +155,7 @@ def _free_bytes(directory: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
-def _wait_until_full(drill: Drill, log: NewLog, variant: str) -> str:
+def _wait_until_full(drill: LoadedServer, log: NewLog, variant: str) -> str:
     """Let the load run until the server logs that the disk is full, and return the message."""
     deadline = time.monotonic() + (0.0 if drill.options.sham else _FULL_S_MAX)
     complaint, running = "", True
@@ -168,7 +168,7 @@ def _wait_until_full(drill: Drill, log: NewLog, variant: str) -> str:
     return complaint
 
 
-def _processes_left(drill: Drill, log: NewLog) -> int:
+def _processes_left(drill: LoadedServer, log: NewLog) -> int:
     """Return the number of processes; those of a server after a PANIC take a moment to end."""
     panicked = bool(log.line_with("PANIC:"))
     deadline = time.monotonic() + (_PANIC_S_MAX if panicked else _AFTERWARDS_S)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from pgdyno.drill._crash import crash_under_load
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill._evidence import NewLog, processes
 from pgdyno.drill.fault import Fault, no_requirements, unchanged_spec
 from pgdyno.errors import SetupError
@@ -39,7 +39,7 @@ _DELAY_MS_MAX = 30.0
 _POLL_S = 0.001
 
 
-def _cuts(drill: Drill) -> Iterator[Cut]:
+def _cuts(drill: LoadedServer) -> Iterator[Cut]:
     for number, rng, seed in drill.plan():
         crash, acks = crash_under_load(drill, rng, Cluster.kill)
         later = _kills_in_recovery(drill, rng)
@@ -48,7 +48,7 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
         yield drill.cut(number, seed, crash.cut_ns, proof, verified)
 
 
-def _kills_in_recovery(drill: Drill, rng: random.Random) -> list[_LaterKill]:
+def _kills_in_recovery(drill: LoadedServer, rng: random.Random) -> list[_LaterKill]:
     """Kill as often as planned, and on until one kill was in time: on a busy machine many come
     after the recovery."""
     later = [_kill_in_recovery(drill, rng) for _ in range(rng.randint(*_LATER_KILLS))]
@@ -79,7 +79,7 @@ class _LaterKill(Struct, frozen=True):
         return self.killed > 0 and not self.accepting
 
 
-def _kill_in_recovery(drill: Drill, rng: random.Random) -> _LaterKill:
+def _kill_in_recovery(drill: LoadedServer, rng: random.Random) -> _LaterKill:
     """Start the dead server and kill it as it recovers; in a sham, let it recover."""
     cluster = drill.cluster
     after, delay_ms = rng.choice(_MESSAGES), rng.uniform(0, _DELAY_MS_MAX)

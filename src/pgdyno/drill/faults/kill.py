@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.drill._crash import crash_cuts
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill.fault import Fault, no_requirements, unchanged_spec
 from pgdyno.record.cut import Cut
 from pgdyno.server import Cluster
 
 
-def _cuts(drill: Drill) -> Iterator[Cut]:
+def _cuts(drill: LoadedServer) -> Iterator[Cut]:
     return crash_cuts(drill, Cluster.kill)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.drill._bounds import of_a_failover
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill._failing_over import Break, Failover, failovers, require_moving, with_standby
 from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import DrillOptions
@@ -34,7 +34,7 @@ def _check(spec: Spec, options: DrillOptions) -> None:
         check_cut_off()
 
 
-def _cuts(drill: Drill) -> Iterator[Cut]:
+def _cuts(drill: LoadedServer) -> Iterator[Cut]:
     receivers = drill.receivers
     receivers.arrange(receivers.spec, relayed=True)
     chosen = drill.options.variant

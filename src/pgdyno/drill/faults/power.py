@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pgdyno.drill._bounds import Bound, of_a_crash, of_a_lost_wal
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import DrillOptions, Verified
 from pgdyno.drill.power._cutting import HARMED, Cutter, proof_of
@@ -49,7 +49,7 @@ def _check(spec: Spec, _options: DrillOptions) -> None:
         )
 
 
-def _cuts(drill: Drill) -> Iterator[Cut]:
+def _cuts(drill: LoadedServer) -> Iterator[Cut]:
     load = recorded_load(drill)
     cutter = Cutter(drill, load)
     to_minimise = drill.options.minimise
@@ -77,7 +77,7 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
         )
 
 
-def _planned(drill: Drill, load: RecordedLoad) -> Sequence[Planned]:
+def _planned(drill: LoadedServer, load: RecordedLoad) -> Sequence[Planned]:
     """Plan the cuts; in a sham, all of them after everything has been flushed."""
     options = drill.options
     if options.sham:
@@ -98,7 +98,7 @@ def _chosen(planned: Sequence[Planned], number: int | None) -> Sequence[Planned]
     return [planned[number - 1]]
 
 
-def _worse_than_documented(drill: Drill, verified: Verified) -> bool:
+def _worse_than_documented(drill: LoadedServer, verified: Verified) -> bool:
     """True if the cut shows damage, or a loss beyond the bound."""
     if verified.outcome in HARMED:
         return True

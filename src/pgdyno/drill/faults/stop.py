@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from pgdyno.drill._bounds import Bound
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill._evidence import NewLog, Process, processes, remaining_processes
 from pgdyno.drill.fault import Fault, no_requirements, unchanged_spec
 from pgdyno.record import AckLedger, Outcome
@@ -29,7 +29,7 @@ _AFTERWARDS_S = 0.3
 _DRAIN_MS = 2_000
 
 
-def _cuts(drill: Drill) -> Iterator[Cut]:
+def _cuts(drill: LoadedServer) -> Iterator[Cut]:
     for number, rng, seed in drill.plan():
         drill.load_until_fault(rng)
         log = NewLog(drill.cluster)
@@ -57,7 +57,7 @@ class _Pause:
     until_ns: int = 0
 
 
-def _pause_server(drill: Drill, rng: random.Random) -> _Pause:
+def _pause_server(drill: LoadedServer, rng: random.Random) -> _Pause:
     """Stop the processes, wait, and continue them, also after an error."""
     seconds = rng.uniform(*_PAUSE_S)
     pause = _Pause(pids=[process.pid for process in processes(drill.cluster)])
@@ -73,7 +73,7 @@ def _pause_server(drill: Drill, rng: random.Random) -> _Pause:
     return pause
 
 
-def _stopped(drill: Drill) -> list[Process]:
+def _stopped(drill: LoadedServer) -> list[Process]:
     """Return the processes when all have stopped, or after the time limit.
 
     A process that was just being forked is stopped as well.

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.drill._bounds import of_a_switchover
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill._failing_over import Failover, failovers, require_moving, with_standby
 from pgdyno.drill.fault import Fault
 from pgdyno.record.cut import Cut
 
 
-def _cuts(drill: Drill) -> Iterator[Cut]:
+def _cuts(drill: LoadedServer) -> Iterator[Cut]:
     return failovers(drill, lambda _variant: _break, ("",))
 
 

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from pgdyno.drill._bounds import of_a_crash, of_a_lost_wal
 from pgdyno.drill._checking import Crashed
-from pgdyno.drill._drill import Drill
+from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill._rescues import RESCUES, Remains, Rescue
 from pgdyno.drill._verify import verify
 from pgdyno.drill._wal_loss import DiskEmptied, DiskFailed
@@ -123,7 +123,7 @@ def _variant(scenario: str, rescue: Rescue) -> str:
     return f"{scenario}/{rescue.name}".removeprefix("/")
 
 
-def _cuts(drill: Drill) -> Iterator[Cut]:
+def _cuts(drill: LoadedServer) -> Iterator[Cut]:
     """Lose the disk as often as cuts are requested, in turn by scenario; a cut for each rescue."""
     chosen = scenarios(drill.session.spec, drill.options.variant)
     receivers = drill.receivers
@@ -136,7 +136,7 @@ def _cuts(drill: Drill) -> Iterator[Cut]:
             yield _rescue(drill, lost, rescue, _variant(scenario, rescue), next(numbers), seed)
 
 
-def _lose(drill: Drill, scenario: str, rng: random.Random) -> _LostWal:
+def _lose(drill: LoadedServer, scenario: str, rng: random.Random) -> _LostWal:
     """Run one load, and lose the WAL's disk."""
     drill.begin_load()
     drill.let_run(rng)
@@ -145,7 +145,7 @@ def _lose(drill: Drill, scenario: str, rng: random.Random) -> _LostWal:
         return _inject(drill, scenario, acks, _facts_before(drill))
 
 
-def _inject(drill: Drill, scenario: str, acks: AckLedger | None, facts: Facts) -> _LostWal:
+def _inject(drill: LoadedServer, scenario: str, acks: AckLedger | None, facts: Facts) -> _LostWal:
     """Inject the fault and prove it."""
     loss = (
         DiskFailed(drill)
@@ -167,7 +167,7 @@ def _inject(drill: Drill, scenario: str, acks: AckLedger | None, facts: Facts) -
 
 
 def _prepare_scenario(
-    drill: Drill, scenario: str, checkpointing: psycopg.Connection
+    drill: LoadedServer, scenario: str, checkpointing: psycopg.Connection
 ) -> AckLedger | None:
     """Prepare the scenario; return the ack ledger if the load ends before the fault."""
     if scenario in ("quiet", "stopped"):
@@ -197,7 +197,7 @@ def _begin_checkpoint(connection: psycopg.Connection) -> None:
 
 
 def _rescue(
-    drill: Drill, lost: _LostWal, rescue: Rescue, variant: str, number: int, seed: int
+    drill: LoadedServer, lost: _LostWal, rescue: Rescue, variant: str, number: int, seed: int
 ) -> Cut:
     """Carry out and verify one rescue."""
     drill.session.watcher.phase(f"{variant}: {rescue.summary}")
@@ -227,7 +227,7 @@ def _rescue(
     return drill.cut(number, seed, lost.cut_ns, lost.proof, verified, variant=variant, facts=facts)
 
 
-def _bound_of_a_crash_ms(drill: Drill) -> float | None:
+def _bound_of_a_crash_ms(drill: LoadedServer) -> float | None:
     """Return the bound for a server with its own WAL: as after any crash, because every commit that
     it acknowledged had been flushed."""
     return of_a_crash(drill.circumstances).ms
@@ -239,7 +239,7 @@ def _redo_messages(cluster: Cluster) -> list[str]:
     return [line.partition(":  ")[2] for line in lines if "LOG:  redo " in line]
 
 
-def _facts_before(drill: Drill) -> Facts:
+def _facts_before(drill: LoadedServer) -> Facts:
     """Return the state of WAL and standbys just before the fault."""
     with drill.session.connect() as connection:
         row = connection.execute(

@@ -26,7 +26,7 @@ from pgdyno.server.local.controldata import ControlData
 
 if TYPE_CHECKING:
     from pgdyno._engine import Cut as DiskCut
-    from pgdyno.drill._drill import Drill
+    from pgdyno.drill._drill import LoadedServer
 
 HARMED: tuple[Outcome, ...] = ("refused", "corrupt")
 _COPIES = 4
@@ -43,7 +43,7 @@ class VerifiedCut(Struct, frozen=True):
 class Cutter:
     """Maker of the cuts of one load, in the order of time."""
 
-    def __init__(self, drill: Drill, load: RecordedLoad) -> None:
+    def __init__(self, drill: LoadedServer, load: RecordedLoad) -> None:
         """``drill`` has recorded ``load``, and its server is stopped."""
         self._drill = drill
         self.installation = drill.cluster.installation

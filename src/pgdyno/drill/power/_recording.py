@@ -16,7 +16,7 @@ from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
     from pgdyno.disk import Device
-    from pgdyno.drill._drill import Drill
+    from pgdyno.drill._drill import LoadedServer
 
 LOAD_S = 5.0
 """Default duration of the recorded load."""
@@ -24,7 +24,7 @@ CHECKPOINT_EVERY_S = 0.9
 """Interval of checkpoints: most writes are pending during one, so a load includes several."""
 
 
-def recorded_load(drill: Drill) -> RecordedLoad:
+def recorded_load(drill: LoadedServer) -> RecordedLoad:
     """Return a recorded load, and stop the server.
 
     The load is read from the directory of the option ``recording`` if that has one, and otherwise
@@ -43,7 +43,7 @@ def recorded_load(drill: Drill) -> RecordedLoad:
     return load
 
 
-def _record(drill: Drill) -> RecordedLoad:
+def _record(drill: LoadedServer) -> RecordedLoad:
     """Run the load with recorded disks; then end the recording and stop the server.
 
     The recording starts after the load, so that no cut is before it. In a sham it ends after the
@@ -72,7 +72,7 @@ def _record(drill: Drill) -> RecordedLoad:
     return RecordedLoad(_recorded(devices), acks, names, marks_ns)
 
 
-def _devices(drill: Drill) -> list[Device]:
+def _devices(drill: LoadedServer) -> list[Device]:
     """Return the recording disks of the server, that of the data first."""
     disks = drill.session.target.disks
     assert disks is not None, "a server started by pgdyno has disks"
@@ -82,7 +82,7 @@ def _devices(drill: Drill) -> list[Device]:
     return devices
 
 
-def _load_with_checkpoints(drill: Drill) -> list[int]:
+def _load_with_checkpoints(drill: LoadedServer) -> list[int]:
     """Wait for the end of the load, with checkpoints; return their starts and ends."""
     session, marks_ns = drill.session, []
     ends_s = time.monotonic() + (drill.options.load_s or LOAD_S)

@@ -27,7 +27,7 @@ from pgdyno.spec import Spec
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-    from pgdyno.drill._drill import Drill
+    from pgdyno.drill._drill import LoadedServer
 
 _FACTS = "recording.json"
 _LAYOUT = 1
@@ -62,7 +62,9 @@ def is_recording(directory: Path) -> bool:
     return False
 
 
-def save_recording(load: RecordedLoad, drill: Drill, logs: list[Path], directory: Path) -> None:
+def save_recording(
+    load: RecordedLoad, drill: LoadedServer, logs: list[Path], directory: Path
+) -> None:
     """Copy a recording to ``directory``, ``recording.json`` last: with it, the copy is complete."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -98,7 +100,7 @@ def _require_own(directory: Path) -> None:
         )
 
 
-def load_recording(drill: Drill, directory: Path) -> RecordedLoad:
+def load_recording(drill: LoadedServer, directory: Path) -> RecordedLoad:
     """Return the recorded load in ``directory``. UsageError if it is of another server or load."""
     from pgdyno._engine import DiskLogs
     from pgdyno.record import read_acks
@@ -124,7 +126,7 @@ def _read(directory: Path) -> _Facts:
         raise UsageError(f"the recording in {directory} cannot be read", code="recording") from None
 
 
-def _require_same(facts: _Facts, drill: Drill, directory: Path) -> None:
+def _require_same(facts: _Facts, drill: LoadedServer, directory: Path) -> None:
     here: dict[str, object] = {"PostgreSQL": drill.cluster.installation.version}
     there: dict[str, object] = {"PostgreSQL": facts.version}
     here |= {**drill.cluster.settings, **_load_of(drill.session.spec)}

@@ -11,12 +11,12 @@ from bokeh.models.annotations.labels import Label
 from bokeh.plotting import figure
 
 from pgdyno import numbers
-from pgdyno.drill.model import DrillResult
 from pgdyno.record.cut import Cut
 from pgdyno.report import palette
 from pgdyno.report.charts.chart import FONT, Chart, Key, plain_figure, tooltip
 from pgdyno.report.words.drills import OUTCOMES
 from pgdyno.report.words.tables import figures_table
+from pgdyno.results.drill import Drill
 
 MARKS = {
     "clean": (palette.GREEN, "circle"),
@@ -33,7 +33,7 @@ value."""
 _TICKS_MAX = 12
 
 
-def cut_charts(drill: DrillResult) -> list[Chart]:
+def cut_charts(drill: Drill) -> list[Chart]:
     """Return the charts that the cuts have data for."""
     made = [
         _chart(
@@ -42,7 +42,7 @@ def cut_charts(drill: DrillResult) -> list[Chart]:
         ),
         _chart(
             drill, "cut-lost-ms", "Age of the oldest lost commit, ms", numbers.ms,
-            lambda cut: cut.ledger.lost_ms if cut.ledger else None, bound=drill.bound_ms,
+            lambda cut: cut.ledger.lost_ms if cut.ledger else None, bound=drill.summary.bound_ms,
         ),
         _chart(
             drill, "cut-recovery", "Recovery time until the server answers, s",
@@ -54,7 +54,7 @@ def cut_charts(drill: DrillResult) -> list[Chart]:
 
 
 def _chart(
-    drill: DrillResult,
+    drill: Drill,
     chart_id: str,
     title: str,
     say: Callable[[float], str],
@@ -97,7 +97,7 @@ def _chart(
     )
 
 
-def _figure(drill: DrillResult, top: float, *, refused: bool) -> figure:
+def _figure(drill: Drill, top: float, *, refused: bool) -> figure:
     """Return an empty figure for values up to ``top``, with a row above them if ``refused``."""
     plot = plain_figure(240 if refused else 210)
     plot.xgrid.visible = False

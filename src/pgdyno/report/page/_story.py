@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from pgdyno import numbers
-from pgdyno.drill.model import DrillResult
 from pgdyno.drill.storage import stored_drills
 from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
@@ -43,6 +42,7 @@ from pgdyno.report.words.side_by_side import beside_rows, speed_rows, work_rows
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.chapter import RecordedChapter, by_variant
 from pgdyno.results.diff import LoadFigures
+from pgdyno.results.drill import Drill
 
 CUTS_LISTED_MAX = 8
 """Number of cuts up to which each has a sentence, in addition to the table."""
@@ -170,7 +170,7 @@ def _chapter(run: RunFile, chapter: RecordedChapter, earlier: RunFile | None) ->
 
 
 def _results(
-    run: RunFile, summary: RunSummary, drills: Sequence[DrillResult], chapter: RecordedChapter
+    run: RunFile, summary: RunSummary, drills: Sequence[Drill], chapter: RecordedChapter
 ) -> Iterator[str]:
     """Yield the results in sentences; one for each cut of a drill with few cuts, and for each
     finding that a run was to have."""
@@ -182,13 +182,13 @@ def _results(
     if summary.comparison is not None:
         yield sentences.comparison_sentence(summary.comparison)
     for drill in drills:
-        yield drill.summary().sentence
+        yield drill.summary.sentence
         if len(drill.cuts) <= CUTS_LISTED_MAX:
             yield from (f"cut {cut.number}: {in_words(cut)}" for cut in drill.cuts)
 
 
 def _terms(
-    summary: RunSummary, drills: Sequence[DrillResult], chapter: RecordedChapter
+    summary: RunSummary, drills: Sequence[Drill], chapter: RecordedChapter
 ) -> Iterator[Term]:
     compared = summary.comparison
     if compared is not None:

@@ -28,13 +28,11 @@ from pgdyno.report.words import drills, sentences
 from pgdyno.report.words.tables import Table
 
 if TYPE_CHECKING:
-    from pgdyno.drill.model import DrillResult
     from pgdyno.record import RunFile
     from pgdyno.record.cut import Cut
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary
-    from pgdyno.results.drill import Difference
-    from pgdyno.results.drill import DrillResult as Recorded
+    from pgdyno.results.drill import Difference, Drill, DrillResult
     from pgdyno.shapes import Row
 
 COMPARED = {
@@ -55,7 +53,7 @@ _CUT_WORDS = (
 )
 
 
-def _stored(run: RunFile) -> Sequence[DrillResult]:
+def _stored(run: RunFile) -> Sequence[Drill]:
     from pgdyno.drill.storage import stored_drills
 
     return stored_drills(run)
@@ -68,7 +66,7 @@ def _sections(summary: RunSummary) -> list[Section]:
     return [section for drill in _stored(summary.run) for section in _of_drill(drill, recorded)]
 
 
-def _of_drill(drill: DrillResult, recorded: Recorded | None) -> Iterator[Section]:
+def _of_drill(drill: Drill, recorded: DrillResult | None) -> Iterator[Section]:
     differences = (recorded.differences or ()) if recorded else ()
     fault: list[Part] = [
         InTerminal(Terms([*_terms(drill), *_compared(differences)])),
@@ -87,8 +85,8 @@ def _of_drill(drill: DrillResult, recorded: Recorded | None) -> Iterator[Section
         yield Section("against", "Comparison with another server", [OnPage(Text(text)), table])
 
 
-def _terms(drill: DrillResult) -> Iterator[Term]:
-    summary = drill.summary()
+def _terms(drill: Drill) -> Iterator[Term]:
+    summary = drill.summary
     outcomes = ("corrupt", "refused", "lost")
     worst = next((outcome for outcome in outcomes if getattr(summary, outcome)), "clean")
     yield Term("drill", drills.drill_description(drill))
@@ -112,10 +110,12 @@ def _compared(differences: Sequence[Difference]) -> Iterator[Term]:
         yield Term("compared", each.sentence, "yellow" if each.differs else "")
 
 
-def _page_terms(drill: DrillResult) -> list[Term]:
-    summary = drill.summary()
+def _page_terms(drill: Drill) -> list[Term]:
+    from pgdyno.drill.fault import find_fault
+
+    summary = drill.summary
     bound = summary.upper_bound
-    one = len(drill.cuts_by_variant()) == 1
+    one = find_fault(drill.fault).pooled or len({cut.variant for cut in drill.cuts}) == 1
     harmed = ""
     if one and bound is not None and summary.clean < summary.happened and bound < 1:
         share = numbers.percent(bound)
@@ -132,7 +132,7 @@ def _page_terms(drill: DrillResult) -> list[Term]:
     ]
 
 
-def _cut_parts(drill: DrillResult) -> list[Part]:
+def _cut_parts(drill: Drill) -> list[Part]:
     def charts() -> list[Chart]:
         from pgdyno.report.charts.drills import cut_charts
 
@@ -157,7 +157,7 @@ def _cut_parts(drill: DrillResult) -> list[Part]:
     ]
 
 
-def _check_parts(drill: DrillResult, checked: Sequence[Sequence[str]]) -> list[Part]:
+def _check_parts(drill: Drill, checked: Sequence[Sequence[str]]) -> list[Part]:
     table = Table(
         "Checks of all cuts",
         ["Check", "passed", "failed", "not made", "details"],
@@ -177,7 +177,7 @@ def _check_parts(drill: DrillResult, checked: Sequence[Sequence[str]]) -> list[P
     return [OnPage(table), InTerminal(Terms([Term("passed", ", ".join(passed)), *terms]))]
 
 
-def _only_lost(drill: DrillResult) -> bool:
+def _only_lost(drill: Drill) -> bool:
     """True if all failures of the ledger check are lost commits, which the verdict reports."""
     return all(cut.outcome == "lost" for cut in drill.cuts if cut.seen_by == LEDGER)
 
@@ -209,11 +209,11 @@ def _opening(summary: RunSummary) -> Opening:
     taken = sentences.time_taken(info)
     duration = [Headline("Duration", taken, note=sentences.started_at(info))] if taken else []
     figures = [*_figures(stored[0]), *duration]
-    return Opening(stored[0].summary().sentence, figures, _banners(stored[0]))
+    return Opening(stored[0].summary.sentence, figures, _banners(stored[0]))
 
 
-def _figures(drill: DrillResult) -> Iterator[Headline]:
-    summary = drill.summary()
+def _figures(drill: Drill) -> Iterator[Headline]:
+    summary = drill.summary
     yield Headline("Cuts", numbers.count(summary.cuts), note=drills.outcome_counts(drill))
     known = summary.lost_max is not None
     yield Headline(
@@ -224,8 +224,8 @@ def _figures(drill: DrillResult) -> Iterator[Headline]:
         else "the ledger could not be compared",
     )
     if summary.lost_ms_max is not None:
-        bound = "no documented bound" if drill.bound_ms is None else (
-            f"documented bound {numbers.ms(drill.bound_ms)}" if drill.bound_ms
+        bound = "no documented bound" if drill.summary.bound_ms is None else (
+            f"documented bound {numbers.ms(drill.summary.bound_ms)}" if drill.summary.bound_ms
             else "documented: no loss"
         )  # fmt: skip
         yield _measured("Oldest lost commit", numbers.ms(summary.lost_ms_max), bound)
@@ -244,7 +244,7 @@ def _measured(label: str, text: str, note: str) -> Headline:
     return Headline(label, value, unit, note=note)
 
 
-def _banners(drill: DrillResult) -> list[Banner]:
+def _banners(drill: Drill) -> list[Banner]:
     if not drill.fault_missing or not drill.cuts:
         return []
     missing = sum(cut.outcome == "no-fault" for cut in drill.cuts)

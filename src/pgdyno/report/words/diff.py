@@ -320,7 +320,7 @@ def _drill_figures(a: RunFile, b: RunFile) -> results.DrillFigures:
         if not found or not found[0].cuts:
             raise UsageError(f"{run.path} has no cut", code="nothing-in-common")
     first, second = (found[0] for found in drills)
-    summaries = first.summary(), second.summary()
+    summaries = first.summary, second.summary
     return results.DrillFigures(
         fault=results.Faults(a=first.fault, b=second.fault),
         drill={

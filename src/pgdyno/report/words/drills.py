@@ -8,8 +8,8 @@ from pgdyno import numbers
 from pgdyno.report.words.tables import Table
 
 if TYPE_CHECKING:
-    from pgdyno.drill.model import DrillResult
     from pgdyno.record.cut import Check, Cut
+    from pgdyno.results.drill import Drill
 
 OUTCOMES = {
     "clean": "clean",
@@ -26,20 +26,20 @@ CUT_HEAD = (
 DETAILS_MAX = 3
 
 
-def drill_description(drill: DrillResult) -> str:
+def drill_description(drill: Drill) -> str:
     """Return the fault, the number of cuts and the seed."""
     times = "once" if len(drill.cuts) == 1 else f"{len(drill.cuts)} times"
     sham = "; a sham: everything was done except the fault" if drill.sham else ""
     return f"{drill.title}, {times}; seed {drill.seed}{sham}"
 
 
-def outcome_counts(drill: DrillResult) -> str:
+def outcome_counts(drill: Drill) -> str:
     """Return ``18 lost, 2 clean``."""
     counts = [(sum(cut.outcome == key for cut in drill.cuts), OUTCOMES[key]) for key in OUTCOMES]
     return ", ".join(f"{count} {words}" for count, words in counts if count)
 
 
-def minimised_sentences(drill: DrillResult) -> list[str]:
+def minimised_sentences(drill: Drill) -> list[str]:
     """Return what the search for the smallest failing power cut found, for cuts that have it."""
     return [
         f"cut {cut.number}: {cut.facts['minimised']['sentence']}"
@@ -48,7 +48,7 @@ def minimised_sentences(drill: DrillResult) -> list[str]:
     ]
 
 
-def outage_sentence(drill: DrillResult) -> str:
+def outage_sentence(drill: Drill) -> str:
     """Return how long no commit was acknowledged in the failovers, and of what the median one
     consisted; '' if there is none."""
     outages = sorted(
@@ -76,12 +76,12 @@ def outage_sentence(drill: DrillResult) -> str:
     return f"no commit for {no_commit}{most}; {which} took {made_of}{accepted}"
 
 
-def settings_words(drill: DrillResult) -> str:
+def settings_words(drill: Drill) -> str:
     """Return the active settings that decide what may be lost."""
     return ", ".join(f"{name} = {value}" for name, value in drill.settings.items() if value != "")
 
 
-def cuts_table(drill: DrillResult) -> Table:
+def cuts_table(drill: Drill) -> Table:
     """Return a table of all cuts."""
     rows = [_cut_cells(cut) for cut in drill.cuts]
     return Table("All cuts", CUT_HEAD, rows, right=frozenset(range(1, 10)) - {2}, wide=True)
@@ -110,7 +110,7 @@ def _cut_cells(cut: Cut) -> list[str]:
     ]
 
 
-def check_rows(drill: DrillResult) -> list[list[str]]:
+def check_rows(drill: Drill) -> list[list[str]]:
     """Return for each check its name, in how many cuts it passed, failed and was not made, and the
     details."""
     by_name: dict[str, list[Check]] = {}
