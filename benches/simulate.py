@@ -39,8 +39,8 @@ from pgdyno.stats import (
     mean_with_interval,
     steady_from,
 )
+from pgdyno.trial._arms import GroupSlice, Measured, Side
 from pgdyno.trial._judging import Judged, Matters, judge
-from pgdyno.trial._sides import GroupSlice, Measured, Side
 from pgdyno.trial.pairs import Noise, plan_of
 from pgdyno.trial.question import Question
 

@@ -20,11 +20,11 @@ import pgdyno
 from pgdyno.check._proofs import proofs_of
 from pgdyno.cli import cli
 from pgdyno.cli.compare_options import sql_of
+from pgdyno.escaping import shell_line, visible_line
 from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import Circumstances, catalogue
 from pgdyno.remedy.comparing import compare_words
 from pgdyno.spec import Change
-from pgdyno.visible import shell_line, visible_line
 
 URI = "postgresql://dba@db.example.com:5432/shop"
 _MENTIONED = re.compile(r"\bpgdyno ((?:[a-z]+)(?:-[a-z]+)?)\b([^;,.()\n]*)")

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from pgdyno.errors import UsageError
 from pgdyno.govern import _memory
-from pgdyno.govern._board import Board
 from pgdyno.govern._clock import now_s
 from pgdyno.govern._deciding import Decider, ids
 from pgdyno.govern._reading import Holder, Limits, Reading, Slow
+from pgdyno.govern._state import Board
 from pgdyno.govern.daemon import INTERVAL_S_MAX, Request
 from pgdyno.govern.marks import SHARE_MIN, Marks, delay_per_s
 from pgdyno.govern.words import lines_of_ages

@@ -13,8 +13,8 @@ import pytest
 
 from pgdyno.errors import UsageError
 from pgdyno.govern import Governor
-from pgdyno.govern._board import Board
 from pgdyno.govern._serving import _READERS_MAX, serving
+from pgdyno.govern._state import Board
 from pgdyno.govern.marks import Marks
 from pgdyno.live import open_endpoint
 from pgdyno.spec.address import Address, is_meant_for

@@ -24,13 +24,13 @@ from upkeep_runs import ages, churn, table_facts, workers
 
 import pgdyno
 from benches.sources import syntax_tree
+from pgdyno.escaping import shell_line, visible, visible_line
 from pgdyno.govern._reading import Holder
 from pgdyno.remedy import Circumstances, assess
 from pgdyno.spec import Change
 from pgdyno.spec.columns import columns_of, columns_text
 from pgdyno.spec.sql_text import folded, literal, on_one_line, quoted, relation
 from pgdyno.vacuumplan._advising import plan_table
-from pgdyno.visible import shell_line, visible, visible_line
 
 SAID = re.compile(r"(?:ALTER|COMMIT|ROLLBACK|SELECT|CREATE|DROP|create an index of) .*")
 ANY = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)

@@ -21,17 +21,17 @@ PACKAGE = ROOT / "src" / "pgdyno"
 
 # Rooms in the direction that data flows; a room may import itself and those before it.
 ROOMS = [
-    "shapes",
+    "json_types",
     "errors",
     "credentials",
     "redact",
-    "visible",
+    "escaping",
     "files",
-    "listing",
+    "registry",
     "wait_events",
     "numbers",
     "httpserver",
-    "outliving",
+    "watchdogs",
     "_engine",
     "spec",
     "record",
@@ -159,7 +159,7 @@ UNTYPED_MAX = 40
 
 def test_what_is_untyped_stands_at_the_borders() -> None:
     found = [f"{path}" for path in MODULES for _ in UNTYPED.findall(path.read_text())]
-    assert len(found) <= UNTYPED_MAX, "shapes.py has names for what is read"
+    assert len(found) <= UNTYPED_MAX, "json_types.py has names for what is read"
 
 
 @pytest.mark.parametrize("path", RUST, ids=lambda path: str(path.relative_to(ROOT / "crates")))
@@ -276,8 +276,8 @@ def test_the_map_names_what_there_is() -> None:
 
 def test_the_map_has_the_rooms_in_their_order() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
-    drawn = text.partition("    shapes, ")[2].partition("\n\n")[0]
-    assert ["shapes", *re.findall("[a-z_]+", drawn)] == [
+    drawn = text.partition("    json_types, ")[2].partition("\n\n")[0]
+    assert ["json_types", *re.findall("[a-z_]+", drawn)] == [
         room for room in ROOMS if room != "_engine"
     ]
 

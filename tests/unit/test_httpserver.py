@@ -13,8 +13,8 @@ import pytest
 from patience import wait_until
 from pgdyno import httpserver
 from pgdyno.errors import SetupError
-from pgdyno.govern._board import Board
 from pgdyno.govern._serving import serving
+from pgdyno.govern._state import Board
 from pgdyno.govern.marks import Marks
 from pgdyno.live import _endpoint, open_endpoint
 from pgdyno.spec.address import Address

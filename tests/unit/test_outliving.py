@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 from patience import wait_until
-from pgdyno.outliving import Guardian
+from pgdyno.watchdogs import Guardian
 
 HELPER = """
 import os, sys
-from pgdyno.outliving import ignore_stop_signals, lines_until_end
+from pgdyno.watchdogs import ignore_stop_signals, lines_until_end
 ignore_stop_signals()
 with open(sys.argv[1], "w", buffering=1) as file:
     parent = os.getppid()

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.dimension import title_of
+from pgdyno.escaping import visible_line
 from pgdyno.remedy import Circumstances, assess
 from pgdyno.spec import Change
 from pgdyno.spec.own_sql import TITLE_LENGTH, first_word, title_of_sql, unfit
-from pgdyno.visible import visible_line
 
 INDEX = ("create index i on t (c)",)
 CHANGE = Change(sql={"make": INDEX, "undo": ("drop index i",)})

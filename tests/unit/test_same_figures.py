@@ -44,8 +44,8 @@ from pgdyno.search._sizes import SizeSearch
 from pgdyno.search.slo import parse_limits
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.spec.pooler import PoolerSpec
+from pgdyno.trial._arms import Measured, Side
 from pgdyno.trial._judging import Matters, judge
-from pgdyno.trial._sides import Measured, Side
 from pgdyno.trial.pairs import Answer, Noise, _columns
 from pgdyno.trial.question import Question
 from pgdyno.trial.result import Steadiness, run_result

@@ -38,7 +38,7 @@ def _found(name: str, share: float, weight: float, **kind: Any) -> Finding:
     ("others", "order"),
     [(0.26, ["row", "flush", "others"]), (0.7, ["others", "row", "flush"])],
 )
-@pytest.mark.parametrize("kind", ["crowds_others", "momentary"])
+@pytest.mark.parametrize("kind", ["masks_other_gains", "momentary"])
 def test_other_programs_and_moments_rank_behind_what_owns_more(
     others: float, order: list[str], kind: str
 ) -> None:

@@ -13,8 +13,8 @@ from pgdyno.errors import UsageError
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.stats import Effect, paired_effect
+from pgdyno.trial._arms import GroupSlice, Measured, Side, measure_of
 from pgdyno.trial._judging import Matters, Noise, judge, same_rate, verdict_of
-from pgdyno.trial._sides import GroupSlice, Measured, Side, measure_of
 from pgdyno.trial.recorded import pair_ratios
 
 OPEN = {"name": "open", "count": 16, "arrival": {"rate": 100}}

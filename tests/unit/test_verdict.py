@@ -10,8 +10,8 @@ from diagnose_runs import CPU, ROW, WAL_SYNC, Load, concluded, diagnosed
 from msgspec.structs import replace
 
 from pgdyno.diagnose import HELD, NOTHING, UNEXPLAINED
+from pgdyno.diagnose._attribution import NAMED_MIN
 from pgdyno.diagnose._diagnosis import LIMIT_SHARE_MIN
-from pgdyno.diagnose._named import NAMED_MIN
 from pgdyno.facts.budget import PART_MAX, part_words
 
 RELATION = ("Lock", "relation")

@@ -16,10 +16,10 @@ from report_runs import comparison_run, plain_run
 from rich.console import Console
 
 from pgdyno.cli.output import print_csv, print_result, printable, printable_lines
+from pgdyno.escaping import visible, visible_line
 from pgdyno.record import RunFile
 from pgdyno.report import statement_lines, terminal_summary, write_html
 from pgdyno.report.terminal._lines import Line, print_lines
-from pgdyno.visible import visible, visible_line
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m[red]x[/red]\r\u202e\x00\u2066\x9b2J"
 SHOWN = r"\x1b]0;owned\x07\x1b[31m[red]x[/red]\x0d\u202e\x00\u2066\x9b2J"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pgdyno.dimension import title_of
+from pgdyno.escaping import shell_line
 from pgdyno.facts.sight import NOT_PREDICTED
 from pgdyno.record.finding import Finding, Proposal, ProvingCommand
 from pgdyno.remedy import Circumstances, assess, catalogue
 from pgdyno.remedy.comparing import Options, compare_words
 from pgdyno.spec import Change
 from pgdyno.spec.durability import severity
-from pgdyno.visible import shell_line
 
 SCRIPT = "SCRIPT.sql"
 """Stands for the statements of the application, which pgdyno does not know."""

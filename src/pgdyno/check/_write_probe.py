@@ -25,6 +25,7 @@ from pgdyno.check._reach import PATIENCE_S, Reached, limited, session
 from pgdyno.conduct import hold_stop_signals, stop_signals
 from pgdyno.errors import SetupError
 from pgdyno.facts.commits import COMMIT, FLUSHED, ROUND_TRIP, UNFLUSHED
+from pgdyno.json_types import Row
 from pgdyno.looks.look import Missing
 from pgdyno.looks.looking import missing_by, record_look
 from pgdyno.record import Recorder
@@ -32,7 +33,6 @@ from pgdyno.server import ConnInfo
 from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.connecting.marks import PLAIN, WRITE_PROBE, is_of_write_probe, is_ours, mark
 from pgdyno.server.versioned_sql import query_for
-from pgdyno.shapes import Row
 from pgdyno.spec.sql_text import quoted
 from pgdyno.workload.table_lock import TableLock
 

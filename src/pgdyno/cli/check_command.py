@@ -1,4 +1,4 @@
-"""Find what ails a running server, read-only and without load."""
+"""Check a running server for known problems, read-only and without load."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class CheckOptions(Struct, frozen=True, kw_only=True):
 @click.command("check")
 @taking_options
 def command(what: Database, connect: ConnectOptions, options: CheckOptions) -> None:
-    """Find what ails a running server, read-only and without load.
+    """Check a running server for known problems, read-only and without load.
 
     Looks at settings, catalogs and statistics, and watches the load of others for some seconds.
     Nothing is written on the server unless --write-probe asks for it, and no statement takes more

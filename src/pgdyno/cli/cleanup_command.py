@@ -13,7 +13,7 @@ from pgdyno.cli.options import Database
 from pgdyno.cli.positional import parse_positional
 from pgdyno.cli.server_options import ConnectOptions
 from pgdyno.errors import UsageError
-from pgdyno.visible import visible_line
+from pgdyno.escaping import visible_line
 
 if TYPE_CHECKING:
     from pgdyno.server import ConnInfo

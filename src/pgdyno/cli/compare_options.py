@@ -13,8 +13,8 @@ from pgdyno.cli.grouping import sets
 from pgdyno.cli.options import Matters, given_options
 from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
+from pgdyno.escaping import is_utf8
 from pgdyno.redact import blank
-from pgdyno.visible import is_utf8
 
 if TYPE_CHECKING:
     from pgdyno.compare.own_profiles import Machine

@@ -33,8 +33,8 @@ from pgdyno.errors import (
     ending_of,
     partial_results,
 )
+from pgdyno.escaping import is_utf8, visible
 from pgdyno.redact import URI_HINT, blank, may_hold_password, withhold
-from pgdyno.visible import is_utf8, visible
 
 _NAMING = (
     "-d", "--dbname", "-h", "--host", "-p", "--port", "-U", "--username", "--control", "-f",

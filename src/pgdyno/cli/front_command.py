@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pgdyno.conduct.serving import Served
     from pgdyno.front import FrontSettings
-    from pgdyno.shapes import Fields
+    from pgdyno.json_types import Fields
     from pgdyno.spec import Spec
 
 HELP_ORDER = 16

@@ -74,7 +74,7 @@ class ImportOptions(Struct, frozen=True, kw_only=True):
         click.option(
             "--pauses/--no-pauses",
             default=True,
-            help="Pause between pages as the visitor did whom a browser recorded (default on).",
+            help="Keep the recorded pauses between pages (default on).",
         ),
     ]
     allow_files: AllowFiles

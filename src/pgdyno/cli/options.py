@@ -14,7 +14,7 @@ from pgdyno import credentials
 from pgdyno.cli.grouping import Sets, instead, sets
 from pgdyno.cli.types import Duration, Share, complete_files
 from pgdyno.errors import UsageError
-from pgdyno.visible import is_utf8
+from pgdyno.escaping import is_utf8
 
 _PATHS = ("recording", "pg_bindir")
 """Parameters that name a file or directory."""

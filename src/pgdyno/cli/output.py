@@ -14,8 +14,8 @@ from pathlib import Path
 import click
 
 from pgdyno.errors import RunError, SetupError
+from pgdyno.escaping import visible, visible_line, visible_within
 from pgdyno.redact import blank
-from pgdyno.visible import visible, visible_line, visible_within
 
 _BREAK = re.compile(r"\n(?!  )")
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import click
 
 from pgdyno.cli.grouping import taking_options
-from pgdyno.visible import visible
+from pgdyno.escaping import visible
 
 HELP_ORDER = 90
 

@@ -21,11 +21,11 @@ from pgdyno.cli.screen import watching
 from pgdyno.cli.spec_options import Given, build_spec
 from pgdyno.conduct import Session, Target, initialise, open_session
 from pgdyno.errors import UsageError
+from pgdyno.escaping import visible_line
 from pgdyno.record import Continuation
 from pgdyno.results.trust import Trusted, check_trust
 from pgdyno.spec import Spec
 from pgdyno.trial.trust import check_something_succeeded
-from pgdyno.visible import visible_line
 
 WITH_REQUESTS = ("run", "investigate", "compare", "knee")
 """Commands that send requests to a web server."""

@@ -10,7 +10,7 @@ import click
 
 from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.output import print_json, print_rows, print_summary
-from pgdyno.visible import visible
+from pgdyno.escaping import visible
 
 HELP_ORDER = 80
 

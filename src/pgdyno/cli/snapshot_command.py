@@ -20,7 +20,7 @@ from pgdyno.cli.positional import positional_for
 from pgdyno.cli.spec_options import build_spec
 from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
-from pgdyno.visible import visible_line
+from pgdyno.escaping import visible_line
 
 if TYPE_CHECKING:
     from pgdyno.scenario.snapshot import Request, Saved

@@ -32,7 +32,7 @@ from pgdyno.cli.types import Duration, LatencyLimit
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.shapes import Fields
+    from pgdyno.json_types import Fields
     from pgdyno.spec import Spec
 
 Given = dict[str, Any]

@@ -152,7 +152,7 @@ def _least_seconds(question: Question) -> float:
 
 
 def _note_excess(session: Session, question: Question, budget_s: float) -> None:
-    """Say in advance if more than the budget is needed, of one that nobody chose for this."""
+    """Warn that the default time budget will be exceeded."""
     if _least_seconds(question) > budget_s:
         session.watcher.note(
             f"the budget of {format_duration(round(1000 * budget_s))} will be exceeded:"

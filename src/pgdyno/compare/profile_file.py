@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from pgdyno.compare._conf_syntax import ConfLine, as_text, conf_lines_of, is_value
 from pgdyno.errors import UsageError
+from pgdyno.escaping import visible
 from pgdyno.files import read_at_most
-from pgdyno.visible import visible
 
 _INCLUDES = ("include", "include_if_exists", "include_dir")
 _BYTES_MAX = 1 << 20

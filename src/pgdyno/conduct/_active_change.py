@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from pgdyno.conduct._load import RunningLoad
-from pgdyno.conduct._own_work import prewarm, settle
+from pgdyno.conduct._maintenance import prewarm, settle
 from pgdyno.conduct._target import Target
 from pgdyno.dimension import Context, Need, Transition, begin_kernel, dimensions, spec_with
 from pgdyno.dimension.kinds.settings import apply_event, session_statement

@@ -23,11 +23,11 @@ from pgdyno.conduct._engine_types import EngineConfig, GroupConfig
 from pgdyno.conduct._standstill import Standstill
 from pgdyno.conduct.watch import Tick, Watcher
 from pgdyno.errors import RunError, SetupError, UsageError
+from pgdyno.json_types import Row
 from pgdyno.record import ErrorTotal, Recorder, error_lines
 from pgdyno.record.facts import EngineFacts
 from pgdyno.record.failures import NO_PRIMARY, PASSING_CODES
 from pgdyno.server import ConnInfo
-from pgdyno.shapes import Row
 from pgdyno.spec import Spec
 from pgdyno.workload import load_workloads
 

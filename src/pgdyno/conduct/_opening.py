@@ -15,11 +15,11 @@ from pathlib import Path
 
 from pgdyno.conduct._aging import grow_old, note_age
 from pgdyno.conduct._fronting import check_front, figures_of, start_application
-from pgdyno.conduct._going_on import await_server, check_same_server
 from pgdyno.conduct._interrupt import hold_stop_signals, stop_signals
 from pgdyno.conduct._load import engine_facts
 from pgdyno.conduct._machine import check_machine
 from pgdyno.conduct._other_servers import OtherServers
+from pgdyno.conduct._resume import await_server, check_same_server
 from pgdyno.conduct._session import Session
 from pgdyno.conduct._space import note_small_wal_disk
 from pgdyno.conduct._tables import make_tables, note_tables, workloads_of_tables
@@ -38,7 +38,7 @@ from pgdyno.errors import (
 from pgdyno.kernel import restore_left_parameters
 from pgdyno.pooler.pairs import own_queue
 from pgdyno.probe import HostProbes, Probes, host_facts
-from pgdyno.probe.between import FrontSampler, PoolerSampler, Queues
+from pgdyno.probe.proxies import FrontSampler, PoolerSampler, Queues
 from pgdyno.record import Continuation, Recorder
 from pgdyno.record.facts import HostFacts
 from pgdyno.server import RecordOutcome, apply_missing, restore_all_leftovers, sweep

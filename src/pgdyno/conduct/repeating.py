@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import UsageError
+from pgdyno.json_types import Fields
 from pgdyno.record import RunFile, is_run_file, refusing_invalid
 from pgdyno.redact import blank, is_blanked
-from pgdyno.shapes import Fields
 from pgdyno.spec import Spec, read_spec
 from pgdyno.spec.read import spec_over
 

@@ -3,6 +3,7 @@
 ``diagnose`` ranks what the rules find, accounts for the response time and comes to a verdict.
 """
 
+from pgdyno.diagnose._attribution import NamedPart
 from pgdyno.diagnose._costliest import costliest
 from pgdyno.diagnose._diagnosis import (
     LIMIT_SHARE_MIN,
@@ -13,10 +14,9 @@ from pgdyno.diagnose._diagnosis import (
     too_short,
 )
 from pgdyno.diagnose._levels import sudden_changes
-from pgdyno.diagnose._named import NamedPart
 from pgdyno.diagnose._seen_load import SeenLoad, SeenStatement, observed
 from pgdyno.diagnose._verdict import HELD, NOTHING, UNEXPLAINED, Verdict
-from pgdyno.facts.held import LIGHT_SESSIONS
+from pgdyno.facts.headroom import LIGHT_SESSIONS
 from pgdyno.facts.statement_budgets import StatementBudget
 from pgdyno.record.finding import Evidence, Finding, Lack, Proposal
 

@@ -9,7 +9,7 @@ that last for moments only, whose gain is not predicted but assumed. A finding t
 doubtful comes before them, and then a server that is about to stop.
 
 A limit owns at least ``LIMIT_SHARE_MIN``. A finding with less is minor: listed without a rank. So
-is everything that is merely slow in a load that has no limit (``facts.held``).
+is everything that is merely slow in a load that has no limit (``facts.headroom``).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pgdyno.diagnose._attribution import NamedPart, named_parts
 from pgdyno.diagnose._missing import missing_words
-from pgdyno.diagnose._named import NamedPart, named_parts
 from pgdyno.diagnose._requests import request_budgets
 from pgdyno.diagnose._verdict import Verdict, verdict_of
 from pgdyno.facts.budget import LatencyBudget, Part
-from pgdyno.facts.held import Held, held_load
+from pgdyno.facts.headroom import Held, held_load
 from pgdyno.facts.observed import ObservedRun, is_observed
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.statement_budgets import StatementBudget, statement_budgets
@@ -198,10 +198,10 @@ def _finding(
         advice=answer.advice,
         share=share,
         parts=parts,
-        weight=share * min(1.0, max(0.0, answer.liftable)),
+        weight=share * min(1.0, max(0.0, answer.removable_share)),
         severity=answer.severity,
         momentary=answer.momentary,
-        crowds_others=answer.crowds_others,
+        masks_other_gains=answer.masks_other_gains,
         causes_distrust=answer.causes_distrust,
     )
 
@@ -222,7 +222,7 @@ def _in_order(found: Iterable[Finding]) -> list[Finding]:
     def order(finding: Finding) -> tuple[bool, bool, bool, float, bool, float]:
         symptom = finding.is_about_to_fail and not failing.isdisjoint(finding.causes)
         larger = [each.weight for each in found if (each.share or 0.0) > (finding.share or 0.0)]
-        behind = finding.crowds_others or finding.momentary
+        behind = finding.masks_other_gains or finding.momentary
         weight = min([finding.weight, *larger]) if behind else finding.weight
         return (
             not finding.causes_distrust,

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from pgdyno.diagnose._named import NamedPart, all_named, unexplained
+from pgdyno.diagnose._attribution import NamedPart, all_named, unexplained
 from pgdyno.facts.budget import PART_MAX, Part, part_words
-from pgdyno.facts.held import Held
+from pgdyno.facts.headroom import Held
 from pgdyno.numbers import figure, percent, rounded
 from pgdyno.record.finding import Finding
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pgdyno.diagnose._coinciding import Ties
 from pgdyno.diagnose._latency_changes import (
     LatencyChange,
     latency_changes,
@@ -21,14 +22,13 @@ from pgdyno.diagnose._latency_changes import (
     unsearched_groups,
 )
 from pgdyno.diagnose._levels import LevelChange, throughput_changes
-from pgdyno.diagnose._ties import Ties
 from pgdyno.facts.drops import Drop, Drops, find_drops
 from pgdyno.facts.intervals import follows, timed
 from pgdyno.facts.situation import Situation
+from pgdyno.json_types import Fields
 from pgdyno.numbers import duration, figure
 from pgdyno.record import Interval, RunFile
 from pgdyno.record.finding import Skip, Window
-from pgdyno.shapes import Fields
 from pgdyno.spec.units import parse_duration_ms
 from pgdyno.stats import POINTS_MIN
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pgdyno.dimension._dimension import Dimension
 from pgdyno.dimension._listing import dimensions
 from pgdyno.errors import UsageError
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec, spec_from_fields
 
 

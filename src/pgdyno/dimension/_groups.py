@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 
 
 def groups_of(fields: Fields | None) -> dict[str, Fields]:

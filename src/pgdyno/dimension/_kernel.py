@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.errors import SetupError
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from pgdyno.dimension._dimension import Dimension
-from pgdyno.listing import by_name, held_by
+from pgdyno.registry import by_name, held_by
 
 
 @cache

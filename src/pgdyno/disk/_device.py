@@ -33,9 +33,9 @@ from pgdyno.disk.mounting import (
     unmount_all,
 )
 from pgdyno.errors import RunError, SetupError
+from pgdyno.json_types import Json
 from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.account import change_owner, server_account
-from pgdyno.shapes import Json
 
 _BLOCK_BYTES = 4096
 _SIZE_BYTES_MIN = {"ext4": 16 << 20, "xfs": 300 << 20}

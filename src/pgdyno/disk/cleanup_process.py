@@ -21,7 +21,7 @@ import time
 # The package is not on the path of a script that runs in isolation.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))))  # noqa: PTH120
 
-from pgdyno.outliving import ignore_stop_signals, lines_until_end
+from pgdyno.watchdogs import ignore_stop_signals, lines_until_end
 
 _END_S_MAX = 120.0
 

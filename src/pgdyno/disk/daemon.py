@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno._engine import DiskServer, EngineError
-from pgdyno.shapes import Json
+from pgdyno.json_types import Json
 
 _PR_SET_TIMERSLACK = 29
 _PR_SET_IO_FLUSHER = 57

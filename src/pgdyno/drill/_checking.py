@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from pgdyno.drill._recovery import Recovery
 from pgdyno.drill.witnesses import Witnesses
 from pgdyno.errors import PgdynoError
-from pgdyno.listing import by_name, held_by
 from pgdyno.record import AckLedger
 from pgdyno.record.cut import Check, LedgerCount
+from pgdyno.registry import by_name, held_by
 from pgdyno.server import Cluster, ConnInfo
 
 if TYPE_CHECKING:

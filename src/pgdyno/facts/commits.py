@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pgdyno.shapes import Row
+from pgdyno.json_types import Row
 
 ROUND_TRIP, UNFLUSHED, FLUSHED, COMMIT = "round trip", "without flush", "own flush", "commit"
 """The ways in which the write probe of a check is timed: values of its column ``way``."""

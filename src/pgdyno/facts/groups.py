@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pgdyno import numbers
+from pgdyno.json_types import Fields
 from pgdyno.record import GroupInterval, Ledger, RunFile
-from pgdyno.shapes import Fields
 
 if TYPE_CHECKING:
     from pgdyno.record.latencies import ScriptKind

@@ -18,7 +18,7 @@ A session in service is at one of these stations, by the latency budget:
               so that beyond some m more sessions do less, and fewer do more. ``COHERENCE`` of the
               measured delay is taken to be of the second kind.
     data      a delay: reading and writing data files. Where the sessions wait in one queue for
-              either of these two, ``_one_queue`` says what fewer of them do.
+              either of these two, ``_single_queue_model`` says what fewer of them do.
     replica   a delay: a standby's confirmation of the commit, for which rows stay locked too.
     idle      a delay: transactions that sleep or wait for their client, between their statements
               or within, for which rows stay locked too.
@@ -49,9 +49,9 @@ Two effects that queueing alone does not have were calibrated on a 2-core machin
 Being woken costs CPU time, and a queue: a core leaves idleness or another program, and caches are
 cold. One that is woken serves all that came meanwhile, so with n times the throughput a transaction
 pays about 1/n of it. What it comes to is taken from the quickest executions of the statements,
-which were not woken (``facts.waking``). How far it falls, and what a queue for the cores costs on
-other machines than the calibrated one, is not known: that is the interval of a prediction. Findings
-are ranked by its cautious end.
+which were not woken (``facts.wakeup_cost``). How far it falls, and what a queue for the cores costs
+on other machines than the calibrated one, is not known: that is the interval of a prediction.
+Findings are ranked by its cautious end.
 
 Predicted ratios are the model changed over the model unchanged. They rank remedies and are shown
 beside what a trial measures; nothing is kept because of them.

@@ -7,11 +7,11 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from pgdyno.json_types import Row
 from pgdyno.looks.look import looks
 from pgdyno.record import LookRow, RunFile
 from pgdyno.record.facts import HostFacts
 from pgdyno.record.finding import Evidence, Proposal, Skip
-from pgdyno.shapes import Row
 from pgdyno.spec.active_settings import switch_of
 from pgdyno.spec.change import Change
 

@@ -12,7 +12,7 @@ from pgdyno.facts.flush import delay_ms, sync_time
 from pgdyno.facts.model import ClosedLoop
 from pgdyno.facts.sessions import SPARE_SHARE
 from pgdyno.facts.slices import Facts
-from pgdyno.facts.waking import with_waking
+from pgdyno.facts.wakeup_cost import with_waking
 from pgdyno.spec.sql_text import is_commit
 from pgdyno.wait_events import DATA, SHARED
 

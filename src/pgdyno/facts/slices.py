@@ -27,9 +27,9 @@ from pgdyno.facts.front import (
 from pgdyno.facts.groups import GroupAccount, group_accounts
 from pgdyno.facts.observed import is_observed
 from pgdyno.facts.pooler import PoolerInForce, PoolerQueues, pooler_of, pooler_queues
+from pgdyno.json_types import Fields
 from pgdyno.probe.gaps import NOT_SAMPLED
 from pgdyno.record.finding import Evidence, Lack, Skip, Window
-from pgdyno.shapes import Fields
 from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.change import Change
 from pgdyno.spec.units import parse_duration_ms

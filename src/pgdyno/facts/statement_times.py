@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from pgdyno.json_types import Fields
 from pgdyno.record import RunFile, StatementTotal
-from pgdyno.shapes import Fields
 
 EXECUTIONS_MIN = 10
 """Fewer may have found nothing by chance."""

@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import Struct
 
 from pgdyno.facts.intervals import whole
+from pgdyno.json_types import Row
 from pgdyno.record import RunFile
-from pgdyno.shapes import Row
 from pgdyno.spec.age import failsafe_age, members_room
 from pgdyno.stats import CONTRAST_MIN, contrast
 

@@ -11,8 +11,8 @@ from pgdyno.front._java import find_java
 from pgdyno.front._listening import accept_queue
 from pgdyno.front._process import FrontEnd
 from pgdyno.front._settings import FrontSettings
+from pgdyno.json_types import Json, Row
 from pgdyno.server import ConnInfo
-from pgdyno.shapes import Json, Row
 from pgdyno.spec.front import OWN_WAITS_MS, FrontSpec
 
 LIVE = {

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from pgdyno.errors import RunError, SetupError
-from pgdyno.shapes import Json
+from pgdyno.json_types import Json
 
 ANSWER_S_MAX = 30.0
 """An application that does not answer in this time hangs; a pause for garbage is far shorter."""

@@ -20,6 +20,7 @@ from pgdyno.errors import Interrupted, RunError, SetupError
 from pgdyno.front._java import Java
 from pgdyno.front._probe import Probe
 from pgdyno.front._settings import FrontSettings, properties_text
+from pgdyno.json_types import Json
 from pgdyno.redact import blank
 from pgdyno.server import ConnInfo
 from pgdyno.server.local.account import server_account
@@ -27,7 +28,6 @@ from pgdyno.server.local.guarded import Guarded
 from pgdyno.server.local.layout import claim_directory, describe, make_socket_dir
 from pgdyno.server.local.logtext import log_text
 from pgdyno.server.local.safefiles import remove_own_directory, write_text
-from pgdyno.shapes import Json
 
 _READY_S_MAX = 120.0
 """It takes two seconds of CPU; a machine that is busy gives them slowly."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.front._process import FrontEnd
+from pgdyno.json_types import Json
 from pgdyno.results.front import (
     FrontConnector,
     FrontJvm,
@@ -11,7 +12,6 @@ from pgdyno.results.front import (
     FrontReading,
     FrontTimes,
 )
-from pgdyno.shapes import Json
 
 
 def reading(front: FrontEnd, first: Json, before: Json, after: Json) -> FrontReading:

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from pgdyno.errors import UsageError
 from pgdyno.govern._clock import now_s
-from pgdyno.shapes import Json
+from pgdyno.json_types import Json
 
 URL = "http://127.0.0.1:9188"
 _REST_S_MAX = 600.0

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
 from pgdyno.govern._reading import PATIENCE_S, session_of, text_of_query
+from pgdyno.json_types import Row
 from pgdyno.results.govern import GovernDecision
 from pgdyno.server import connect
 from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.connecting.exclusive_use import GOVERNOR_KEY
 from pgdyno.server.connecting.marks import GOVERNOR_TABLE, GOVERNOR_VIEW, PLAIN, is_ours, mark
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     import psycopg

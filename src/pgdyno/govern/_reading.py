@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.govern._clock import now_s
+from pgdyno.json_types import Row
 from pgdyno.results.govern import DatabaseAge, MemberSpace, RelationAge
 from pgdyno.server import ConnInfo, connect
 from pgdyno.server.versioned_sql import query_for
-from pgdyno.shapes import Row
 from pgdyno.spec.age import members_room
 from pgdyno.spec.sql_text import quoted
 

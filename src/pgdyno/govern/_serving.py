@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 from pgdyno.errors import SetupError
-from pgdyno.govern._board import Board
+from pgdyno.govern._state import Board
 from pgdyno.httpserver import GuardedHandler, GuardedServer, family_of, is_url
 from pgdyno.spec.address import NOT_MEANT, Address, is_meant_for
 

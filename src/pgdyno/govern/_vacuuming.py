@@ -19,10 +19,10 @@ from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.govern._reading import Holder, age_of_table, holders_of, relation_rows, session_of
+from pgdyno.json_types import Row
 from pgdyno.results.govern import GovernDecision, Vacuuming
 from pgdyno.server import ConnInfo, connect
 from pgdyno.server.connecting.complaints import primary
-from pgdyno.shapes import Row
 from pgdyno.spec.sql_text import quoted
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from msgspec import Struct, field
 
 from pgdyno.errors import PgdynoError, RunError, SetupError, UsageError
 from pgdyno.govern import _memory
-from pgdyno.govern._board import Board, WhenUnknown
 from pgdyno.govern._deciding import Decider
 from pgdyno.govern._in_sql import SqlDecision, removed_on
 from pgdyno.govern._reading import Reader, Reading, is_standby, reading
 from pgdyno.govern._serving import serving
+from pgdyno.govern._state import Board, WhenUnknown
 from pgdyno.govern._vacuuming import Vacuumer, check_rights
 from pgdyno.govern.marks import Marks
 from pgdyno.results.govern import GovernDecision, Vacuuming

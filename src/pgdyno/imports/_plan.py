@@ -19,8 +19,8 @@ from pgdyno.imports._plan_start import names_at_start, start_lines
 from pgdyno.imports._plan_texts import Texts, literal_names, variables_set_by
 from pgdyno.imports._plan_timers import RATES, arrival_of
 from pgdyno.imports._plan_tree import Element, Record, read_plan
+from pgdyno.json_types import Fields
 from pgdyno.numbers import listed
-from pgdyno.shapes import Fields
 
 _PLAN_NOTES = {"ResultCollector", "Summariser", "BackendListener", "DNSCacheManager"}
 _FOREVER = -1

@@ -27,7 +27,7 @@ from pgdyno.imports._lines import (
 from pgdyno.imports._model import Account, Choices, Imported
 from pgdyno.imports._origins import chosen_origin
 from pgdyno.imports._recording_model import Entry, Posted, Recording, read_recording
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec.http import Url, parse_url
 
 _OF_BROWSERS = ("sec-", "dnt", "priority", "upgrade-insecure-requests")

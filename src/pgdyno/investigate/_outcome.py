@@ -9,12 +9,12 @@ from pgdyno import numbers
 from pgdyno.dimension import title_of
 from pgdyno.investigate._decisions import improves
 from pgdyno.investigate._progress import Kept, Progress, together
+from pgdyno.json_types import Fields
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.results.common import BothSides, Measure, Verdict
 from pgdyno.results.investigate import InvestigateResult, NotMeasured, Total
 from pgdyno.results.knee import Capacity
 from pgdyno.results.run_parts import Web
-from pgdyno.shapes import Fields
 from pgdyno.spec import Change
 from pgdyno.spec.durability import DurabilityClass
 from pgdyno.stats import EFFECT_MATTERS, geometric_mean

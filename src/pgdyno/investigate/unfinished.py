@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pgdyno.errors import Ending
 from pgdyno.facts.failures import failures
+from pgdyno.json_types import Json
 from pgdyno.record import DrillRow, RunFile, throughput_tps
 from pgdyno.record import Slice as SliceRow
 from pgdyno.record import Trial as TrialRow
@@ -15,7 +16,6 @@ from pgdyno.record.plain import plain
 from pgdyno.results import recorded_json
 from pgdyno.results.common import SCHEMA_VERSION
 from pgdyno.results.unfinished import Drill, Error, Slice, Trial, Unfinished
-from pgdyno.shapes import Json
 from pgdyno.trial.result import error_counts, failures_of, incidents_of, whole_ledger
 
 

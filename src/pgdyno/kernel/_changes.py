@@ -8,8 +8,8 @@ from pgdyno.errors import SetupError
 from pgdyno.kernel import _record
 from pgdyno.kernel._leftovers import restore_left
 from pgdyno.kernel._parameters import Parameter, check_changeable, not_changeable
-from pgdyno.outliving import READY, Guardian
 from pgdyno.server.locks import try_lock
+from pgdyno.watchdogs import READY, Guardian
 
 
 class KernelChanges:

@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from pgdyno.errors import SetupError
+from pgdyno.json_types import Json
 from pgdyno.server.local.programs import find_program, system_path
-from pgdyno.shapes import Json
 from pgdyno.spec.kernel import CRYPT_FLAGS, crypt_flags
 
 _DMSETUP_S_MAX = 30.0

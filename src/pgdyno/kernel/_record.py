@@ -13,9 +13,9 @@ from pathlib import Path
 
 from pgdyno.errors import SetupError
 from pgdyno.files import write_whole
+from pgdyno.json_types import Json
 from pgdyno.kernel._parameters import Parameter, from_json, to_json
 from pgdyno.server.directories import kernel_dir
-from pgdyno.shapes import Json
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

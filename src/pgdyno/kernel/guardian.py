@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-from pgdyno.outliving import READY, ignore_stop_signals, lines_until_end, say
+from pgdyno.watchdogs import READY, ignore_stop_signals, lines_until_end, say
 
 _TRIES = 5
 _PAUSE_S = 2.0

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from pgdyno._engine import Histogram
+from pgdyno.json_types import Row
 from pgdyno.redact import blank
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from pgdyno._engine import Interval

@@ -16,8 +16,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pgdyno.listing import by_name, held_by
-from pgdyno.shapes import Row
+from pgdyno.json_types import Row
+from pgdyno.registry import by_name, held_by
 
 """Column → value that JSON has."""
 Role = Literal["", "pg_read_all_stats", "pg_read_all_settings", "pg_monitor"]

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from pgdyno.json_types import Row
 from pgdyno.looks.look import Look, Machine, Missing, looks
 from pgdyno.record import Recorder
 from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.extensions import extension_in, not_created, to_create, within
 from pgdyno.server.versioned_sql import query_for
-from pgdyno.shapes import Row
 from pgdyno.spec.sql_text import quoted
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from pgdyno.json_types import Row
 from pgdyno.pooler._kind import Ineffective, Version, check_names, clients_of, kinds
 from pgdyno.pooler._process import PoolerProcess, installed, version_of
 from pgdyno.server import ConnInfo
-from pgdyno.shapes import Row
 from pgdyno.spec import Spec
 from pgdyno.spec.connections import clients_stay
 from pgdyno.spec.pooler import PoolerSpec

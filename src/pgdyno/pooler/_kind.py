@@ -11,10 +11,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from pgdyno.errors import SetupError
-from pgdyno.listing import by_name, held_by
+from pgdyno.json_types import Row
+from pgdyno.registry import by_name, held_by
 from pgdyno.server import ConnInfo
 from pgdyno.server.local.safefiles import write_text
-from pgdyno.shapes import Row
 from pgdyno.spec import Spec
 
 Version = tuple[int, ...]

@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pgdyno.errors import Interrupted, RunError, SetupError
+from pgdyno.json_types import Row
 from pgdyno.pooler._kind import Kind, Place, Version, check_names, clients_of, version_in
 from pgdyno.redact import blank
 from pgdyno.server import ConnInfo, connect_plain
@@ -26,7 +27,6 @@ from pgdyno.server.local.logtext import log_text
 from pgdyno.server.local.programs import find_program
 from pgdyno.server.local.safefiles import remove_own_directory
 from pgdyno.server.local.signals import send
-from pgdyno.shapes import Row
 from pgdyno.spec import Spec
 
 _READY_S_MAX = 20.0

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from pgdyno.json_types import Row
 from pgdyno.pooler.kinds.pgbouncer import KIND, ask_console, queue_row
 from pgdyno.server import ConnInfo
-from pgdyno.shapes import Row
 
 
 class Pairs(Struct, frozen=True):

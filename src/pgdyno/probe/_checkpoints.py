@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from pgdyno.shapes import Row
+from pgdyno.json_types import Row
 from pgdyno.wait_events import CHECKPOINT_PACE, CHECKPOINT_SYNC, canonical
 
 MS = 1_000_000

@@ -13,6 +13,7 @@ import platform
 from collections.abc import Iterator
 from pathlib import Path
 
+from pgdyno.json_types import Json
 from pgdyno.probe._control_groups import group_texts
 from pgdyno.probe._disks import SYS_BLOCK, device_of, mount_of, wal_directory
 from pgdyno.probe._host import PROC, parse_meminfo
@@ -21,7 +22,6 @@ from pgdyno.probe._process_table import read_process
 from pgdyno.probe._processes import find_postmaster
 from pgdyno.probe._queries import queries_for
 from pgdyno.record.facts import HostFacts
-from pgdyno.shapes import Json
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC
 """PROC_PID_INIT_INO of the kernel's include/linux/proc_ns.h."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pgdyno.shapes import Row
+from pgdyno.json_types import Row
 
 
 @dataclass

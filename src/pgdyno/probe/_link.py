@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from pgdyno.json_types import Row
 from pgdyno.probe._missing import Missing
 from pgdyno.probe._other_probes import SHOWN
 from pgdyno.probe._queries import Query, all_queries, first_version, queries_for
 from pgdyno.record.fileformat import columns
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     import psycopg

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from pgdyno.json_types import Row
 from pgdyno.record import sessionages
 from pgdyno.record.sessionages import EMPTY, STATES, added, written
-from pgdyno.shapes import Row
 
 ORIGINS_MAX = 50
 """Origins with a row of their own, those with most sessions; all others are added up. More are

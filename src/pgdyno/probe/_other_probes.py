@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pgdyno.shapes import Row
+from pgdyno.json_types import Row
 
 RATE_MAX = 150.0
 """Transactions per second that are believed of a session: a check looks at waits up to a hundred

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import cast
 
+from pgdyno.json_types import Row
 from pgdyno.probe._checkpoints import Checkpoint, CheckpointWatch
 from pgdyno.probe._foreign import ForeignLoad
 from pgdyno.probe._link import Link
@@ -17,7 +18,6 @@ from pgdyno.probe._processes import find_postmaster
 from pgdyno.probe._vacuums import Vacuum, VacuumWatch
 from pgdyno.probe.gaps import Gaps
 from pgdyno.record import Recorder
-from pgdyno.shapes import Row
 
 PLAIN = (
     *("database", "checkpointer", "bgwriter", "wal", "io", "table", "replication", "vacuum"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from pgdyno.shapes import Row
+from pgdyno.json_types import Row
 
 MS = 1_000_000
 COUNTS = {"vacuum_count": False, "autovacuum_count": True}

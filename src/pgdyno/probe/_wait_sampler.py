@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from typing import cast
 
+from pgdyno.json_types import Row
 from pgdyno.probe._checkpoints import CheckpointWatch
 from pgdyno.probe._link import Link
 from pgdyno.probe._lock_queues import LockQueues
@@ -22,7 +23,6 @@ from pgdyno.probe._rows import MetricRow
 from pgdyno.probe.gaps import Gaps
 from pgdyno.probe.statement_shapes import shape_with_page
 from pgdyno.record import Recorder
-from pgdyno.shapes import Row
 
 BATCH_NS = 1_000_000_000
 LOOK_EVERY_NS = 180_000_000

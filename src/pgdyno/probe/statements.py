@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from pgdyno.json_types import Row
 from pgdyno.probe.statement_shapes import statement_shape
 from pgdyno.server.extensions import (
     STATEMENTS,
@@ -23,7 +24,6 @@ from pgdyno.server.extensions import (
     within,
 )
 from pgdyno.server.versioned_sql import queries_of, query_for
-from pgdyno.shapes import Row
 from pgdyno.spec.sql_text import quoted
 
 if TYPE_CHECKING:

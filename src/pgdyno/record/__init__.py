@@ -3,11 +3,11 @@
 Everything that pgdyno concludes is computed from run files, so any run can be analysed again.
 """
 
-from pgdyno.record._continuing import GAP, Continuation, discard_beginning
 from pgdyno.record._distribution import PERCENTILES, Distribution, samples_needed
 from pgdyno.record._kinds import SliceKind, TrialDecision, TrialKind
 from pgdyno.record._reader import RunFile, throughput_tps
 from pgdyno.record._recorder import CURRENT, Listener, Recorder
+from pgdyno.record._resume import GAP, Continuation, discard_beginning
 from pgdyno.record._rows import (
     DrillRow,
     ErrorTotal,

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_h
 
 from msgspec.structs import fields
 
+from pgdyno.escaping import visible_within
+from pgdyno.json_types import Row
 from pgdyno.record import fileformat
 from pgdyno.record.opening import check_header, check_marks, connect, damaged
-from pgdyno.shapes import Row
-from pgdyno.visible import visible_within
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from pgdyno.json_types import Row
 from pgdyno.record import fileformat
-from pgdyno.shapes import Row
 
 """Column → value of one row, as SQLite returns it."""
 Key = tuple[Any, ...]

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pgdyno.json_types import Row
 from pgdyno.record._kinds import SliceKind, TrialDecision, TrialKind
 from pgdyno.record.facts import (
     EngineFacts,
     HostFacts,
     ServerFacts,
 )
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from pgdyno._engine import Histogram

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pgdyno.json_types import Row
 from pgdyno.record import fileformat
 from pgdyno.record._database import Database, array, clause, columns_of
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from pgdyno.errors import UsageError
 from pgdyno.files import read_at_most
-from pgdyno.shapes import Json
+from pgdyno.json_types import Json
 
 if TYPE_CHECKING:
     import numpy as np

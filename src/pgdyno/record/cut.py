@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from pgdyno.json_types import Json
 from pgdyno.record.part import Fact
-from pgdyno.shapes import Json
 
 Outcome = Literal["clean", "lost", "refused", "corrupt", "no-fault"]
 """clean: no acknowledged commit is missing; lost: consistent, but acknowledged commits are missing;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from pgdyno.shapes import Json
+from pgdyno.json_types import Json
 
 
 class PoolerPairs(TypedDict):

@@ -172,7 +172,7 @@ class Finding(Fact):
     """``share`` times the part of it that would credibly go: findings are ranked by it."""
     momentary: bool = Field(default=False, exclude=True)
     """True if it lasts for moments only: findings with a larger share come before it."""
-    crowds_others: bool = Field(default=False, exclude=True)
+    masks_other_gains: bool = Field(default=False, exclude=True)
     """True if findings with a larger share come before it, whatever their weight."""
     causes_distrust: bool = Field(default=False, exclude=True)
     """True if it makes every other finding doubtful."""

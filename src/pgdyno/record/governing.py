@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pgdyno.json_types import Json
 from pgdyno.record._reader import RunFile
-from pgdyno.shapes import Json
 
 GOVERN = "govern"
 """Kind of the event of a decision."""

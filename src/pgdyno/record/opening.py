@@ -11,9 +11,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from pgdyno.errors import UsageError
+from pgdyno.escaping import visible
 from pgdyno.files import is_special
 from pgdyno.record import fileformat
-from pgdyno.visible import visible
 
 _INVALID = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 NOT_A_RUN_FILE = "give a file that pgdyno run, compare, investigate or drill wrote with -o"

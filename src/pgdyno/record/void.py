@@ -17,11 +17,11 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pgdyno.json_types import Fields
 from pgdyno.numbers import percent
 from pgdyno.record._reader import RunFile
 from pgdyno.record._rows import GroupInterval, Interval, Losses, Sighting, Slice
 from pgdyno.record.failures import commonest, is_answer
-from pgdyno.shapes import Fields
 from pgdyno.spec.connections import KeptConnections, kept_connections
 
 AWAY_SHARE_MAX = 0.1

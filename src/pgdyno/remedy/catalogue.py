@@ -6,7 +6,7 @@ import sys
 from functools import cache
 from itertools import chain
 
-from pgdyno.listing import by_name, modules_of
+from pgdyno.registry import by_name, modules_of
 from pgdyno.remedy._remedy import Remedy
 from pgdyno.spec.durability import severity
 

@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change, DiskSpec, Spec, spec_from_fields
 from pgdyno.spec.active_settings import ActiveSettings, choice_of
 from pgdyno.spec.keys import set_key

@@ -35,7 +35,7 @@ def write_html(run: RunFile, path: Path | str) -> Path:
 
 
 def write_story(runs: Sequence[RunFile], path: Path | str) -> Path:
-    """Writes the one page of a summary, whose chapters ``runs`` are, to ``path``, returned."""
+    """Writes a single HTML page for the runs of a story to ``path``, and returns ``path``."""
     from pgdyno.report.page import html
 
     return html.write_story(runs, path)

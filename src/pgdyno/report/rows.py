@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import UsageError
+from pgdyno.json_types import Row
 from pgdyno.report.view import views
 from pgdyno.results import load
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile

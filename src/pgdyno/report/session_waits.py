@@ -55,7 +55,7 @@ def largest(by_event: Mapping[str, float]) -> list[str]:
 
 
 def with_others_summed(by_event: Mapping[str, float], named: Collection[str]) -> dict[str, float]:
-    """Return the by_event of the events ``named``, and the sum of all others."""
+    """Keep the events ``named``; add up the rest as one."""
     kept = {name: by_event[name] for name in named if name in by_event}
     rest = sum(value for name, value in by_event.items() if name not in named)
     return {**kept, OTHER: rest} if rest else kept

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from pgdyno.listing import by_name, held_by
+from pgdyno.json_types import Row
+from pgdyno.registry import by_name, held_by
 from pgdyno.report.words.tables import Table
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile

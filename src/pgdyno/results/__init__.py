@@ -6,8 +6,8 @@ Each command's result is one frozen type in a file of its own; its published JSO
 
 from typing import TYPE_CHECKING
 
+from pgdyno.json_types import Json
 from pgdyno.results._stored import load, recorded_json, store
-from pgdyno.shapes import Json
 
 if TYPE_CHECKING:
     from pgdyno.results._stored import Result

@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
-from pgdyno.listing import modules_of
+from pgdyno.json_types import Json
 from pgdyno.record.part import Part
-from pgdyno.shapes import Json
+from pgdyno.registry import modules_of
 
 
 class _Published(GenerateJsonSchema):

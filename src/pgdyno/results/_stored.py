@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from pydantic import ValidationError
 
+from pgdyno.json_types import Json
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.part import Part
-from pgdyno.shapes import Json
 
 Result: TypeAlias = Part
 """The result of any command."""

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
+from pgdyno.json_types import Json
 from pgdyno.record.part import Part
 from pgdyno.results.common import (
     Effect,
@@ -16,7 +17,6 @@ from pgdyno.results.common import (
     Measure,
     Outcome,
 )
-from pgdyno.shapes import Json
 
 
 class BranchState(Part):

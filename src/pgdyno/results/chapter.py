@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from pgdyno.json_types import Json
 from pgdyno.record.part import Part
-from pgdyno.shapes import Json
 
 Ending = Literal[
     "better",

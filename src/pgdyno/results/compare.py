@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
+from pgdyno.json_types import Json
 from pgdyno.record.part import Part
 from pgdyno.results.chapter import RecordedChapter
 from pgdyno.results.common import (
@@ -23,7 +24,6 @@ from pgdyno.results.common import (
     SetBy,
 )
 from pgdyno.results.versions import ComparedVersions
-from pgdyno.shapes import Json
 from pgdyno.spec.durability import AssessedClass
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
+from pgdyno.json_types import Json
 from pgdyno.record.part import Part
 from pgdyno.results.budget import LatencyBudget
 from pgdyno.results.common import (
@@ -24,7 +25,6 @@ from pgdyno.results.common import (
 from pgdyno.results.knee import Capacity
 from pgdyno.results.loss import Loss
 from pgdyno.results.run_parts import Web
-from pgdyno.shapes import Json
 from pgdyno.spec.durability import AssessedClass, DurabilityClass
 
 Decision = Literal["kept", "rejected", "offered", "taken back", "still earns", "inconclusive"]

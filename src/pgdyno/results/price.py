@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
+from pgdyno.json_types import Json
 from pgdyno.record.part import Number, Part
 from pgdyno.results.common import (
     FailuresBySide,
@@ -18,7 +19,6 @@ from pgdyno.results.common import (
     SetBy,
 )
 from pgdyno.results.loss import Loss
-from pgdyno.shapes import Json
 from pgdyno.spec.durability import AssessedClass
 
 

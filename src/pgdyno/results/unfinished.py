@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import ConfigDict
 
+from pgdyno.json_types import Json
 from pgdyno.record.cut import Cut
 from pgdyno.record.part import Part
 from pgdyno.results.common import ErrorCount, Failures, Incidents, Interval95, LedgerColumns, SetBy
-from pgdyno.shapes import Json
 
 _OF_A_RUN = ("incidents", "failures", "errors", "ledger", "slices", "trials", "drills", "so_far")
 

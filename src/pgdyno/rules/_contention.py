@@ -72,7 +72,7 @@ def contention(
     return Found(
         sentence=f"{sentence}, most with: {quoted(statement)}" if statement else sentence,
         parts=(name,),
-        liftable=without(s, name).lifted,
+        removable_share=without(s, name).lifted,
         confidence=0.9 if share >= 2 * CONTENDED_SHARE else 0.7,
         evidence=shown,
         causes=tuple(causes),

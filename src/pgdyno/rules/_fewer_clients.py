@@ -2,9 +2,10 @@
 
 With half of the clients at the same throughput a transaction takes half of the time: by Little's
 law the response time is clients / throughput. Throughput with fewer sessions is predicted twice. If
-the sessions wait in one queue, those that leave would have waited there (``_one_queue``); if each
-contends with each, waits shrink in proportion or faster (``facts.model``). The larger ratio is the
-prediction, the other one the lower end of what it may be, and a trial decides.
+the sessions wait in one queue, those that leave would have waited there
+(``_single_queue_model``); if each contends with each, waits shrink in proportion or faster
+(``facts.model``). The larger ratio is the prediction, the other one the lower end of what it may
+be, and a trial decides.
 
 Clients that go through a pool gain nothing: they would wait for a connection instead. A smaller
 pool is then advice. Nor is anything proposed for a rate, or for clients that rest: fewer of these
@@ -19,7 +20,7 @@ from pgdyno import numbers
 from pgdyno.facts.situation import Situation
 from pgdyno.record.finding import Proposal
 from pgdyno.rules._more_clients import AT_WORK_SHARE
-from pgdyno.rules._one_queue import ratio_of_fewer
+from pgdyno.rules._single_queue_model import ratio_of_fewer
 from pgdyno.spec.change import Change
 
 FACTOR = 2
@@ -27,8 +28,8 @@ FACTOR = 2
 sessions are too many only as long as it is there."""
 THROUGHPUT_MIN = 0.9
 """Predicted ratio of throughput below which fewer clients are not proposed. The load of 768 to 192
-sessions (see ``_one_queue``) gave up less than 5 % for a quarter of them; an investigation tries
-only what is predicted to cost less than what matters."""
+sessions (see ``_single_queue_model``) gave up less than 5 % for a quarter of them; an investigation
+tries only what is predicted to cost less than what matters."""
 RESPONSE_MAX = 0.9
 """Predicted ratio of the response time above which fewer clients are not proposed."""
 

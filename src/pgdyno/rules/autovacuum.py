@@ -6,12 +6,12 @@ from pgdyno.facts.autovacuum import Autovacuum, Upkeep
 from pgdyno.facts.holders import held_back
 from pgdyno.facts.sight import Sight, alter_system, measured, proposed
 from pgdyno.facts.situation import Situation
+from pgdyno.json_types import Row
 from pgdyno.numbers import duration, figure, listed, percent
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._bloat import DEAD_ROWS_MIN, Bloat, bloat, bloat_evidence, cost_in_words
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules.rule import Cleared, Found, rule
-from pgdyno.shapes import Row
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import AUTOVACUUM, DEFAULTS
 from pgdyno.spec.sql_text import relation
@@ -51,7 +51,7 @@ def autovacuum_off(s: Situation) -> Found | Cleared:
         ),
         parts=seen.parts if share else (),
         share=share,
-        liftable=AUTOVACUUM_OFF_LIFTABLE,
+        removable_share=AUTOVACUUM_OFF_LIFTABLE,
         confidence=0.95,
         evidence=evidence,
         proposals=_autovacuum_off_proposals(autovacuum.off, share, seen),
@@ -147,7 +147,7 @@ def autovacuum_slow(s: Situation) -> Found | Cleared:
         ),
         parts=seen.parts,
         share=seen.share,
-        liftable=AUTOVACUUM_SLOW_LIFTABLE,
+        removable_share=AUTOVACUUM_SLOW_LIFTABLE,
         confidence=0.8,
         evidence=[*evidence, *bloat_evidence(s, seen)],
         proposals=_autovacuum_slow_proposals(autovacuum, s, seen),
@@ -282,7 +282,7 @@ def autovacuum_threshold(s: Situation) -> Found | Cleared:
         sentence=f"{sentence}{cost_in_words(seen)}",
         parts=seen.parts,
         share=seen.share,
-        liftable=AUTOVACUUM_THRESHOLD_LIFTABLE,
+        removable_share=AUTOVACUUM_THRESHOLD_LIFTABLE,
         confidence=0.6 if costs else 0.8,
         evidence=evidence,
         proposals=_autovacuum_threshold_proposals(table, seen.share),

@@ -55,7 +55,7 @@ def small_shared_buffers(s: Situation) -> Found | Cleared:
             f" per second, {figure(found.each_ms)} ms each"
         ),
         parts=waiting_parts(s),
-        liftable=s.loop.ratio(data=0.0).lifted,
+        removable_share=s.loop.ratio(data=0.0).lifted,
         confidence=0.8,
         evidence=evidence,
         proposals=proposals,
@@ -108,7 +108,7 @@ def data_reads(s: Situation) -> Found | Cleared:
             f" {figure(found.per_s)} are read per second, {figure(found.each_ms)} ms each"
         ),
         parts=waiting_parts(s),
-        liftable=s.loop.ratio(data=0.0).lifted,
+        removable_share=s.loop.ratio(data=0.0).lifted,
         confidence=0.8,
         evidence=evidence,
         proposals=[*larger, *fewer],
@@ -199,7 +199,7 @@ def backend_writes(s: Situation) -> Found | Cleared:
         ),
         parts=_WAITS,
         share=share,
-        liftable=LIFTABLE,
+        removable_share=LIFTABLE,
         confidence=0.7,
         evidence=evidence,
         proposals=[*_unflushed(s, share), *_proposals(share)],

@@ -135,7 +135,7 @@ def checkpoint_fpi(s: Situation) -> Found | Cleared:
     return Found(
         sentence=_sentence(pace),
         parts=("images",),
-        liftable=without.lifted,
+        removable_share=without.lifted,
         confidence=0.8 if pace.heavy_images and pace.by_size else 0.6,
         evidence=evidence,
         proposals=_proposals(s, pace, without),
@@ -363,7 +363,7 @@ def checkpoint_dips(s: Situation) -> Found | Cleared:
             f" checkpoint runs, {duration(sum(d.duration_ms for d in dips) / 1000)} in all"
         ),
         share=lost,
-        liftable=1.0,
+        removable_share=1.0,
         momentary=True,
         confidence=0.6,
         evidence=evidence,
@@ -441,7 +441,7 @@ def full_pages(s: Situation) -> Found | Cleared:
         sentence=missed_words(worst, why),
         parts=cpu_parts(s),
         share=share,
-        liftable=ratio_without(s, cpu_uses(s)["full-pages"]).lifted,
+        removable_share=ratio_without(s, cpu_uses(s)["full-pages"]).lifted,
         confidence=0.5 if unknown else 0.8,
         evidence=evidence,
         proposals=[] if unknown else _fillfactor(s, missed),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pgdyno.facts.budget import CLIENT_PARTS, QUEUES, Part, part_words
 from pgdyno.facts.flush import device_words
 from pgdyno.facts.groups import BUSY_SHARE, GroupAccount
-from pgdyno.facts.held import queues_for_client
+from pgdyno.facts.headroom import queues_for_client
 from pgdyno.facts.scripts import asked_of
 from pgdyno.facts.sessions import (
     SPARE_SHARE,
@@ -86,7 +86,7 @@ def busy_clients(s: Situation) -> Found | Cleared:
         sentence=f"{busy}{_idle_words(s)}",
         parts=("queue",),
         share=max(s.budget.share("queue"), lost),
-        liftable=1.0,
+        removable_share=1.0,
         confidence=0.9 if s.cpu_if_recorded is not None else 0.6,
         evidence=evidence,
         proposals=clients_for_rate(s, account),
@@ -244,7 +244,7 @@ def few_clients(s: Situation) -> Found | Cleared:
             f" {figure(s.budget.response_ms)} ms{_consists_of(s)}"
         ),
         share=1.0 if clients == 1 else s.budget.service_ms / s.budget.response_ms,
-        liftable=1.0 if clients == 1 else proposals[0].prediction.lifted,
+        removable_share=1.0 if clients == 1 else proposals[0].prediction.lifted,
         confidence=0.9,
         evidence=evidence,
         proposals=proposals,
@@ -328,7 +328,7 @@ def round_trips(s: Situation) -> Found | Cleared:
         ),
         share=spent_ms / s.budget.response_ms,
         parts=("between",),
-        liftable=1.0,
+        removable_share=1.0,
         confidence=0.9 if trips.per_transaction > 1.5 else 0.7,
         evidence=evidence,
         proposals=more_clients(s),
@@ -419,7 +419,7 @@ def client_pauses(s: Situation) -> Found | Cleared:
     return Found(
         sentence=f"{sentence}{script}: the server waits for them",
         parts=("client",),
-        liftable=1.0,
+        removable_share=1.0,
         confidence=0.9,
         evidence=evidence,
         advice=CLIENT_PAUSES_ADVICE,

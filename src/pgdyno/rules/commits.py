@@ -63,7 +63,7 @@ def commit_flush(s: Situation) -> Found | Cleared:
     return Found(
         sentence=f"{sentence}{device_words(s)}",
         parts=("flush",),
-        liftable=s.loop.ratio(flush=delay_part_of_flush(s)).lifted,
+        removable_share=s.loop.ratio(flush=delay_part_of_flush(s)).lifted,
         confidence=0.9 if share >= 2 * FLUSH_SHARE else 0.7,
         evidence=evidence,
         causes=("shared-device", "checkpoint-dips", "stall"),
@@ -253,7 +253,7 @@ def commit_delay(s: Situation) -> Found | Cleared:
             f" takes {figure(sync.ms)} ms"
         ),
         parts=("commit delay",),
-        liftable=ratio.lifted,
+        removable_share=ratio.lifted,
         confidence=0.9,
         evidence=evidence,
         proposals=_reset(ratio),

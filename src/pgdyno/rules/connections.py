@@ -65,7 +65,7 @@ def connections(s: Situation) -> Found | Cleared:
     return Found(
         sentence=f"{figure(queue)} sessions compete for {cores}{_let_in_words(s)}",
         parts=("ready", *unsigned(s)),
-        liftable=1.0 - 1.0 / proposals[0].predicted_ratio,
+        removable_share=1.0 - 1.0 / proposals[0].predicted_ratio,
         confidence=0.8 if queue >= 2 * QUEUE_PER_CORE * s.cores else 0.6,
         evidence=evidence,
         proposals=proposals,
@@ -187,7 +187,7 @@ def connection_slots(s: Situation) -> Found | Cleared:
             f"{sentence}{refusals}: {figure(ours)} by {us} and"
             f" {figure(used - ours)} by others, of which {figure(idle)} are idle"
         ),
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.9,
         evidence=evidence,
         severity="will fail" if refused or used / usable >= CRITICAL_SHARE else None,
@@ -324,7 +324,7 @@ def idle_connections(s: Situation) -> Found | Cleared:
     )
     return Found(
         sentence=f"{sentence}, and at most {figure(working)} were at work at once{of}{end}",
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.8,
         evidence=evidence,
         severity="will fail" if grows else None,
@@ -426,7 +426,7 @@ def held_connections(s: Situation) -> Found | Cleared:
     of = f", most of {most.name}" if most is not None else ""
     return Found(
         sentence=f"{sentence}, and hold as many of {figure(slots)} connections{of}",
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.85,
         evidence=evidence,
         advice=(

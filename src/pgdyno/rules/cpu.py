@@ -74,7 +74,7 @@ def server_cpu(s: Situation) -> Found | Cleared:
         sentence=sentence,
         parts=parts,
         share=s.budget.share(*parts) * (1.0 - named),
-        liftable=s.loop.ratio(cpu=0.5).lifted,
+        removable_share=s.loop.ratio(cpu=0.5).lifted,
         confidence=0.9 if _is_known(s) else 0.5,
         evidence=evidence,
         causes=("connections", *cpu_uses(s)),
@@ -184,10 +184,10 @@ def cpu_steal(s: Situation) -> Found | Cleared:
     return Found(
         sentence=f"{sentence} for other machines",
         parts=parts,
-        liftable=share,
+        removable_share=share,
         confidence=0.9,
         evidence=evidence,
-        crowds_others=True,
+        masks_other_gains=True,
         causes_distrust=share > DISTRUST_SHARE,
         advice=CPU_STEAL_ADVICE,
     )
@@ -238,10 +238,10 @@ def cpu_throttled(s: Situation) -> Found | Cleared:
             f" {figure(ratio)} times the throughput"
         ),
         parts=("running", "ready"),
-        liftable=1.0 - 1.0 / ratio,
+        removable_share=1.0 - 1.0 / ratio,
         confidence=0.9,
         evidence=evidence,
-        crowds_others=True,
+        masks_other_gains=True,
         advice=CPU_THROTTLED_ADVICE,
     )
 
@@ -311,10 +311,10 @@ def other_programs(s: Situation) -> Found | Cleared:
     return Found(
         parts=parts,
         sentence=f"{others.sentence}; stop them, or move them to another machine",
-        liftable=1.0 if parts else 0.0,
+        removable_share=1.0 if parts else 0.0,
         confidence=0.9 if others.unseen < others.machine_used / 2 else 0.7,
         evidence=evidence,
-        crowds_others=True,
+        masks_other_gains=True,
         causes_distrust=others.causes_distrust,
     )
 
@@ -398,7 +398,7 @@ def other_load(s: Situation) -> Found | Cleared:
         return Cleared(f"other clients have {figure(load.at_work)} working sessions", evidence)
     return Found(
         sentence=load.sentence,
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.9,
         evidence=evidence,
         causes_distrust=load.causes_distrust,

@@ -107,7 +107,7 @@ def disk_filling(s: Situation) -> Found | Cleared:
     first = min(filling, key=lambda disk: (disk.others_fill, _left_s(disk)))
     return Found(
         sentence=_sentence(s, first),
-        liftable=0.0,
+        removable_share=0.0,
         severity=None if first.others_fill else "will fail",
         confidence=0.8,
         evidence=evidence,

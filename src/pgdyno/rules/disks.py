@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from pgdyno.facts.sight import Sight, Unseen, measured
 from pgdyno.facts.situation import Situation
+from pgdyno.json_types import Row
 from pgdyno.numbers import percent, size
 from pgdyno.record.finding import Evidence, Severity, Skip
 from pgdyno.rules.rule import Cleared, Found, rule
-from pgdyno.shapes import Row
 
 BUSY_SHARE = 0.6
 OTHERS_SHARE = 0.5
@@ -66,7 +66,7 @@ def shared_device(s: Situation) -> Found | Cleared:
             f" {percent(device.others)} of what is written to it is not WAL"
         ),
         share=0.0,
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.6,
         evidence=evidence,
         advice="put pg_wal on a device of its own",

@@ -73,7 +73,7 @@ def front_cpu(s: Situation) -> Found | Cleared:
             f" {figure(s.cores)} cores, {most} for {page.path}"
         ),
         parts=parts,
-        liftable=1.0,
+        removable_share=1.0,
         confidence=0.8,
         evidence=evidence,
         advice=FRONT_CPU_ADVICE,
@@ -128,7 +128,7 @@ def front_collection(s: Situation) -> Found | Cleared:
         sentence=f"{spent}; {percent(load.heap_share)} of its heap is in use on average",
         parts=("collection",),
         share=max(load.collecting, s.budget.share("collection")),
-        liftable=1.0,
+        removable_share=1.0,
         confidence=0.8,
         evidence=evidence,
         advice=FRONT_COLLECTION_ADVICE,
@@ -173,7 +173,7 @@ def front_leak(s: Situation) -> Found | Cleared:
     return Found(
         sentence=f"{of} were never returned: requests wait {percent(share)} of their time for one",
         share=share,
-        liftable=min(1.0, load.pool_kept / load.pool_max),
+        removable_share=min(1.0, load.pool_kept / load.pool_max),
         confidence=0.9,
         evidence=evidence,
         advice=FRONT_LEAK_ADVICE,
@@ -242,7 +242,7 @@ def front_batches(s: Situation) -> Found | Cleared:
         ),
         parts=cpu_parts(s),
         share=response_share(s, "front-batches"),
-        liftable=ratio.lifted,
+        removable_share=ratio.lifted,
         confidence=0.7,
         evidence=evidence,
         proposals=worthwhile(
@@ -306,7 +306,7 @@ def statements_per_request(s: Situation) -> Found | Cleared:
             " messages between application and database"
         ),
         parts=_PARTS,
-        liftable=1.0 - STATEMENTS_MIN / page.statements,
+        removable_share=1.0 - STATEMENTS_MIN / page.statements,
         confidence=0.7,
         evidence=evidence,
         advice=STATEMENTS_ADVICE,

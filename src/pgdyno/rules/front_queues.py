@@ -67,7 +67,7 @@ def front_accept_queue(s: Situation) -> Found | Cleared:
             f"{', and other work takes the cores that they would need' if taken else ''}"
         ),
         share=share,
-        liftable=share,
+        removable_share=share,
         confidence=0.9,
         evidence=evidence,
         severity="will fail",
@@ -152,7 +152,7 @@ def front_pool(s: Situation) -> Found | Cleared:
             f" ({pool}){_front_pool_machine_words(s) if proposals else TAKEN}"
         ),
         parts=("front pool",),
-        liftable=proposals[0].prediction.lifted if proposals else 0.0,
+        removable_share=proposals[0].prediction.lifted if proposals else 0.0,
         confidence=0.95,
         evidence=evidence,
         causes=("commit-flush",) if s.budget.service_share("flush", "images") >= 0.5 else (),
@@ -192,7 +192,7 @@ def _front_pool_of_foreign(s: Situation) -> Found | Cleared:
         if idle is None or idle < SPARE_SHARE
         else f"{waits}{_front_pool_machine_words(s)}",
         parts=("front pool",),
-        liftable=front.pool_waiting / (front.pool_waiting + front.pool_active),
+        removable_share=front.pool_waiting / (front.pool_waiting + front.pool_active),
         confidence=0.9,
         evidence=evidence,
         advice=FOREIGN_POOL_ADVICE,
@@ -281,7 +281,7 @@ def front_threads(s: Situation) -> Found | Cleared:
     return Found(
         sentence=f"{sentence} of the web server, all busy{'' if proposals else TAKEN}",
         parts=("connector",),
-        liftable=proposals[0].prediction.lifted if proposals else 0.0,
+        removable_share=proposals[0].prediction.lifted if proposals else 0.0,
         confidence=0.9,
         evidence=evidence,
         proposals=proposals,
@@ -318,7 +318,7 @@ def _front_threads_of_foreign(s: Situation) -> Found | Cleared:
         sentence=f"{words}: the others wait for a thread",
         parts=("web server",),
         share=queued * s.budget.share("web server"),
-        liftable=1.0,
+        removable_share=1.0,
         confidence=0.8,
         evidence=evidence,
         advice=(
@@ -424,7 +424,7 @@ def web_server(s: Situation) -> Found | Cleared:
     return Found(
         sentence=f"{under_way}, {sentence}",
         parts=("web server",),
-        liftable=away,
+        removable_share=away,
         confidence=0.8 if pool_is_full else 0.7,
         evidence=evidence,
         advice=FOREIGN_POOL_ADVICE if pool_is_full else SERVER_ADVICE,

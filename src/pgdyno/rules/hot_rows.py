@@ -12,7 +12,7 @@ from pgdyno.facts.scripts import only_script
 from pgdyno.facts.sessions import QUICK_PERCENTILE
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import Facts
-from pgdyno.facts.waking import WOKEN_CPU_S
+from pgdyno.facts.wakeup_cost import WOKEN_CPU_S
 from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Proposal
 from pgdyno.rules._fewer_clients import fewer_clients
@@ -83,7 +83,7 @@ def hot_row(s: Situation) -> Found | Cleared:
         sentence=f"{summary(s, found, f'the same rows{where}')}{_held(s, flush, replica)}{why}",
         parts=("row",),
         share=found.own_share,
-        liftable=s.loop.ratio(row=0.0).lifted,
+        removable_share=s.loop.ratio(row=0.0).lifted,
         confidence=0.9 if s.part("row") >= 2 * WAITING_SHARE else 0.7,
         evidence=shown,
         causes=(
@@ -291,7 +291,7 @@ def batch_update(s: Situation) -> Found | Cleared:
         sentence=f"{sentence}{_where(found)}{_by(found, holder)}",
         parts=found.parts,
         share=found.own_share,
-        liftable=1.0,
+        removable_share=1.0,
         confidence=0.8,
         evidence=shown,
         advice=f"the load itself is not at fault: {ADVICE}" if holder.statement else ADVICE,

@@ -71,7 +71,7 @@ def missing_index(s: Situation) -> Found | Cleared:
         sentence=f"{worst.name} is read as a whole, {_rows_words(s, worst)}{where}",
         parts=cpu_parts(s),
         share=share,
-        liftable=ratio_without(s, cpu_uses(s)["missing-index"]).lifted,
+        removable_share=ratio_without(s, cpu_uses(s)["missing-index"]).lifted,
         confidence=0.8 if statement else 0.6,
         evidence=evidence,
         proposals=_index(s, worst, columns),
@@ -212,7 +212,7 @@ def unused_indexes(s: Situation) -> Found | Cleared:
             f"{number} {figure(written)} entries per second and no scan has read any: {names}"
         ),
         share=0.0,
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.5,
         evidence=evidence,
         advice="drop the index if no standby, no rare report and no foreign key needs it",

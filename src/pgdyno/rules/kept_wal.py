@@ -97,7 +97,7 @@ def _slot_holds_wal_found(s: Situation, slot: _Slot, evidence: list[Evidence]) -
             f" {size(slot.kept_bytes)} of WAL:"
             f" {_consequence(slot, seen.bytes_s, seen.in_words)}"
         ),
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.7 if slot.used else 0.95,
         evidence=[*evidence, *outlook_evidence(s, seen)],
         severity="will fail" if seen.about_to_fail and slot.safe_bytes is None else None,
@@ -235,7 +235,7 @@ def _archiver_behind_found(s: Situation, archiver: _Archiver, evidence: list[Evi
             f"the archiver {why}; {size(archiver.waiting_bytes)} of WAL wait for it and cannot"
             f" be removed: {seen.in_words}"
         ),
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.95 if archiver.fails_at is not None else 0.7,
         evidence=[*evidence, *outlook_evidence(s, seen)],
         severity="will fail" if seen.about_to_fail else None,

@@ -81,7 +81,7 @@ def client_limited(s: Situation) -> Found | Cleared:
     return Found(
         sentence=sentence,
         parts=("client lag",),
-        liftable=1.0,
+        removable_share=1.0,
         confidence=0.9 if worst.saturated else 0.7,
         evidence=evidence,
         causes_distrust=True,
@@ -173,7 +173,7 @@ def late_pauses(s: Situation) -> Found | Cleared:
     return Found(
         sentence=f"{sentence}, {percent(share)} of the response time{_why(s)}",
         parts=("late",),
-        liftable=1.0 - 1.0 / max(1.0, _ratio(s, late_ms)),
+        removable_share=1.0 - 1.0 / max(1.0, _ratio(s, late_ms)),
         confidence=0.7,
         evidence=evidence,
         causes=_CAUSES,
@@ -265,7 +265,7 @@ def client_pool(s: Situation) -> Found | Cleared:
             f" of {group.pool_words}{server}"
         ),
         parts=("pool wait",),
-        liftable=proposals[0].prediction.lifted if proposals else 0.0,
+        removable_share=proposals[0].prediction.lifted if proposals else 0.0,
         confidence=0.9 if idle is not None else 0.6,
         evidence=evidence,
         causes=("commit-flush",) if s.budget.service_share("flush", "images") >= 0.5 else (),

@@ -57,7 +57,7 @@ def relation_lock(s: Situation) -> Found | Cleared:
         sentence=f"{sentence}{_held_by(found, holder)}",
         parts=found.parts,
         share=found.own_share,
-        liftable=1.0,
+        removable_share=1.0,
         confidence=0.9,
         evidence=shown,
         causes=("idle-in-transaction",),
@@ -110,7 +110,7 @@ def advisory_lock(s: Situation) -> Found | Cleared:
         sentence=f"{sentence}: {statement}{holder.words}" if statement else sentence + holder.words,
         parts=found.parts,
         share=found.own_share,
-        liftable=1.0,
+        removable_share=1.0,
         confidence=0.9,
         evidence=shown,
         causes=("idle-in-transaction",),
@@ -167,7 +167,7 @@ def foreign_key(s: Situation) -> Found | Cleared:
         sentence=f"{sentence}{holder.words or held}",
         parts=found.parts,
         share=found.own_share,
-        liftable=1.0,
+        removable_share=1.0,
         confidence=0.8,
         evidence=shown,
         causes=("idle-in-transaction",),
@@ -234,7 +234,7 @@ def notify_lock(s: Situation) -> Found | Cleared:
         sentence=f"{sentence}{_held(s, flush, replica)}{holder.words}",
         parts=found.parts,
         share=found.own_share,
-        liftable=1.0 - 1.0 / max(1.0, without),
+        removable_share=1.0 - 1.0 / max(1.0, without),
         confidence=_confidence(s, texts),
         evidence=shown,
         causes=(
@@ -363,7 +363,7 @@ def deadlocks(s: Situation) -> Found | Cleared:
         ),
         parts=found.parts,
         share=found.own_share,
-        liftable=1.0,
+        removable_share=1.0,
         confidence=0.9,
         evidence=shown,
         advice=(
@@ -446,7 +446,7 @@ def serialization_failures(s: Situation) -> Found | Cleared:
     return Found(
         sentence=f"{sentence}, {figure(lost / s.seconds)} a second, and their work is lost",
         share=share,
-        liftable=1.0,
+        removable_share=1.0,
         confidence=0.8,
         evidence=shown,
         advice=(

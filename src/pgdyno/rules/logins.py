@@ -92,7 +92,7 @@ def _open(s: Situation) -> float:
 def _found(sentence: str, evidence: list[Evidence]) -> Found:
     return Found(
         sentence=sentence,
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.8,
         evidence=evidence,
         momentary=True,
@@ -168,7 +168,7 @@ def connection_per_transaction(s: Situation) -> Found | Cleared:
     return Found(
         sentence=f"clients connect again for {_how_often(each)}, which takes {of}",
         parts=("connecting",),
-        liftable=share,
+        removable_share=share,
         confidence=0.9,
         evidence=evidence,
         advice=RECONNECTING_ADVICE,
@@ -250,7 +250,7 @@ def unreaped_connections(s: Situation) -> Found | Cleared:
     of = f"; most are of {most.name}" if most is not None else ""
     return Found(
         sentence=f"{sentence}{of}",
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.9,
         evidence=evidence,
         advice=setting.instead,

@@ -52,7 +52,7 @@ def huge_pages(s: Situation) -> Found | Cleared:
             f" tables of {sessions} sessions take up to {size(tables_bytes)}"
         ),
         share=0.0,
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.5,
         evidence=evidence,
         advice="reserve huge pages (vm.nr_hugepages, see shared_memory_size_in_huge_pages)",

@@ -67,7 +67,7 @@ def idle_in_transaction(s: Situation) -> Found | Cleared:
         sentence=_sentence(s, found, blocks=blocks, crowds=crowds),
         parts=parts,
         share=share,
-        liftable=1.0,
+        removable_share=1.0,
         confidence=0.8,
         evidence=shown,
         advice=_advice(s, found),
@@ -190,7 +190,7 @@ def prepared_transactions(s: Situation) -> Found | Cleared:
             f'the prepared transaction "{gid}" has been open for {duration(held_s)}{others}; it'
             " keeps its locks and holds back vacuum until it is ended, also over a restart"
         ),
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.9 if held_s >= HELD_S_MAX else 0.7,
         evidence=evidence,
         advice=(
@@ -261,7 +261,7 @@ def xmin_pinned(s: Situation) -> Found | Cleared:
         ),
         parts=seen.parts,
         share=seen.share,
-        liftable=LIFTABLE,
+        removable_share=LIFTABLE,
         confidence=0.9 if seen.share else 0.7,
         evidence=evidence,
         causes=("prepared-transactions",) if holder.kind == "prepared" else (),

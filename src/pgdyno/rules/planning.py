@@ -26,7 +26,7 @@ from pgdyno.rules._cpu_uses import (
     unexplained_part,
 )
 from pgdyno.rules._pools import WORTHWHILE_RATIO
-from pgdyno.rules._shapes import shapes
+from pgdyno.rules._statement_families import shapes
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
 from pgdyno.spec.front import PREPARE_THRESHOLD_DEFAULT
@@ -79,7 +79,7 @@ def parse_plan(s: Situation) -> Found | Cleared:
         ),
         parts=cpu_parts(s),
         share=share,
-        liftable=ratio.lifted,
+        removable_share=ratio.lifted,
         confidence=0.6,
         evidence=evidence,
         proposals=proposals,
@@ -167,7 +167,7 @@ def unkept_statements(s: Situation) -> Found | Cleared:
             " statements apart"
         ),
         share=share,
-        liftable=share,
+        removable_share=share,
         confidence=0.95,
         evidence=evidence,
         advice=ADVICE,
@@ -219,7 +219,7 @@ def _counted(s: Situation, compiled: list[StatementCount]) -> Found | Cleared:
         ),
         parts=cpu_parts(s),
         share=share,
-        liftable=ratio_without(s, cpu_uses(s)["jit"]).lifted,
+        removable_share=ratio_without(s, cpu_uses(s)["jit"]).lifted,
         confidence=0.9,
         evidence=evidence,
         proposals=_proposals(s, ratio_without(s, own_part(s, "jit"))),
@@ -251,7 +251,7 @@ def _by_elimination(s: Situation) -> Found | Cleared:
         ),
         parts=cpu_parts(s),
         share=share,
-        liftable=ratio_without(s, cpu_uses(s)["jit"]).lifted,
+        removable_share=ratio_without(s, cpu_uses(s)["jit"]).lifted,
         confidence=0.8 if loaded_share(s) and below_default(s) else 0.6,
         evidence=evidence,
         # STATEMENT_CPU_S of each statement is not compilation, however small a part that is.

@@ -94,7 +94,7 @@ def pooler(s: Situation) -> Found | Cleared:
             f" {percent(seen.in_use_share)} of the time"
         ),
         parts=("between",),
-        liftable=0.5,
+        removable_share=0.5,
         confidence=0.6,
         evidence=evidence,
         advice=SLOW_POOLER_ADVICE,
@@ -163,7 +163,7 @@ def _session_mode(s: Situation, seen: Sessions, evidence: list[Evidence], left_o
             " pooler, which keeps each session for one client as long as that is connected"
         ),
         share=share,
-        liftable=share,
+        removable_share=share,
         confidence=0.8,
         evidence=evidence,
         proposals=proposals,
@@ -185,7 +185,7 @@ def _queue(s: Situation, seen: Sessions, evidence: list[Evidence], where: str) -
     return Found(
         sentence=sentence + (taken if cores_taken(s) else ""),
         parts=("between",),
-        liftable=ratio.lifted,
+        removable_share=ratio.lifted,
         confidence=0.9,
         evidence=evidence,
         proposals=larger_pooler_pools(s, loop, most=seen.connections),
@@ -285,7 +285,7 @@ def pooler_pairs(s: Situation) -> Found | Cleared:
     return Found(
         sentence=sentence,
         share=0.0,
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.8,
         evidence=evidence,
         advice=POOLER_PAIRS_ADVICE,
@@ -373,7 +373,7 @@ def pooler_client_limit(s: Situation) -> Found | Cleared:
             " server's show them"
         ),
         share=share,
-        liftable=share,
+        removable_share=share,
         confidence=0.9,
         evidence=evidence,
         severity="will fail",
@@ -394,7 +394,7 @@ def _refused(
             f"{most.layer} refused {counted(most.count, 'connection', 'connections')}: it has as"
             f" many clients as it accepts ({limit})"
         ),
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.95,
         evidence=evidence,
         severity="will fail",

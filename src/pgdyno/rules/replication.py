@@ -71,7 +71,7 @@ def sync_replication(s: Situation) -> Found | Cleared:
     return Found(
         sentence=_sentence(s, confirming, confirmation),
         parts=("replica",),
-        liftable=s.loop.ratio(replica=0.0).lifted,
+        removable_share=s.loop.ratio(replica=0.0).lifted,
         confidence=0.95 if share >= 2 * WAITING_SHARE else 0.8,
         evidence=evidence,
         proposals=_proposals(s, confirming, confirmation),

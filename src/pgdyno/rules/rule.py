@@ -20,8 +20,8 @@ from msgspec import Struct
 from pgdyno.facts.budget import Part
 from pgdyno.facts.sight import Sight
 from pgdyno.facts.situation import Situation
-from pgdyno.listing import by_name, modules_of
 from pgdyno.record.finding import Evidence, Proposal, Severity
+from pgdyno.registry import by_name, modules_of
 
 Facts = TypeVar("Facts")
 
@@ -32,7 +32,7 @@ class Found(Struct, frozen=True):
     sentence: str
     confidence: float
     evidence: Sequence[Evidence]
-    liftable: float = 0.0
+    removable_share: float = 0.0
     """Part of the response time that would go if the limit were lifted, 0 to 1, by the model."""
     severity: Severity | None = None
     """None: that of its share of the response time."""
@@ -49,7 +49,7 @@ class Found(Struct, frozen=True):
     momentary: bool = False
     """True if it lasts for moments only, which a load may have that holds its rate on average.
     Ranked behind every finding with a larger share of the time of the whole run."""
-    crowds_others: bool = False
+    masks_other_gains: bool = False
     """True if it takes what lifting other limits would need, so that their predicted gains are too
     small to compare with its own: ranked behind every finding with a larger share."""
     causes_distrust: bool = False

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.facts.sight import Sight, Unseen, alter_system, measured
+from pgdyno.json_types import Row
 from pgdyno.numbers import counted, duration, listed
 from pgdyno.rules.rule import Cleared, Found, rule
-from pgdyno.shapes import Row
 
 _LOOKS = ("file_error", "hba_error")
 

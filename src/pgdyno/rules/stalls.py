@@ -76,7 +76,7 @@ def stall(s: Situation) -> Found | Cleared:
             f" {duration(longest_s)}, while {_REASONS[main]}{_events_words(drops, main)}"
         ),
         share=drops.lost_share,
-        liftable=1.0,
+        removable_share=1.0,
         momentary=True,
         confidence=0.5 if main in ("event", "unexplained") else 0.8,
         evidence=_stall_evidence(s, drops),
@@ -256,7 +256,7 @@ def stalled_clients(s: Situation) -> Found | Cleared:
             " and none came to an end"
         ),
         share=worst.share * worst.clients / clients if clients else worst.share,
-        liftable=1.0,
+        removable_share=1.0,
         momentary=True,
         confidence=0.8,
         evidence=evidence,
@@ -383,7 +383,7 @@ def unanswered_clients(s: Situation) -> Found | Cleared:
             f" {figure(1000 * worst.response_s_max)} ms at most"
         ),
         share=worst.share,
-        liftable=1.0,
+        removable_share=1.0,
         momentary=True,
         confidence=0.8,
         evidence=evidence,

@@ -13,7 +13,7 @@ from pgdyno.numbers import figure, listed, percent
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._cpu_uses import cpu_parts, cpu_uses, ratio_without, response_share
 from pgdyno.rules._pools import WORTHWHILE_RATIO
-from pgdyno.rules._shapes import Shape, shapes
+from pgdyno.rules._statement_families import Shape, shapes
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
 from pgdyno.spec.setting_defaults import DEFAULTS
@@ -64,7 +64,7 @@ def large_results(s: Situation) -> Found | Cleared:
         sentence=f"sessions wait {of} for their clients to take large results",
         parts=(part,),
         share=share if s.is_observed else None,
-        liftable=share,
+        removable_share=share,
         confidence=0.8,
         evidence=evidence,
         advice=ADVICE,
@@ -113,7 +113,7 @@ def costly_settings(s: Situation) -> Found | Cleared:
         ),
         parts=cpu_parts(s),
         share=share,
-        liftable=ratio_without(s, part).lifted,
+        removable_share=ratio_without(s, part).lifted,
         confidence=0.6,
         evidence=evidence,
         proposals=_resets(s, found, part),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pgdyno.facts.missed_hot import COST_SHARE, hot_evidence, missed_updates, missed_words
 from pgdyno.facts.sight import NOT_PREDICTED, Sight, alter_system, measured, pages_bytes
 from pgdyno.facts.situation import Situation
+from pgdyno.json_types import Row
 from pgdyno.numbers import figure, listed, percent, size
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.rules._cpu_uses import cpu_parts, cpu_uses, ratio_without, response_share
 from pgdyno.rules.rule import Cleared, Found, rule
-from pgdyno.shapes import Row
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import stored
 
@@ -42,7 +42,7 @@ def indexed_updates(s: Situation) -> Found | Cleared:
         sentence=missed_words(worst, f"as {which}"),
         parts=cpu_parts(s),
         share=share,
-        liftable=ratio_without(s, cpu_uses(s)["indexed-updates"]).lifted,
+        removable_share=ratio_without(s, cpu_uses(s)["indexed-updates"]).lifted,
         confidence=0.8 if worst.column else 0.6,
         evidence=evidence,
         advice=(

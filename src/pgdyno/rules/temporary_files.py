@@ -52,7 +52,7 @@ def temp_files(s: Situation) -> Found | Cleared:
             f" {figure(per_s)} are written per second{each}"
         ),
         parts=("temp",),
-        liftable=s.loop.ratio(data=_without(s)).lifted,
+        removable_share=s.loop.ratio(data=_without(s)).lifted,
         confidence=0.9,
         evidence=evidence,
         proposals=proposals,

@@ -99,7 +99,7 @@ def vacuum_load(s: Situation) -> Found | Cleared:
     return Found(
         sentence=sentence,
         share=share,
-        liftable=SLOWER,
+        removable_share=SLOWER,
         confidence=0.7,
         evidence=evidence,
         proposals=_proposals(s, split, share),
@@ -207,7 +207,7 @@ def vacuum_failsafe(s: Situation) -> Found | Cleared:
             f" indexes: older than {figure(limits[0])} transaction IDs, or {figure(limits[1])}"
             " multixacts"
         ),
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.9,
         evidence=evidence,
         causes=("transaction-ids", "xmin-pinned", "autovacuum-slow"),

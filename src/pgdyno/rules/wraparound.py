@@ -94,7 +94,7 @@ def transaction_ids(s: Situation) -> Found | Cleared:
         return Cleared(_cleared(rooms[0]), evidence)
     return Found(
         sentence=_refused_in_words(s, refused) if refused else _age_in_words(s, worst),
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.95,
         evidence=evidence,
         causes=(
@@ -277,7 +277,7 @@ def sequence_end(s: Situation) -> Found | Cleared:
         return Cleared(sentence, evidence)
     return Found(
         sentence=f"{sentence}; then each insert that needs one fails",
-        liftable=0.0,
+        removable_share=0.0,
         confidence=0.95,
         evidence=evidence,
         severity="will fail" if worst.ends_soon or worst.used >= CRITICAL_SHARE else None,

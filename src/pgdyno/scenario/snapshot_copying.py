@@ -22,6 +22,7 @@ from msgspec.structs import replace as with_values
 
 from pgdyno.conduct import Watcher, grow_old, installation_of, started_server
 from pgdyno.errors import SetupError, UsageError
+from pgdyno.escaping import visible_line
 from pgdyno.numbers import listed, size
 from pgdyno.scenario.snapshot import Request, Saved, cluster_of, describe, take
 from pgdyno.server import (
@@ -42,7 +43,6 @@ from pgdyno.server.local.snapshots import Place
 from pgdyno.server.versions import caution, plain_version
 from pgdyno.spec import Spec
 from pgdyno.spec.sql_text import quoted
-from pgdyno.visible import visible_line
 
 if TYPE_CHECKING:
     from psycopg import Connection

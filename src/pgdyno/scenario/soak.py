@@ -19,6 +19,7 @@ from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.dimension import fields_with
 from pgdyno.errors import SetupError, ThresholdError, UsageError
 from pgdyno.investigate.run import diagnosed
+from pgdyno.json_types import Fields
 from pgdyno.numbers import counted, duration, percent, rounded, size
 from pgdyno.record import GAP, Continuation, RunFile, SliceKind, discard_beginning
 from pgdyno.record.opening import is_run_file
@@ -28,7 +29,6 @@ from pgdyno.results.soak import Gap, NamedChange, SoakResult, ValidityCheck, Voi
 from pgdyno.scenario._soak_changes import ChangeWatch
 from pgdyno.server.connecting.connect import parse_conninfo
 from pgdyno.server.local.layout import has_kept_data, keep_from_now_on
-from pgdyno.shapes import Fields
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.connections import kept_connections
 from pgdyno.spec.model import DiskSpec

@@ -23,6 +23,7 @@ from pgdyno.errors import ThresholdError, TrustError, UsageError
 from pgdyno.facts import client_sessions
 from pgdyno.govern.in_run import governing
 from pgdyno.investigate.run import run_spec
+from pgdyno.json_types import Json
 from pgdyno.numbers import counted, figure
 from pgdyno.record import RunFile, SliceKind
 from pgdyno.results import chapter as results
@@ -32,8 +33,7 @@ from pgdyno.results.compare import CompareResult
 from pgdyno.results.drill import Drill, Summary
 from pgdyno.results.run import RunResult
 from pgdyno.results.story import Compared, FinishedChapter, Observed, StoryResult
-from pgdyno.scenario._luck import luck
-from pgdyno.shapes import Json
+from pgdyno.scenario._not_exercised import luck
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.story import Chapter
 from pgdyno.spec.units import format_duration

@@ -1,5 +1,5 @@
-"""A storm, carried out: a load of its own, from one client to all of them and to nobody, by the
-shapes of arrival: how many clients there are at which moment, and what happens to them."""
+"""Runs one storm of connections: clients ramp from one to all of them and back to none, by the
+shapes of arrival: the number of clients at each moment, and what happens to them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pgdyno.shapes import Row
+from pgdyno.json_types import Row
 
 if TYPE_CHECKING:
     import psycopg

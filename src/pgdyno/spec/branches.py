@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field, model_validator
 
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec._base import CLIENTS_MAX, Duration, Part, SettingValue
 from pgdyno.spec.story import KeyValue
 from pgdyno.spec.units import format_duration

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 
 
 class Change(Struct, frozen=True):

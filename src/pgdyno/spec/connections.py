@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 
 
 def clients_of_instances(clients: int, instances: int) -> list[int]:

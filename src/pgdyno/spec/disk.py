@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 from pydantic import AfterValidator, WithJsonSchema
 
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec.units import format_size, parse_duration_us, parse_size_bytes
 
 DiskKind = Literal["plain", "tmpfs", "xfs", "loop", "slow", "blackout"]

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec._base import Part, PositiveDuration
 from pgdyno.spec.units import format_duration
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec._base import Part, PositiveDuration
 from pgdyno.spec.age import STOP_AGE, Age
 

@@ -9,7 +9,7 @@ import tomllib
 from typing import Any
 
 from pgdyno.errors import UsageError
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 
 
 def set_key(fields: Fields, key: str, value: str) -> None:

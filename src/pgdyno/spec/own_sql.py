@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from pgdyno.escaping import visible_line
 from pgdyno.redact import blank
-from pgdyno.visible import visible_line
 
 TITLE_LENGTH = 72
 _COMMENTS = r"(?:\s|/\*.*?\*/|--[^\n]*(?:\n|$))*"

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import UsageError
 from pgdyno.files import read_at_most
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec._base import Misfit
 from pgdyno.spec.model import Spec
 

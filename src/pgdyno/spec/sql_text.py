@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from pgdyno.visible import visible
+from pgdyno.escaping import visible
 
 NAME = r'(?:(?:[uU]&)?"(?:[^"]|"")+"|[A-Za-z_][\w$]*)'
 """Pattern of an identifier."""

@@ -17,7 +17,7 @@ from pgdyno.dimension import fields_with
 from pgdyno.results.common import Measure
 from pgdyno.spec import Change, ClientGroup, Spec
 from pgdyno.stats import EFFECT_MATTERS, Effect, Verdict, decide, mean_bounds, paired_effect
-from pgdyno.trial._sides import Measured, Side, group_measure, measure_of, working
+from pgdyno.trial._arms import Measured, Side, group_measure, measure_of, working
 
 LATENCY_MATTERS = 0.10
 """The smallest change of p99 at a fixed rate that matters by default; tails are noisier than

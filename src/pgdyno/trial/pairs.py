@@ -35,9 +35,9 @@ from pgdyno.stats import (
     geometric_mean,
     plan_pairs,
 )
+from pgdyno.trial._arms import Measured, Side
 from pgdyno.trial._judging import GroupEffect, Judged, Matters, decided, judge, same_rate
 from pgdyno.trial._judging import Noise as Noise
-from pgdyno.trial._sides import Measured, Side
 from pgdyno.trial.question import PAIRS_MAX, Question
 
 

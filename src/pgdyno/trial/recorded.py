@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.record import RunFile
 from pgdyno.results.common import Measure
-from pgdyno.trial._sides import Measured
+from pgdyno.trial._arms import Measured
 
 
 def pair_ratios(run: RunFile, trial_id: int, measure: Measure) -> dict[int, float]:

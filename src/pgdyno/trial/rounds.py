@@ -14,8 +14,8 @@ from pgdyno.dimension import spec_with
 from pgdyno.record import RunFile
 from pgdyno.spec import Change, Spec
 from pgdyno.stats import Effect, geometric_mean, paired_effect
+from pgdyno.trial._arms import Measured, Side, working
 from pgdyno.trial._judging import Judged, Matters, judge, same_rate
-from pgdyno.trial._sides import Measured, Side, working
 
 CONFIDENCE = 0.95
 

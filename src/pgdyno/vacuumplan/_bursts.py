@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
+from pgdyno.json_types import Row
 from pgdyno.numbers import counted, figure, percent
-from pgdyno.shapes import Row
 
 _PARTS_MAX, _PARTS_MIN = 6, 3
 PART_S_MIN = 3.0

@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterator
 
+from pgdyno.escaping import visible
 from pgdyno.numbers import counted, duration, effect, figure, listed, percent, size
 from pgdyno.results.vacuum_plan import (
     PlannedTable,
@@ -15,7 +16,6 @@ from pgdyno.results.vacuum_plan import (
     VacuumPlanResult,
 )
 from pgdyno.vacuumplan._advising import shown
-from pgdyno.visible import visible
 
 _WIDTH = 110
 _NAMED = 20

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from pgdyno.check import Reached, Where, answering, reach, session
 from pgdyno.errors import SetupError
+from pgdyno.json_types import Row
 from pgdyno.results.vacuum_plan import (
     PlannedOption,
     PlannedTable,
@@ -20,7 +21,6 @@ from pgdyno.results.vacuum_plan import (
 from pgdyno.server import ConnInfo
 from pgdyno.server.versioned_sql import query_for
 from pgdyno.server.versions import plain_version
-from pgdyno.shapes import Row
 from pgdyno.vacuumplan._advising import CHANGES_MIN, Server, Table, all_in_force, plan_table
 from pgdyno.vacuumplan._bursts import parts_of, seconds_to_tell, why_no_rate
 

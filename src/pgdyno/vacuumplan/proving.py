@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from pgdyno import numbers
 from pgdyno.errors import UsageError
+from pgdyno.json_types import Row
 from pgdyno.results.vacuum_plan import (
     PlannedTable,
     Proof,
@@ -31,7 +32,6 @@ from pgdyno.results.vacuum_plan import (
 from pgdyno.server import Cluster, connect, find_installation
 from pgdyno.server.versioned_sql import query_for
 from pgdyno.server.versions import major_of
-from pgdyno.shapes import Row
 from pgdyno.stats import paired_effect
 from pgdyno.vacuumplan._advising import shown
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import IO
 
 from pgdyno.errors import SetupError, UsageError
+from pgdyno.escaping import shell_line, visible_line
 from pgdyno.files import open_named
 from pgdyno.server import Installation, discover_installations
 from pgdyno.server.local.account import plain_environment
-from pgdyno.visible import shell_line, visible_line
 
 _CUSTOM = b"PGDMP"
 _TOC = "toc.dat"

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from pgdyno.errors import UsageError
+from pgdyno.escaping import visible_line
 from pgdyno.spec.sql_text import RELATION, folded
-from pgdyno.visible import visible_line
 
 _CHUNK_BYTES = 1 << 16
 STATEMENT_BYTES_MAX = 256 << 20

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.dimension._own_server import own_server
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change
 
 _KEY = "server.checksums"

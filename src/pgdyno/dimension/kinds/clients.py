@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pgdyno.dimension._dimension import Context, Dimension, Load, Need, Transition
 from pgdyno.dimension._groups import group_titles, groups_of
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change
 
 

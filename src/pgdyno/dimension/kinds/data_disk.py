@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.errors import UsageError
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.disk import disk_plan
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pgdyno.dimension._changing import spec_with
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.errors import UsageError
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change
 from pgdyno.spec.front import TITLES, in_words, own_name, value_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pgdyno.dimension._dimension import Context, Dimension, Need, Transition, run_sql
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.columns import columns_of, trial_index
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pgdyno.dimension._dimension import KeyDimension
 from pgdyno.errors import UsageError
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec
 
 _WAY, _BATCH = _KEYS = ("workload.ingest", "workload.batch")

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from pgdyno.dimension._dimension import Context, Dimension, Need, Transition
 from pgdyno.errors import RunError, SetupError
+from pgdyno.json_types import Fields
 from pgdyno.record.own import OWN
-from pgdyno.shapes import Fields
 from pgdyno.spec import Change
 from pgdyno.spec.own_sql import title_of_sql
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec
 
 _KEY = "workload.init.partitions"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from pgdyno.dimension._dimension import Context, Dimension, Need, Transition
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec
 
 # Settings for which the server accepts no unit: titles add it. For all others titles show the value

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Server, Transition
 from pgdyno.errors import UsageError
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change
 from pgdyno.spec.standby import StandbySpec, in_words
 

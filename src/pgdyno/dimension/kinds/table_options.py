@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, LiteralString
 
 from pgdyno.dimension._dimension import Context, Dimension, Need, Transition, run_sql
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pgdyno.dimension._changing import spec_with
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.dimension._own_server import SETTINGS, names_server, own_server
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change
 from pgdyno.spec.keys import set_key
 

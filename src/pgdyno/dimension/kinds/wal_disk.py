@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
 from pgdyno.errors import UsageError
-from pgdyno.shapes import Fields
+from pgdyno.json_types import Fields
 from pgdyno.spec import Change
 
 _KEY = "disk.wal"

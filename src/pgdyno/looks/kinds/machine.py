@@ -13,10 +13,10 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
+from pgdyno.json_types import Row
 from pgdyno.looks.look import Look, Machine, Missing
 from pgdyno.probe import SYS_BLOCK, device_of, wal_directory
 from pgdyno.probe.space import sample_space
-from pgdyno.shapes import Row
 
 _PROC = Path("/proc")
 _SYS = Path("/sys")

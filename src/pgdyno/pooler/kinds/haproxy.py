@@ -16,10 +16,10 @@ import signal
 import socket
 from collections.abc import Iterator
 
+from pgdyno.json_types import Row
 from pgdyno.pooler._kind import Complaint, Kind, Place, Version, clients_of
 from pgdyno.server import ConnInfo
 from pgdyno.server.local.safefiles import read_text
-from pgdyno.shapes import Row
 from pgdyno.spec import Spec
 
 _GLOBAL = ("nbthread", "cpu-map", "busy-polling", "noepoll", "nosplice")

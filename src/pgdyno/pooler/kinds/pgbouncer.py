@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pgdyno.errors import SetupError
+from pgdyno.json_types import Row
 from pgdyno.pooler._kind import (
     Complaint,
     Ineffective,
@@ -27,7 +28,6 @@ from pgdyno.pooler._kind import (
     senders_of,
 )
 from pgdyno.server import ConnInfo, connect, connect_plain
-from pgdyno.shapes import Row
 from pgdyno.spec import Spec
 
 _POOL_SIZE = 20

@@ -18,12 +18,12 @@ import signal
 from collections.abc import Iterator, Mapping
 
 from pgdyno.errors import SetupError
+from pgdyno.json_types import Row
 from pgdyno.pooler._kind import Complaint, Ineffective, Kind, Place, Version, clients_of, number_in
 from pgdyno.server import ConnInfo, connect_plain
 from pgdyno.server.local.account import run_as, server_account
 from pgdyno.server.local.cluster import quoted
 from pgdyno.server.local.sharedmem import remove_segments_of
-from pgdyno.shapes import Row
 from pgdyno.spec import Spec
 from pgdyno.spec.units import parse_duration_ms
 

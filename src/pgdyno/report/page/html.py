@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from pgdyno.escaping import visible
 from pgdyno.files import write_whole
 from pgdyno.record import RunFile
 from pgdyno.report.charts.budget import parts_chart
@@ -38,7 +39,6 @@ from pgdyno.report.words import (
 )
 from pgdyno.report.words.course import course_in
 from pgdyno.report.words.pooler import queue_words
-from pgdyno.visible import visible
 
 UNIT_GAP = re.compile(r"(?<=\d) (?=%|(?:ms|µs|s|min|tps|B|kB|MB|GB|TB)\b)")
 

@@ -15,9 +15,9 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
+from pgdyno.escaping import visible_line
 from pgdyno.report.view import Terms
 from pgdyno.report.words.prose import cut
-from pgdyno.visible import visible_line
 
 ENDING_MIN = 5
 """Number of lines at the end that are always printed, because they have the result."""

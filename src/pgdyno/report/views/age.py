@@ -12,9 +12,9 @@ from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.spec.age import ID_NOUNS
 
 if TYPE_CHECKING:
+    from pgdyno.json_types import Row
     from pgdyno.report.summary import RunSummary
     from pgdyno.results.age import AgePeriod, AgeResult, AgeTable
-    from pgdyno.shapes import Row
 
 HEAD = (
     "period",

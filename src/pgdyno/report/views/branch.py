@@ -12,9 +12,9 @@ from pgdyno.report.view import Answer, OnPage, Part, Section, Terms, View
 from pgdyno.report.words.tables import Table, figures_table
 
 if TYPE_CHECKING:
+    from pgdyno.json_types import Row
     from pgdyno.report.summary import RunSummary
     from pgdyno.results.branch import BranchEvent, BranchFigures, BranchMatch, BranchResult
-    from pgdyno.shapes import Row
 
 HEAD = ("branch", "tps before", "tps", "p99 ms", "against before", "against the first", "p99")
 STARTS_HEAD = (

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from pgdyno import numbers
 from pgdyno.errors import UsageError
+from pgdyno.escaping import shell_line
 from pgdyno.report.view import (
     Card,
     Cards,
@@ -30,9 +31,9 @@ from pgdyno.report.view import (
 from pgdyno.report.words import prose
 from pgdyno.report.words.findings import evidence_table, finding_name
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.visible import shell_line
 
 if TYPE_CHECKING:
+    from pgdyno.json_types import Row
     from pgdyno.record.finding import Finding, ProvingCommand
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
         ObservedLoad,
         WriteProbe,
     )
-    from pgdyno.shapes import Row
 
 EVIDENCE_MAX = 4
 PROOFS_MAX = 2

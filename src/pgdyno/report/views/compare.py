@@ -22,11 +22,11 @@ from pgdyno.report.views.investigate import STYLES, trial_notes
 from pgdyno.report.words import prose, sentences
 
 if TYPE_CHECKING:
+    from pgdyno.json_types import Row
     from pgdyno.record import RunFile
     from pgdyno.report.attempts import Attempt
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary
-    from pgdyno.shapes import Row
 
 _COMMAND = "compare"
 

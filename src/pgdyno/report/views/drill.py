@@ -28,12 +28,12 @@ from pgdyno.report.words import drills, sentences
 from pgdyno.report.words.tables import Table
 
 if TYPE_CHECKING:
+    from pgdyno.json_types import Row
     from pgdyno.record import RunFile
     from pgdyno.record.cut import Cut
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary
     from pgdyno.results.drill import Difference, Drill, DrillResult
-    from pgdyno.shapes import Row
 
 COMPARED = {
     "lost": "lost commits",

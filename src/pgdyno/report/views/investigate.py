@@ -30,11 +30,11 @@ from pgdyno.report.words.findings import finding_name
 from pgdyno.report.words.tables import Table
 
 if TYPE_CHECKING:
+    from pgdyno.json_types import Row
     from pgdyno.report.attempts import Attempt
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary, Step
     from pgdyno.results.investigate import InvestigateResult
-    from pgdyno.shapes import Row
 
 STYLES = {
     "kept": "green",

@@ -24,11 +24,11 @@ from pgdyno.report.words.findings import verdict_words
 from pgdyno.report.words.tables import Table, figures_table
 
 if TYPE_CHECKING:
+    from pgdyno.json_types import Row
     from pgdyno.record import RunFile
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary
     from pgdyno.results.knee import Capacity, KneeResult
-    from pgdyno.shapes import Row
 
 _COMMAND = "knee"
 

@@ -23,11 +23,11 @@ from pgdyno.report.words import pool
 from pgdyno.report.words.tables import Table, figures_table
 
 if TYPE_CHECKING:
+    from pgdyno.json_types import Row
     from pgdyno.record import RunFile
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary
     from pgdyno.results.pool import Layer, PoolResult
-    from pgdyno.shapes import Row
 
 _NAME_WIDTH = 16
 

@@ -24,10 +24,10 @@ from pgdyno.report.words import price_list, prose, sentences
 from pgdyno.report.words.tables import Table
 
 if TYPE_CHECKING:
+    from pgdyno.json_types import Row
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary
     from pgdyno.results.price import Price, PriceResult
-    from pgdyno.shapes import Row
 
 NAME_MAX = 22
 """Maximum length of a candidate's name in the terminal; the full title follows below."""

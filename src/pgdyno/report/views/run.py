@@ -10,10 +10,10 @@ from pgdyno import numbers
 from pgdyno.report.view import OnPage, Section, Terms, View
 
 if TYPE_CHECKING:
+    from pgdyno.json_types import Row
     from pgdyno.record import RunFile
     from pgdyno.report.summary import RunSummary
     from pgdyno.results.run_parts import EntityResolution
-    from pgdyno.shapes import Row
 
 _COMMAND = "run"
 

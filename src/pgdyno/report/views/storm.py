@@ -12,11 +12,11 @@ from pgdyno.report.words import storm
 from pgdyno.report.words.tables import Table, figures_table
 
 if TYPE_CHECKING:
+    from pgdyno.json_types import Row
     from pgdyno.record import RunFile
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary
     from pgdyno.results.storm import StormResult
-    from pgdyno.shapes import Row
 
 
 def _sections(summary: RunSummary) -> list[Section]:

@@ -10,6 +10,7 @@ from pgdyno import numbers
 from pgdyno.errors import UsageError
 from pgdyno.facts.groups import GroupAccount, group_accounts, open_loop_sentence
 from pgdyno.facts.statement_times import never_touched, time_notes
+from pgdyno.json_types import Fields
 from pgdyno.record import (
     Distribution,
     ErrorTotal,
@@ -26,7 +27,6 @@ from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import prose, sentences
 from pgdyno.report.words.prose import cut
 from pgdyno.report.words.tables import Table, figures_table
-from pgdyno.shapes import Fields
 
 if TYPE_CHECKING:
     from pgdyno._engine import Histogram

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from pgdyno import numbers
 from pgdyno.drill.storage import stored_drills
 from pgdyno.errors import UsageError
+from pgdyno.json_types import Fields
 from pgdyno.record import Distribution, RunFile, RunInfo, StatementTotal
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import session_waits
@@ -20,7 +21,6 @@ from pgdyno.report.words import sentences
 from pgdyno.report.words._work import statements_beside, work_of
 from pgdyno.results import diff as results
 from pgdyno.results.diff import DiffResult, Pair
-from pgdyno.shapes import Fields
 from pgdyno.spec import spec_from_fields
 
 SCHEMA_VERSION = 1

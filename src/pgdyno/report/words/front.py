@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pgdyno import numbers
+from pgdyno.json_types import Json
 from pgdyno.record import RunFile
 from pgdyno.results.front import FrontReading
-from pgdyno.shapes import Json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
+from pgdyno.json_types import Fields
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import prose
 from pgdyno.report.words.sentences import how_set
 from pgdyno.report.words.tables import Table
-from pgdyno.shapes import Fields
 
 if TYPE_CHECKING:
     from pgdyno.results.loss import Drilled, Loss

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from pgdyno.escaping import shell_line
 from pgdyno.facts.autovacuum import recorded_options
 from pgdyno.record import RunFile, RunInfo
 from pgdyno.record.finding import Finding
 from pgdyno.remedy.comparing import compare_words
 from pgdyno.report.view import view_of
 from pgdyno.spec.change import Change
-from pgdyno.visible import shell_line
 
 SHOWN_MAX = 2
 _NOT_COMPARED = ("branches", "story", "govern")

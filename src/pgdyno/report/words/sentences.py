@@ -23,12 +23,12 @@ from pgdyno.spec.units import parse_duration_ms
 from pgdyno.stats import mean_with_interval, more_pairs_words
 
 if TYPE_CHECKING:
+    from pgdyno.json_types import Fields
     from pgdyno.record.facts import HostFacts, ServerFacts
     from pgdyno.record.finding import Finding, Proposal
     from pgdyno.report.summary import RunSummary
     from pgdyno.results.common import Postponed, PostponedSide
     from pgdyno.results.compare import ComparedSql
-    from pgdyno.shapes import Fields
 
 GROUPS_NAMED_MAX = 3
 """Number of client groups up to which each is named."""

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from pgdyno.errors import SetupError
+from pgdyno.json_types import Row
 from pgdyno.record.facts import ServerFacts
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.versioned_sql import query
 from pgdyno.server.versions import newer_note
-from pgdyno.shapes import Row
 
 if TYPE_CHECKING:
     import psycopg

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from pgdyno.json_types import Json
 from pgdyno.server.versioned_sql import query
-from pgdyno.shapes import Json
 
 if TYPE_CHECKING:
     import psycopg

@@ -13,8 +13,8 @@ PACKAGES = os.path.realpath(__file__).removesuffix("/pgdyno/server/local/_remova
 if PACKAGES not in sys.path:
     sys.path.insert(0, PACKAGES)
 
-from pgdyno.outliving import ignore_stop_signals  # noqa: E402
 from pgdyno.server.local.sweep import sweep_one  # noqa: E402
+from pgdyno.watchdogs import ignore_stop_signals  # noqa: E402
 
 if __name__ == "__main__":
     ignore_stop_signals()

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from pgdyno.errors import RunError, SetupError, UsageError
+from pgdyno.json_types import Json
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.local.cluster import Cluster
 from pgdyno.server.local.guarded import Guarded
@@ -24,7 +25,6 @@ from pgdyno.server.replication._patroni_node import Common, Node
 from pgdyno.server.replication._relay import Relay
 from pgdyno.server.replication._store import Store, installed_store
 from pgdyno.server.replication.standby import Standby
-from pgdyno.shapes import Json
 from pgdyno.spec.manager import seconds_of, typed_settings
 from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
 

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from pgdyno.shapes import Json
+from pgdyno.json_types import Json
 from pgdyno.spec.own_sql import title_of_sql
 
 State = Literal["making", "begun", "made", "undoing", "undone"]

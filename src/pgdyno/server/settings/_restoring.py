@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from pgdyno.errors import SetupError
+from pgdyno.escaping import visible_line
 from pgdyno.server.settings._persistent_session import PersistentSession
 from pgdyno.server.settings._recorded_sql import RecordedSql
 from pgdyno.server.settings._statements import alter_system
@@ -14,7 +15,6 @@ from pgdyno.server.settings._undo import MARK, UndoRecord
 from pgdyno.server.settings._undoing_sql import undo_sql
 from pgdyno.server.settings._unloaded import unloaded
 from pgdyno.spec.sql_text import on_one_line, relation
-from pgdyno.visible import visible_line
 
 
 @dataclass

@@ -29,13 +29,13 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import SetupError
+from pgdyno.json_types import Json
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.connecting.identity import Identity
 from pgdyno.server.directories import undo_dir
 from pgdyno.server.locks import try_lock
 from pgdyno.server.settings._recorded_sql import RecordedSql
 from pgdyno.server.settings.setting_values import unquoted_list
-from pgdyno.shapes import Json
 
 _FORMATS = (2, 3)
 """Those that are read; the last is written. One without SQL is 2."""

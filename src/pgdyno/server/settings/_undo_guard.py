@@ -9,9 +9,9 @@ import subprocess
 from contextlib import suppress
 
 from pgdyno.errors import SetupError
-from pgdyno.outliving import READY, Guardian
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.settings._undo import UndoFile, UndoRecord
+from pgdyno.watchdogs import READY, Guardian
 
 _detached: list[Guardian] = []
 """Guardians that may outlive pgdyno, which does not wait for them."""

@@ -22,11 +22,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from pgdyno.errors import PgdynoError
-from pgdyno.outliving import READY, ignore_stop_signals, lines_until_end, say
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.settings._persistent_session import PersistentSession
 from pgdyno.server.settings._restoring import restore, ways_to_restore
 from pgdyno.server.settings._undo import UndoFile, UndoRecord
+from pgdyno.watchdogs import READY, ignore_stop_signals, lines_until_end, say
 
 RETRY_S_MAX = 600.0
 _PAUSE_S = 1.0

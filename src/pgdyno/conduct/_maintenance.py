@@ -1,5 +1,5 @@
-"""Work of pgdyno itself on the server, so that a slice counts what it should: postponed work is
-done at its end, and buffers are filled before it.
+"""Checkpoint, vacuum and flush at the end of each slice, so that it pays for its own work; and
+buffers filled before it.
 
 A slice that is shorter than the cycle of what it changes would otherwise count the gain and leave
 the cost to the next slice: dirty buffers and WAL since the last checkpoint's redo record, WAL that

@@ -1,4 +1,5 @@
-"""Parts of the latency budget that are named: explained by a finding, cleared, or own work.
+"""Attribution of the response time: each part of the latency budget is explained by a finding,
+cleared, own work, or unexplained.
 
 A part is named if one of these holds, in this order:
 

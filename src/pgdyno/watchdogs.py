@@ -1,5 +1,5 @@
-"""Processes that outlive pgdyno, to undo what it did: how they are started, and how they notice its
-end, also by kill -9.
+"""Child processes that undo what pgdyno did when it ends, also by kill -9: how they are started,
+and how they notice its end.
 
 Such a process runs in a process session of its own, which the terminal's Ctrl-C and signals to
 pgdyno's process group do not reach. Its standard input is a pipe from pgdyno, and closes when that

@@ -1,4 +1,4 @@
-"""Continuing a run file whose recording ended before the run did: by kill -9, a restart of the
+"""Resuming a run file whose recording ended before the run did: by kill -9, a restart of the
 machine, or a stop.
 
 Time goes on by the wall clock. The slice that was open is closed where its last interval ended,

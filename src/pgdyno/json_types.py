@@ -1,4 +1,4 @@
-"""Shapes of data that come from outside, whose keys and values only the other side knows.
+"""Types of JSON, rows and fields that come from outside.
 
 What pgdyno makes itself has types; ``Mapping[str, object]`` and ``dict[str, object]`` are what it
 writes. These are for reading.

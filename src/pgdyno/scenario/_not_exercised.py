@@ -1,4 +1,4 @@
-"""Luck in a drill that went well: causes of its good end that may be absent the next time.
+"""Risks that a drill which went well happened not to exercise, and which the next crash may.
 
 Each sentence is derived from the drill's own cuts: a rescue without the standby that succeeded as
 well, the amount of WAL that could be lost, the delay of the standby.

@@ -1,4 +1,4 @@
-"""Going on with a run file: the server may still be starting with the machine, and it must be the
+"""Resuming a run file: the server may still be starting with the machine, and it must be the
 one that the run began on."""
 
 from __future__ import annotations

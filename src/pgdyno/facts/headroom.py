@@ -1,4 +1,4 @@
-"""Loads that have no limit: their rate is held, or their clients rest between transactions.
+"""Loads with headroom: their rate is held, or their clients rest between transactions.
 
 Every client group that works must be one of these, and no sessions may queue for the cores:
 

@@ -1,6 +1,6 @@
-"""Things found by listing a directory: rules, looks, remedies, dimensions, checks.
+"""Plug-ins, found by listing a directory: rules, looks, remedies, dimensions, checks.
 
-A file that holds such a thing is added to the directory, and no other file names it.
+A file that holds one is added to the directory, and no other file names it.
 """
 
 from __future__ import annotations

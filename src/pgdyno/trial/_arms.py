@@ -1,4 +1,4 @@
-"""The figures of a trial's sides: throughput, p99 and counts of each client group, by slice.
+"""The arms of a trial, baseline and change: throughput, p99 and counts by client group and slice.
 
 In an open loop, a slice may do transactions that another slice left in the queue. A session drains
 the queue between slices; what could not be drained in time is charged to the slice that left it:

@@ -1,4 +1,4 @@
-"""The last decision, for everybody who asks: honest about its age, and without one, "unknown".
+"""The latest decision; it expires after ``valid_s``, and without one the answer is "unknown".
 
 A decision whose reading is older than ``valid_s`` says nothing any more, and neither does the last
 one once the database could not be asked. Then ``--when-unknown`` decides, except that loaders which

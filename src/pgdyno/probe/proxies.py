@@ -1,5 +1,5 @@
-"""Samplers of what stands between clients and server, once a second on the run's clock: the queues
-of a pooler, and a front end's own counts.
+"""Samplers of poolers and web front ends, which stand between clients and server: their queues and
+counts, once a second on the run's clock.
 
 Each has a thread of its own, so that one that does not answer delays no other probe. Each answer of
 pgdyno's application is stamped by it on the monotonic clock that pgdyno reads too; the figures of a
@@ -14,10 +14,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pgdyno.errors import PgdynoError
+from pgdyno.json_types import Row
 from pgdyno.probe._probes import SAMPLE_EVERY_S
 from pgdyno.record import Recorder
 from pgdyno.record.probing import note_missing
-from pgdyno.shapes import Row
 
 TIME_SHARE_MAX = 0.05
 """Part of the time that samples may take; what takes long to answer is asked less often."""

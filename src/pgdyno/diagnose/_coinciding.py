@@ -1,4 +1,4 @@
-"""Ties of a change of level, or a drop, to what began, ended or shifted at that time.
+"""Events that coincide with a change of throughput or a drop: they began, ended or shifted then.
 
 Something that was there before as well as after a change cannot tell why throughput changed: such
 waits are left out. A WAL segment switch is named only if switches are so rare that one is unlikely

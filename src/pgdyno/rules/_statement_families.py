@@ -1,12 +1,12 @@
-"""Statements of pg_stat_statements, those of one shape together."""
+"""Families of statements of pg_stat_statements, which differ only in their values."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from pgdyno.facts.sight import Sight
+from pgdyno.json_types import Row
 from pgdyno.probe.statement_shapes import statement_shape
-from pgdyno.shapes import Row
 
 _TEXT_MAX = 120
 
