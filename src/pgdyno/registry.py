@@ -9,7 +9,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -20,9 +20,12 @@ def modules_of(package: ModuleType) -> Iterator[ModuleType]:
         yield importlib.import_module(f"{package.__name__}.{module.name}")
 
 
-def held_by(package: ModuleType, attribute: str) -> Iterator[Any]:
-    """Yield what each module of a package holds as ``attribute``."""
-    return (getattr(module, attribute) for module in modules_of(package))
+def held_by(package: ModuleType, kind: type[T]) -> Iterator[T]:
+    """Yield the values of ``kind`` that the modules of a package hold, also those in tuples."""
+    for module in modules_of(package):
+        for value in vars(module).values():
+            held = value if isinstance(value, tuple) else (value,)
+            yield from (each for each in held if isinstance(each, kind))
 
 
 def by_name(things: Iterable[T], kind: str, name: Callable[[T], str]) -> dict[str, T]:
@@ -30,7 +33,7 @@ def by_name(things: Iterable[T], kind: str, name: Callable[[T], str]) -> dict[st
     ``kind`` is what they are, in the plural."""
     found: dict[str, T] = {}
     for thing in things:
-        if name(thing) in found:
+        if found.get(name(thing), thing) is not thing:
             raise ValueError(f'two {kind} have the name "{name(thing)}"')
         found[name(thing)] = thing
     return dict(sorted(found.items()))

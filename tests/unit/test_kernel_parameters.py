@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pgdyno.dimension import change_of, title_of
-from pgdyno.dimension.kinds.crypt_queues import crypt_devices
-from pgdyno.dimension.kinds.overcommit_memory import check_room
+from pgdyno.dimension.kinds.block_devices import crypt_devices
+from pgdyno.dimension.kinds.kernel import check_room
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.kernel import (
     CryptQueues,

@@ -16,7 +16,7 @@ from pgdyno import numbers
 from pgdyno.conduct import Session
 from pgdyno.diagnose import SECONDS_MIN
 from pgdyno.dimension import title_of
-from pgdyno.dimension.kinds.own_sql import MADE, UNDONE
+from pgdyno.dimension.kinds.scripts import MADE, UNDONE
 from pgdyno.errors import TrustError, UsageError
 from pgdyno.record import RunFile, TrialKind
 from pgdyno.record.own import own_events

@@ -10,9 +10,8 @@ from pgdyno.conduct._space import check_table_space
 from pgdyno.conduct._statements import create_statements
 from pgdyno.conduct._target import Target
 from pgdyno.conduct.watch import Watcher
-from pgdyno.dimension.kinds.indexes import change_indexes
 from pgdyno.dimension.kinds.standby import have_standbys
-from pgdyno.dimension.kinds.table_options import alter_tables
+from pgdyno.dimension.kinds.tables import alter_tables, change_indexes
 from pgdyno.record import Recorder
 from pgdyno.spec import Spec
 from pgdyno.spec.standby import in_words

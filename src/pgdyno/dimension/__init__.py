@@ -1,6 +1,6 @@
 """Dimensions in which two slices can differ: one file for each, and no list of them elsewhere.
 
-To add a dimension, add one file to ``kinds/`` with a ``DIMENSION``. A :class:`Dimension` defines
+To add a dimension, add an instance to a file of ``kinds/``. A :class:`Dimension` defines
 how its part of a :class:`~pgdyno.spec.Change` appears in a title and is entered in a spec, what is
 needed to apply it, and how it is applied. ``spec_with`` and ``title_of`` convert a change to a spec
 and to a title; ``change_of`` converts a user's words to a change.

@@ -13,7 +13,5 @@ def dimensions() -> tuple[Dimension, ...]:
     """Return every dimension, in the order in which they are applied and appear in titles."""
     from pgdyno.dimension import kinds as package
 
-    found: dict[str, Dimension] = by_name(
-        held_by(package, "DIMENSION"), "dimensions", lambda each: each.id
-    )
+    found = by_name(held_by(package, Dimension), "dimensions", lambda each: each.id)
     return tuple(sorted(found.values(), key=lambda each: (each.order, each.id)))

@@ -134,9 +134,7 @@ def check_rules() -> tuple[CheckRule, ...]:
     """Return all checks of the package, in the order in which they run."""
     from pgdyno.drill import checks as package
 
-    found: dict[str, CheckRule] = by_name(
-        held_by(package, "CHECK"), "checks", lambda each: each.name
-    )
+    found = by_name(held_by(package, CheckRule), "checks", lambda each: each.name)
     return tuple(sorted(found.values(), key=lambda rule: (rule.stage, rule.deep, rule.name)))
 
 

@@ -2,7 +2,7 @@
 
 A look reads something once: a query of the server's catalogs and statistics, or files of the
 machine that it runs on. Its rows are recorded, and rules judge the recorded rows. A look is added
-by an entry in a file of ``looks/``; a query is in ``sql/``, one file for each range of server
+by an entry in a file of ``kinds/``; a query is in ``sql/``, one file for each range of server
 versions, named ``look.FIRST-LAST.sql``.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -75,6 +74,5 @@ def looks() -> tuple[Look, ...]:
     """Return all looks, ordered by name."""
     from pgdyno.looks import kinds as package
 
-    held = chain.from_iterable(held_by(package, "LOOKS"))
-    found: dict[str, Look] = by_name(held, "looks", lambda each: each.name)
+    found = by_name(held_by(package, Look), "looks", lambda each: each.name)
     return tuple(found.values())

@@ -136,7 +136,7 @@ def kinds() -> Mapping[str, Kind]:
     """Return every pooler by its name."""
     from pgdyno.pooler import kinds as package
 
-    return by_name(held_by(package, "KIND"), "poolers", lambda each: each.name)
+    return by_name(held_by(package, Kind), "poolers", lambda each: each.name)
 
 
 def check_names(kind: Kind, settings: Iterable[str]) -> None:

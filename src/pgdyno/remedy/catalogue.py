@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from functools import cache
-from itertools import chain
 
-from pgdyno.registry import by_name, modules_of
+from pgdyno.registry import by_name, held_by
 from pgdyno.remedy._remedy import Remedy
 from pgdyno.spec.durability import severity
 
@@ -16,7 +15,6 @@ def catalogue() -> dict[str, Remedy]:
     """Return every remedy by id, ordered by durability class, then id."""
     # Not imported: the package imports this module.
     package = sys.modules[__name__.rpartition(".")[0]]
-    held = (getattr(module, "REMEDIES", ()) for module in modules_of(package))
-    found: dict[str, Remedy] = by_name(chain.from_iterable(held), "remedies", lambda each: each.id)
+    found = by_name(held_by(package, Remedy), "remedies", lambda each: each.id)
     ordered = sorted(found.items(), key=lambda each: (severity(each[1].durability_class), each[0]))
     return dict(ordered)

@@ -1,4 +1,4 @@
-"""Remedies for tables and autovacuum: storage parameters, unlogged tables (see CREATE TABLE)."""
+"""Tables and indexes."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ def _several_vacuums_s(case: Case) -> float:
 
 
 REMEDIES = (
+    # Remedies for tables and autovacuum: storage parameters, unlogged tables (see CREATE TABLE).
     Remedy(
         id="fillfactor",
         summary="leave free space in a table's pages for HOT updates",
@@ -129,5 +130,17 @@ REMEDIES = (
         table_options=_THRESHOLDS,
         postpones=("vacuum",),
         effect_after=_several_vacuums_s,
+    ),
+    # Indexes that the load's tables have in addition.
+    Remedy(
+        id="create-index",
+        summary="find rows by an index instead of reading the whole table",
+        kind="rewrite",
+        durability_class="D0",
+        price=(
+            "disk space; each insert writes to the index, and so does each update of its columns,"
+            " which is no longer HOT"
+        ),
+        indexes=True,
     ),
 )

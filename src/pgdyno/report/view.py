@@ -261,7 +261,7 @@ def views() -> dict[str, View]:
     """Return all views by their commands, in the order of their names."""
     from pgdyno.report import views as package
 
-    return by_name(held_by(package, "VIEW"), "views", lambda view: view.command)
+    return by_name(held_by(package, View), "views", lambda view: view.command)
 
 
 def view_of(command: str) -> View:

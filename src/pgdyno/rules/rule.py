@@ -21,7 +21,7 @@ from pgdyno.facts.budget import Part
 from pgdyno.facts.sight import Sight
 from pgdyno.facts.situation import Situation
 from pgdyno.record.finding import Evidence, Proposal, Severity
-from pgdyno.registry import by_name, modules_of
+from pgdyno.registry import by_name, held_by
 
 Facts = TypeVar("Facts")
 
@@ -110,8 +110,4 @@ def rules_of_looks() -> tuple[Rule[Sight], ...]:
 def _rules() -> tuple[Rule[Any], ...]:
     from pgdyno import rules as package
 
-    held = (each for module in modules_of(package) for each in vars(module).values())
-    found = by_name(
-        (each for each in held if isinstance(each, Rule)), "rules", lambda each: each.id
-    )
-    return tuple(found.values())
+    return tuple(by_name(held_by(package, Rule), "rules", lambda each: each.id).values())

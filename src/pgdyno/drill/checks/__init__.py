@@ -1,1 +1,1 @@
-"""The checks of a database after a fault; each is a file that defines ``CHECK``."""
+"""The checks of a database after a fault; each is a file with a ``CheckRule``."""

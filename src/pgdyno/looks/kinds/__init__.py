@@ -1,1 +1,1 @@
-"""The looks, one file for each subject with its ``LOOKS``; nothing else lists them."""
+"""The looks: queries, and files of the machine; nothing else lists them."""

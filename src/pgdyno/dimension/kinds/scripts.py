@@ -1,22 +1,90 @@
-"""SQL of the user's: statements that make a change while no load runs, and those that undo it."""
+"""Scripts of the load, and SQL of the user."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
 
-from pgdyno.dimension._dimension import Context, Dimension, Need, Transition
-from pgdyno.errors import RunError, SetupError
+from pgdyno.dimension._dimension import Context, Dimension, KeyDimension, Need, Transition
+from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.json_types import Fields
 from pgdyno.record.own import OWN
-from pgdyno.spec import Change
+from pgdyno.spec import Change, Spec
 from pgdyno.spec.own_sql import title_of_sql
+
+_KEY = "workload.update_last"
+
+
+class UpdateLast(KeyDimension):
+    """The update of a table as the last statement of its transactions: other scripts for the load.
+    The key ``workload.update_last``."""
+
+    id = "update last"
+    order = 65
+
+    def owns(self, key: str) -> bool:
+        """True if it is the key of this dimension."""
+        return key == _KEY
+
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
+        """Return titles such as ``counters updated last``."""
+        return [f"{table} updated last" for table in self.mine(change).values()]
+
+
+UPDATE_LAST = UpdateLast()
+
+
+_WAY, _BATCH = _KEYS = ("workload.ingest", "workload.batch")
+_TITLES = {
+    "single": "single inserts",
+    "multirow": "multi-row inserts",
+    "pipeline": "pipelined inserts",
+    "copy": "COPY",
+}
+_WORKLOAD = "ingest"
+
+
+class Ingest(KeyDimension):
+    """The way by which the workload ingest brings rows in, and how many it commits at a time. The
+    keys ``workload.ingest`` and ``workload.batch``."""
+
+    id = "ingest"
+    order = 66
+    two_sided = True
+    keys = ", ".join(_KEYS)
+
+    def owns(self, key: str) -> bool:
+        """True if it is a key of this dimension."""
+        return key in _KEYS
+
+    def read(self, key: str, value: str, spec: Spec | None) -> Change | None:
+        """Read a key. Raises UsageError for another workload than ingest."""
+        if self.owns(key) and spec is not None and not spec.runs(_WORKLOAD):
+            raise UsageError(
+                f"{key} is of the workload {_WORKLOAD} only",
+                code="not-ingest",
+                hint=f"pgdyno compare {_WORKLOAD} --vary {_WAY}=single,copy",
+            )
+        return super().read(key, value, spec)
+
+    def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
+        """Return titles such as ``multi-row inserts, 10 rows per commit``."""
+        mine = self.mine(change)
+        if way := mine.get(_WAY):
+            yield _TITLES.get(way, way)
+        if batch := mine.get(_BATCH):
+            yield f"{batch} {'row' if batch == '1' else 'rows'} per commit"
+
+
+INGEST = Ingest()
+
 
 MADE, UNDONE = "made", "undone"
 
 
 class OwnSql(Dimension):
-    """``Change.sql``: what ``make`` and ``undo`` name, on any server."""
+    """SQL of the user's: statements that make a change while no load runs, and those that undo it.
+    ``Change.sql``: what ``make`` and ``undo`` name, on any server."""
 
     id = "own SQL"
     order = 30
@@ -73,4 +141,4 @@ def _record(context: Context, change: Change, what: str, took_s: float) -> None:
     context.recorder.add_event(OWN, label, detail, ns=began_ns, duration_ms=1000 * took_s)
 
 
-DIMENSION = OwnSql()
+OWN_SQL = OwnSql()
