@@ -252,6 +252,13 @@ class Dimension:
 class KeyDimension(Dimension):
     """A dimension whose part of a change is keys of the spec: by default the load restarts."""
 
+    key: str
+    """Its key; one with several keys overrides ``owns``."""
+
+    def owns(self, key: str) -> bool:
+        """True if it is its key."""
+        return key == self.key
+
     def mine(self, change: Change) -> dict[str, str]:
         """Return its keys with their values."""
         return {key: value for key, value in change.spec.items() if self.owns(key)}

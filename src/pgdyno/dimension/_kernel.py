@@ -25,21 +25,15 @@ VM = "/proc/sys/vm"
 class KernelDimension(KeyDimension):
     """Dimension of one key of the table ``kernel``."""
 
-    field: str
-    """The key within the table."""
     words: str
     """Words for the parameter, in titles."""
     need = Need.RELOAD
     """Action that it takes to have its effect on the server."""
 
     @property
-    def key(self) -> str:
-        """The key of the spec."""
-        return f"kernel.{self.field}"
-
-    def owns(self, key: str) -> bool:
-        """True if it is the key of this dimension."""
-        return key == self.key
+    def field(self) -> str:
+        """The key within the table."""
+        return self.key.removeprefix("kernel.")
 
     def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``read-ahead = 4MB``."""

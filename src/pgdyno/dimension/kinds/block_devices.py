@@ -26,7 +26,7 @@ class ReadAhead(KernelDimension):
 
     id = "read-ahead"
     order = 31
-    field = "read_ahead"
+    key = "kernel.read_ahead"
     words = "read-ahead"
     keys = "kernel.*"
     need = Need.LOAD_RESTART
@@ -64,7 +64,7 @@ class CryptedQueues(KernelDimension):
 
     id = "crypt queues"
     order = 37
-    field = "crypt"
+    key = "kernel.crypt"
     words = "dm-crypt"
 
     def parameter(self, context: Context) -> Parameter:

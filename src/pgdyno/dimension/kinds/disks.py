@@ -14,8 +14,6 @@ from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.disk import disk_plan
 
-_DATA_DISK_KEY = "disk.data"
-
 
 class DataDisk(KeyDimension):
     """The file system that the data are on, and its mount options, on a loop device of pgdyno's.
@@ -26,11 +24,8 @@ class DataDisk(KeyDimension):
 
     id = "data disk"
     order = 29
-    keys = _DATA_DISK_KEY
-
-    def owns(self, key: str) -> bool:
-        """True if it is the key of this dimension."""
-        return key == _DATA_DISK_KEY
+    key = "disk.data"
+    keys = key
 
     def read(self, key: str, value: str, spec: Spec | None) -> Change | None:
         """Refuse all but loop devices, before anything is started."""
@@ -42,8 +37,8 @@ class DataDisk(KeyDimension):
 
     def enter(self, fields: Fields, change: Change) -> None:
         """Set the disk as text."""
-        if _DATA_DISK_KEY in change.spec:
-            fields.setdefault("disk", {})["data"] = change.spec[_DATA_DISK_KEY]
+        if self.key in change.spec:
+            fields.setdefault("disk", {})["data"] = change.spec[self.key]
 
     def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``data on xfs of 2GB on a loop device``."""
@@ -94,24 +89,18 @@ def _refuse_others(first: str, other: str) -> None:
             )
 
 
-_WAL_DISK_KEY = "disk.wal"
-
-
 class WalDisk(KeyDimension):
     """The disk of the WAL, which is moved there while the server is down. The key ``disk.wal``."""
 
     id = "WAL disk"
     order = 30
-    keys = _WAL_DISK_KEY
-
-    def owns(self, key: str) -> bool:
-        """True if it is the key of this dimension."""
-        return key == _WAL_DISK_KEY
+    key = "disk.wal"
+    keys = key
 
     def enter(self, fields: Fields, change: Change) -> None:
         """Set the disk as text, even where it looks like another type."""
-        if _WAL_DISK_KEY in change.spec:
-            fields.setdefault("disk", {})["wal"] = change.spec[_WAL_DISK_KEY]
+        if self.key in change.spec:
+            fields.setdefault("disk", {})["wal"] = change.spec[self.key]
 
     def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``WAL on tmpfs:2GB``."""
@@ -151,20 +140,14 @@ def _opened(disk: str, context: Context) -> Path | None:
     return context.server.disks.wal_directory(disk)
 
 
-_CHECKSUMS_KEY = "server.checksums"
-
-
 class Checksums(KeyDimension):
     """Checksums of data pages: turned on or off by pg_checksums while the server is down. The key
     ``server.checksums``."""
 
     id = "checksums"
     order = 40
-    keys = _CHECKSUMS_KEY
-
-    def owns(self, key: str) -> bool:
-        """True if it is the key of this dimension."""
-        return key == _CHECKSUMS_KEY
+    key = "server.checksums"
+    keys = key
 
     def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``with checksums``."""

@@ -20,10 +20,10 @@ class DirtyPages(KernelLimit):
     ``kernel.dirty``, or that of the pages above which the kernel begins to write."""
 
     def __init__(self, field: str, words: str, order: int) -> None:
-        """``field`` is the key, and what the files of the kernel begin with."""
+        """``field`` is the key within the table, and the beginning of the kernel's files."""
         self.id = self.words = words
         self.order = order
-        self.field = field
+        self.key = f"kernel.{field}"
 
     def parameter(self, context: Context) -> Parameter:
         """Return the limit."""
@@ -45,7 +45,7 @@ class OvercommitLimit(KernelLimit):
 
     id = "overcommit limit"
     order = 34
-    field = "overcommit_limit"
+    key = "kernel.overcommit_limit"
     words = "overcommit limit"
     need = Need.LOAD_RESTART
 
@@ -71,7 +71,7 @@ class OvercommitMemory(KernelDimension):
 
     id = "overcommit"
     order = 35
-    field = "overcommit_memory"
+    key = "kernel.overcommit_memory"
     words = "overcommit_memory"
     need = Need.LOAD_RESTART
 
@@ -113,7 +113,7 @@ class HugePages(KernelDimension):
 
     id = "huge pages"
     order = 36
-    field = "huge_pages"
+    key = "kernel.huge_pages"
     words = "huge pages"
     need = Need.SERVER_RESTART
 

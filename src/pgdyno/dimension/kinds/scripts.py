@@ -12,8 +12,6 @@ from pgdyno.record.own import OWN
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.own_sql import title_of_sql
 
-_KEY = "workload.update_last"
-
 
 class UpdateLast(KeyDimension):
     """The update of a table as the last statement of its transactions: other scripts for the load.
@@ -21,10 +19,7 @@ class UpdateLast(KeyDimension):
 
     id = "update last"
     order = 65
-
-    def owns(self, key: str) -> bool:
-        """True if it is the key of this dimension."""
-        return key == _KEY
+    key = "workload.update_last"
 
     def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``counters updated last``."""

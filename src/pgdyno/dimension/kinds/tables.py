@@ -17,19 +17,13 @@ if TYPE_CHECKING:
     from pgdyno.server import ConnInfo
 
 
-_UNLOGGED_KEY = "workload.unlogged"
-
-
 class Unlogged(KeyDimension):
     """Unlogged tables: the load's tables are rewritten as unlogged or logged while no load runs.
     The key ``workload.unlogged``."""
 
     id = "unlogged tables"
     order = 60
-
-    def owns(self, key: str) -> bool:
-        """True if it is the key of this dimension."""
-        return key == _UNLOGGED_KEY
+    key = "workload.unlogged"
 
     def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``unlogged tables``."""
@@ -57,7 +51,6 @@ class Unlogged(KeyDimension):
 UNLOGGED = Unlogged()
 
 
-_PARTITIONS_KEY = "workload.init.partitions"
 _WORKLOAD = "entity-resolution"
 
 
@@ -67,20 +60,16 @@ class Partitions(KeyDimension):
 
     id = "partitions"
     order = 22
-    keys = _PARTITIONS_KEY
-
-    def owns(self, key: str) -> bool:
-        """True if it is the key of this dimension."""
-        return key == _PARTITIONS_KEY
+    key = "workload.init.partitions"
+    keys = key
 
     def read(self, key: str, value: str, spec: Spec | None) -> Change | None:
         """Read the key. Raises UsageError for another workload than entity-resolution."""
         if self.owns(key) and spec is not None and not spec.runs(_WORKLOAD):
             raise UsageError(
-                f"{_PARTITIONS_KEY} can differ between two sides only with the workload"
-                f" {_WORKLOAD}",
+                f"{self.key} can differ between two sides only with the workload {_WORKLOAD}",
                 code="fixed-partitions",
-                hint=f"pgdyno compare {_WORKLOAD} --vary {_PARTITIONS_KEY}=8",
+                hint=f"pgdyno compare {_WORKLOAD} --vary {self.key}=8",
             )
         return super().read(key, value, spec)
 
@@ -93,7 +82,7 @@ class Partitions(KeyDimension):
         """Refuse to copy the tables of a server that pgdyno did not start."""
         if self.mine(change) and not context.server.ours:
             raise SetupError(
-                f"{_PARTITIONS_KEY} cannot differ between two sides on an existing server, whose"
+                f"{self.key} cannot differ between two sides on an existing server, whose"
                 " tables would have to be copied",
                 code="partitions-of-others",
                 hint="compare on a server started by pgdyno: name no database",
