@@ -77,16 +77,22 @@ def sessions(s: Facts) -> Sessions:
     """Return the sessions of ``s``. Raises Skip where they cannot be compared."""
     if s.is_http:
         raise Skip("the clients' connections are to a web server, which has its own to the server")
+    on_server = sessions_on_server(s)
+    if not on_server:
+        raise Skip("the clients' sessions are not visible on the server")
+    return Sessions(_connections(s), on_server, s.sessions_at_work)
+
+
+def sessions_on_server(s: Facts) -> float:
+    """Return the usual number of client sessions on the server, in any state; 0 if none was
+    seen."""
     seen = s.run.wait_series(s.slice_ids)
     counts: dict[int, float] = defaultdict(float)
     for at_ms, kind, average in zip(
         seen["at_ms"], seen["backend_type"], seen["average"], strict=True
     ):
         counts[int(at_ms)] += float(average) if kind == CLIENT_BACKEND else 0.0
-    on_server = median(counts.values()) if counts else 0.0
-    if not on_server:
-        raise Skip("the clients' sessions are not visible on the server")
-    return Sessions(_connections(s), on_server, s.sessions_at_work)
+    return median(counts.values()) if counts else 0.0
 
 
 def _connections(s: Facts) -> float:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from math import isnan
-from statistics import median
 
-from pgdyno.facts.sessions import SPARE_SHARE, idle_evidence
+from pgdyno.facts.sessions import SPARE_SHARE, idle_evidence, sessions_on_server
 from pgdyno.facts.situation import Situation
-from pgdyno.facts.slices import CLIENT_BACKEND
 from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.rules._front_pools import (
@@ -392,7 +389,9 @@ def web_server(s: Situation) -> Found | Cleared:
     """
     if not s.is_http or s.front is not None:
         raise Skip("the clients do not send requests to a web server of yours")
-    on_server = _sessions(s)
+    if not s.waits:
+        raise Skip("the sessions of the database were not seen")
+    on_server = sessions_on_server(s)
     # Responses that end in a short period may have begun long before it.
     within_ms = s.budget.service_ms + s.budget.parts_ms.get("front pool", 0.0)
     requests = min(s.throughput_tps * within_ms / 1000, float(s.sessions_max))
@@ -416,7 +415,7 @@ def web_server(s: Situation) -> Found | Cleared:
         )
     pool_is_full = 0 < WEB_SERVER_IN_USE * on_server <= s.sessions_at_work
     sentence = (
-        _for_connections(s, round(on_server))
+        _for_connections(s, on_server)
         if pool_is_full
         else f"only {at_work} are at work: {percent(away)} of their time passes in the web server"
         f" or on the way{_web_server_machine_words(s)}"
@@ -431,31 +430,19 @@ def web_server(s: Situation) -> Found | Cleared:
     )
 
 
-def _for_connections(s: Situation, size: int) -> str:
+def _for_connections(s: Situation, on_server: float) -> str:
+    size = round(on_server)
     known = f", {DEFAULTS[size]}" if size in DEFAULTS else ""
     return (
         f"all but {figure(s.sessions_at_work)} wait in the web server for one of {size} connections"
         f" to the database{known}: these are in a transaction"
-        f" {percent(s.sessions_at_work / _sessions(s))} of the time"
+        f" {percent(s.sessions_at_work / on_server)} of the time"
     )
 
 
 def _web_server_machine_words(s: Situation) -> str:
     cpu = s.cpu_if_recorded
     return "" if cpu is None else f", while this machine's cores are {percent(cpu.idle_share)} idle"
-
-
-def _sessions(s: Situation) -> float:
-    """Return the client sessions of the database, in any state, usually."""
-    if not s.waits:
-        raise Skip("the sessions of the database were not seen")
-    seen = s.run.wait_series(s.slice_ids)
-    counts: dict[int, float] = defaultdict(float)
-    for at_ms, kind, average in zip(
-        seen["at_ms"], seen["backend_type"], seen["average"], strict=True
-    ):
-        counts[int(at_ms)] += float(average) if kind == CLIENT_BACKEND else 0.0
-    return median(counts.values()) if counts else 0.0
 
 
 def _web_server_evidence(
