@@ -85,11 +85,28 @@ class Rule(Struct, Generic[Facts], frozen=True):
     where it makes a slice void."""
 
 
-def rule(id: str, **more: Any) -> Callable[[Callable[[Facts], Found | Cleared]], Rule[Facts]]:
-    """Make a rule of a function; ``more`` are members of :class:`Rule`."""
+def rule(
+    id: str,
+    *,
+    false_positives: str,
+    looks: tuple[str, ...] | None = None,
+    covered_by: tuple[str, ...] = (),
+    of_clients: bool = False,
+    of_refusals: bool = False,
+) -> Callable[[Callable[[Facts], Found | Cleared]], Rule[Facts]]:
+    """Make a rule of a function, with the other members of :class:`Rule`."""
 
     def made(examine: Callable[[Facts], Found | Cleared]) -> Rule[Facts]:
-        return Rule(id=id, examine=examine, text=inspect.getdoc(examine) or "", **more)
+        return Rule(
+            id=id,
+            examine=examine,
+            text=inspect.getdoc(examine) or "",
+            false_positives=false_positives,
+            looks=looks,
+            covered_by=covered_by,
+            of_clients=of_clients,
+            of_refusals=of_refusals,
+        )
 
     return made
 
