@@ -16,7 +16,6 @@ from pgdyno.dimension import change_of, spec_with, title_of
 from pgdyno.errors import UsageError
 from pgdyno.remedy import Assessment, Circumstances, assess, circumstances
 from pgdyno.spec import Change, Spec
-from pgdyno.trial.question import REARRANGE_SECONDS
 
 _NEXT_ASSIGNMENT = re.compile(r",(?=\s*[A-Za-z_][A-Za-z0-9_.]*\s*=)")
 BASELINE = "all-on"
@@ -48,11 +47,6 @@ class Candidate(Struct, frozen=True):
     def is_baseline(self) -> bool:
         """True if it changes nothing, so that there is no gain to measure."""
         return not self.change
-
-    @property
-    def needs_downtime(self) -> bool:
-        """True if applying it stops the server or rewrites tables."""
-        return not REARRANGE_SECONDS.keys().isdisjoint(self.assessment.needs)
 
     def in_force(self) -> Change:
         """Return the difference of the changed side from the spec."""

@@ -64,11 +64,6 @@ class Assessment(Struct, frozen=True):
         """The remedy that may lose most; ``None`` if the change is not in the catalogue."""
         return self.remedies[0] if self.remedies else None
 
-    @property
-    def remedy_above_d0(self) -> Remedy | None:
-        """The remedy that may lose most, if the class is above D0."""
-        return None if self.durability_class == "D0" else self.remedy
-
     def lines_to_apply(self) -> list[str]:
         """Return the lines to type to apply the change permanently."""
         manual = {line: None for remedy in self.remedies for line in remedy.manual_lines}

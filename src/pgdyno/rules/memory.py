@@ -10,7 +10,6 @@ from pgdyno.rules.rule import Cleared, Found, rule
 
 BUFFERS_BYTES_MIN = 8 << 30
 TABLE_PART = 512
-_HAS_STATUS = 170000
 
 
 @rule(

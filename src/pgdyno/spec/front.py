@@ -153,8 +153,3 @@ def in_words(spec: FrontSpec) -> str:
     """Describe the front end, such as ``Tomcat with Commons DBCP2 (maxTotal = 8)``."""
     size = f"{own_name(spec.pool, 'max_total')} = {spec.connections_max}"
     return f"Tomcat with {TITLES[spec.pool]} ({size})"
-
-
-def shop_workload(scale: int) -> Fields:
-    """Return the table ``workload`` of a spec whose tables are those of the application."""
-    return {"script": "business", "scale": scale}

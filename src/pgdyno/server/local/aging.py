@@ -35,7 +35,6 @@ PLUGIN = "pgoutput"
 IDS = 1 << 32
 _PER_PAGE: dict[Ids, int] = {"xid": 32_768, "mxid": 2_048}
 """IDs on a page of 8 kB: 2 bits of status each, or an offset of 4 bytes (8 since version 19)."""
-_RESET_SECONDS_MAX = 60
 
 
 class Ages(Struct, frozen=True):
