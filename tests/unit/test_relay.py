@@ -94,6 +94,21 @@ def test_held_it_is_lost_with_the_peer(link: Link) -> None:
     assert received(link.far, 100) == b""
 
 
+def test_a_relay_whose_thread_ends_before_it_is_woken_is_closed(
+    link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wake, thread = link.relay._wake, link.relay._thread
+
+    def woken_late() -> None:
+        link.near.close()
+        thread.join(FAR_S)
+        assert not thread.is_alive()
+        wake()
+
+    monkeypatch.setattr(link.relay, "_wake", woken_late)
+    link.relay.close()
+
+
 def test_nothing_is_left_of_a_closed_relay(far: socket.socket) -> None:
     before = set(threading.enumerate())
     link = Link(far)

@@ -121,6 +121,8 @@ class Relay:
             self._closing = True
             self._wake()
             self._thread.join()
+            # Not by the thread, which may end before it is woken: that would be a broken pipe.
+            os.close(self._wake_read)
             os.close(self._wake_write)
 
     def _wake(self) -> None:
@@ -136,7 +138,6 @@ class Relay:
                 self._drop(link)
             self._selector.close()
             self._listener.close()
-            os.close(self._wake_read)
 
     def _poll(self) -> None:
         """Wait until data arrives or is due, and forward it."""
