@@ -9,7 +9,7 @@ import pytest
 from pgdyno import wait_events
 from pgdyno.facts.budget import part_words
 from pgdyno.report import session_waits
-from pgdyno.rules._contention import _SIGNED
+from pgdyno.rules._contention import _WITH_RULES
 from pgdyno.wait_events import CLASS_WORDS, EVENTS, NEWEST, OLDEST, Wait, canonical, wait_class
 
 
@@ -32,7 +32,7 @@ def test_each_class_has_an_event_and_words() -> None:
     classes = flat(Wait)
     assert {*CLASS_WORDS} == {*classes} == {event.wait_class for event in EVENTS}
     assert all(part_words(name) == CLASS_WORDS[name] for name in classes)
-    assert {*_SIGNED} <= {*classes}
+    assert {*_WITH_RULES} <= {*classes}
 
 
 def test_what_has_a_colour_of_its_own_is_in_the_table() -> None:

@@ -1,4 +1,4 @@
-"""The list of dimensions: every file in ``kinds/``."""
+"""The list of all dimensions in the files of ``kinds/``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The catalogue of remedies: the cost of each change, in durability and otherwise.
 
 ``assess`` returns what is known about any change, proposed by pgdyno or given by the user. A remedy
-is added by adding a file to this directory with a ``REMEDIES`` tuple; nothing else lists them.
+is added to a file of this directory; nothing else lists them.
 ``catalogue()`` returns all of them by id.
 """
 

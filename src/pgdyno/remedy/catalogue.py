@@ -1,4 +1,4 @@
-"""The list of all remedies, from the ``REMEDIES`` of each file in this directory."""
+"""The list of all remedies in the files of this directory."""
 
 from __future__ import annotations
 

@@ -31,10 +31,10 @@ QUEUE_PER_CORE = 2.0
 BUSY_SHARE = 0.9
 SHARED_SHARE = 0.2
 """Thresholds of a crowd: those of the finding on connections (``connections``)."""
-_SIGNED: tuple[SharedWait, ...] = (
+_WITH_RULES: tuple[SharedWait, ...] = (
     *("wal insert", "page", "buffer mapping", "subtransactions", "multixact", "lock manager"),
 )
-"""Classes with a rule of their own; the others grow with the number of sessions alone."""
+"""Classes with rules of their own; the others grow with the number of sessions alone."""
 
 
 def is_contended(s: Situation, name: WaitClass) -> bool:
@@ -42,9 +42,9 @@ def is_contended(s: Situation, name: WaitClass) -> bool:
     return s.sessions(name) >= CONTENDED_MIN and s.part(name) >= CONTENDED_SHARE
 
 
-def unsigned(s: Situation) -> tuple[SharedWait, ...]:
+def without_rules(s: Situation) -> tuple[SharedWait, ...]:
     """Return the classes of shared memory that no rule of their own has found."""
-    return tuple(name for name in SHARED if name not in _SIGNED or not is_contended(s, name))
+    return tuple(name for name in SHARED if name not in _WITH_RULES or not is_contended(s, name))
 
 
 def contention(
@@ -119,7 +119,7 @@ def crowded(s: Situation) -> bool:
     this too."""
     if is_throttled(s):
         return False
-    if s.sessions(*unsigned(s)) >= 1.0 and s.part(*unsigned(s)) >= SHARED_SHARE:
+    if s.sessions(*without_rules(s)) >= 1.0 and s.part(*without_rules(s)) >= SHARED_SHARE:
         return True
     busy = s.cpu_if_recorded is None or s.cpu.busy_share >= BUSY_SHARE
-    return busy and s.queueing + s.sessions(*unsigned(s)) >= QUEUE_PER_CORE * s.cores
+    return busy and s.queueing + s.sessions(*without_rules(s)) >= QUEUE_PER_CORE * s.cores

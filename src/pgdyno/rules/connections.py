@@ -16,7 +16,13 @@ from pgdyno.facts.slots import most_of, seen_sessions, usable
 from pgdyno.numbers import counted, duration, figure, percent
 from pgdyno.record.finding import Evidence, Lack, Proposal, Skip
 from pgdyno.record.sessionages import WORDS
-from pgdyno.rules._contention import BUSY_SHARE, QUEUE_PER_CORE, SHARED_SHARE, crowded, unsigned
+from pgdyno.rules._contention import (
+    BUSY_SHARE,
+    QUEUE_PER_CORE,
+    SHARED_SHARE,
+    crowded,
+    without_rules,
+)
 from pgdyno.rules._fewer_clients import fewer_clients
 from pgdyno.rules._front_pools import smaller_front_pools
 from pgdyno.rules._pooler_pools import pool_size, smaller_pooler_pools
@@ -49,11 +55,11 @@ def connections(s: Situation) -> Found | Cleared:
     the queue costs latency, and only some way above it throughput. Calibrated by injection: 2 and
     16 sessions on 2 cores, commits that wait for nothing.
     """
-    queue, evidence = s.queueing + s.sessions(*unsigned(s)), _connections_evidence(s)
+    queue, evidence = s.queueing + s.sessions(*without_rules(s)), _connections_evidence(s)
     cores = counted(s.cores, "core", "cores")
     if not crowded(s):
         return Cleared(
-            f"on average {_queue_words(queue, s)}", evidence, parts=("ready", *unsigned(s))
+            f"on average {_queue_words(queue, s)}", evidence, parts=("ready", *without_rules(s))
         )
     proposals = _proposals(s)
     if not proposals:
@@ -64,7 +70,7 @@ def connections(s: Situation) -> Found | Cleared:
         )
     return Found(
         sentence=f"{figure(queue)} sessions compete for {cores}{_let_in_words(s)}",
-        parts=("ready", *unsigned(s)),
+        parts=("ready", *without_rules(s)),
         removable_share=1.0 - 1.0 / proposals[0].predicted_ratio,
         confidence=0.8 if queue >= 2 * QUEUE_PER_CORE * s.cores else 0.6,
         evidence=evidence,
@@ -80,8 +86,8 @@ def _proposals(s: Situation) -> list[Proposal]:
         return smaller_front_pools(s)
     if s.pooler is not None and s.pooler.shares:
         return smaller_pooler_pools(s)
-    proposals, waiting = smaller_pools(s), s.sessions(*unsigned(s))
-    if s.part(*unsigned(s)) >= SHARED_SHARE:
+    proposals, waiting = smaller_pools(s), s.sessions(*without_rules(s))
+    if s.part(*without_rules(s)) >= SHARED_SHARE:
         proposals += fewer_clients(s, waiting, "locks in shared memory")
     return proposals
 
@@ -107,14 +113,14 @@ def _connections_evidence(s: Situation) -> list[Evidence]:
     evidence = [
         s.evidence(
             "sessions running, ready to run or waiting for shared memory",
-            s.queueing + s.sessions(*unsigned(s)),
+            s.queueing + s.sessions(*without_rules(s)),
             "sessions",
             f"at least {QUEUE_PER_CORE:g} per core",
         ),
         s.evidence("cores", s.cores, "count"),
         s.evidence(
             "sessions waiting for locks in shared memory / sessions in a transaction",
-            s.part(*unsigned(s)),
+            s.part(*without_rules(s)),
             "share",
             f"at least {percent(SHARED_SHARE)}",
         ),
@@ -127,7 +133,7 @@ def _connections_evidence(s: Situation) -> list[Evidence]:
                 "host CPU busy", s.cpu.busy_share, "share", f"at least {percent(BUSY_SHARE)}"
             )
         )
-    top = s.top_event(*unsigned(s))
+    top = s.top_event(*without_rules(s))
     if top is not None:
         evidence.append(s.evidence(f"sessions at {top[0]}", top[1], "sessions"))
     return evidence

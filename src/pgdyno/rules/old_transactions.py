@@ -6,6 +6,7 @@ from pgdyno.facts.budget import Part
 from pgdyno.facts.holders import KEPT_S_MIN, KEPT_SHARE, Holder, last_holder
 from pgdyno.facts.sight import Sight, measured
 from pgdyno.facts.situation import Situation
+from pgdyno.json_types import Row
 from pgdyno.numbers import counted, duration, figure, percent
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.rules._bloat import DEAD_ROWS_MIN, Bloat, bloat, bloat_evidence, cost_in_words
@@ -317,10 +318,9 @@ def forgotten_transactions(sight: Sight) -> Found | Cleared:
         return Cleared("no session is idle in a transaction for long")
     worst = max(idle, key=lambda row: row["state_s"])
     number = counted(len(idle), "session is", "sessions are")
-    whose = " of ".join(filter(None, (worst["application"], worst["role"])))
     return Found(
         sentence=(
-            f"{number} idle in a transaction, process {worst['pid']} ({whose}) for"
+            f"{number} idle in a transaction, process {worst['pid']} ({_whose(worst)}) for"
             f" {duration(worst['state_s'])}: it keeps its locks, and vacuum cannot remove newer"
             " dead rows"
         ),
@@ -337,6 +337,10 @@ def forgotten_transactions(sight: Sight) -> Found | Cleared:
         ),
         commands=[f"SELECT pg_terminate_backend({row['pid']})" for row in idle[:SHOWN]],
     )  # fmt: skip
+
+
+def _whose(row: Row) -> str:
+    return " of ".join(filter(None, (row["application"], row["role"])))
 
 
 AGE_S_MIN = 3600.0
@@ -365,13 +369,11 @@ def old_transactions(sight: Sight) -> Found | Cleared:
         return Cleared("no transaction has been at work for an hour")
     worst = old[0]
     number = counted(len(old), "transaction has", "transactions have")
-    whose = " of ".join(filter(None, (worst["application"], worst["role"])))
     return Found(
         sentence=(
             f"{number} been at work for more than {duration(AGE_S_MIN)}, process {worst['pid']}"
-            f" ({whose}) for {duration(worst['transaction_s'])}: vacuum cannot remove rows that"
-            " died"
-            " since"
+            f" ({_whose(worst)}) for {duration(worst['transaction_s'])}: vacuum cannot remove rows"
+            " that died since"
         ),
         severity="minor",
         confidence=0.8,

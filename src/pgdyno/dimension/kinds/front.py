@@ -74,4 +74,4 @@ class Front(KeyDimension):
         context.recorder.add_event("front", in_words(wanted), running.facts())
 
 
-DIMENSION = Front()
+FRONT = Front()

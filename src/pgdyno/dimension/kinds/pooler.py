@@ -74,7 +74,7 @@ class Pooler(KeyDimension):
         have_pooler(context, transition)
 
 
-DIMENSION = Pooler()
+POOLER = Pooler()
 
 
 def have_pooler(context: Context, transition: Transition) -> None:

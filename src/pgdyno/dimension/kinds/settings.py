@@ -97,7 +97,7 @@ class Settings(Dimension):
         return replace(change, settings=left)
 
 
-DIMENSION = Settings()
+SETTINGS = Settings()
 
 
 def session_statement(change: Change, context: Context) -> str | None:

@@ -49,7 +49,7 @@ class Standby(KeyDimension):
             context.recorder.add_event("standby", in_words(wanted), context.server.facts["standby"])
 
 
-DIMENSION = Standby()
+STANDBY = Standby()
 
 
 def have_standbys(server: Server, wanted: StandbySpec) -> None:

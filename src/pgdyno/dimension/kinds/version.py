@@ -104,4 +104,4 @@ class Version(KeyDimension):
         return transition.before
 
 
-DIMENSION = Version()
+VERSION = Version()
