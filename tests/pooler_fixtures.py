@@ -25,8 +25,7 @@ from msgspec.structs import replace
 from patience import PATIENCE_S, wait_until
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.server.local.account import Account, change_owner, plain_environment, server_account
-from pgdyno.server.local.ports import free_ports
-from pgdyno.server.local.programs import find_program
+from pgdyno.server.local.programs import find_program, free_ports
 from remains import processes_of
 
 _PR_SET_PDEATHSIG = 1

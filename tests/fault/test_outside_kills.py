@@ -24,8 +24,8 @@ from pgdyno.drill.running import run_drill
 from pgdyno.errors import TrustError
 from pgdyno.results.drill import Drill
 from pgdyno.server import Cluster, Installation
-from pgdyno.server.local._postmaster import Postmaster
 from pgdyno.server.local.leftovers import server_processes
+from pgdyno.server.local.startup import Postmaster
 from pgdyno.spec import spec_from_fields
 
 

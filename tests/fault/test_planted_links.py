@@ -21,14 +21,14 @@ from pgdyno.server import Cluster, Installation
 from pgdyno.server.local import controldata
 from pgdyno.server.local.account import change_owner, server_account
 from pgdyno.server.local.clean_copy import CleanCopy
-from pgdyno.server.local.logtext import last_line, log_text
+from pgdyno.server.local.guarded import last_line, log_text
+from pgdyno.server.local.leftovers import _posix_handles, _recorded_segment
 from pgdyno.server.local.safefiles import (
     as_server_account,
     copy_tree,
     make_directory,
     remove_directory,
 )
-from pgdyno.server.local.sharedmem import _posix_handles, _recorded_segment
 from pgdyno.server.replication.standby import Standby
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has an account for servers")

@@ -20,7 +20,7 @@ from patience import PATIENCE_S, wait_until
 from pgdyno._engine import Histogram
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster
-from pgdyno.server.local.signals import send
+from pgdyno.server.local.programs import send
 from remains import children_of
 
 pytestmark = [pytest.mark.server, pytest.mark.alike]

@@ -24,7 +24,7 @@ from pgdyno.record import RunFile
 from pgdyno.report.page.html import render
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.server import Cluster, ConnInfo
-from pgdyno.server.local.signals import send
+from pgdyno.server.local.programs import send
 from pgdyno.server.replication._relay import Relay
 
 pytestmark = pytest.mark.server

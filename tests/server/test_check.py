@@ -366,7 +366,7 @@ def test_a_watch_waits_for_a_server_that_is_away(new_cluster: Callable[..., Clus
 def test_a_server_elsewhere_is_judged_by_what_it_shows(
     pg: Cluster, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("pgdyno.server.connecting._facts", "pgdyno.server.connecting._pooler"):
+    for module in ("pgdyno.server.connecting.facts", "pgdyno.server.connecting._pooler"):
         monkeypatch.setattr(f"{module}.postmaster_here", lambda *_: None)
     monkeypatch.setattr("pgdyno.probe._server_sampler.find_postmaster", lambda *_: None)
     with waiting_for(pg, table, 4):

@@ -12,7 +12,7 @@ from pgdyno.conduct import Silent, open_session
 from pgdyno.probe._queries import queries_for
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster, Installation, discover_installations, server_facts
-from pgdyno.server.connecting.build import read_build
+from pgdyno.server.connecting.facts import read_build
 from pgdyno.spec import spec_from_fields
 
 pytestmark = pytest.mark.server

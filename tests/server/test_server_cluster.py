@@ -22,9 +22,9 @@ from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import Cluster, Installation, sweep
 from pgdyno.server.local.account import change_owner, server_account
 from pgdyno.server.local.controldata import ControlData
-from pgdyno.server.local.ports import free_ports
+from pgdyno.server.local.leftovers import _posix_handles, _recorded_segment
+from pgdyno.server.local.programs import free_ports
 from pgdyno.server.local.safefiles import copy_tree
-from pgdyno.server.local.sharedmem import _posix_handles, _recorded_segment
 from remains import processes_in
 
 pytestmark = pytest.mark.server

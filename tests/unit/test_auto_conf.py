@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.server.settings._auto_conf import parse_auto_conf
+from pgdyno.server.settings._alter_system import parse_auto_conf
 
 
 def test_what_alter_system_writes() -> None:

@@ -55,11 +55,11 @@ ALLOWED = {
     ),
     "categories of settings": ("compare/_levelling.py",),
     "output of other programs, the front end's own included": (
-        *("drill/power/_images.py", "front/_process.py", "server/connecting/_facts.py"),
+        *("drill/power/_images.py", "front/_process.py", "server/connecting/facts.py"),
         *("server/local/_template.py", "server/local/controldata.py", "server/local/safefiles.py"),
         *("server/replication/_store.py", "workload/_archives.py"),
     ),
-    "messages of pydantic": ("server/local/snapshot_file.py", "spec/read.py"),
+    "messages of pydantic": ("server/local/snapshots.py", "spec/read.py"),
 }
 """By what they read, the modules that read text of others."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.server.local.snapshot_file import Damage, Origin, Snapshot, read_description
+from pgdyno.server.local.snapshots import Damage, Origin, Snapshot, read_description
 
 WRITTEN = Snapshot(
     name="big",

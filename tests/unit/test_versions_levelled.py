@@ -24,7 +24,7 @@ from pgdyno.results.versions import (
     VersionTrial,
 )
 from pgdyno.server import Installation
-from pgdyno.server.connecting.build import Build, SettingHere
+from pgdyno.server.connecting.facts import Build, SettingHere
 from pgdyno.spec import Change, Spec, spec_from_fields
 
 GCC = "gcc (Debian 12.2.0-14) 12.2.0"

@@ -24,8 +24,7 @@ from pgdyno.escaping import visible_line
 
 if TYPE_CHECKING:
     from pgdyno.scenario.snapshot import Request, Saved
-    from pgdyno.server.local.snapshot_file import Origin, Snapshot
-    from pgdyno.server.local.snapshots import Place
+    from pgdyno.server.local.snapshots import Origin, Place, Snapshot
 
 HELP_ORDER = 65
 _HEAD = ("name", "version", "size", "workload", "scale", "age", "saved (UTC)", "from")
@@ -218,8 +217,7 @@ def _saved_loaded(
 @taking_options
 def list_all(output_format: TextOrJson) -> None:
     """List the snapshots: name, version, size, workload, age, and what each was saved from."""
-    from pgdyno.server.local.snapshot_file import Damage
-    from pgdyno.server.local.snapshots import list_snapshots
+    from pgdyno.server.local.snapshots import Damage, list_snapshots
 
     found, note = list_snapshots(), notes(quiet=False)
     if output_format == "json":

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from pgdyno.results.versions import LevelledSetting, UnequalSetting
 from pgdyno.server import Installation
-from pgdyno.server.connecting.build import Build, SettingHere
+from pgdyno.server.connecting.facts import Build, SettingHere
 from pgdyno.server.local.startup import accepts
 from pgdyno.server.versions import plain_version
 

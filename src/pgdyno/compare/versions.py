@@ -41,7 +41,7 @@ from pgdyno.results.versions import (
     VersionTrial,
 )
 from pgdyno.server import Installation, discover_installations, find_installation
-from pgdyno.server.connecting.build import Build
+from pgdyno.server.connecting.facts import Build
 from pgdyno.server.local.fetching import Client
 from pgdyno.server.versions import SUPPORTED_MAJORS
 from pgdyno.spec import Change, Spec

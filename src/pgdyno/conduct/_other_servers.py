@@ -13,7 +13,7 @@ from pgdyno.conduct._snapshot import installation_of
 from pgdyno.conduct.watch import Watcher
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.server import Cluster, Installation
-from pgdyno.server.connecting.build import Build, extensions_used, read_build
+from pgdyno.server.connecting.facts import Build, extensions_used, read_build
 from pgdyno.server.local.cluster import Home
 from pgdyno.spec import Spec
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.server import Installation, discover_installations, find_installation
-from pgdyno.server.local.snapshot_file import Snapshot
-from pgdyno.server.local.snapshots import check_fits, opened, read_snapshot
+from pgdyno.server.local.snapshots import Snapshot, check_fits, opened, read_snapshot
 from pgdyno.spec import Spec
 from pgdyno.spec.age import PIN_SETTINGS, unfit_setting
 from pgdyno.spec.model import WorkloadSpec

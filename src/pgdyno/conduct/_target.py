@@ -47,7 +47,7 @@ from pgdyno.server import (
 from pgdyno.server.connecting.conninfo import Host
 from pgdyno.server.connecting.exclusive_use import exclusive_use
 from pgdyno.server.local.layout import has_kept_data
-from pgdyno.server.local.snapshot_file import Snapshot
+from pgdyno.server.local.snapshots import Snapshot
 from pgdyno.server.local.startup import check_before_start
 from pgdyno.server.replication.patroni import PASSED_ON, check_passed_on
 from pgdyno.server.replication.patroni import check_programs as check_manager

@@ -14,7 +14,7 @@ from msgspec import Struct
 from pgdyno.errors import PgdynoError, RunError
 from pgdyno.server import Cluster
 from pgdyno.server.local.controldata import ControlData
-from pgdyno.server.local.logtext import log_text
+from pgdyno.server.local.guarded import log_text
 
 if TYPE_CHECKING:
     import psycopg

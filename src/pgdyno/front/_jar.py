@@ -14,8 +14,7 @@ from pathlib import Path
 from pgdyno.errors import SetupError
 from pgdyno.front._java import Java, find_maven
 from pgdyno.server.directories import cache_home, shared_directory
-from pgdyno.server.local.guarded import Guarded
-from pgdyno.server.local.logtext import log_text
+from pgdyno.server.local.guarded import Guarded, log_text
 from pgdyno.server.locks import locked, try_lock
 
 _SOURCES = Path(__file__).with_name("application")

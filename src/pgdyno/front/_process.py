@@ -24,9 +24,8 @@ from pgdyno.json_types import Json
 from pgdyno.redact import blank
 from pgdyno.server import ConnInfo
 from pgdyno.server.local.account import server_account
-from pgdyno.server.local.guarded import Guarded
+from pgdyno.server.local.guarded import Guarded, log_text
 from pgdyno.server.local.layout import claim_directory, describe, make_socket_dir
-from pgdyno.server.local.logtext import log_text
 from pgdyno.server.local.safefiles import remove_own_directory, write_text
 
 _READY_S_MAX = 120.0

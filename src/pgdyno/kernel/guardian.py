@@ -1,6 +1,6 @@
 """The guardian of the kernel's parameters: a process that restores them when pgdyno is killed.
 
-``_changes.py`` runs it (``outliving.Guardian``) with the lock of the record. What the record, which
+``_changes.py`` runs it (``watchdogs.Guardian``) with the lock of the record. What the record, which
 pgdyno removes when all is restored, still has when pgdyno ends is restored then.
 """
 

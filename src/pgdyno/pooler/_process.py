@@ -21,12 +21,10 @@ from pgdyno.pooler._kind import Kind, Place, Version, check_names, clients_of, v
 from pgdyno.redact import blank
 from pgdyno.server import ConnInfo, connect_plain
 from pgdyno.server.local.account import run_as, server_account
-from pgdyno.server.local.guarded import Guarded
+from pgdyno.server.local.guarded import Guarded, log_text
 from pgdyno.server.local.layout import claim_directory, describe, make_socket_dir
-from pgdyno.server.local.logtext import log_text
-from pgdyno.server.local.programs import find_program
+from pgdyno.server.local.programs import find_program, send
 from pgdyno.server.local.safefiles import remove_own_directory
-from pgdyno.server.local.signals import send
 from pgdyno.spec import Spec
 
 _READY_S_MAX = 20.0

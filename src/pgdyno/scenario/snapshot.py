@@ -27,8 +27,7 @@ from pgdyno.scenario.age import parse_age
 from pgdyno.server import Cluster, connect
 from pgdyno.server.local.aging import read_ages
 from pgdyno.server.local.safefiles import directory_bytes
-from pgdyno.server.local.snapshot_file import Snapshot
-from pgdyno.server.local.snapshots import Place, complete
+from pgdyno.server.local.snapshots import Place, Snapshot, complete
 from pgdyno.spec import Spec
 from pgdyno.spec.age import PIN_SETTINGS, Ids
 

@@ -38,8 +38,7 @@ from pgdyno.server import (
 from pgdyno.server.local.account import plain_environment
 from pgdyno.server.local.guarded import Guarded
 from pgdyno.server.local.safefiles import remove_own_directory, write_own
-from pgdyno.server.local.snapshot_file import Origin
-from pgdyno.server.local.snapshots import Place
+from pgdyno.server.local.snapshots import Origin, Place
 from pgdyno.server.versions import caution, plain_version
 from pgdyno.spec import Spec
 from pgdyno.spec.sql_text import quoted

@@ -4,7 +4,6 @@ Importing this package does not load psycopg or other slow modules; the function
 server load them when called.
 """
 
-from pgdyno.server.connecting._facts import server_facts
 from pgdyno.server.connecting._pooler import keeps_prepared, server_behind
 from pgdyno.server.connecting.connect import (
     catalog_first,
@@ -16,6 +15,7 @@ from pgdyno.server.connecting.connect import (
 from pgdyno.server.connecting.conninfo import OWN_NAME as OWN_DATABASE
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.connecting.exclusive_use import exclusive_use
+from pgdyno.server.connecting.facts import server_facts
 from pgdyno.server.local._installation import (
     Installation,
     discover_installations,
@@ -34,7 +34,7 @@ from pgdyno.server.settings._leftovers import (
 )
 from pgdyno.server.settings._persistent_session import without_time_limits
 from pgdyno.server.settings._session_settings import SessionSettings, apply_missing
-from pgdyno.server.settings._unloaded import require_loaded
+from pgdyno.server.settings.reloading import require_loaded
 from pgdyno.server.settings.setting_values import Setting
 
 __all__ = [

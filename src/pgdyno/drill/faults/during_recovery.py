@@ -21,7 +21,7 @@ from pgdyno.drill.fault import Fault, no_requirements, unchanged_spec
 from pgdyno.errors import SetupError
 from pgdyno.record.cut import Cut, Facts, Proof
 from pgdyno.server import Cluster
-from pgdyno.server.local.signals import send
+from pgdyno.server.local.programs import send
 
 _LATER_KILLS = (2, 4)
 """Minimum and maximum number of kills during recovery."""

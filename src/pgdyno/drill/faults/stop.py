@@ -18,7 +18,7 @@ from pgdyno.drill.fault import Fault, no_requirements, unchanged_spec
 from pgdyno.record import AckLedger, Outcome
 from pgdyno.record.cut import Cut, Facts, Proof
 from pgdyno.remedy import Circumstances
-from pgdyno.server.local.signals import send
+from pgdyno.server.local.programs import send
 
 _PAUSE_S = (1.0, 2.5)
 """The shortest and longest pause."""

@@ -39,7 +39,7 @@ from pgdyno.errors import UsageError
 from pgdyno.record import AckLedger
 from pgdyno.record.cut import Cut, Facts, Proof
 from pgdyno.server import Cluster
-from pgdyno.server.local.logtext import log_text
+from pgdyno.server.local.guarded import log_text
 from pgdyno.server.replication.receivers import Receivers
 from pgdyno.spec import Spec
 

@@ -23,7 +23,7 @@ from pgdyno.pooler._kind import Complaint, Ineffective, Kind, Place, Version, cl
 from pgdyno.server import ConnInfo, connect_plain
 from pgdyno.server.local.account import run_as, server_account
 from pgdyno.server.local.cluster import quoted
-from pgdyno.server.local.sharedmem import remove_segments_of
+from pgdyno.server.local.leftovers import remove_segments_of
 from pgdyno.spec import Spec
 from pgdyno.spec.units import parse_duration_ms
 

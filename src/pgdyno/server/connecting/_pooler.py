@@ -20,7 +20,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
-from pgdyno.server.connecting._facts import postmaster_here
 from pgdyno.server.connecting.complaints import connection_failed
 from pgdyno.server.connecting.connect import (
     FIRST_PATIENCE_S,
@@ -28,6 +27,7 @@ from pgdyno.server.connecting.connect import (
     resolve_conninfo,
 )
 from pgdyno.server.connecting.conninfo import ConnInfo
+from pgdyno.server.connecting.facts import postmaster_here
 from pgdyno.server.versioned_sql import query
 
 if TYPE_CHECKING:

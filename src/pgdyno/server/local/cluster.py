@@ -21,12 +21,11 @@ from pgdyno.errors import Interrupted, RunError, UsageError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import OWN_NAME, ConnInfo
 from pgdyno.server.local._installation import Installation
-from pgdyno.server.local._postmaster import Postmaster, ServerProcess
-from pgdyno.server.local._spare_segments import last_segment
 from pgdyno.server.local._template import runnable
-from pgdyno.server.local._wal_directory import move_wal, real_wal_dir
+from pgdyno.server.local._wal_directory import last_segment, move_wal, real_wal_dir
 from pgdyno.server.local.account import server_account
 from pgdyno.server.local.controldata import ControlData, control_data
+from pgdyno.server.local.guarded import last_line
 from pgdyno.server.local.layout import (
     DiskDirectories,
     Disks,
@@ -41,8 +40,8 @@ from pgdyno.server.local.layout import (
     set_checksums,
     write_description,
 )
-from pgdyno.server.local.logtext import last_line
-from pgdyno.server.local.ports import free_ports
+from pgdyno.server.local.leftovers import remove_shared_memory
+from pgdyno.server.local.programs import free_ports
 from pgdyno.server.local.safefiles import (
     as_server_account_in,
     remove_own_directory,
@@ -50,8 +49,13 @@ from pgdyno.server.local.safefiles import (
     write_own,
     write_text,
 )
-from pgdyno.server.local.sharedmem import remove_shared_memory
-from pgdyno.server.local.startup import check_before_start, explain_failure, explain_signal
+from pgdyno.server.local.startup import (
+    Postmaster,
+    ServerProcess,
+    check_before_start,
+    explain_failure,
+    explain_signal,
+)
 from pgdyno.server.settings.reloading import reload
 
 _START_TRIES = 5

@@ -1,4 +1,4 @@
-"""A process that ends with pgdyno, run by a guardian process (see guardian.py)."""
+"""A process that ends with pgdyno, run by a guardian process (see guardian.py), and its log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pgdyno.errors import SetupError
 from pgdyno.server.local.account import Account, plain_environment
-from pgdyno.server.local.signals import send
+from pgdyno.server.local.programs import send
 
 _POLL_S = 0.005
 _BY_SIGNAL = 128
@@ -182,3 +182,19 @@ def _stat_fields(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return []
+
+
+_BYTES_MAX = 64 << 20
+
+
+def log_text(path: Path, start: int = 0, *, bytes_max: int = _BYTES_MAX) -> str:
+    """Return the log's text from ``start`` on, limited to its last ``bytes_max`` bytes."""
+    with path.open("rb") as log:
+        log.seek(max(start, path.stat().st_size - bytes_max))
+        return log.read(bytes_max).decode(errors="replace")
+
+
+def last_line(path: Path) -> str:
+    """Return the last line of a log."""
+    lines = log_text(path, bytes_max=1 << 20).strip().splitlines()
+    return lines[-1] if lines else "it logged nothing"

@@ -12,7 +12,7 @@ directory at any moment, and root would follow. Two rules prevent an escalation:
 The callers of ``make_directory``, ``remove_directory`` and ``copy_tree`` are safe: a path that the
 account could have chosen or changed is below a directory that it may write to, and all work on it
 is done as the account; likewise all functions that are called within ``as_server_account``, such as
-those that move the WAL (_wal_directory.py, _spare_segments.py). The names in a path come from
+those that move the WAL (_wal_directory.py). The names in a path come from
 pgdyno or its user: a cluster's directory, its disks, templates and the files that a drill keeps;
 none is read from a link of the account. ``remove_own_directory`` is for directories directly in a
 directory of pgdyno; rm(1) follows no link.

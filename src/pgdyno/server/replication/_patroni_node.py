@@ -20,16 +20,15 @@ from msgspec import Struct
 from pgdyno.errors import RunError, SetupError
 from pgdyno.server.local.account import server_account
 from pgdyno.server.local.cluster import Cluster
-from pgdyno.server.local.guarded import Guarded
-from pgdyno.server.local.logtext import log_text
+from pgdyno.server.local.guarded import Guarded, log_text
+from pgdyno.server.local.leftovers import remove_shared_memory
+from pgdyno.server.local.programs import send
 from pgdyno.server.local.safefiles import (
     make_directory,
     read_text,
     remove_directory,
     write_text,
 )
-from pgdyno.server.local.sharedmem import remove_shared_memory
-from pgdyno.server.local.signals import send
 from pgdyno.server.replication._relay import Relay
 from pgdyno.server.replication._rest import Answer, ask
 

@@ -18,10 +18,8 @@ from pathlib import Path
 
 from pgdyno.errors import SetupError
 from pgdyno.server.local.account import server_account
-from pgdyno.server.local.guarded import Guarded
-from pgdyno.server.local.logtext import last_line, log_text
-from pgdyno.server.local.ports import free_ports
-from pgdyno.server.local.programs import find_program
+from pgdyno.server.local.guarded import Guarded, last_line, log_text
+from pgdyno.server.local.programs import find_program, free_ports
 from pgdyno.server.local.safefiles import make_directory, remove_directory, write_text
 from pgdyno.server.replication._rest import ask
 

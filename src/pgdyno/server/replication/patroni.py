@@ -19,8 +19,7 @@ from pgdyno.json_types import Json
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.local.cluster import Cluster
 from pgdyno.server.local.guarded import Guarded
-from pgdyno.server.local.ports import free_ports
-from pgdyno.server.local.programs import find_program
+from pgdyno.server.local.programs import find_program, free_ports
 from pgdyno.server.replication._patroni_node import Common, Node
 from pgdyno.server.replication._relay import Relay
 from pgdyno.server.replication._store import Store, installed_store

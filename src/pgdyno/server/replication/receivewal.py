@@ -16,8 +16,7 @@ from pathlib import Path
 from pgdyno.errors import SetupError
 from pgdyno.server.local.account import change_owner, server_account
 from pgdyno.server.local.cluster import Cluster
-from pgdyno.server.local.guarded import Guarded
-from pgdyno.server.local.logtext import last_line
+from pgdyno.server.local.guarded import Guarded, last_line
 from pgdyno.server.local.safefiles import (
     as_server_account_in,
     copy_file,

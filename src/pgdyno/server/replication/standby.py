@@ -20,8 +20,8 @@ from pgdyno.errors import SetupError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.local.account import run_as, server_account
 from pgdyno.server.local.cluster import Cluster, quoted
+from pgdyno.server.local.guarded import last_line
 from pgdyno.server.local.layout import OwnDirectory
-from pgdyno.server.local.logtext import last_line
 from pgdyno.server.local.safefiles import (
     as_server_account_in,
     make_directory,

@@ -34,7 +34,7 @@ from pgdyno.server.settings._restoring import (
 )
 from pgdyno.server.settings._sql_changes import SqlChanges
 from pgdyno.server.settings._undo import UndoRecord
-from pgdyno.server.settings._unloaded import require_loaded
+from pgdyno.server.settings.reloading import require_loaded
 from pgdyno.server.settings.setting_values import (
     Setting,
     as_shown,

@@ -21,8 +21,7 @@ from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.connecting.identity import Identity, identity_of
-from pgdyno.server.settings._auto_conf import parse_auto_conf
-from pgdyno.server.settings._statements import alter_system
+from pgdyno.server.settings._alter_system import alter_system, parse_auto_conf
 from pgdyno.server.settings.reloading import configuration_error, reload
 from pgdyno.server.versioned_sql import query
 from pgdyno.spec.sql_text import quoted, relation

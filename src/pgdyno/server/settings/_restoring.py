@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 
 from pgdyno.errors import SetupError
 from pgdyno.escaping import visible_line
+from pgdyno.server.settings._alter_system import alter_system
 from pgdyno.server.settings._persistent_session import PersistentSession
-from pgdyno.server.settings._recorded_sql import RecordedSql
-from pgdyno.server.settings._statements import alter_system
-from pgdyno.server.settings._undo import MARK, UndoRecord
+from pgdyno.server.settings._undo import MARK, RecordedSql, UndoRecord
 from pgdyno.server.settings._undoing_sql import undo_sql
-from pgdyno.server.settings._unloaded import unloaded
+from pgdyno.server.settings.reloading import unloaded
 from pgdyno.spec.sql_text import on_one_line, relation
 
 

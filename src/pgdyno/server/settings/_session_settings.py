@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
-from pgdyno.server.settings._statements import set_session
+from pgdyno.server.settings._alter_system import set_session
 from pgdyno.server.settings.setting_values import refuse_reserved
 from pgdyno.server.versioned_sql import query
 

@@ -19,7 +19,6 @@ from pgdyno.errors import UsageError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.settings._keeping import Keeping
 from pgdyno.server.settings._persistent_session import PersistentSession, without_time_limits
-from pgdyno.server.settings._recorded_sql import RecordedSql
 from pgdyno.server.settings._running_sql import (
     NotTogetherError,
     RefusedError,
@@ -29,6 +28,7 @@ from pgdyno.server.settings._running_sql import (
     schemas_of,
     session_of_user,
 )
+from pgdyno.server.settings._undo import RecordedSql
 from pgdyno.server.settings._undoing_sql import Note, name_of_session, settle, undo_now, undo_sql
 from pgdyno.spec.own_sql import first_word, title_of_sql
 

@@ -3,7 +3,7 @@
 It identifies the server (without a password) and lists, for every setting that pgdyno changes, the
 former value of ALTER SYSTEM (null if unset) and the values that pgdyno has set. So a value that
 another session has set meanwhile is recognised. For SQL of the user's it has the statements that
-undo it, and how far it has come (_recorded_sql.py).
+undo it, and how far it has come.
 
 There are two copies. The file in pgdyno's state directory is flushed before the server is changed,
 and removed only when everything is restored. Its lock file is held by the run and its guardian: a
@@ -26,7 +26,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from pgdyno.errors import SetupError
 from pgdyno.json_types import Json
@@ -34,8 +37,8 @@ from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.connecting.identity import Identity
 from pgdyno.server.directories import undo_dir
 from pgdyno.server.locks import try_lock
-from pgdyno.server.settings._recorded_sql import RecordedSql
 from pgdyno.server.settings.setting_values import unquoted_list
+from pgdyno.spec.own_sql import title_of_sql
 
 _FORMATS = (2, 3)
 """Those that are read; the last is written. One without SQL is 2."""
@@ -302,3 +305,59 @@ def _write_durably(path: Path, text: str) -> None:
         os.fsync(directory)
     finally:
         os.close(directory)
+
+
+State = Literal["making", "begun", "made", "undoing", "undone"]
+
+
+class RecordedSql(Struct, frozen=True):
+    """Statements that a run executes on a user's server, and those that undo them."""
+
+    make: tuple[str, ...]
+    undo: tuple[str, ...]
+    """Those that are left to be run."""
+    database: str
+    schemas: tuple[str, ...]
+    """Those in which the statements find names without a schema."""
+    state: State = "undone"
+    """Its progress:
+
+    - making: made if the transaction ``xid`` is committed;
+    - begun: some of it may be made, by statements that run outside a transaction;
+    - made: it is in force;
+    - undoing: undone if the transaction ``xid`` is committed; without one, the first of ``undo``
+      may have been run;
+    - undone: nothing of it is in force.
+    """
+    xid: str | None = None
+
+    @property
+    def title(self) -> str:
+        """The change in one line."""
+        return title_of_sql(self.make)
+
+    def at(self, state: State, xid: str | None = None) -> RecordedSql:
+        """Return it in another state."""
+        return replace(self, state=state, xid=xid)
+
+    def within(self, schemas: tuple[str, ...]) -> RecordedSql:
+        """Return it with the schemas in which names are found."""
+        return replace(self, schemas=schemas)
+
+    def settled(self, *, committed: bool) -> RecordedSql:
+        """Return it after the end of the transaction that was under way."""
+        before: State = "made" if self.state == "undoing" else "undone"
+        after: State = "undone" if self.state == "undoing" else "made"
+        return self.at(after if committed else before)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the fields for an undo record."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: Json) -> RecordedSql:
+        """Return what an undo record has; KeyError, TypeError or ValueError if invalid."""
+        if fields["state"] not in get_args(State):
+            raise ValueError
+        lists = {name: tuple(map(str, fields[name])) for name in ("make", "undo", "schemas")}
+        return cls(**{**fields, **lists})

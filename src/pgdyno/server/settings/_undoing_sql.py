@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from pgdyno.errors import SetupError
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.settings._persistent_session import PersistentSession
-from pgdyno.server.settings._recorded_sql import RecordedSql
 from pgdyno.server.settings._running_sql import (
     NotTogetherError,
     RefusedError,
@@ -24,6 +23,7 @@ from pgdyno.server.settings._running_sql import (
     run_together,
     session_of_user,
 )
+from pgdyno.server.settings._undo import RecordedSql
 
 if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control

@@ -1,7 +1,7 @@
 """The settings guardian: a process that restores a server when pgdyno is killed: its settings, and
 what SQL of the user's has changed.
 
-``_undo_guard.py`` runs it (``outliving.Guardian``). pgdyno sends it lines of JSON: first the
+``_keeping.py`` runs it (``watchdogs.Guardian``). pgdyno sends it lines of JSON: first the
 connection values (the password stays in memory), then each change before it is made. The guardian
 answers each line.
 
