@@ -16,7 +16,6 @@ from patience import wait_until
 from pgdyno.disk import (  # fmt: skip
     _cleanup,
     _device,
-    _leftovers,
     clean_up_if_killed,
     dismantle,
     mounting,
@@ -45,7 +44,7 @@ def remains(folder: Path) -> list[object]:
     return [
         *mounting.mounts_below(folder),
         *mounting.loops_below(folder),
-        *_leftovers._daemons(folder),
+        *_cleanup._daemons(folder),
     ]
 
 
@@ -97,7 +96,7 @@ def test_what_is_left_when_the_daemon_is_killed_too_is_swept(
     owner: Begin, folder: Path, phase: str
 ) -> None:
     process = owner(phase)
-    (daemon,) = _leftovers._daemons(folder)
+    (daemon,) = _cleanup._daemons(folder)
     os.kill(daemon, signal.SIGKILL)
     process.kill()
     said = dismantle(folder)
@@ -115,10 +114,10 @@ def test_a_sweep_and_the_daemon_s_own_end_may_meet(owner: Begin, folder: Path) -
 def test_a_daemon_that_stands_still_is_cut_off(
     owner: Begin, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_leftovers, "STUCK_DEAD_S", 0.3)
-    monkeypatch.setattr(_leftovers, "_END_S_MAX", 0.3)
+    monkeypatch.setattr(_cleanup, "STUCK_DEAD_S", 0.3)
+    monkeypatch.setattr(_cleanup, "_END_S_MAX", 0.3)
     process = owner("recording")
-    (daemon,) = _leftovers._daemons(folder)
+    (daemon,) = _cleanup._daemons(folder)
     os.kill(daemon, signal.SIGSTOP)
     process.kill()
     assert f"killed the disk's daemon, process {daemon}" in dismantle(folder)
@@ -132,7 +131,7 @@ def test_an_owner_does_not_wait_for_a_daemon_that_stands_still(
         monkeypatch.setattr(_device, name, 0.3)
     disk = open_device(folder, fs="ext4", size_bytes=64 << 20, log=True)
     (disk.path / "file").write_bytes(b"x" * (8 << 20))
-    (daemon,) = _leftovers._daemons(folder)
+    (daemon,) = _cleanup._daemons(folder)
     os.kill(daemon, signal.SIGSTOP)
     with pytest.raises(RunError, match="does not answer"):
         disk.fail()
@@ -143,8 +142,8 @@ def test_an_owner_does_not_wait_for_a_daemon_that_stands_still(
 def test_a_disk_in_use_goes_with_its_last_user(
     owner: Begin, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_leftovers, "_PATIENCE_S", 0.1)
-    monkeypatch.setattr(_leftovers, "_END_S_MAX", 0.0)
+    monkeypatch.setattr(_cleanup, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(_cleanup, "_END_S_MAX", 0.0)
     process = owner("recording")
     with (folder / "mnt" / "file").open("rb") as used:
         process.kill()
@@ -158,7 +157,7 @@ def test_a_disk_in_use_goes_with_its_last_user(
 
 def test_the_owner_hears_that_its_daemon_is_gone(folder: Path) -> None:
     disk = open_device(folder, fs="ext4", size_bytes=64 << 20, log=True)
-    (daemon,) = _leftovers._daemons(folder)
+    (daemon,) = _cleanup._daemons(folder)
     os.kill(daemon, signal.SIGKILL)
     with pytest.raises(RunError, match="daemon has ended: it was killed"):
         disk.stop_recording()
@@ -247,7 +246,7 @@ def test_a_command_that_is_killed_leaves_nothing_mounted(
     try:
         wait_until(lambda: has_come(moment, home, process), "the moment comes")
     finally:
-        for pid in _leftovers._daemons(home):
+        for pid in _cleanup._daemons(home):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         os.killpg(process.pid, signal.SIGKILL)

@@ -17,7 +17,7 @@ import pytest
 
 from patience import wait_until
 from pgdyno.conduct import Silent
-from pgdyno.disk import _leftovers
+from pgdyno.disk import _cleanup
 from pgdyno.disk.mounting import mounts_below
 from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill.model import DrillOptions
@@ -154,7 +154,7 @@ def test_the_process_of_a_disk_is_killed(
 
     def killed(self: LoadedServer, rng: Any) -> None:
         let_run(self, rng)
-        for pid in _leftovers._daemons(self.cluster.directory):
+        for pid in _cleanup._daemons(self.cluster.directory):
             os.kill(pid, signal.SIGKILL)
 
     monkeypatch.setattr(LoadedServer, "let_run", killed)

@@ -2,8 +2,7 @@
 
 from pgdyno.disk._cleanup import clean_up_if_killed
 from pgdyno.disk._device import Device, open_device
-from pgdyno.disk._model import Disk
-from pgdyno.disk._opening import OpenDisks, dismantle, open_disk, open_disks
+from pgdyno.disk._opening import Disk, OpenDisks, dismantle, open_disk, open_disks
 from pgdyno.disk._xfs import can_make_xfs
 from pgdyno.disk.mounting import FileSystem, make_image, mount_image, sync_mount, unmount_all
 from pgdyno.spec.disk import DiskPlan

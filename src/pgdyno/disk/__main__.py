@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from pgdyno.disk._leftovers import end_leftovers
+from pgdyno.disk._cleanup import end_leftovers
 from pgdyno.disk.mounting import unmount_all
 from pgdyno.server.local.sweep import end_server, ended_with_its_owner
 

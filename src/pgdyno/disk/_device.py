@@ -21,8 +21,9 @@ import sys
 from pathlib import Path
 from typing import IO, Any, Self
 
-from pgdyno.disk._cleanup import module_environment
-from pgdyno.disk._leftovers import DAEMON_MODULE
+from msgspec import Struct
+
+from pgdyno.disk._cleanup import DAEMON_MODULE, module_environment
 from pgdyno.disk.mounting import (
     STUCK_DEAD_S,
     FileSystem,
@@ -36,6 +37,7 @@ from pgdyno.errors import RunError, SetupError
 from pgdyno.json_types import Json
 from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.account import change_owner, server_account
+from pgdyno.spec.disk import SIZE_BYTES_MIN, DiskKind, DiskPlan
 
 _BLOCK_BYTES = 4096
 _SIZE_BYTES_MIN = {"ext4": 16 << 20, "xfs": 300 << 20}
@@ -337,3 +339,46 @@ def _require_space(directory: Path, fs: FileSystem, size_bytes: int) -> None:
             code="disk-space",
             hint="make it smaller with size=…, or set PGDYNO_HOME to a directory with more space",
         )
+
+
+SIZE_BYTES_DEFAULT = 4 << 30
+"""The image is sparse: unused blocks need no space."""
+_FREE_PART = 0.8
+_STEP_BYTES = 64 << 20
+
+
+class ImagedDisk(Struct, frozen=True):
+    """A ``slow`` or ``blackout`` disk."""
+
+    kind: DiskKind
+    emulated: str
+    device: Device
+
+    @property
+    def path(self) -> Path:
+        """The root of its file system."""
+        return self.device.path
+
+    def close(self) -> None:
+        """Unmount it, and end its daemon."""
+        self.device.close()
+
+
+def default_size_bytes(plan: DiskPlan, directory: Path) -> int:
+    """Return 4 GB, or most of the free space where that is less."""
+    usable = int(shutil.disk_usage(directory).free * _FREE_PART) // _STEP_BYTES * _STEP_BYTES
+    return max(min(SIZE_BYTES_DEFAULT, usable), SIZE_BYTES_MIN[plan.fs])
+
+
+def open_imaged(plan: DiskPlan, directory: Path) -> ImagedDisk:
+    """Make the disk in ``directory``. Raises SetupError for what the machine lacks."""
+    shared_directory(directory)
+    device = open_device(
+        directory,
+        fs=plan.fs,
+        size_bytes=plan.size_bytes or default_size_bytes(plan, directory),
+        log=plan.kind == "blackout",
+        flush_ms=plan.flush_ms,
+        write_bytes_per_s=plan.write_bytes_per_s,
+    )
+    return ImagedDisk(plan.kind, str(plan), device)

@@ -17,7 +17,7 @@ import shutil
 from pathlib import Path
 from typing import Literal
 
-from pgdyno.disk._imaged import default_size_bytes
+from pgdyno.disk._device import default_size_bytes
 from pgdyno.disk.mounting import (
     FileSystem,
     make_image,

@@ -1,27 +1,45 @@
 """Opens the disks of a spec for one cluster, and those that a change adds later.
 
-All are in ``disks/`` of the cluster's directory, so that a sweep finds those left by a crash.
+All are in ``disks/`` of the cluster's directory, so that a sweep finds those left by a crash. A
+:class:`Disk` of any kind has a directory for files, and says whether it is emulated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from msgspec.structs import replace
 
-from pgdyno.disk._cleanup import clean_up_if_killed
-from pgdyno.disk._device import Device
-from pgdyno.disk._imaged import ImagedDisk, open_imaged
-from pgdyno.disk._leftovers import end_leftovers
+from pgdyno.disk._cleanup import clean_up_if_killed, end_leftovers
+from pgdyno.disk._device import Device, ImagedDisk, open_imaged
 from pgdyno.disk._loop import LoopDisk, open_loop
-from pgdyno.disk._model import Disk
 from pgdyno.disk._plain import open_plain, remove_elsewhere
 from pgdyno.disk._tmpfs import default_size_bytes, open_tmpfs
 from pgdyno.disk._xfs import XfsDisk, open_xfs
 from pgdyno.errors import PgdynoError, RunError
-from pgdyno.spec.disk import DiskPlan, disk_plan, wal_plan
+from pgdyno.spec.disk import DiskKind, DiskPlan, disk_plan, wal_plan
 from pgdyno.spec.model import DiskSpec
+
+
+class Disk(Protocol):
+    """An open disk. The account that runs servers may write to ``path``."""
+
+    @property
+    def kind(self) -> DiskKind:
+        """The requested kind."""
+
+    @property
+    def path(self) -> Path:
+        """The directory on it for files."""
+
+    @property
+    def emulated(self) -> str | None:
+        """A sentence to show with speeds measured on it; ``None`` for a real disk."""
+
+    def close(self) -> None:
+        """Remove the disk with its data. No process may use it any more."""
 
 
 def open_disk(plan: DiskPlan, directory: Path) -> Disk:

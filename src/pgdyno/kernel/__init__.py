@@ -5,8 +5,7 @@ record is written before the first change, a guardian process restores when pgdy
 what both left is restored by the next pgdyno. A value that others have set meanwhile stays.
 """
 
-from pgdyno.kernel._changes import KernelChanges
-from pgdyno.kernel._leftovers import restore_left_parameters
+from pgdyno.kernel._changes import KernelChanges, restore_left_parameters
 from pgdyno.kernel._parameters import CryptQueues, EitherFile, OneFile, Parameter, check_changeable
 
 __all__ = [

@@ -1,12 +1,13 @@
-"""Changes of the kernel's parameters by one run, and their undo at its end."""
+"""Changes of the kernel's parameters by one run, and their undo at its end, or by the next run if
+this one is killed.
+"""
 
 from __future__ import annotations
 
 import os
 
-from pgdyno.errors import SetupError
+from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.kernel import _record
-from pgdyno.kernel._leftovers import restore_left
 from pgdyno.kernel._parameters import Parameter, check_changeable, not_changeable
 from pgdyno.server.locks import try_lock
 from pgdyno.watchdogs import READY, Guardian
@@ -112,3 +113,31 @@ def _guardian(lock: int) -> Guardian:
             hint="no parameter is changed without it",
         )
     return guardian
+
+
+def restore_left_parameters() -> list[str]:
+    """Restore what a killed run left changed, unless its guardian still does; return a sentence
+    for each parameter. Raises nothing: a failure here must not stop another run."""
+    try:
+        if not _record.path().exists():
+            return []
+        lock = try_lock(_record.lock_path())
+        if lock is None:
+            return []
+        try:
+            return restore_left()
+        finally:
+            os.close(lock)
+    except (PgdynoError, OSError) as problem:
+        return [str(problem)]
+
+
+def restore_left() -> list[str]:
+    """Restore what the record has; the caller holds the lock. Raises SetupError."""
+    record = _record.read()
+    if record is None:
+        return []
+    if record.boot_id != _record.boot_id():
+        _record.path().unlink(missing_ok=True)  # The machine has restarted since.
+        return []
+    return [f"left by a killed run: {each}" for each in record.restore()]
