@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pgdyno.looks.looking import take_looks
-from pgdyno.probe._queries import queries_for
+from pgdyno.probe._link import queries_for
 from pgdyno.record import Recorder, RunFile
 from pgdyno.server import Cluster, ConnInfo, connect_plain, find_installation
 

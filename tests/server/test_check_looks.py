@@ -16,7 +16,7 @@ from benches.catalogue import looks_ms, make_tables, probes_ms
 from patience import wait_until
 from pgdyno.check._judging import Judgement, judge
 from pgdyno.looks.looking import take_looks
-from pgdyno.probe._queries import queries_for
+from pgdyno.probe._link import queries_for
 from pgdyno.record import Recorder, RunFile
 from pgdyno.rules import indexes, old_transactions, planning
 from pgdyno.server import Cluster, ConnInfo, connect_plain

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.conduct import Silent, open_session
-from pgdyno.probe._queries import queries_for
+from pgdyno.probe._link import queries_for
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster, Installation, discover_installations, server_facts
 from pgdyno.server.connecting.facts import read_build

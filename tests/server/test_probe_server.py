@@ -22,10 +22,9 @@ from pgdyno.conduct import stop_signals
 from pgdyno.errors import Interrupted
 from pgdyno.probe import Probes, is_local, locate_postmaster
 from pgdyno.probe import _link as link_module
-from pgdyno.probe._link import Link, connect
-from pgdyno.probe._missing import Missing
-from pgdyno.probe._queries import queries_for
+from pgdyno.probe._link import Link, connect, queries_for
 from pgdyno.probe._vacuums import UNCOUNTED_SAMPLES_MAX
+from pgdyno.probe.gaps import MissingProbes
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.fileformat import columns
 from pgdyno.record.incidents import incidents
@@ -337,7 +336,7 @@ def test_a_view_that_is_forbidden_spoils_no_other(
     with session(pg) as owner:
         owner.execute("revoke select on pg_stat_database from public")
         try:
-            link = Link(limited, Missing(written.recorder))
+            link = Link(limited, MissingProbes(written.recorder))
             first = link.fetch(["wal", "database", "bgwriter"])
             again = link.fetch(["wal", "database", "bgwriter"])
             link.close()
@@ -505,7 +504,7 @@ def test_disconnecting_twice_leaves_no_socket_open(
 ) -> None:
     """The second time the socket is down already; one that were left open would be a warning."""
     monkeypatch.setattr(link_module, "STUCK_S", 0.0)
-    with closing(Link(pg.conninfo_tcp, Missing(written.recorder))) as link:
+    with closing(Link(pg.conninfo_tcp, MissingProbes(written.recorder))) as link:
         assert link.fetch(["wal"])
         backend = Path("/proc", str(link.backend_pid))
         link._busy_since_s = 0.0
@@ -516,7 +515,7 @@ def test_disconnecting_twice_leaves_no_socket_open(
 
 def test_a_stop_signal_that_comes_while_it_reads_is_not_lost(pg: Cluster, written: Written) -> None:
     """psycopg replaces its error by one of its own, which counts as a lost connection."""
-    with closing(Link(pg.conninfo_tcp, Missing(written.recorder))) as link:
+    with closing(Link(pg.conninfo_tcp, MissingProbes(written.recorder))) as link:
         assert link.fetch(["wal"])
         backend = link.backend_pid
         assert backend is not None

@@ -17,10 +17,9 @@ from pgdyno.conduct import Silent, open_session
 from pgdyno.facts import client_sessions
 from pgdyno.investigate.run import run_spec
 from pgdyno.probe import Probes
-from pgdyno.probe._link import connect
+from pgdyno.probe._link import connect, queries_for
 from pgdyno.probe._origins import by_origin
 from pgdyno.probe._probes import Pace
-from pgdyno.probe._queries import queries_for
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.sessionages import STATES
 from pgdyno.report import write_html

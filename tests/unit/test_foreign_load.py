@@ -10,7 +10,7 @@ from diagnose_runs import _times
 from record_samples import add_second, at, group_row, new_recorder, script_row
 
 from pgdyno.diagnose import diagnose
-from pgdyno.probe._foreign import ForeignLoad
+from pgdyno.probe._other_load import ForeignLoad
 from pgdyno.record import RunFile
 from pgdyno.trial.trust import doubts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgdyno.probe._other_probes import RATE_MAX, OtherProbes
+from pgdyno.probe._other_load import RATE_MAX, OtherProbes
 
 
 def shows(pid: int, number: int, started: float = 1.0) -> dict[str, Any]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from pgdyno.probe._lock_queues import LockQueues
-from pgdyno.probe._locks import Lock
-from pgdyno.probe._rows import MetricRow
+from pgdyno.probe._locks import Lock, LockQueues
+from pgdyno.record.fileformat import MetricRow
 
 
 def lock(pid: int, target: str, *, waits_ms: float | None = None, **more: Any) -> Lock:

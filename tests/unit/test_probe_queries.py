@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from pgdyno.probe._queries import Query, all_queries, first_version, queries_for
+from pgdyno.probe._link import Query, all_queries, first_version, queries_for
 from pgdyno.probe._server_sampler import PLAIN, SELDOM
 from pgdyno.record.fileformat import columns
 

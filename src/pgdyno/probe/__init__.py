@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from pgdyno.probe._disks import SYS_BLOCK, device_of, wal_directory
 from pgdyno.probe._facts import host_facts, is_local, locate_postmaster
-from pgdyno.probe._host_probes import HostProbes
-from pgdyno.probe._probes import Pace, Probes
+from pgdyno.probe._probes import HostProbes, Pace, Probes
 from pgdyno.probe._server_sampler import OFF as TRACKED
 from pgdyno.probe._server_sampler import OTHER_SESSIONS
 

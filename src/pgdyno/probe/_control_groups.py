@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pgdyno.probe._disks import parse_mountinfo
 from pgdyno.probe._host import PROC
-from pgdyno.probe._rows import MetricRow
+from pgdyno.record.fileformat import MetricRow
 
 
 def group_texts(pid: int | None, version: int, controller: str, name: str) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from pgdyno.probe._host import PROC
-from pgdyno.probe._rows import MetricRow
+from pgdyno.record.fileformat import MetricRow
 
 SYS_BLOCK = Path("/sys/class/block")
 SECTOR_BYTES = 512

@@ -17,10 +17,9 @@ from pgdyno.json_types import Json
 from pgdyno.probe._control_groups import group_texts
 from pgdyno.probe._disks import SYS_BLOCK, device_of, mount_of, wal_directory
 from pgdyno.probe._host import PROC, parse_meminfo
-from pgdyno.probe._link import Connectable, connect
+from pgdyno.probe._link import Connectable, connect, queries_for
 from pgdyno.probe._process_table import read_process
 from pgdyno.probe._processes import find_postmaster
-from pgdyno.probe._queries import queries_for
 from pgdyno.record.facts import HostFacts
 
 _FIRST_PID_NAMESPACE = 0xEFFFFFFC

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pgdyno.probe._rows import MetricRow
+from pgdyno.record.fileformat import MetricRow
 
 PROC = Path("/proc")
 TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")

@@ -12,10 +12,10 @@ from pathlib import Path
 from pgdyno.probe._control_groups import Throttling
 from pgdyno.probe._disks import holders, sample_disks
 from pgdyno.probe._host import pressure, sample_host
-from pgdyno.probe._missing import Missing
 from pgdyno.probe._process_table import ProcessTable
 from pgdyno.probe._processes import ServerProcesses, own_row
 from pgdyno.probe._programs import Programs
+from pgdyno.probe.gaps import MissingProbes
 from pgdyno.probe.space import SpaceSampler
 from pgdyno.record import Recorder
 
@@ -31,7 +31,7 @@ class HostSampler:
     def __init__(
         self,
         recorder: Recorder,
-        missing: Missing,
+        missing: MissingProbes,
         *,
         local: bool,
         postmaster_pid: int | None,

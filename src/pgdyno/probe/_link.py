@@ -1,8 +1,10 @@
-"""A probe's connection: many queries in one round trip, and no error when the server is away.
+"""A probe's connection and its SQL: many queries in one round trip, and no error when the server is
+away.
 
 It is opened at the first query, reopened with back-off after a loss, and drops a query that this
 server or role can never answer. Its session is read-only, with short timeouts for statements and
-locks.
+locks. The SQL is in ``sql/``, one file per view and range of server versions; columns have the
+names of the run file's table ``metric_view``, if there is one.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from pgdyno.json_types import Row
-from pgdyno.probe._missing import Missing
-from pgdyno.probe._other_probes import SHOWN
-from pgdyno.probe._queries import Query, all_queries, first_version, queries_for
+from pgdyno.probe._other_load import SHOWN
+from pgdyno.probe.gaps import MissingProbes
 from pgdyno.record.fileformat import columns
+from pgdyno.server.versioned_sql import Query, queries_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -60,7 +62,7 @@ class Connectable(Protocol):
 class Link:
     """A connection for probes, for one thread at a time."""
 
-    def __init__(self, conninfo: Connectable, missing: Missing) -> None:
+    def __init__(self, conninfo: Connectable, missing: MissingProbes) -> None:
         self._conninfo = conninfo
         self._missing = missing
         self._connection: psycopg.Connection[Row] | None = None
@@ -260,3 +262,20 @@ def _checked(name: str, rows: list[Row]) -> list[Row]:
             if number and isinstance(value, str | bytes):
                 raise ValueError(f"the server's answer is invalid: {column} is not a number")
     return rows
+
+
+def all_queries() -> tuple[Query, ...]:
+    """Return every SQL file but those of extensions, by name and version. Raises ValueError for
+    another file name."""
+    # Those of an extension's views are asked by ``statements``, which knows their schema.
+    return tuple(each for each in queries_of("probe") if not each.name.startswith("statement_"))
+
+
+def queries_for(major: int) -> dict[str, Query]:
+    """Return the queries for a server of this major version, by name."""
+    return {query.name: query for query in all_queries() if query.covers(major)}
+
+
+def first_version(name: str) -> int:
+    """Return the first major version that can answer the query of this name."""
+    return min(query.first for query in all_queries() if query.name == name)

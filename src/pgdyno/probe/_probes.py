@@ -4,7 +4,8 @@ One thread samples the server's views and the host once a second, the other the 
 times a second. Neither delays the run: a late tick is omitted and not made up for, and a server
 that is away is waited for without messages. A third thread closes the connections to a server that
 does not answer. After any error a probe starts again after a pause; the gap is recorded (see
-``gaps``) and reported at the end.
+``gaps``) and reported at the end. For a load whose database server is not known, the machine that
+pgdyno runs on is all that is sampled (:class:`HostProbes`).
 """
 
 from __future__ import annotations
@@ -23,11 +24,10 @@ from pgdyno.probe._budget import LookBudget
 from pgdyno.probe._checkpoints import CheckpointWatch
 from pgdyno.probe._host_sampler import HostSampler
 from pgdyno.probe._link import STUCK_S, Connectable, Link
-from pgdyno.probe._missing import Missing
 from pgdyno.probe._server_sampler import ServerSampler
 from pgdyno.probe._statement_sampler import StatementSampler
 from pgdyno.probe._wait_sampler import WaitSampler
-from pgdyno.probe.gaps import Gaps, Probe
+from pgdyno.probe.gaps import Gaps, MissingProbes, Probe
 from pgdyno.probe.space import SpaceSampler
 from pgdyno.record import Recorder
 
@@ -88,7 +88,7 @@ class Probes:
         self._pace = pace
         self._samples_spent = LookBudget(pace.sample_share_max, PAUSE_S_MAX["samples"])
         self._ticks_spent = LookBudget(pace.tick_share_max, PAUSE_S_MAX["ticks"])
-        self._missing = Missing(recorder)
+        self._missing = MissingProbes(recorder)
         self._warn = warn
         self._gaps = Gaps(recorder)
         self._failures: dict[Probe, int] = {}
@@ -299,3 +299,54 @@ def _held(lock: threading.RLock) -> Iterator[bool]:
     finally:
         if mine:
             lock.release()
+
+
+NO_DATABASE = "no database server was named"
+
+
+class HostProbes:
+    """Sample the machine once a second, as :class:`Probes` does beside the server."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._missing = MissingProbes(recorder)
+        self._missing.add("server", NO_DATABASE)
+        self._missing.add("space", NO_DATABASE)
+        self._host = HostSampler(
+            recorder, self._missing, local=True, postmaster_pid=None, data_dir=None, space=None
+        )
+        self._stopping = threading.Event()
+        self._sampling = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="pgdyno-probe", daemon=True)
+
+    silent_s = 0.0
+    """Nothing is asked that could be silent."""
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Reason by missing probe."""
+        return self._missing.reasons()
+
+    def start(self) -> None:
+        """Start sampling."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop sampling. May be called twice."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def sample_now(self) -> None:
+        """Take a sample, before it returns."""
+        with self._sampling:
+            self._host.sample(None, full=True)
+
+    @contextmanager
+    def rest(self) -> Iterator[None]:
+        """Do nothing: there is no server that is restarted."""
+        yield
+
+    def _run(self) -> None:
+        while not self._stopping.wait(SAMPLE_EVERY_S):
+            with self._sampling:
+                self._host.sample(None, full=False)

@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from pgdyno.probe._host import PROC, TICK_MS
 from pgdyno.probe._process_table import Process, read_process, read_small, scheduled_ms
-from pgdyno.probe._rows import MetricRow
+from pgdyno.record.fileformat import MetricRow
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 CLIENT, EXITED, POSTMASTER, OWN = "client backend", "exited", "postmaster", "pgdyno"

@@ -20,8 +20,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pgdyno.probe._process_table import Process, Reading
-from pgdyno.probe._rows import MetricRow
-from pgdyno.record.fileformat import CORES_ALL, CORES_BUSY, LITTLE_EACH
+from pgdyno.record.fileformat import CORES_ALL, CORES_BUSY, LITTLE_EACH, MetricRow
 
 Whose = Literal["server", "ours", "kernel", "other", "machine"]
 Key = tuple[Whose, str]

@@ -8,15 +8,13 @@ from typing import cast
 
 from pgdyno.json_types import Row
 from pgdyno.probe._checkpoints import Checkpoint, CheckpointWatch
-from pgdyno.probe._foreign import ForeignLoad
 from pgdyno.probe._link import Link
 from pgdyno.probe._locks import Lock, summarise
-from pgdyno.probe._missing import Missing
 from pgdyno.probe._origins import by_origin, by_state
-from pgdyno.probe._other_probes import OtherProbes
+from pgdyno.probe._other_load import ForeignLoad, OtherProbes
 from pgdyno.probe._processes import find_postmaster
 from pgdyno.probe._vacuums import Vacuum, VacuumWatch
-from pgdyno.probe.gaps import Gaps
+from pgdyno.probe.gaps import Gaps, MissingProbes
 from pgdyno.record import Recorder
 
 PLAIN = (
@@ -52,7 +50,7 @@ class ServerSampler:
         self,
         link: Link,
         recorder: Recorder,
-        missing: Missing,
+        missing: MissingProbes,
         watch: CheckpointWatch,
         gaps: Gaps,
         *,

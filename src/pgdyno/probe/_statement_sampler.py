@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgdyno.probe._budget import LookBudget
 from pgdyno.probe._link import FAILURES_MAX, Link
-from pgdyno.probe._missing import Missing
+from pgdyno.probe.gaps import MissingProbes
 from pgdyno.probe.statements import (
     Counts,
     Rise,
@@ -50,7 +50,7 @@ class StatementSampler:
         self,
         link: Link,
         recorder: Recorder,
-        missing: Missing,
+        missing: MissingProbes,
         warn: Callable[[str], None],
     ) -> None:
         """``warn`` is told once if the counts cannot be read."""

@@ -17,12 +17,11 @@ from typing import cast
 from pgdyno.json_types import Row
 from pgdyno.probe._checkpoints import CheckpointWatch
 from pgdyno.probe._link import Link
-from pgdyno.probe._lock_queues import LockQueues
-from pgdyno.probe._locks import Lock
-from pgdyno.probe._rows import MetricRow
+from pgdyno.probe._locks import Lock, LockQueues
 from pgdyno.probe.gaps import Gaps
 from pgdyno.probe.statement_shapes import shape_with_page
 from pgdyno.record import Recorder
+from pgdyno.record.fileformat import MetricRow
 
 BATCH_NS = 1_000_000_000
 LOOK_EVERY_NS = 180_000_000

@@ -1,7 +1,8 @@
-"""Gaps: periods in which a probe had no answer, recorded as events and reported at the end.
+"""What the probes of a run did not record: probes that are not possible with this server, machine
+or role, and periods in which a probe had no answer.
 
-Figures of a measurement with gaps are those of the rest; from these events in the run file it is
-decided whether a measurement is trusted.
+Both are events in the run file, recorded once and never fatal. Figures of a measurement with gaps
+are those of the rest; from these events it is decided whether a measurement is trusted.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgdyno.record import Recorder
-from pgdyno.record.probing import ProbeState
+from pgdyno.record.probing import ProbeState, note_missing
 
 Probe = Literal["server", "waits"]
 NOT_SAMPLED: dict[Probe, str] = {
@@ -84,3 +85,28 @@ def _one_line(reason: str) -> str:
     first = next((line for line in reason.splitlines() if line.strip()), "")
     shown = "".join(letter if letter.isprintable() else " " for letter in first)
     return " ".join(shown.split())[:200].rstrip(".")
+
+
+class MissingProbes:
+    """Missing probes with their reasons; each becomes one event in the run file."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._lock = threading.Lock()
+        self._reasons: dict[str, str] = {}
+
+    def add(self, probe: str, reason: str) -> None:
+        """Record a probe as missing, with the first reason."""
+        with self._lock:
+            if probe in self._reasons:
+                return
+            self._reasons[probe] = reason
+        note_missing(self._recorder, probe, reason)
+
+    def __contains__(self, probe: str) -> bool:
+        return probe in self._reasons
+
+    def reasons(self) -> dict[str, str]:
+        """Return the reason by missing probe."""
+        with self._lock:
+            return dict(self._reasons)

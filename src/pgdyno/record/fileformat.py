@@ -10,6 +10,8 @@ import os
 from functools import cache
 from pathlib import Path
 
+MetricRow = dict[str, str | float | None]
+"""Column → value; columns are those of the table in ``record/schema.sql``."""
 APPLICATION_ID = 0x70676479
 """The letters pgdy, big-endian, at byte 68 of the file."""
 

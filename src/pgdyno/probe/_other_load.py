@@ -1,4 +1,7 @@
-"""Transactions of another pgdyno's probes on the same server, which are nobody's load.
+"""Load of others on the server: databases with activity, and the probes of other pgdynos.
+
+A server may have thousands of databases, which are read every second, so a database has rows only
+from its first activity; the first two rows are its figures before and after.
 
 Probes show after each sample, as the text of their session's last statement, how many transactions
 they have made. Statistics by database count them beside those of a load. Anybody may wear the name
@@ -12,6 +15,29 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.json_types import Row
+
+
+@dataclass
+class ForeignLoad:
+    """The figures of each database from the previous sample."""
+
+    _before: dict[str, Row] = field(default_factory=dict)
+    _written: set[str] = field(default_factory=set)
+
+    def moved(self, answers: Sequence[Row]) -> list[Row]:
+        """Return the rows for metric_foreign."""
+        rows: list[Row] = []
+        for row in answers:
+            name = row["database"]
+            before = self._before.get(name, row)
+            if name not in self._written and (row != before or row["at_work"]):
+                self._written.add(name)
+                rows.append({**before, "at_work": 0})
+            if name in self._written:
+                rows.append(row)
+        self._before = {row["database"]: row for row in answers}
+        return rows
+
 
 RATE_MAX = 150.0
 """Transactions per second that are believed of a session: a check looks at waits up to a hundred
