@@ -22,7 +22,7 @@ from pgdyno._engine import EngineError, Histogram
 from pgdyno.conduct import Silent
 from pgdyno.conduct._engine_types import EngineConfig
 from pgdyno.conduct._load import RunningLoad
-from pgdyno.conduct._standstill import Standstill
+from pgdyno.conduct._server_away import Standstill
 from pgdyno.errors import PgdynoError
 from pgdyno.record import Recorder
 from pgdyno.record._writer import Writer

@@ -13,7 +13,7 @@ from examples import EXAMPLES
 
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.dimension import change_of, dimensions, kinds, spec_with, title_of
-from pgdyno.dimension._listing import dimensions as listed
+from pgdyno.dimension._dimension import dimensions as listed
 from pgdyno.errors import SetupError
 from pgdyno.record import RunFile, SliceKind
 from pgdyno.server import connect_plain

@@ -571,7 +571,7 @@ def test_an_initialisation_that_does_not_fit_drops_nothing(
     def small(data_dir: Path) -> list[DiskSpace]:
         return [replace(disk, free_bytes=100 << 20) for disk in sample_space(data_dir)]
 
-    monkeypatch.setattr("pgdyno.conduct._space.sample_space", small)
+    monkeypatch.setattr("pgdyno.conduct._machine.sample_space", small)
     conninfo = make_conninfo(pg.conninfo.uri_without_password, password=pg.conninfo.password)
     server = {"kind": "existing", "conninfo": conninfo}
     workload = {"scale": 20, "initialize": True}

@@ -7,9 +7,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgdyno.conduct import _server_away, _standstill
-from pgdyno.conduct._server_away import is_loss, retry_while_away
-from pgdyno.conduct._standstill import Standstill
+from pgdyno.conduct import _server_away
+from pgdyno.conduct._server_away import Standstill, is_loss, retry_while_away
 from pgdyno.errors import PgdynoError, RunError, SetupError
 
 
@@ -29,8 +28,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (_standstill, _server_away):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(_server_away, "time", clock)
     return clock
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.conduct import _space
+from pgdyno.conduct import _machine
 from pgdyno.errors import SetupError
 from pgdyno.probe.space import DiskSpace
 from pgdyno.workload.table_space import TableSpace
@@ -26,8 +26,8 @@ def check(
     max_wal_size: int = GB,
     keep_free: float = 0,
 ) -> None:
-    monkeypatch.setattr(_space, "sample_space", lambda _: list(disks))
-    _space.check_table_space(needed, Path("/srv/pg"), max_wal_size, int(keep_free * GB))
+    monkeypatch.setattr(_machine, "sample_space", lambda _: list(disks))
+    _machine.check_table_space(needed, Path("/srv/pg"), max_wal_size, int(keep_free * GB))
 
 
 def needed(scale: int, **given: Any) -> TableSpace:
@@ -77,16 +77,16 @@ def test_a_tablespace_is_looked_at_instead_of_the_data_directory(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     check(monkeypatch, needed(100, location=str(tmp_path)), disk("data", 0.1), disk("wal", 3))
-    monkeypatch.setattr(_space, "_free_bytes", lambda _: GB)
+    monkeypatch.setattr(_machine, "_free_bytes", lambda _: GB)
     with pytest.raises(SetupError, match=f"tablespace in {tmp_path} has 1 GB free"):
         check(monkeypatch, needed(100, location=str(tmp_path)), disk("data", 90), disk("wal", 3))
 
 
 def test_what_cannot_be_seen_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    _space.check_table_space(needed(100_000), None, None)
+    _machine.check_table_space(needed(100_000), None, None)
 
     def hidden(_: Path) -> list[DiskSpace]:
         raise PermissionError
 
-    monkeypatch.setattr(_space, "sample_space", hidden)
-    _space.check_table_space(needed(100_000), Path("/srv/pg"), GB)
+    monkeypatch.setattr(_machine, "sample_space", hidden)
+    _machine.check_table_space(needed(100_000), Path("/srv/pg"), GB)

@@ -2,7 +2,6 @@
 
 from pgdyno.conduct._aging import Aged, grow_old, rows_of
 from pgdyno.conduct._config import Acks
-from pgdyno.conduct._consistency import check_tables
 from pgdyno.conduct._interrupt import hold_stop_signals, stop_signals
 from pgdyno.conduct._load import check_scripts
 from pgdyno.conduct._opening import open_session
@@ -10,6 +9,13 @@ from pgdyno.conduct._other_servers import check_turns
 from pgdyno.conduct._session import Session, warm_up_seconds_max
 from pgdyno.conduct._single_run import carry_on, carry_out, measure_with_events
 from pgdyno.conduct._snapshot import installation_of, setup_digest
+from pgdyno.conduct._tables import (
+    Initialised,
+    check_tables,
+    initialise,
+    prepared_server,
+    started_server,
+)
 from pgdyno.conduct._target import (
     Target,
     check_age_kept,
@@ -17,7 +23,6 @@ from pgdyno.conduct._target import (
     check_open_files,
     check_settings,
 )
-from pgdyno.conduct.initialise import Initialised, initialise, prepared_server, started_server
 from pgdyno.conduct.repeating import check_server_named, is_spec_of_run, read_spec_or_run
 from pgdyno.conduct.watch import Silent, Tick, Watcher
 

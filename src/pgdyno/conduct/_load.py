@@ -20,7 +20,7 @@ from msgspec import Struct
 from pgdyno._engine import EngineError, Histogram, Load, build_info
 from pgdyno.conduct._config import Acks, engine_config
 from pgdyno.conduct._engine_types import EngineConfig, GroupConfig
-from pgdyno.conduct._standstill import Standstill
+from pgdyno.conduct._server_away import Standstill
 from pgdyno.conduct.watch import Tick, Watcher
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.json_types import Row

@@ -17,11 +17,10 @@ from pgdyno.conduct._aging import grow_old, note_age
 from pgdyno.conduct._fronting import check_front, figures_of, start_application
 from pgdyno.conduct._interrupt import hold_stop_signals, stop_signals
 from pgdyno.conduct._load import engine_facts
-from pgdyno.conduct._machine import check_machine
+from pgdyno.conduct._machine import check_machine, note_small_wal_disk
 from pgdyno.conduct._other_servers import OtherServers
 from pgdyno.conduct._resume import await_server, check_same_server
 from pgdyno.conduct._session import Session
-from pgdyno.conduct._space import note_small_wal_disk
 from pgdyno.conduct._tables import make_tables, note_tables, workloads_of_tables
 from pgdyno.conduct._target import Target, open_target
 from pgdyno.conduct.repeating import recorded_fields

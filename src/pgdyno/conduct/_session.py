@@ -19,8 +19,7 @@ from pgdyno.conduct._aging import Aged, grow_old, note_age
 from pgdyno.conduct._config import Acks, engine_config
 from pgdyno.conduct._fronting import wait_compiled
 from pgdyno.conduct._load import DRAIN_MS, Arrived, RunningLoad, engine_facts
-from pgdyno.conduct._server_away import RETURN_S_MAX, retry_while_away
-from pgdyno.conduct._standstill import Standstill
+from pgdyno.conduct._server_away import RETURN_S_MAX, Standstill, retry_while_away
 from pgdyno.conduct._target import Target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.dimension import Need, Transition, fields_with, own_server

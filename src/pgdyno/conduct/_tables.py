@@ -1,21 +1,39 @@
-"""The tables of a load: made or found once the server is reached."""
+"""The tables of a spec: made or found before a load, made without one (as by
+``pgbench -i``, or for a server to be saved), and checked once a load has ended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
 
+from msgspec import Struct
+
+from pgdyno.conduct._interrupt import hold_stop_signals, stop_signals
+from pgdyno.conduct._machine import check_table_space
+from pgdyno.conduct._session import Session
 from pgdyno.conduct._snapshot import workload_on
-from pgdyno.conduct._space import check_table_space
 from pgdyno.conduct._statements import create_statements
-from pgdyno.conduct._target import Target
+from pgdyno.conduct._target import Target, open_target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.dimension.kinds.standby import have_standbys
 from pgdyno.dimension.kinds.tables import alter_tables, change_indexes
+from pgdyno.disk import dismantle
+from pgdyno.errors import Interrupted
 from pgdyno.record import Recorder
+from pgdyno.server import sweep
 from pgdyno.spec import Spec
 from pgdyno.spec.standby import in_words
-from pgdyno.workload import Prepared, Workload, load_mix, prepare
+from pgdyno.workload import (
+    Prepared,
+    Tables,
+    Workload,
+    consistency,
+    load_mix,
+    load_workloads,
+    prepare,
+    with_texts,
+)
 
 SHOP = "business"
 """The built-in workload whose tables a front end uses."""
@@ -73,3 +91,75 @@ def note_tables(prepared: Prepared, recorder: Recorder, watcher: Watcher) -> Non
     for note in prepared.notes:
         watcher.note(f"warning: {note}")
         recorder.add_event("warning", "tables", {"message": note})
+
+
+def check_tables(session: Session) -> None:
+    """Check the tables of the load, if there is a check of them, and record what was found."""
+    if not any(each.tables is Tables.ENTITIES for each in session.workloads.values()):
+        return
+    session.watcher.phase("checking the tables")
+    with session.connect() as connection:
+        found = consistency(connection)
+    detail = {
+        "records": found.records,
+        "unfinished": found.unfinished,
+        "entities": found.entities,
+        "broken": dict(found.broken),
+    }
+    session.recorder.add_event("consistency", "tables of entity-resolution", detail)
+
+
+_AGAIN = "the tables may be incomplete; run again with -i to make them from the start"
+
+
+class Initialised(Struct, frozen=True):
+    """The database and scale of the tables."""
+
+    database: str
+    scale: int
+
+
+def initialise(spec: Spec, watcher: Watcher) -> Initialised:
+    """Make the tables of ``spec``, whose workload has ``initialize``. Raises SetupError."""
+    workloads = load_workloads(spec).values()
+    with ExitStack() as stack:
+        stack.enter_context(stop_signals(hint=_AGAIN))
+        stack.enter_context(_with_hint())
+        target = open_target(spec, workloads, stack, watcher, may_apply=False)
+        prepared = make_tables(spec, target, workloads, watcher, stack)
+        return Initialised(target.conninfo.database, prepared.scale)
+
+
+@contextmanager
+def prepared_server(spec: Spec, watcher: Watcher) -> Iterator[tuple[Target, int]]:
+    """Start the server of ``spec`` with its tables; yield it and their scale. It is removed at the
+    end of the block. Raises SetupError."""
+    spec = with_texts(spec)
+    workloads = load_workloads(spec).values()
+    with started_server(spec, watcher) as target, ExitStack() as stack:
+        prepared = make_tables(spec, target, workloads, watcher, stack)
+        for note in prepared.notes:
+            watcher.note(f"warning: {note}")
+        yield target, prepared.scale
+
+
+@contextmanager
+def started_server(spec: Spec, watcher: Watcher) -> Iterator[Target]:
+    """Start the server of ``spec`` without tables. It is removed at the end of the block. Raises
+    SetupError."""
+    with ExitStack() as stack:
+        stack.enter_context(stop_signals())
+        for line in sweep(dismantle):
+            watcher.note(line)
+        target = open_target(spec, (), stack, watcher, may_apply=False)
+        stack.callback(hold_stop_signals)
+        yield target
+
+
+@contextmanager
+def _with_hint() -> Iterator[None]:
+    try:
+        yield
+    except Interrupted as stop:
+        stop.hint = _AGAIN
+        raise

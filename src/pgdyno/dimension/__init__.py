@@ -15,10 +15,10 @@ from pgdyno.dimension._dimension import (
     Need,
     Server,
     Transition,
+    dimensions,
 )
 from pgdyno.dimension._kernel import begin_kernel
-from pgdyno.dimension._listing import dimensions
-from pgdyno.dimension._own_server import own_server
+from pgdyno.dimension.kinds.version import own_server
 
 __all__ = [
     "Context",

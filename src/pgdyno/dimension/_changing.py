@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 
-from pgdyno.dimension._dimension import Dimension
-from pgdyno.dimension._listing import dimensions
+from pgdyno.dimension._dimension import Dimension, dimensions
 from pgdyno.errors import UsageError
 from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec, spec_from_fields

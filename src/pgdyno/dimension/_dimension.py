@@ -1,4 +1,5 @@
-"""The interface of a dimension, and the objects that it uses when it is applied.
+"""The interface of a dimension, the objects that it uses when it is applied, and the list of all in
+the files of ``kinds/``.
 
 One half is pure: spec and title. The other half carries out a transition, with the server, the load
 and the session's connections as arguments, so that a dimension does not import the conductor.
@@ -9,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
 from pgdyno.errors import SetupError
 from pgdyno.json_types import Fields
+from pgdyno.registry import by_name, held_by
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.keys import set_key
 
@@ -276,3 +279,12 @@ class KeyDimension(Dimension):
         """Return LOAD_RESTART if a key differs."""
         same = self.mine(transition.before) == self.mine(transition.after)
         return Need.NOTHING if same else Need.LOAD_RESTART
+
+
+@cache
+def dimensions() -> tuple[Dimension, ...]:
+    """Return every dimension, in the order in which they are applied and appear in titles."""
+    from pgdyno.dimension import kinds as package
+
+    found = by_name(held_by(package, Dimension), "dimensions", lambda each: each.id)
+    return tuple(sorted(found.values(), key=lambda each: (each.order, each.id)))

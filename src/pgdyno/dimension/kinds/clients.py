@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pgdyno.dimension._dimension import Context, Dimension, KeyDimension, Load, Need, Transition
-from pgdyno.dimension._groups import group_titles, groups_of
 from pgdyno.errors import UsageError
 from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec
@@ -180,7 +179,7 @@ class LoadKeys(KeyDimension):
 
     def owns(self, key: str) -> bool:
         """True if it is a variable key of the load and of no other dimension."""
-        from pgdyno.dimension._listing import dimensions
+        from pgdyno.dimension._dimension import dimensions
 
         parts = key.split(".")
         of_load = parts[0] in _TABLES and len(parts) > 1 and key not in _FIXED
@@ -216,3 +215,17 @@ class Governor(KeyDimension):
 
 
 GOVERNOR = Governor()
+
+
+def groups_of(fields: Fields | None) -> dict[str, Fields]:
+    """Return the fields of each client group by its name; empty for unknown fields."""
+    return {group["name"]: group for group in (fields or {}).get("clients", [])}
+
+
+def group_titles(words: Mapping[str, str], before: Fields | None) -> Iterator[str]:
+    """Yield the title of each group with its name, or a single title that all groups share."""
+    all_of_them = words.keys() >= groups_of(before).keys()
+    if all_of_them and len({*words.values()}) == 1:
+        yield next(iter(words.values()))
+    else:
+        yield from (f"{group}: {said}" for group, said in words.items())

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
-from pgdyno.dimension._own_server import own_server
+from pgdyno.dimension.kinds.version import own_server
 from pgdyno.errors import UsageError
 from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec

@@ -6,15 +6,32 @@ which it has loaded itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pgdyno.dimension._changing import spec_with
 from pgdyno.dimension._dimension import Context, KeyDimension, Need, Transition
-from pgdyno.dimension._own_server import SETTINGS, names_server, own_server
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.json_types import Fields
 from pgdyno.spec import Change
 from pgdyno.spec.keys import set_key
+
+SETTINGS = "server.settings."
+_NAMES = ("server.version", "server.bindir")
+
+
+def names_server(key: str) -> bool:
+    """True if a key says which server it is."""
+    return key in _NAMES or (key.startswith(SETTINGS) and key != SETTINGS)
+
+
+def own_server(change: Change) -> Mapping[str, str]:
+    """Return the keys of a change that name its server; none: it is on the first one."""
+    named = any(key in _NAMES for key in change.spec)
+    keys = {key: value for key, value in change.spec.items() if names_server(key)}
+    if named and "server.checksums" in change.spec:
+        keys["server.checksums"] = change.spec["server.checksums"]
+    return keys
+
 
 _VERSION, _BINDIR = "server.version", "server.bindir"
 
