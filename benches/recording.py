@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 from benches.engine import EngineChild, Pgdyno
 from benches.sample import BenchError, Case, Contender, Sample
 from benches.server import SETTINGS, BenchServer, bench_server
-from pgdyno.disk import Device, make_image, mount_image, open_device, unmount_all
+from pgdyno.disk import EmulatedDevice, make_image, mount_image, open_device, unmount_all
 from pgdyno.errors import SetupError
 from pgdyno.server import DiskDirectories
 from pgdyno.server.local.account import change_owner, server_account
@@ -69,7 +69,7 @@ class Recorded(Struct, frozen=True):
     """The engine, with the server's disk recorded during the slice."""
 
     engine: Pgdyno
-    device: Device
+    device: EmulatedDevice
 
     @property
     def name(self) -> str:

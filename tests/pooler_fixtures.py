@@ -24,7 +24,12 @@ from msgspec.structs import replace
 
 from patience import PATIENCE_S, wait_until
 from pgdyno.server import Cluster, ConnInfo
-from pgdyno.server.local.account import Account, change_owner, plain_environment, server_account
+from pgdyno.server.local.account import (
+    ServerAccount,
+    change_owner,
+    plain_environment,
+    server_account,
+)
 from pgdyno.server.local.programs import find_program, free_ports
 from remains import processes_of
 
@@ -106,7 +111,7 @@ class Pooler:
             )
         self._wait_ready()
 
-    def configure(self, account: Account | None) -> list[str]:
+    def configure(self, account: ServerAccount | None) -> list[str]:
         """Write the configuration; the arguments to start with."""
         raise NotImplementedError
 
@@ -158,7 +163,7 @@ class PgBouncer(Pooler):
     # An immediate shutdown; SIGINT would wait for the clients to leave.
     stop_signal = signal.SIGTERM
 
-    def configure(self, account: Account | None) -> list[str]:
+    def configure(self, account: ServerAccount | None) -> list[str]:
         server = self.cluster.conninfo
         settings = {
             "listen_addr": "127.0.0.1",
@@ -204,7 +209,7 @@ class Pgpool(Pooler):
     # A fast shutdown: sessions are cut off.
     stop_signal = signal.SIGINT
 
-    def configure(self, account: Account | None) -> list[str]:
+    def configure(self, account: ServerAccount | None) -> list[str]:
         server = self.cluster.conninfo
         settings = {
             "backend_clustering_mode": "streaming_replication",

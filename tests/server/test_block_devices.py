@@ -13,7 +13,7 @@ import pytest
 
 from patience import wait_until
 from pgdyno._engine import DiskLogs
-from pgdyno.disk import Device, FileSystem, mount_image, mounting, open_device, unmount_all
+from pgdyno.disk import EmulatedDevice, FileSystem, mount_image, mounting, open_device, unmount_all
 from pgdyno.errors import RunError, SetupError
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.local.account import server_account
@@ -53,7 +53,9 @@ def write_durably(path: Path, data: bytes) -> None:
     os.close(directory)
 
 
-def files_after_cut(device: Device, cut_at_ns: int, keep: str, seed: int) -> dict[str, bytes]:
+def files_after_cut(
+    device: EmulatedDevice, cut_at_ns: int, keep: str, seed: int
+) -> dict[str, bytes]:
     """The files of a disk whose power went at a time."""
     assert device.log is not None
     logs = DiskLogs([device.log])

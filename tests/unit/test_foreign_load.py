@@ -10,7 +10,7 @@ from diagnose_runs import _times
 from record_samples import add_second, at, group_row, new_recorder, script_row
 
 from pgdyno.diagnose import diagnose
-from pgdyno.probe._other_load import ForeignLoad
+from pgdyno.probe._other_load import ForeignLoadWatch
 from pgdyno.record import RunFile
 from pgdyno.trial.trust import doubts
 
@@ -144,7 +144,7 @@ def answer(database: str, transactions: int | None, at_work: int = 0) -> dict[st
 
 
 def test_databases_in_which_nothing_moves_have_no_rows() -> None:
-    load = ForeignLoad()
+    load = ForeignLoadWatch()
     first = [answer("quiet", 5), answer("own", None), answer("shop", 7)]
     assert load.moved(first) == []
     moved = load.moved([answer("quiet", 5), answer("own", None), answer("shop", 9)])
@@ -155,7 +155,7 @@ def test_databases_in_which_nothing_moves_have_no_rows() -> None:
 
 @pytest.mark.parametrize("gone", [True, False])
 def test_a_database_that_goes_leaves_its_rows(gone: bool) -> None:
-    load = ForeignLoad()
+    load = ForeignLoadWatch()
     load.moved([answer("shop", 1)])
     assert len(load.moved([answer("shop", 2)])) == 2
     assert load.moved([] if gone else [answer("shop", 2)]) == ([] if gone else [answer("shop", 2)])

@@ -109,7 +109,7 @@ def test_one_pgdyno_at_a_time_changes_the_kernel(tmp_path: Path) -> None:
 
 def left_behind(parameter: OneFile, before: str, ours: str, *, boot: str | None = None) -> None:
     """The record of a run that was killed with its guardian."""
-    record = records.Record(boot or records.boot_id())
+    record = records.KernelUndoRecord(boot or records.boot_id())
     record.changed.append(records.Changed(parameter, before, {ours}))
     record.write()
     parameter.write(ours)

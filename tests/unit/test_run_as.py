@@ -46,11 +46,11 @@ def test_it_has_the_account_and_no_other_group(
 def test_one_pgdyno_at_a_time_creates_the_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there: list[account.Account] = []
+    there: list[account.ServerAccount] = []
 
-    def create() -> account.Account:
+    def create() -> account.ServerAccount:
         assert try_lock(tmp_path / "lock") is None
-        there.append(account.Account("pgdyno", 990, 990))
+        there.append(account.ServerAccount("pgdyno", 990, 990))
         return there[-1]
 
     monkeypatch.setattr(account, "_CREATION_LOCK", tmp_path / "lock")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.server.local.snapshots import Damage, Origin, Snapshot, read_description
+from pgdyno.server.local.snapshots import CopiedDatabase, Damage, Snapshot, read_description
 
 WRITTEN = Snapshot(
     name="big",
@@ -29,7 +29,7 @@ WRITTEN = Snapshot(
     mxid_age=0,
     parent=None,
     setup_sha256=None,
-    origin=Origin("shop", "postgresql://joe@db.example:5432/shop", "16.4"),
+    origin=CopiedDatabase("shop", "postgresql://joe@db.example:5432/shop", "16.4"),
 )
 
 

@@ -13,8 +13,8 @@ from pgdyno.check._reach import session
 from pgdyno.probe.statements import (
     KEPT,
     Counts,
-    Source,
-    Unavailable,
+    StatementSource,
+    StatementsUnavailable,
     busiest,
     read_counts,
     read_shapes,
@@ -52,7 +52,7 @@ class StatementCounts:
         if before is None:
             return
 
-        def record(connection: psycopg.Connection[Any], source: Source) -> None:
+        def record(connection: psycopg.Connection[Any], source: StatementSource) -> None:
             rises = risen(before, read_counts(connection, source))
             duration_ms = (time.monotonic_ns() - self._before_ns) / 1e6
             chosen = busiest(rises)[:KEPT]
@@ -70,14 +70,14 @@ class StatementCounts:
 
         self._ask(record)
 
-    def _ask(self, work: Callable[[psycopg.Connection[Any], Source], T]) -> T | None:
+    def _ask(self, work: Callable[[psycopg.Connection[Any], StatementSource], T]) -> T | None:
         """Return what ``work`` reads; None, and the reason, if it cannot be read."""
         import psycopg
 
         try:
             with session(self._conninfo) as connection:
                 return work(connection, source_of(connection))
-        except Unavailable as problem:
+        except StatementsUnavailable as problem:
             self.why_missing = problem.why
         except psycopg.Error as problem:
             self.why_missing = primary(problem)

@@ -24,7 +24,7 @@ from pgdyno.escaping import visible_line
 
 if TYPE_CHECKING:
     from pgdyno.scenario.snapshot import Request, Saved
-    from pgdyno.server.local.snapshots import Origin, Place, Snapshot
+    from pgdyno.server.local.snapshots import CopiedDatabase, Snapshot, UnfinishedSnapshot
 
 HELP_ORDER = 65
 _HEAD = ("name", "version", "size", "workload", "scale", "age", "saved (UTC)", "from")
@@ -171,7 +171,9 @@ def _refuse_load_options() -> None:
         )
 
 
-def _saved_copy(place: Place, request: Request, source: str, progress: ProgressOptions) -> Saved:
+def _saved_copy(
+    place: UnfinishedSnapshot, request: Request, source: str, progress: ProgressOptions
+) -> Saved:
     """Save a copy of the user's database."""
     from psycopg.conninfo import make_conninfo
 
@@ -185,7 +187,7 @@ def _saved_copy(place: Place, request: Request, source: str, progress: ProgressO
         return save_copy(place, request, conninfo, watcher)
 
 
-def _saved_tables(place: Place, request: Request, progress: ProgressOptions) -> Saved:
+def _saved_tables(place: UnfinishedSnapshot, request: Request, progress: ProgressOptions) -> Saved:
     """Save the server with its tables."""
     from pgdyno.cli.screen import watching
     from pgdyno.scenario.snapshot import save_tables
@@ -195,7 +197,7 @@ def _saved_tables(place: Place, request: Request, progress: ProgressOptions) -> 
 
 
 def _saved_loaded(
-    place: Place,
+    place: UnfinishedSnapshot,
     request: Request,
     load: LoadOptions,
     progress: ProgressOptions,
@@ -271,7 +273,7 @@ def _row(snapshot: Snapshot) -> tuple[str, ...]:
     )
 
 
-def _database(origin: Origin) -> str:
+def _database(origin: CopiedDatabase) -> str:
     """Return the database that was copied, on one line."""
     return visible_line(f"{origin.database} of PostgreSQL {origin.version}, {origin.uri}")
 

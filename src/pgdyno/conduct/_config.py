@@ -22,8 +22,8 @@ from pgdyno.conduct._engine_types import (
     LogConfig,
     PoolConfig,
     Segments,
-    Sine,
-    Step,
+    SineConfig,
+    StepConfig,
 )
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Arrival, ClientGroup, Pool, Spec
@@ -193,7 +193,7 @@ def _http(http: HttpSpec) -> HttpConfig:
     return config
 
 
-def _clients_over_time(spec: Spec, group: ClientGroup) -> list[Step]:
+def _clients_over_time(spec: Spec, group: ClientGroup) -> list[StepConfig]:
     """Return a closed loop's clients over time: a ramp to all of them, or the spec's load steps.
 
     An open loop has all its clients from the start; its rate ramps instead.
@@ -239,7 +239,7 @@ def arrival_config(spec: Spec, arrival: Arrival, *, scheduled: bool) -> ArrivalC
     return config
 
 
-def _profile(spec: Spec, arrival: Arrival, scheduled: bool) -> Segments | Sine:
+def _profile(spec: Spec, arrival: Arrival, scheduled: bool) -> Segments | SineConfig:
     if arrival.sine is not None:
         return {
             "kind": "sine",

@@ -7,7 +7,7 @@ from typing import NotRequired, TypedDict
 from pgdyno.server.connecting.conninfo import EngineTarget
 
 
-class Step(TypedDict):
+class StepConfig(TypedDict):
     """A change of a closed loop's number of clients."""
 
     at_ms: int
@@ -31,7 +31,7 @@ class Segments(TypedDict):
     repeat: bool
 
 
-class Sine(TypedDict):
+class SineConfig(TypedDict):
     """An arrival profile with a sinusoidal rate."""
 
     kind: str
@@ -44,7 +44,7 @@ class ArrivalConfig(TypedDict):
     """Arrivals of an open loop."""
 
     process: str
-    profile: Segments | Sine
+    profile: Segments | SineConfig
     when_busy: str
     queue_max: NotRequired[int]
 
@@ -100,7 +100,7 @@ class GroupConfig(TypedDict):
 
     name: str
     clients: int
-    schedule: list[Step]
+    schedule: list[StepConfig]
     think_ms: float
     variables: dict[str, str]
     scripts: list[ScriptConfig]

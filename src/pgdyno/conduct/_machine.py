@@ -1,5 +1,5 @@
-"""Checks of a spec against the machine: the CPUs that pgdyno may use, the directory of acks, and free
-space on the server's disks for the tables and the WAL.
+"""Checks of a spec against the machine: the CPUs that pgdyno may use, the directory of acks, and
+free space on the server's disks for the tables and the WAL.
 """
 
 from __future__ import annotations

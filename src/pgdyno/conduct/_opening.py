@@ -271,7 +271,7 @@ def _start_probes(
 
 
 def _queues_of(target: Target) -> Queues | None:
-    """Return what reads the queues of the pooler; None without one that tells."""
+    """Return a function that reads the queues of the pooler; None if none can be read."""
     if target.gateway is not None:
         return target.gateway.queues
     if target.users_pooler is not None and target.facts.get("pooler_pairs"):

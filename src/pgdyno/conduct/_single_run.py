@@ -144,7 +144,7 @@ class _Timeline:
         self,
         session: Session,
         started_ns: int,
-        statements: _Statements,
+        statements: _EventStatements,
         *,
         since_ms: int = 0,
         events: Sequence[Event | BranchEvent] | None = None,
@@ -184,7 +184,7 @@ class _Timeline:
             self._session.wait(left_s)
 
 
-class _Statements:
+class _EventStatements:
     """Running event statements, each with its own thread and connection.
 
     A long statement (VACUUM FREEZE) must not delay the timeline.
@@ -230,8 +230,8 @@ class _Statements:
 
 
 @contextmanager
-def _event_statements(session: Session) -> Iterator[_Statements]:
-    statements = _Statements(session)
+def _event_statements(session: Session) -> Iterator[_EventStatements]:
+    statements = _EventStatements(session)
     try:
         yield statements
     finally:

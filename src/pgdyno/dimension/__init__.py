@@ -13,7 +13,7 @@ from pgdyno.dimension._dimension import (
     KeyDimension,
     Load,
     Need,
-    Server,
+    ServerUnderLoad,
     Transition,
     dimensions,
 )
@@ -26,7 +26,7 @@ __all__ = [
     "KeyDimension",
     "Load",
     "Need",
-    "Server",
+    "ServerUnderLoad",
     "Transition",
     "begin_kernel",
     "change_of",

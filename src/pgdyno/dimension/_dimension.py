@@ -47,7 +47,7 @@ class Need(IntEnum):
     SERVER_RESTART = 4
 
 
-class Server(Protocol):
+class ServerUnderLoad(Protocol):
     """The server under load, as dimensions use it."""
 
     facts: ServerFacts
@@ -73,7 +73,7 @@ class Server(Protocol):
         """Its settings."""
 
     @property
-    def others(self) -> OtherServers | None:
+    def others(self) -> ServersInTurn | None:
         """Servers of other versions that can take its place; ``None`` if it is not pgdyno's."""
 
     @property
@@ -97,7 +97,7 @@ class Server(Protocol):
         """Raise SetupError for what needs a restart, unless pgdyno started the server."""
 
 
-class OtherServers(Protocol):
+class ServersInTurn(Protocol):
     """Servers that take turns with the first one, each with binaries, settings and data of its own;
     ``keys`` are those of the change that names one, none for the first."""
 
@@ -128,7 +128,7 @@ class Context:
 
     base: Spec
     """The spec that changes apply to."""
-    server: Server
+    server: ServerUnderLoad
     recorder: Recorder
     note: Callable[[str], None]
     """Shows a message to the user."""
@@ -228,11 +228,11 @@ class Dimension:
         """
 
     def needs(self, transition: Transition, context: Context) -> Need:
-        """Return what its part of ``transition`` needs."""
+        """Return the action that its part of ``transition`` needs."""
         return Need.NOTHING
 
     def names(self, transition: Transition) -> list[str]:
-        """Return the names of what differs, for a message."""
+        """Return the names of the settings or keys that differ, for a message."""
         return [self.id]
 
     def apply(self, transition: Transition, context: Context) -> None:

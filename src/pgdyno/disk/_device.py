@@ -48,7 +48,7 @@ _ANSWER_S_MAX = 10.0
 _END_S_MAX = 10.0
 
 
-class Device:
+class EmulatedDevice:
     """A mounted disk. Make one with ``open_device``; not for use by several threads."""
 
     def __init__(
@@ -261,7 +261,7 @@ def open_device(
     log: bool,
     flush_ms: float = 0.0,
     write_bytes_per_s: int | None = None,
-) -> Device:
+) -> EmulatedDevice:
     """Make a new disk with an empty file system, mounted at ``directory/mnt``.
 
     ``flush_ms`` is the time of each flush, ``write_bytes_per_s`` the speed of writes. Raises
@@ -270,12 +270,12 @@ def open_device(
     _require_system()
     shared_directory(directory)
     _require_space(directory, fs, size_bytes)
-    device = Device(directory, fs, size_bytes, _pace(flush_ms, write_bytes_per_s), log=log)
+    device = EmulatedDevice(directory, fs, size_bytes, _pace(flush_ms, write_bytes_per_s), log=log)
     _open(device)
     return device
 
 
-def _open(device: Device) -> None:
+def _open(device: EmulatedDevice) -> None:
     """Make and mount the disk; after an error only its directory is left."""
     directory = device.directory
     try:
@@ -352,7 +352,7 @@ class ImagedDisk(Struct, frozen=True):
 
     kind: DiskKind
     emulated: str
-    device: Device
+    device: EmulatedDevice
 
     @property
     def path(self) -> Path:

@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from pgdyno.disk._cleanup import clean_up_if_killed, end_leftovers
-from pgdyno.disk._device import Device, ImagedDisk, open_imaged
+from pgdyno.disk._device import EmulatedDevice, ImagedDisk, open_imaged
 from pgdyno.disk._loop import LoopDisk, open_loop
 from pgdyno.disk._plain import open_plain, remove_elsewhere
 from pgdyno.disk._tmpfs import default_size_bytes, open_tmpfs
@@ -101,7 +101,7 @@ class OpenDisks:
         assert isinstance(disk, LoopDisk)
         disk.become(disk_plan(text))
 
-    def device(self, text: str) -> Device | None:
+    def device(self, text: str) -> EmulatedDevice | None:
         """Return the open emulated disk ``text``; ``None`` for a disk of another kind."""
         disk = self._by_text.get(text)
         return disk.device if isinstance(disk, ImagedDisk) else None
@@ -114,7 +114,7 @@ class OpenDisks:
         return found[0].copies if found and found[0].path == self.data else None
 
     @property
-    def recorded(self) -> list[Device]:
+    def recorded(self) -> list[EmulatedDevice]:
         """The disks that can be recorded, the disk of the data first."""
         disks = [disk for disk in self._disks if isinstance(disk, ImagedDisk)]
         return [disk.device for disk in disks if disk.device.log is not None]

@@ -95,7 +95,7 @@ def _default_size_bytes(directory: Path) -> int:
 
 
 def can_make_xfs() -> str | None:
-    """Return what is lacking for such a disk, or None."""
+    """Return the reason for which no such disk can be made here; None if it can."""
     try:
         require_loops("xfs", _OTHERWISE)
     except SetupError as problem:

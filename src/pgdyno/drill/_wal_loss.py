@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from pgdyno.disk import Device, mount_image, unmount_all
+from pgdyno.disk import EmulatedDevice, mount_image, unmount_all
 from pgdyno.disk.mounting import mounts_below
 from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill._evidence import NewLog, ended_in_words, processes, remaining_processes
@@ -256,7 +256,7 @@ class DiskFailed(WalLoss):
         return list(found)[:_LINES_MAX]
 
 
-def _device(drill: LoadedServer) -> Device:
+def _device(drill: LoadedServer) -> EmulatedDevice:
     disks, text = drill.session.target.disks, drill.session.spec.disk.wal
     device = disks.device(text) if disks is not None else None
     if device is None:

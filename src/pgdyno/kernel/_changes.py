@@ -18,7 +18,7 @@ class KernelChanges:
     change."""
 
     def __init__(self) -> None:
-        self._record: _record.Record | None = None
+        self._record: _record.KernelUndoRecord | None = None
         self._lock: int | None = None
         self._guardian: Guardian | None = None
 
@@ -70,7 +70,7 @@ class KernelChanges:
         self._dismiss(complete=complete)
         return said
 
-    def _begun(self) -> _record.Record:
+    def _begun(self) -> _record.KernelUndoRecord:
         """Take the lock, restore what a killed run left, and start the guardian, the first time."""
         if self._record is None:
             self._lock = try_lock(_record.lock_path())
@@ -87,7 +87,7 @@ class KernelChanges:
                 os.close(self._lock)
                 self._lock = None
                 raise
-            self._record = _record.Record.new()
+            self._record = _record.KernelUndoRecord.new()
         return self._record
 
     def _dismiss(self, *, complete: bool) -> None:

@@ -31,19 +31,19 @@ class Changed:
 
 
 @dataclass
-class Record:
+class KernelUndoRecord:
     """Parameters that one run of pgdyno has changed, in the order of their first changes."""
 
     boot_id: str
     changed: list[Changed] = field(default_factory=list)
 
     @classmethod
-    def new(cls) -> Record:
+    def new(cls) -> KernelUndoRecord:
         """Return an empty record of this boot."""
         return cls(boot_id())
 
     def of(self, parameter: Parameter) -> Changed | None:
-        """Return what is recorded of a parameter."""
+        """Return the recorded change of a parameter."""
         return next((each for each in self.changed if each.parameter == parameter), None)
 
     def write(self) -> None:
@@ -118,7 +118,7 @@ def boot_id() -> str:
     return _BOOT_ID.read_text().strip()
 
 
-def read() -> Record | None:
+def read() -> KernelUndoRecord | None:
     """Return the record that there is; None if there is none. Raises SetupError."""
     try:
         fields: Json = json.loads(path().read_text())
@@ -126,7 +126,7 @@ def read() -> Record | None:
             Changed(from_json(each["parameter"]), str(each["before"]), set(each["ours"]))
             for each in fields["changed"]
         ]
-        return Record(str(fields["boot_id"]), changed)
+        return KernelUndoRecord(str(fields["boot_id"]), changed)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, KeyError, AttributeError):

@@ -34,7 +34,7 @@ class Ineffective(Struct, frozen=True):
     """The time after which it was to end connections that nobody uses, if that is its effect."""
 
 
-class Place(Struct, frozen=True):
+class PoolerPlace(Struct, frozen=True):
     """The directory in which a pooler works, and its task."""
 
     directory: Path
@@ -80,11 +80,11 @@ class Kind:
         """Return the signal that ends it at once."""
         return signal.SIGTERM
 
-    def configure(self, place: Place) -> list[str]:
+    def configure(self, place: PoolerPlace) -> list[str]:
         """Write its configuration; return the arguments that start it in the foreground."""
         raise NotImplementedError
 
-    def entrance(self, place: Place) -> tuple[str, int]:
+    def entrance(self, place: PoolerPlace) -> tuple[str, int]:
         """Return host and port for the clients, by default its Unix socket."""
         return str(place.directory), self.port
 
@@ -103,16 +103,16 @@ class Kind:
         """Return how many connections to the server it may make for one user and database."""
         raise NotImplementedError
 
-    def refused(self, log: str, place: Place) -> Complaint | None:
-        """Return what the log complains of; ``None`` without a complaint."""
+    def refused(self, log: str, place: PoolerPlace) -> Complaint | None:
+        """Return the complaint in the log; ``None`` without one."""
         raise NotImplementedError
 
-    def ignored(self, place: Place, entrance: ConnInfo) -> Complaint | None:
+    def ignored(self, place: PoolerPlace, entrance: ConnInfo) -> Complaint | None:
         """Return a setting that it has accepted without a word and does not follow; it runs.
         psycopg.Error, in a time that has an end, means that it does not answer yet."""
         return None
 
-    def queues(self, place: Place, entrance: ConnInfo) -> list[Row]:
+    def queues(self, place: PoolerPlace, entrance: ConnInfo) -> list[Row]:
         """Return its queues now: a row of metric_pooler for each of its pools, without what is in
         its listen queue. Any error means that it cannot be told now."""
         raise NotImplementedError

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from pgdyno.errors import Interrupted, RunError, SetupError
 from pgdyno.json_types import Row
-from pgdyno.pooler._kind import Kind, Place, Version, check_names, clients_of, version_in
+from pgdyno.pooler._kind import Kind, PoolerPlace, Version, check_names, clients_of, version_in
 from pgdyno.redact import blank
 from pgdyno.server import ConnInfo, connect_plain
 from pgdyno.server.local.account import run_as, server_account
@@ -73,7 +73,7 @@ class PoolerProcess:
         self._program = installed(kind)
         self._process: Guarded | None = None
         self._directory, self._lock = claim_directory(None)
-        self._place = Place(
+        self._place = PoolerPlace(
             directory=self._directory / "socket",
             upstream=upstream,
             settings=self._settings,

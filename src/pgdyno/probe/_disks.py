@@ -23,7 +23,7 @@ NOT_REAL = re.compile(r"(loop|ram|zram|nbd|fd|sr)\d+")
 OCTAL = re.compile(r"\\([0-7]{3})")
 
 
-class Mount(Struct, frozen=True):
+class MountInfo(Struct, frozen=True):
     """A mounted file system."""
 
     device: str
@@ -34,7 +34,7 @@ class Mount(Struct, frozen=True):
     options: str
 
 
-def parse_mountinfo(text: str) -> list[Mount]:
+def parse_mountinfo(text: str) -> list[MountInfo]:
     """Parse /proc/self/mountinfo; return mounts in the order of mounting."""
     mounts = []
     for line in text.splitlines():
@@ -43,7 +43,9 @@ def parse_mountinfo(text: str) -> list[Mount]:
         if len(first) < 6 or len(last) < 3:
             continue
         options = f"{first[5]},{last[2]}"
-        mounts.append(Mount(first[2], _unescape(first[4]), last[0], _unescape(last[1]), options))
+        mounts.append(
+            MountInfo(first[2], _unescape(first[4]), last[0], _unescape(last[1]), options)
+        )
     return mounts
 
 
@@ -51,7 +53,7 @@ def _unescape(text: str) -> str:
     return OCTAL.sub(lambda found: chr(int(found[1], 8)), text)
 
 
-def mount_of(path: Path) -> Mount | None:
+def mount_of(path: Path) -> MountInfo | None:
     """Return the file system of ``path``; None if it cannot be determined."""
     try:
         real = Path(os.path.realpath(path))

@@ -18,7 +18,7 @@ from pgdyno.json_types import Row
 
 
 @dataclass
-class ForeignLoad:
+class ForeignLoadWatch:
     """The figures of each database from the previous sample."""
 
     _before: dict[str, Row] = field(default_factory=dict)

@@ -35,7 +35,7 @@ _READ_BYTES = 4096
 """More than what is read of one process has."""
 
 
-class Process(Struct, frozen=True):
+class ProcessSample(Struct, frozen=True):
     """A process at one time, identified by its process ID, ``parent`` and ``started``."""
 
     parent: int
@@ -67,7 +67,7 @@ class Process(Struct, frozen=True):
         """CPU time of collected children."""
         return self.children_user_ms + self.children_system_ms
 
-    def halfway_to(self, later: Process) -> Process:
+    def halfway_to(self, later: ProcessSample) -> ProcessSample:
         """Return this process in the middle of two readings."""
         return replace(
             later,
@@ -78,10 +78,10 @@ class Process(Struct, frozen=True):
         )
 
 
-class Reading(Struct, frozen=True):
+class ProcessReading(Struct, frozen=True):
     """All visible processes by process ID, and the time of cores in the middle of reading them."""
 
-    processes: Mapping[int, Process]
+    processes: Mapping[int, ProcessSample]
     busy_ms: float
     """Time for which cores worked since the first reading, over all cores."""
     cores_ms: float
@@ -96,7 +96,7 @@ class ProcessTable:
     def __init__(self) -> None:
         self._cores = _Cores()
 
-    def read(self, server_pid: int | None) -> Reading:
+    def read(self, server_pid: int | None) -> ProcessReading:
         """Read all processes; the postmaster ``server_pid`` and its children have the scheduler's
         figures.
 
@@ -120,7 +120,7 @@ class ProcessTable:
             for pid, process in after.items()
             if pid in before and before[pid].started == process.started
         }
-        return Reading(
+        return ProcessReading(
             found,
             (busy_before_ms + busy_after_ms) / 2,
             (all_before_ms + all_after_ms) / 2,
@@ -161,7 +161,7 @@ def parse_cores(stat: str) -> tuple[int, float, float]:
     return cores, (idle + iowait + steal) * TICK_MS, (irq + softirq) * TICK_MS
 
 
-def read_process(pid: int) -> Process | None:
+def read_process(pid: int) -> ProcessSample | None:
     """Read one process; None if it has ended, or is hidden."""
     try:
         return parse_process(read_small(f"{PROC}/{pid}/stat"))
@@ -169,13 +169,13 @@ def read_process(pid: int) -> Process | None:
         return None
 
 
-def parse_process(stat: bytes) -> Process:
+def parse_process(stat: bytes) -> ProcessSample:
     """Parse /proc/PID/stat. The command may have spaces and brackets."""
     head, _, tail = stat.rpartition(b")")
     words = tail.split()
     user, system, children_user, children_system = (int(word) * TICK_MS for word in words[11:15])
     name = head.partition(b"(")[2].decode("utf-8", "replace")
-    return Process(
+    return ProcessSample(
         parent=int(words[1]),
         started=int(words[19]),
         command=name if name.isprintable() else _printable(name),
@@ -206,13 +206,13 @@ def schedule_is_counted() -> bool:
         return False
 
 
-def _read_all(pids: Iterable[int]) -> dict[int, Process]:
+def _read_all(pids: Iterable[int]) -> dict[int, ProcessSample]:
     """Read these processes, without those that have ended or are hidden."""
     found = ((pid, read_process(pid)) for pid in pids)
     return {pid: process for pid, process in found if process is not None}
 
 
-def _scheduled(pid: int, process: Process, *, again: bool) -> tuple[int, Process]:
+def _scheduled(pid: int, process: ProcessSample, *, again: bool) -> tuple[int, ProcessSample]:
     """Return a process with the scheduler's figures, and read anew if that matters."""
     ran_ms, queued_ms = scheduled_ms(PROC / str(pid))
     newest = read_process(pid) if again else None

@@ -28,7 +28,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.probe._host import PROC, TICK_MS
-from pgdyno.probe._process_table import Process, read_process, read_small, scheduled_ms
+from pgdyno.probe._process_table import ProcessSample, read_process, read_small, scheduled_ms
 from pgdyno.record.fileformat import MetricRow
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -160,7 +160,7 @@ class ServerProcesses:
             self._seen, self._collected, self._ended = {}, None, Amount()
 
     def sample(
-        self, table: Mapping[int, Process], roles: Mapping[int, str], *, full: bool = False
+        self, table: Mapping[int, ProcessSample], roles: Mapping[int, str], *, full: bool = False
     ) -> list[MetricRow]:
         """Return rows for metric_process, of all processes that were just read.
 
@@ -204,7 +204,7 @@ class ServerProcesses:
             of_clients["jit_share"] = _jit_share(busiest)
         return rows
 
-    def _account_for_ended(self, postmaster: Process, now: Mapping[int, Use]) -> None:
+    def _account_for_ended(self, postmaster: ProcessSample, now: Mapping[int, Use]) -> None:
         """Add the use of ended processes beyond their last sample to the role 'exited'."""
         for pid, use in self._seen.items():
             if pid not in now or now[pid].started != use.started:
@@ -232,8 +232,8 @@ def _has_jit(pid: int) -> bool | None:
         return None
 
 
-def _used(pid: int, process: Process) -> Use | None:
-    """Return what a process has used so far; None if it has ended since it was read.
+def _used(pid: int, process: ProcessSample) -> Use | None:
+    """Return the CPU time and writes of a process so far; None if it has ended since it was read.
 
     The kernel adds a collected child's writes to its parent's, but not to those of its thread.
     """

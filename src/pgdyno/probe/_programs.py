@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pgdyno.probe._process_table import Process, Reading
+from pgdyno.probe._process_table import ProcessReading, ProcessSample
 from pgdyno.record.fileformat import CORES_ALL, CORES_BUSY, LITTLE_EACH, MetricRow
 
 Whose = Literal["server", "ours", "kernel", "other", "machine"]
@@ -39,13 +39,13 @@ class Programs:
     _written: set[Key] = field(default_factory=set)
     _in_rest_ms: dict[Key, float] = field(default_factory=dict)
     """The part of the rows of ``LITTLE_EACH`` of each program: all until it has rows of its own."""
-    _before: Mapping[int, Process] | None = None
+    _before: Mapping[int, ProcessSample] | None = None
     _owed_ms: dict[int, float] = field(default_factory=dict)
     """Counted time of children that ended while the processes were read, by process ID of the
     parent, whose figure had been read before it collected them."""
 
     def sample(
-        self, reading: Reading, postmaster_pid: int | None, *, begins: bool = False
+        self, reading: ProcessReading, postmaster_pid: int | None, *, begins: bool = False
     ) -> list[MetricRow]:
         """Return rows for metric_program.
 
@@ -72,8 +72,8 @@ class Programs:
 
     def _add(
         self,
-        before: Mapping[int, Process],
-        now: Mapping[int, Process],
+        before: Mapping[int, ProcessSample],
+        now: Mapping[int, ProcessSample],
         whose: Mapping[int, Whose],
         postmaster_pid: int | None,
     ) -> None:
@@ -119,13 +119,13 @@ def _row(key: Key, count: int, cpu_ms: float) -> MetricRow:
     return {"whose": whose, "program": program, "count": count, "cpu_ms": cpu_ms}
 
 
-def _of_cores(reading: Reading) -> Iterable[MetricRow]:
+def _of_cores(reading: ProcessReading) -> Iterable[MetricRow]:
     """Return the rows of all cores of the machine: their time at work, and all their time."""
     for program, ms in ((CORES_BUSY, reading.busy_ms), (CORES_ALL, reading.cores_ms)):
         yield _row(("machine", program), len(reading.processes), ms)
 
 
-def _whose(pid: int, now: Mapping[int, Process], postmaster_pid: int | None) -> Whose:
+def _whose(pid: int, now: Mapping[int, ProcessSample], postmaster_pid: int | None) -> Whose:
     if now[pid].kernel:
         return "kernel"
     own_pid, above = os.getpid(), pid
@@ -141,7 +141,7 @@ def _whose(pid: int, now: Mapping[int, Process], postmaster_pid: int | None) -> 
 
 
 def _ended_ms_by_parent(
-    before: Mapping[int, Process], now: Mapping[int, Process]
+    before: Mapping[int, ProcessSample], now: Mapping[int, ProcessSample]
 ) -> dict[int, float]:
     """Return the last figures of ended processes, by the ancestor that collected them."""
     lives = {pid for pid, each in before.items() if pid in now and now[pid].started == each.started}

@@ -11,7 +11,7 @@ from pgdyno.probe._checkpoints import Checkpoint, CheckpointWatch
 from pgdyno.probe._link import Link
 from pgdyno.probe._locks import Lock, summarise
 from pgdyno.probe._origins import by_origin, by_state
-from pgdyno.probe._other_load import ForeignLoad, OtherProbes
+from pgdyno.probe._other_load import ForeignLoadWatch, OtherProbes
 from pgdyno.probe._processes import find_postmaster
 from pgdyno.probe._vacuums import Vacuum, VacuumWatch
 from pgdyno.probe.gaps import Gaps, MissingProbes
@@ -63,7 +63,7 @@ class ServerSampler:
         self._missing = missing
         self._checkpoints = watch
         self._vacuums = VacuumWatch()
-        self._foreign = ForeignLoad()
+        self._foreign = ForeignLoadWatch()
         self._other_probes = OtherProbes()
         self._sizes: dict[str, int] = {}
         self._samples = 0

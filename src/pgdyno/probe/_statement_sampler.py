@@ -17,8 +17,8 @@ from pgdyno.probe.gaps import MissingProbes
 from pgdyno.probe.statements import (
     Counts,
     Rise,
-    Source,
-    Unavailable,
+    StatementSource,
+    StatementsUnavailable,
     busiest,
     by_shape,
     evictions,
@@ -60,7 +60,7 @@ class StatementSampler:
         self._recorder = recorder
         self._missing = missing
         self._budget = LookBudget(SHARE_MAX, PAUSE_S_MAX)
-        self._source: Source | None = None
+        self._source: StatementSource | None = None
         self._connections = 0
         self._before: Counts | None = None
         self._before_ns = 0
@@ -78,7 +78,7 @@ class StatementSampler:
         try:
             self._link.use(self._read if not full else self._read_with_evictions)
             self._failures = 0
-        except Unavailable as problem:
+        except StatementsUnavailable as problem:
             self._give_up(f"{problem.why}; to allow it: {problem.allow}")
         except psycopg.Error as problem:
             self._failures += 1

@@ -1,5 +1,5 @@
-"""What the probes of a run did not record: probes that are not possible with this server, machine
-or role, and periods in which a probe had no answer.
+"""Gaps in what the probes of a run have recorded: probes that are not possible with this server,
+machine or role, and periods in which a probe had no answer.
 
 Both are events in the run file, recorded once and never fatal. Figures of a measurement with gaps
 are those of the rest; from these events it is decided whether a measurement is trusted.

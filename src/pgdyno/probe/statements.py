@@ -55,7 +55,7 @@ Rise = dict[str, float | None]
 """Counts between two readings."""
 
 
-class Unavailable(Exception):
+class StatementsUnavailable(Exception):
     """The counts cannot be read on this server, or not by this role."""
 
     def __init__(self, why: str, allow: str) -> None:
@@ -65,7 +65,7 @@ class Unavailable(Exception):
         self.allow = allow
 
 
-class Source(Struct, frozen=True):
+class StatementSource(Struct, frozen=True):
     """The extension as a database has it, and what it counts there."""
 
     schema: str
@@ -77,38 +77,38 @@ class Source(Struct, frozen=True):
     """False without pg_stat_statements.track_planning: times of planning are zero."""
 
 
-def source_of(connection: psycopg.Connection[Any]) -> Source:
-    """Return what the connection's database has. Raises Unavailable."""
+def source_of(connection: psycopg.Connection[Any]) -> StatementSource:
+    """Return the extension as the connection's database has it. Raises StatementsUnavailable."""
     cursor = _cursor(connection)
     found = extension_in(cursor, STATEMENTS)
     if found is None:
-        raise Unavailable(not_created(STATEMENTS), to_create(STATEMENTS))
+        raise StatementsUnavailable(not_created(STATEMENTS), to_create(STATEMENTS))
     minor = int(re.sub(r"^1\.(\d+).*$|^.*$", r"\1", found.version) or 0)
     if minor < min(MAJOR_OF_VERSION):
-        raise Unavailable(
+        raise StatementsUnavailable(
             f"version {found.version} of the extension {STATEMENTS} is too old",
             f"ALTER EXTENSION {STATEMENTS} UPDATE",
         )
     major = MAJOR_OF_VERSION.get(minor, max(MAJOR_OF_VERSION.values()))
     row = cursor.execute(_query("statement_settings", major)).fetchone()
     assert row is not None
-    return Source(found.schema, found.version, major, bool(row["io"]), bool(row["plan"]))
+    return StatementSource(found.schema, found.version, major, bool(row["io"]), bool(row["plan"]))
 
 
-def read_counts(connection: psycopg.Connection[Any], source: Source) -> Counts:
-    """Return the counts of all statements of the database. Raises Unavailable."""
+def read_counts(connection: psycopg.Connection[Any], source: StatementSource) -> Counts:
+    """Return the counts of all statements of the database. Raises StatementsUnavailable."""
     import psycopg
 
     try:
         rows = _rows(connection, source, "statement_counts", {})
     except psycopg.errors.ObjectNotInPrerequisiteState:
-        raise Unavailable(
+        raise StatementsUnavailable(
             f"the server has not loaded {STATEMENTS}",
             f"shared_preload_libraries = '{STATEMENTS}', and a restart",
         ) from None
     except psycopg.errors.InsufficientPrivilege:
         role = quoted(connection.info.user)
-        raise Unavailable(
+        raise StatementsUnavailable(
             f"the role {role} may not read {STATEMENTS}", f"GRANT pg_read_all_stats TO {role}"
         ) from None
     off = {*(() if source.io else _OF_IO), *(() if source.plan else ("plan_ms",))}
@@ -117,14 +117,14 @@ def read_counts(connection: psycopg.Connection[Any], source: Source) -> Counts:
     }
 
 
-def evictions(connection: psycopg.Connection[Any], source: Source) -> int:
+def evictions(connection: psycopg.Connection[Any], source: StatementSource) -> int:
     """Return how often statements were evicted as the view was full, since the counters began."""
     (row,) = _rows(connection, source, "statement_evictions", {})
     return int(row["dealloc"])
 
 
 def read_shapes(
-    connection: psycopg.Connection[Any], source: Source, ids: Collection[str]
+    connection: psycopg.Connection[Any], source: StatementSource, ids: Collection[str]
 ) -> dict[str, str]:
     """Return the shapes of some statements, '' for pgdyno's own; without those that are gone."""
     rows = _rows(connection, source, "statement_texts", {"ids": list(ids)})
@@ -132,7 +132,7 @@ def read_shapes(
 
 
 def risen(before: Counts, after: Counts) -> dict[str, Rise]:
-    """Return what each statement has added, of those that were executed.
+    """Return the increase of the counts of each statement that was executed in between.
 
     An entry with fewer calls than before was thrown out, or reset, and made again.
     """
@@ -189,7 +189,9 @@ def _cursor(connection: psycopg.Connection[Any]) -> psycopg.Cursor[Row]:
     return connection.cursor(row_factory=dict_row)
 
 
-def _rows(connection: psycopg.Connection[Any], source: Source, name: str, values: Row) -> list[Row]:
+def _rows(
+    connection: psycopg.Connection[Any], source: StatementSource, name: str, values: Row
+) -> list[Row]:
     text = within(source.schema, _query(name, source.major).decode())
     return _cursor(connection).execute(text.encode(), values).fetchall()
 

@@ -27,7 +27,7 @@ from pgdyno.scenario.age import parse_age
 from pgdyno.server import Cluster, connect
 from pgdyno.server.local.aging import read_ages
 from pgdyno.server.local.safefiles import directory_bytes
-from pgdyno.server.local.snapshots import Place, Snapshot, complete
+from pgdyno.server.local.snapshots import Snapshot, UnfinishedSnapshot, complete
 from pgdyno.spec import Spec
 from pgdyno.spec.age import PIN_SETTINGS, Ids
 
@@ -87,7 +87,7 @@ class Saved(Struct, frozen=True):
     """The copy shares its blocks with the server's data."""
 
 
-def save_tables(place: Place, request: Request, watcher: Watcher) -> Saved:
+def save_tables(place: UnfinishedSnapshot, request: Request, watcher: Watcher) -> Saved:
     """Save a server with its tables, without a load. Raises SetupError."""
     with prepared_server(request.spec, watcher) as (target, scale):
         if request.age is not None:
@@ -98,7 +98,7 @@ def save_tables(place: Place, request: Request, watcher: Watcher) -> Saved:
         return take(place, described, cluster_of(target))
 
 
-def save_loaded(place: Place, request: Request, session: Session) -> Saved:
+def save_loaded(place: UnfinishedSnapshot, request: Request, session: Session) -> Saved:
     """Save the server of a session whose load has ended. Raises SetupError."""
     if request.age is not None:
         session.grow_old(*request.age)
@@ -116,7 +116,7 @@ def cluster_of(target: Target) -> Cluster:
     return target.cluster
 
 
-def take(place: Place, described: Snapshot, cluster: Cluster) -> Saved:
+def take(place: UnfinishedSnapshot, described: Snapshot, cluster: Cluster) -> Saved:
     """Copy the data of the stopped server, and name the snapshot once they are on the disk."""
     began_s = time.monotonic()
     cloned = place.clones(cluster.data_dir)

@@ -38,7 +38,7 @@ from pgdyno.server import (
 from pgdyno.server.local.account import plain_environment
 from pgdyno.server.local.guarded import Guarded
 from pgdyno.server.local.safefiles import remove_own_directory, write_own
-from pgdyno.server.local.snapshots import Origin, Place
+from pgdyno.server.local.snapshots import CopiedDatabase, UnfinishedSnapshot
 from pgdyno.server.versions import caution, plain_version
 from pgdyno.spec import Spec
 from pgdyno.spec.sql_text import quoted
@@ -289,7 +289,7 @@ def _first_error(log: Path) -> str:
 _SPARE_BYTES = 64 << 20
 
 
-def save_copy(place: Place, request: Request, text: str, watcher: Watcher) -> Saved:
+def save_copy(place: UnfinishedSnapshot, request: Request, text: str, watcher: Watcher) -> Saved:
     """Save a copy of the database of the connection string ``text``.
 
     Raises UsageError, and SetupError for a source that cannot be copied or does not fit.
@@ -307,7 +307,7 @@ def save_copy(place: Place, request: Request, text: str, watcher: Watcher) -> Sa
         if request.age is not None:
             grow_old(target, watcher, *request.age)
         watcher.phase("saving the state")
-        origin = Origin(
+        origin = CopiedDatabase(
             source.conninfo.database, source.conninfo.uri_without_password, source.version
         )
         described = describe(place.name, spec, target, request)
@@ -357,7 +357,7 @@ def _check_extensions(cluster: Cluster, source: Source) -> None:
         )
 
 
-def _check_space(place: Place, cluster: Cluster, source: Source) -> None:
+def _check_space(place: UnfinishedSnapshot, cluster: Cluster, source: Source) -> None:
     """Raise SetupError if dump, restored data and saved copy do not fit on the disk."""
     # The dump, which is compressed, goes before the data are copied or cloned.
     factor = 1.5 if place.clones(cluster.data_dir) else 2.0

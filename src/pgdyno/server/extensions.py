@@ -47,10 +47,10 @@ def within(schema: str, query: str) -> str:
 
 
 def not_created(name: str) -> str:
-    """Return why the view of an extension cannot be read in a database without it."""
+    """Return the reason for which the view of an extension that was not created cannot be read."""
     return f"the extension {name} is not created in this database"
 
 
 def to_create(name: str) -> str:
-    """Return what makes an extension available that the server must load when it starts."""
+    """Return the steps that make an extension available which the server loads when it starts."""
     return f"CREATE EXTENSION {name}, with it in shared_preload_libraries"

@@ -48,7 +48,7 @@ class Clients(Dimension):
 CLIENTS = Clients()
 
 
-class Rate(Dimension):
+class RateDimension(Dimension):
     """The rate of an open loop, changed in the running load by a factor.
 
     A rate with a shape, which may have absolute rates, is a key of the load: changing it restarts
@@ -103,7 +103,7 @@ class Rate(Dimension):
                 load.set_rate(group.name, transition.after.rate.get(group.name, 1.0))
 
 
-RATE = Rate()
+RATE = RateDimension()
 
 
 class PoolSize(Dimension):
@@ -191,7 +191,7 @@ class LoadKeys(KeyDimension):
 LOAD_KEYS = LoadKeys()
 
 
-class Governor(KeyDimension):
+class GovernorDimension(KeyDimension):
     """The governor of a run: only chapters of a story that are runs differ in it. The keys
     ``govern.…``."""
 
@@ -214,7 +214,7 @@ class Governor(KeyDimension):
             )
 
 
-GOVERNOR = Governor()
+GOVERNOR = GovernorDimension()
 
 
 def groups_of(fields: Fields | None) -> dict[str, Fields]:

@@ -26,7 +26,7 @@ _PLANNER = re.compile(
 goes on with the generic plan that it has (plancache.c), whatever they become."""
 
 
-class Settings(Dimension):
+class SettingsDimension(Dimension):
     """``Change.settings``."""
 
     id = "settings"
@@ -97,7 +97,7 @@ class Settings(Dimension):
         return replace(change, settings=left)
 
 
-SETTINGS = Settings()
+SETTINGS = SettingsDimension()
 
 
 def session_statement(change: Change, context: Context) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pgdyno.dimension._dimension import Context, KeyDimension, Need, Server, Transition
+from pgdyno.dimension._dimension import Context, KeyDimension, Need, ServerUnderLoad, Transition
 from pgdyno.errors import UsageError
 from pgdyno.json_types import Fields
 from pgdyno.spec import Change
@@ -15,7 +15,7 @@ _TABLE = "standby."
 _IN_WORDS = {"standby.count", "standby.mode"}
 
 
-class Standby(KeyDimension):
+class StandbyDimension(KeyDimension):
     """The keys ``standby.…``."""
 
     id = "standby"
@@ -49,10 +49,10 @@ class Standby(KeyDimension):
             context.recorder.add_event("standby", in_words(wanted), context.server.facts["standby"])
 
 
-STANDBY = Standby()
+STANDBY = StandbyDimension()
 
 
-def have_standbys(server: Server, wanted: StandbySpec) -> None:
+def have_standbys(server: ServerUnderLoad, wanted: StandbySpec) -> None:
     """Make the standbys of ``wanted``, caught up, and update the server's facts."""
     from pgdyno.server import server_facts
 

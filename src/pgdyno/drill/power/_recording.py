@@ -15,7 +15,7 @@ from pgdyno.drill.power._saved import is_recording, load_recording, save_recordi
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.disk import Device
+    from pgdyno.disk import EmulatedDevice
     from pgdyno.drill._drill import LoadedServer
 
 LOAD_S = 5.0
@@ -72,7 +72,7 @@ def _record(drill: LoadedServer) -> RecordedLoad:
     return RecordedLoad(_recorded(devices), acks, names, marks_ns)
 
 
-def _devices(drill: LoadedServer) -> list[Device]:
+def _devices(drill: LoadedServer) -> list[EmulatedDevice]:
     """Return the recording disks of the server, that of the data first."""
     disks = drill.session.target.disks
     assert disks is not None, "a server started by pgdyno has disks"
@@ -95,7 +95,7 @@ def _load_with_checkpoints(drill: LoadedServer) -> list[int]:
     return marks_ns
 
 
-def _recorded(devices: Sequence[Device]) -> Recorded:
+def _recorded(devices: Sequence[EmulatedDevice]) -> Recorded:
     from pgdyno._engine import DiskLogs
 
     logs = DiskLogs([device.log for device in devices if device.log])

@@ -17,7 +17,7 @@ import socket
 from collections.abc import Iterator
 
 from pgdyno.json_types import Row
-from pgdyno.pooler._kind import Complaint, Kind, Place, Version, clients_of
+from pgdyno.pooler._kind import Complaint, Kind, PoolerPlace, Version, clients_of
 from pgdyno.server import ConnInfo
 from pgdyno.server.local.safefiles import read_text
 from pgdyno.spec import Spec
@@ -54,7 +54,7 @@ class HaProxy(Kind):
     version_option = "-v"
     guard_signal = signal.SIGTERM
 
-    def configure(self, place: Place) -> list[str]:
+    def configure(self, place: PoolerPlace) -> list[str]:
         """Write haproxy.cfg."""
         directory, upstream = place.directory, place.upstream
         clients = max(place.clients, _CLIENTS_MIN) + _SPARE_CLIENTS
@@ -81,14 +81,14 @@ class HaProxy(Kind):
         clients = clients_of(spec)
         return min(clients, int(found[1])) if found else clients
 
-    def refused(self, log: str, place: Place) -> Complaint | None:
+    def refused(self, log: str, place: PoolerPlace) -> Complaint | None:
         """Return the first alert of the log, with the setting on its line of the configuration."""
         if alert := _LINE.search(log):
             return _setting_on_line(int(alert[1]), place), alert[2]
         failed = _ALERT.search(log)
         return None if failed is None else (None, failed[1])
 
-    def queues(self, place: Place, entrance: ConnInfo) -> list[Row]:
+    def queues(self, place: PoolerPlace, entrance: ConnInfo) -> list[Row]:
         """Return ``show stat`` of its server and of its queue."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(_STATS_S_MAX)
@@ -122,7 +122,7 @@ def _is_global(name: str) -> bool:
     return name in _GLOBAL or name.startswith(_GLOBAL_TABLES)
 
 
-def _setting_on_line(number: int, place: Place) -> str | None:
+def _setting_on_line(number: int, place: PoolerPlace) -> str | None:
     lines = (read_text(place.directory / _CONFIGURATION) or "").splitlines()
     text = lines[number - 1].strip() if 0 < number <= len(lines) else ""
     named = [name for name in place.settings if text.startswith(f"{name} ")]

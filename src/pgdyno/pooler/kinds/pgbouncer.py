@@ -21,7 +21,7 @@ from pgdyno.pooler._kind import (
     Complaint,
     Ineffective,
     Kind,
-    Place,
+    PoolerPlace,
     Version,
     clients_of,
     number_in,
@@ -74,7 +74,7 @@ class PgBouncer(Kind):
         """Return SIGTERM; since version 1.23 that waits for the clients, and SIGQUIT does not."""
         return signal.SIGQUIT if version >= (1, 23) else signal.SIGTERM
 
-    def configure(self, place: Place) -> list[str]:
+    def configure(self, place: PoolerPlace) -> list[str]:
         """Write pgbouncer.ini, with one entry for all databases, and the file of passwords."""
         user, password = place.upstream.user, place.upstream.password or ""
         listens = "listen_addr" in place.settings
@@ -97,7 +97,7 @@ class PgBouncer(Kind):
         lines += [f"{name} = {value}" for name, value in settings.items()]
         return [str(place.write("pgbouncer.ini", lines))]
 
-    def entrance(self, place: Place) -> tuple[str, int]:
+    def entrance(self, place: PoolerPlace) -> tuple[str, int]:
         """Return the first address of ``listen_addr``, or the Unix socket."""
         port = int(place.settings.get("listen_port", self.port))
         listens = place.settings.get("listen_addr", "").split(",")[0].strip()
@@ -161,7 +161,7 @@ class PgBouncer(Kind):
         limit = number_in(settings, "max_db_connections", 0)
         return min(size, limit) if limit else size
 
-    def refused(self, log: str, place: Place) -> Complaint | None:
+    def refused(self, log: str, place: PoolerPlace) -> Complaint | None:
         """Return the first complaint of the log."""
         if listening := _NOT_LISTENING.search(log):
             return "listen_port", f"cannot listen on {listening[1]}: {listening[2]}"
@@ -172,7 +172,7 @@ class PgBouncer(Kind):
         failed = _FAILED.search(log)
         return None if failed is None else (None, failed[1])
 
-    def queues(self, place: Place, entrance: ConnInfo) -> list[Row]:
+    def queues(self, place: PoolerPlace, entrance: ConnInfo) -> list[Row]:
         """Return SHOW POOLS and SHOW STATS by database; names of columns differ by version."""
         pools, stats = ask_console(entrance, "show pools", "show stats")
         totals = {row["database"]: row for row in stats}
@@ -335,7 +335,7 @@ def _tls(upstream: ConnInfo) -> dict[str, str]:
 
 
 def _secret(server: ConnInfo) -> str:
-    """Return what the server keeps of the role's password, or the password where that is unknown.
+    """Return the role's password as the server stores it, or in plain text if that is not visible.
 
     From a plain password PgBouncer derives its keys again at each log-in, which takes milliseconds
     in its only thread, and a storm of clients waits for that. Another secret of the same password

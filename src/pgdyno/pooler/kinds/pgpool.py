@@ -19,7 +19,15 @@ from collections.abc import Iterator, Mapping
 
 from pgdyno.errors import SetupError
 from pgdyno.json_types import Row
-from pgdyno.pooler._kind import Complaint, Ineffective, Kind, Place, Version, clients_of, number_in
+from pgdyno.pooler._kind import (
+    Complaint,
+    Ineffective,
+    Kind,
+    PoolerPlace,
+    Version,
+    clients_of,
+    number_in,
+)
 from pgdyno.server import ConnInfo, connect_plain
 from pgdyno.server.local.account import run_as, server_account
 from pgdyno.server.local.cluster import quoted
@@ -66,7 +74,7 @@ class Pgpool(Kind):
         """Return the signal of a fast shutdown, in which sessions are cut off."""
         return signal.SIGINT
 
-    def configure(self, place: Place) -> list[str]:
+    def configure(self, place: PoolerPlace) -> list[str]:
         """Write pgpool.conf and the file of passwords."""
         upstream, directory = place.upstream, str(place.directory)
         children = max(_CHILDREN, place.clients + _OWN_CLIENTS)
@@ -119,7 +127,7 @@ class Pgpool(Kind):
         default = max(_CHILDREN, clients_of(spec) + _OWN_CLIENTS)
         return number_in(spec.pooler.settings, "num_init_children", default)
 
-    def refused(self, log: str, place: Place) -> Complaint | None:
+    def refused(self, log: str, place: PoolerPlace) -> Complaint | None:
         """Return the first complaint of the log."""
         if invalid := _INVALID.search(log):
             return invalid[1], f'"{invalid[2]}" is not valid'
@@ -128,7 +136,7 @@ class Pgpool(Kind):
         failed = _FAILED.search(log)
         return None if failed is None else (None, failed[1])
 
-    def ignored(self, place: Place, entrance: ConnInfo) -> Complaint | None:
+    def ignored(self, place: PoolerPlace, entrance: ConnInfo) -> Complaint | None:
         """Return a setting that it does not know, or a word for a Boolean that is none."""
         with connect_plain(entrance, patience_s=_ANSWER_S_MAX) as connection:
             shown = {row[0]: row[1] for row in connection.execute("pgpool show all")}
@@ -139,8 +147,8 @@ class Pgpool(Kind):
                 return name, f'"{value}" is not valid; it would be taken as {shown[name]}'
         return None
 
-    def queues(self, place: Place, entrance: ConnInfo) -> list[Row]:
-        """Return what pcp_proc_info tells of its processes, which needs none of them."""
+    def queues(self, place: PoolerPlace, entrance: ConnInfo) -> list[Row]:
+        """Return a row for each of its processes, from pcp_proc_info, which needs none of them."""
         asked = ["-a", "-v", "-w", "-h", str(place.directory), "-p", str(_PCP_PORT)]
         command = ["env", f"PCPPASSFILE={place.directory / _PCP_PASSWORD}", "pcp_proc_info"]
         answer = run_as(

@@ -24,7 +24,7 @@ from pgdyno.errors import SetupError
 from pgdyno.server.connecting.conninfo import OWN_NAME
 from pgdyno.server.directories import cache_home, shared_directory
 from pgdyno.server.local._installation import Installation
-from pgdyno.server.local.account import Account, run_as, server_account
+from pgdyno.server.local.account import ServerAccount, run_as, server_account
 from pgdyno.server.local.leftovers import end_helpers
 from pgdyno.server.local.safefiles import (
     MORE_SPACE,
@@ -136,7 +136,7 @@ def _first_reason(problem: OSError) -> str:
     return problem.strerror or str(problem)
 
 
-def _runs(binary: Path, account: Account) -> bool:
+def _runs(binary: Path, account: ServerAccount) -> bool:
     try:
         return run_as(account, [binary, "--version"]).returncode == 0
     except OSError:

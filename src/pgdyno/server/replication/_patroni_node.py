@@ -30,7 +30,7 @@ from pgdyno.server.local.safefiles import (
     write_text,
 )
 from pgdyno.server.replication._relay import Relay
-from pgdyno.server.replication._rest import Answer, ask
+from pgdyno.server.replication._rest import RestAnswer, ask
 
 _STOP_S_MAX = 120.0
 _CONFIGURATION = "patroni.yml"
@@ -53,7 +53,7 @@ class Common(Struct, frozen=True):
     """Credentials for connections between the servers, and for changes by the REST interface."""
 
 
-class Node:
+class PatroniNode:
     """A node; the process of its :class:`Cluster` while Patroni runs it."""
 
     def __init__(self, name: str, cluster: Cluster, port: int, *, relayed: bool, delay_ms: float):
@@ -63,7 +63,7 @@ class Node:
         self.cluster = cluster
         self.port = port
         self.directory = cluster.directory / "patroni"
-        self.end_cluster: Callable[[Node, bool], None] = Node._end_alone
+        self.end_cluster: Callable[[PatroniNode, bool], None] = PatroniNode._end_alone
         """Ends the whole cluster, this node last, in order or (True) at once: without it, a node
         that is shut down would make the others promote one."""
         self.relays: list[Relay] = []
@@ -99,7 +99,7 @@ class Node:
         )
         self.cluster.hand_to(self)
 
-    def ask(self, path: str, **options: Any) -> Answer:
+    def ask(self, path: str, **options: Any) -> RestAnswer:
         """Ask its REST interface; not through a relay."""
         return ask(self.port, path, login=self._login, **options)
 
@@ -128,7 +128,7 @@ class Node:
         return self._process is not None and not self._process.running
 
     def server_log(self) -> str:
-        """Return what the server has logged under Patroni, and what Patroni wrote there."""
+        """Return the server's log since Patroni took it over, with Patroni's own lines in it."""
         return log_text(self.cluster.log_path, self._log_start)
 
     @property

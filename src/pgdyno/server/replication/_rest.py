@@ -13,7 +13,7 @@ OK = 200
 _ANSWER_S_MAX = 3.0
 
 
-class Answer(Struct, frozen=True):
+class RestAnswer(Struct, frozen=True):
     """An answer; status 0 if there was none."""
 
     status: int = 0
@@ -38,7 +38,7 @@ def ask(
     body: object = None,
     login: tuple[str, str] | None = None,
     seconds_max: float = _ANSWER_S_MAX,
-) -> Answer:
+) -> RestAnswer:
     """Ask the interface on this port of 127.0.0.1; ``login`` is a name and a password."""
     headers = {"Content-Type": "application/json"}
     if login is not None:
@@ -49,9 +49,9 @@ def ask(
         text = None if body is None else json.dumps(body)
         connection.request(method, path, body=text, headers=headers)
         response = connection.getresponse()
-        return Answer(response.status, _value(response.read().decode(errors="replace")))
+        return RestAnswer(response.status, _value(response.read().decode(errors="replace")))
     except (OSError, http.client.HTTPException):
-        return Answer()
+        return RestAnswer()
     finally:
         connection.close()
 

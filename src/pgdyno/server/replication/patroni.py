@@ -20,7 +20,7 @@ from pgdyno.server.connecting.connect import connect
 from pgdyno.server.local.cluster import Cluster
 from pgdyno.server.local.guarded import Guarded
 from pgdyno.server.local.programs import find_program, free_ports
-from pgdyno.server.replication._patroni_node import Common, Node
+from pgdyno.server.replication._patroni_node import Common, PatroniNode
 from pgdyno.server.replication._relay import Relay
 from pgdyno.server.replication._store import Store, installed_store
 from pgdyno.server.replication.standby import Standby
@@ -101,7 +101,7 @@ class Patroni:
         self._user = primary.conninfo.user
         for cluster in (*(each.cluster for each in standbys), primary):
             cluster.stop()
-        self.nodes: list[Node] = []
+        self.nodes: list[PatroniNode] = []
         self._store_relays: dict[str, Relay] = {}
         self._store: Store | None = store(primary.directory)
         try:
@@ -119,7 +119,9 @@ class Patroni:
     ) -> None:
         named = [(PRIMARY_NAME, primary), *((each.name, each.cluster) for each in standbys)]
         for (name, cluster), port in zip(named, free_ports(len(named)), strict=True):
-            node = Node(name, cluster, port, relayed=self._relayed, delay_ms=self.spec.delay_ms)
+            node = PatroniNode(
+                name, cluster, port, relayed=self._relayed, delay_ms=self.spec.delay_ms
+            )
             node.end_cluster = self._end
             self.nodes.append(node)
         for node in self.nodes:
@@ -152,11 +154,11 @@ class Patroni:
         assert self._store is not None
         return self._store.name
 
-    def node_of(self, cluster: Cluster) -> Node:
+    def node_of(self, cluster: Cluster) -> PatroniNode:
         """Return the node of a server."""
         return next(node for node in self.nodes if node.cluster is cluster)
 
-    def primary(self) -> Node | None:
+    def primary(self) -> PatroniNode | None:
         """Return the node that has the leader lock and accepts writes, if there is one."""
         return next((node for node in self.nodes if node.running and node.is_primary), None)
 
@@ -219,7 +221,7 @@ class Patroni:
             return dict(rows.fetchall())
 
     def log(self) -> str:
-        """Return what the nodes' Patroni has logged."""
+        """Return the logs of Patroni on all nodes."""
         return "".join(f"{node.name}:\n{node.log}" for node in self.nodes)
 
     def close(self) -> None:
@@ -231,7 +233,7 @@ class Patroni:
             node.close()
         self._end_store()
 
-    def _end(self, last: Node, at_once: bool) -> None:
+    def _end(self, last: PatroniNode, at_once: bool) -> None:
         """End all nodes but one, which can no longer be promoted, then that one, then the
         store."""
         for node in self.nodes:
@@ -252,7 +254,7 @@ class Patroni:
             relay.close()
         self._store_relays = {}
 
-    def _store_of(self, node: Node) -> dict[str, object]:
+    def _store_of(self, node: PatroniNode) -> dict[str, object]:
         assert self._store is not None
         port = self._store.port
         if self._relayed:
@@ -286,7 +288,7 @@ class Patroni:
         members: list[Json] = answer.value["members"] if answer.ok else []
         return [each["role"] for each in members].count("sync_standby") >= self.spec.quorum
 
-    def _wait(self, who: Node, reached: Callable[[], bool], what: str) -> None:
+    def _wait(self, who: PatroniNode, reached: Callable[[], bool], what: str) -> None:
         """Wait until the cluster has reached a state. Raises SetupError."""
         deadline_s = time.monotonic() + _READY_S_MAX
         while not reached():
@@ -305,11 +307,11 @@ class Patroni:
             time.sleep(_POLL_S)
 
 
-def _is_replica(node: Node) -> bool:
+def _is_replica(node: PatroniNode) -> bool:
     return node.is_replica
 
 
-def _start_failure(node: Node) -> SetupError:
+def _start_failure(node: PatroniNode) -> SetupError:
     """Return the error for a node whose Patroni has ended by itself before it was ready."""
     if _NO_CLIENT in node.server_log():
         return SetupError(

@@ -146,7 +146,7 @@ class Receivers:
             self.manager.check()
 
     def log(self) -> str:
-        """Return what the manager has logged; '' without one."""
+        """Return the manager's log; '' without one."""
         return "" if self.manager is None else self.manager.log()
 
     def _arrange_managed(self, spec: StandbySpec) -> None:

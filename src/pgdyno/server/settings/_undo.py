@@ -356,7 +356,7 @@ class RecordedSql(Struct, frozen=True):
 
     @classmethod
     def from_json(cls, fields: Json) -> RecordedSql:
-        """Return what an undo record has; KeyError, TypeError or ValueError if invalid."""
+        """Return the statements in an undo record; KeyError, TypeError or ValueError if invalid."""
         if fields["state"] not in get_args(State):
             raise ValueError
         lists = {name: tuple(map(str, fields[name])) for name in ("make", "undo", "schemas")}
