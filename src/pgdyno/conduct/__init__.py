@@ -8,7 +8,7 @@ from pgdyno.conduct._opening import open_session
 from pgdyno.conduct._other_servers import check_turns
 from pgdyno.conduct._session import Session, warm_up_seconds_max
 from pgdyno.conduct._single_run import carry_on, carry_out, measure_with_events
-from pgdyno.conduct._snapshot import installation_of, setup_digest
+from pgdyno.conduct._starting import installation_of, setup_digest
 from pgdyno.conduct._tables import (
     Initialised,
     check_tables,

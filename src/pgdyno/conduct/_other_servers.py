@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from pgdyno.conduct._snapshot import installation_of
+from pgdyno.conduct._starting import installation_of
 from pgdyno.conduct.watch import Watcher
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.server import Cluster, Installation

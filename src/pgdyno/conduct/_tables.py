@@ -12,8 +12,7 @@ from msgspec import Struct
 from pgdyno.conduct._interrupt import hold_stop_signals, stop_signals
 from pgdyno.conduct._machine import check_table_space
 from pgdyno.conduct._session import Session
-from pgdyno.conduct._snapshot import workload_on
-from pgdyno.conduct._statements import create_statements
+from pgdyno.conduct._starting import create_statements, workload_on
 from pgdyno.conduct._target import Target, open_target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.dimension.kinds.standby import have_standbys

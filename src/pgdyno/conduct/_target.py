@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from pgdyno.conduct._connection_room import check_connections, pairs_warning, pooler_pairs
 from pgdyno.conduct._other_servers import OtherServers
-from pgdyno.conduct._snapshot import (
+from pgdyno.conduct._starting import (
     installation_of,
     other_binaries,
     pins_of,
     saved_data,
     snapshot_of,
+    with_statements,
 )
-from pgdyno.conduct._statements import with_statements
 from pgdyno.conduct.watch import Watcher
 from pgdyno.disk import OpenDisks, open_disks
 from pgdyno.errors import SetupError, UsageError

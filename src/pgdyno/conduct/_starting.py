@@ -1,13 +1,18 @@
-"""A server that starts from a snapshot: its binaries, settings and tables."""
+"""A server that pgdyno starts for a spec: its binaries, the snapshot that it starts from, and
+pg_stat_statements, loaded with it and created in its database.
+
+In a database of the user's the extension is never created; there it is read if it is there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pgdyno.errors import UsageError
-from pgdyno.server import Installation, discover_installations, find_installation
+from pgdyno.errors import SetupError, UsageError
+from pgdyno.server import ConnInfo, Installation, connect, discover_installations, find_installation
+from pgdyno.server.extensions import STATEMENTS
 from pgdyno.server.local.snapshots import Snapshot, check_fits, opened, read_snapshot
 from pgdyno.spec import Spec
 from pgdyno.spec.age import PIN_SETTINGS, unfit_setting
@@ -98,3 +103,34 @@ def setup_digest(workload: WorkloadSpec) -> str | None:
     """Return the digest of the statements of the workload's setup; None without one."""
     setup = Setup.of(workload)
     return None if setup is None else setup.digest
+
+
+_PRELOAD = "shared_preload_libraries"
+
+
+def with_statements(
+    spec: Spec, installation: Installation, settings: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the settings with which a server starts, with pg_stat_statements if it is asked for;
+    libraries that are named already are kept. Raises SetupError if the build lacks it."""
+    if not spec.server.statements:
+        return dict(settings)
+    if not installation.has_library(STATEMENTS):
+        raise SetupError(
+            f"PostgreSQL {installation.version} in {installation.bindir} has no {STATEMENTS}",
+            code="no-statements",
+            hint="install its contrib modules, name another build with --pg-bindir, or leave"
+            " --statements out",
+        )
+    named = [each.strip() for each in settings.get(_PRELOAD, "").split(",") if each.strip()]
+    listed = named if STATEMENTS in named else [*named, STATEMENTS]
+    return {**settings, _PRELOAD: ", ".join(listed)}
+
+
+def create_statements(spec: Spec, server: ConnInfo) -> None:
+    """Create the extension in the database of a server of pgdyno's, if it is asked for."""
+    if spec.server.statements:
+        with connect(server) as connection:
+            connection.execute(
+                f"create extension if not exists {STATEMENTS} schema public".encode()
+            )
