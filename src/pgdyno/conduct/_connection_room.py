@@ -59,7 +59,7 @@ class Room(Struct, frozen=True):
 
     @property
     def demand(self) -> str:
-        """The sum over the layers, in words: what needs how many."""
+        """The sum over the layers, in words: the connections that each needs."""
         clients = sum(self.by_group.values())
         largest = sorted(self.by_group.items(), key=lambda item: -item[1])
         parts = [
@@ -77,7 +77,7 @@ class Room(Struct, frozen=True):
 
     @property
     def sum_in_words(self) -> str:
-        """The connections of the server and what takes them."""
+        """The connections of the server, and those that are taken."""
         return (
             f"max_connections = {self.limit}, minus {self.kept} for probes and reserved connections"
         )

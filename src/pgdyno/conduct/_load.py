@@ -84,7 +84,7 @@ class RunningLoad:
         check: Callable[[], None] = lambda: None,
     ) -> None:
         """Start the load. With ``outage_expected``, lost connections are not shown. ``check``
-        raises what ends it from outside."""
+        raises an error that ends it from outside."""
         self._load = _made(config)
         self._standstill = standstill
         self._check = check
@@ -150,7 +150,7 @@ class RunningLoad:
         return now
 
     def arrived(self, tag: int | None) -> Arrived:
-        """End the interval, tag those that follow, and return who is there."""
+        """End the interval, tag those that follow, and return the clients that are connected."""
         self.wait_recorded(self.end_interval(tag))
         return Arrived(
             clients={name: row["clients"] for name, row in self._last_groups.items()},

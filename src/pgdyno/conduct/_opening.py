@@ -280,7 +280,7 @@ def _queues_of(target: Target) -> Queues | None:
 
 
 def _keep_log(target: Target, recorder: Recorder) -> None:
-    """Record what the pooler, the front end and the failover manager have logged."""
+    """Record the logs of the pooler, the front end and the failover manager."""
     if target.gateway is not None and (log := target.gateway.logs()):
         recorder.add_event("pooler-log", "log of the pooler", {"text": log})
     if target.application is not None and (log := target.application.log()):

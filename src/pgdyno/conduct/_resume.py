@@ -56,7 +56,7 @@ def check_same_server(path: Path, target: Target) -> None:
 
 
 def _differences(facts: ServerFacts, identifier: str | None, target: Target) -> Iterator[str]:
-    """Yield what differs; without a system identifier, of what else tells servers apart."""
+    """Yield the differences; without a system identifier, those of other facts of the servers."""
     answering = _system_identifier(target)
     if identifier and answering:
         if identifier != answering:

@@ -76,7 +76,7 @@ class Session:
     """Time from a restart until the throughput no longer rose, or the limit of that time."""
     _prewarms: bool = True
     _compiled_pid: int = 0
-    """PID of the front end that has compiled what the load uses."""
+    """PID of the front end that has compiled the load's code."""
     _warm_up_limit_s: float = 0.0
     """Limit of the time when it was found; 0 before the first restart."""
 
@@ -320,7 +320,7 @@ class Session:
             load.slow_down(share)
 
     def arrived(self, slice_id: int) -> Arrived:
-        """Return who is there: clients, connections, transactions that wait or run."""
+        """Return the present clients, connections, and transactions that wait or run."""
         assert self._load is not None
         return self._load.arrived(slice_id)
 

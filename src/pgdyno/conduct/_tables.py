@@ -93,7 +93,7 @@ def note_tables(prepared: Prepared, recorder: Recorder, watcher: Watcher) -> Non
 
 
 def check_tables(session: Session) -> None:
-    """Check the tables of the load, if there is a check of them, and record what was found."""
+    """Check the tables of the load, if there is a check of them, and record its result."""
     if not any(each.tables is Tables.ENTITIES for each in session.workloads.values()):
         return
     session.watcher.phase("checking the tables")

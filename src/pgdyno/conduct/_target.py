@@ -123,7 +123,7 @@ class Target:
     others: OtherServers | None = None
     """Servers that can take turns with the embedded one."""
     setup_undo: ExitStack = field(default_factory=ExitStack)
-    """Removes what was made for a run that fails before it has its tables."""
+    """Removes the objects made for a run that fails before it has its tables."""
 
     @property
     def conninfo(self) -> ConnInfo:

@@ -94,7 +94,7 @@ class ServerUnderLoad(Protocol):
         """Return those of the settings for which an existing server must be changed."""
 
     def refuse_restart(self, names: Iterable[str]) -> None:
-        """Raise SetupError for what needs a restart, unless pgdyno started the server."""
+        """Raise SetupError for a change that needs a restart, unless pgdyno started the server."""
 
 
 class ServersInTurn(Protocol):
@@ -239,7 +239,7 @@ class Dimension:
         """Apply its part, or revert it, while the server runs."""
 
     def while_down(self, transition: Transition, context: Context) -> None:
-        """Apply what can only be applied while the server, started by pgdyno, is down."""
+        """Apply the part that can only be applied while the server, started by pgdyno, is down."""
 
     def revert(self, change: Change, transition: Transition, context: Context) -> Change:
         """Remove its part after the server failed to start with it, while the server is down.

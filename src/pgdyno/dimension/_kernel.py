@@ -51,7 +51,7 @@ class KernelDimension(KeyDimension):
         """Raise SetupError for a value that would harm this machine as it is."""
 
     def provide(self, change: Change, context: Context, *, under_load: bool) -> None:
-        """Refuse what this process may not change."""
+        """Raise SetupError for a parameter that this process may not change."""
         from pgdyno.kernel import check_changeable
 
         if self.mine(change):

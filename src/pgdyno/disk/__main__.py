@@ -20,7 +20,7 @@ _MOUNT_S_MAX = 1.0
 
 
 def main(words: list[str]) -> None:
-    """Unmount, and write what was done to standard error."""
+    """Unmount, and write each action to standard error."""
     *options, directory = words
     sentences = (
         _of_dead(Path(directory))

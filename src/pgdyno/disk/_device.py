@@ -371,7 +371,7 @@ def default_size_bytes(plan: DiskPlan, directory: Path) -> int:
 
 
 def open_imaged(plan: DiskPlan, directory: Path) -> ImagedDisk:
-    """Make the disk in ``directory``. Raises SetupError for what the machine lacks."""
+    """Make the disk in ``directory``. Raises SetupError if the machine cannot have it."""
     shared_directory(directory)
     device = open_device(
         directory,

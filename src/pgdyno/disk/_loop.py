@@ -128,7 +128,7 @@ class LoopDisk:
 
 
 def open_loop(plan: DiskPlan, directory: Path) -> LoopDisk:
-    """Make the disk in ``directory``. Raises SetupError for what the machine lacks."""
+    """Make the disk in ``directory``. Raises SetupError if the machine cannot have it."""
     require_loops(plan.fs, _OTHERWISE)
     shared_directory(directory)
     disk = LoopDisk(directory, plan)

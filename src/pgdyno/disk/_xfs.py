@@ -55,7 +55,7 @@ class XfsDisk(Struct, frozen=True):
 
 
 def open_xfs(plan: DiskPlan, directory: Path) -> XfsDisk:
-    """Make the disk in ``directory``. Raises SetupError for what the machine lacks."""
+    """Make the disk in ``directory``. Raises SetupError if the machine cannot have it."""
     require_loops("xfs", _OTHERWISE)
     shared_directory(directory)
     disk = XfsDisk(directory, str(plan))

@@ -71,7 +71,7 @@ class KernelChanges:
         return said
 
     def _begun(self) -> _record.KernelUndoRecord:
-        """Take the lock, restore what a killed run left, and start the guardian, the first time."""
+        """The first time: take the lock, restore what a killed run left, and start the guardian."""
         if self._record is None:
             self._lock = try_lock(_record.lock_path())
             if self._lock is None:
@@ -91,7 +91,7 @@ class KernelChanges:
         return self._record
 
     def _dismiss(self, *, complete: bool) -> None:
-        """End the guardian, or leave to it what could not be restored."""
+        """End the guardian, or leave to it the changes that could not be restored."""
         guardian, self._guardian = self._guardian, None
         if guardian is not None:
             guardian.detach()
@@ -133,7 +133,7 @@ def restore_left_parameters() -> list[str]:
 
 
 def restore_left() -> list[str]:
-    """Restore what the record has; the caller holds the lock. Raises SetupError."""
+    """Restore the changes in the record; the caller holds the lock. Raises SetupError."""
     record = _record.read()
     if record is None:
         return []

@@ -23,7 +23,7 @@ class Gateway:
     """The entrance of a server for its clients."""
 
     def __init__(self, server: ConnInfo) -> None:
-        """Begin without a pooler. ``server`` is what clients connect to then."""
+        """Begin without a pooler: clients connect to ``server``."""
         self._server = server
         self._process: PoolerProcess | None = None
         self._spec: Spec | None = None
@@ -40,7 +40,7 @@ class Gateway:
         return self._server if self._process is None else self._process.conninfo
 
     def suits(self, spec: Spec) -> bool:
-        """True if what is there is what ``spec`` asks for."""
+        """True if the poolers that run are those of ``spec``."""
         if self._spec is None or not spec.pooler.in_use:
             return self._spec is None and not spec.pooler.in_use
         return self.spec == spec.pooler and clients_of(self._spec) == clients_of(spec)
@@ -110,7 +110,7 @@ class Gateway:
         return [] if process is None else process.queues()
 
     def logs(self) -> str:
-        """Return the end of what the poolers so far have logged."""
+        """Return the end of the logs of all poolers so far."""
         now = [] if self._process is None else [self._process.log]
         return "".join([*self._logs, *now])
 
@@ -140,7 +140,7 @@ def moves(spec: PoolerSpec) -> bool:
 
 
 def warnings(spec: Spec) -> Iterator[str]:
-    """Yield what will not work through the pooler as may be expected."""
+    """Yield warnings about work that does not get through the pooler as may be expected."""
     if spec.pooler.in_use:
         kind = kinds()[spec.pooler.kind]
         version, settings = version_of(kind), spec.pooler.settings

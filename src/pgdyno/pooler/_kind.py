@@ -1,4 +1,4 @@
-"""The interface of a pooler's kind: its program, its configuration, what it cannot do."""
+"""The interface of a pooler's kind: its program, its configuration, its limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pgdyno.spec import Spec
 
 Version = tuple[int, ...]
 Complaint = tuple[str | None, str]
-"""A setting, if it is known, and what is wrong with it."""
+"""A complaint about a setting, if its name is known."""
 
 
 class Ineffective(Struct, frozen=True):
@@ -31,7 +31,7 @@ class Ineffective(Struct, frozen=True):
     instead: str
     """Way to have the effect."""
     limit_ms: float | None = None
-    """The time after which it was to end connections that nobody uses, if that is its effect."""
+    """The time after which it was to end unused connections, if that is its effect."""
 
 
 class PoolerPlace(Struct, frozen=True):
@@ -118,7 +118,7 @@ class Kind:
         raise NotImplementedError
 
     def clean_up(self, pid: int) -> None:
-        """Remove what its process, now ended, may have left outside its directory."""
+        """Remove what a process that has ended may have left outside its directory."""
 
     def without_effect(
         self, settings: Mapping[str, str], version: Version, *, stay: bool
@@ -127,7 +127,7 @@ class Kind:
         yield from ()
 
     def warnings(self, spec: Spec, version: Version) -> Iterator[str]:
-        """Yield what will not work as may be expected, by arithmetic."""
+        """Yield warnings that follow from the sizes."""
         yield from ()
 
 

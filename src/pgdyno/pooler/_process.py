@@ -114,7 +114,7 @@ class PoolerProcess:
 
     @property
     def log(self) -> str:
-        """The end of what it logged, without passwords."""
+        """The end of its log, without passwords."""
         path = self._directory / "pooler.log"
         return blank(log_text(path, bytes_max=_LOG_BYTES_MAX)) if path.exists() else ""
 
@@ -231,7 +231,7 @@ class PoolerProcess:
         return place.directory / f".s.PGSQL.{self.kind.entrance(place)[1]}"
 
     def _complaint(self, name: str | None, complaint: str) -> SetupError:
-        """Return the error for what its log says of a setting, or of something else."""
+        """Return the error for the complaint in its log, about a setting or something else."""
         given = self._settings.get(name or "")
         what = f"pooler.settings.{name} = {given}: " if given is not None else ""
         return SetupError(

@@ -32,7 +32,7 @@ from pgdyno.probe._host import PROC, TICK_MS, cpu_ticks
 _KERNEL_THREAD = 0x00200000
 """PF_KTHREAD of the kernel's include/linux/sched.h, in the flags of /proc/PID/stat."""
 _READ_BYTES = 4096
-"""More than what is read of one process has."""
+"""More bytes than any file that is read of a process."""
 
 
 class ProcessSample(Struct, frozen=True):

@@ -23,14 +23,14 @@ PLAIN = (
 )
 """Queries whose rows are written unchanged to the table metric_NAME."""
 SELDOM = ("connection", "prepared", "sequence", "autovacuum", "index", "multixact")
-"""Such queries about what changes slowly, asked together with sizes."""
+"""Such queries about figures that change slowly, asked together with sizes."""
 SLOW_NS = 500_000_000
 SELDOM_EVERY = 10
 """In samples; a table's size needs a system call for each of its files."""
 IO_KEYS = ("backend_type", "object", "context")
 
 OTHER_SESSIONS = "other roles' sessions"
-"""The name of what a role without pg_monitor does not see."""
+"""The name of the sessions that a role without pg_monitor does not see."""
 OFF = {
     "track_io_timing": "so read and write times of data files are zero",
     "track_wal_io_timing": "so times of WAL writes and flushes are zero",
@@ -75,7 +75,7 @@ class ServerSampler:
         """Time until the last answer with the views."""
 
     def start_session(self) -> int | None:
-        """Record what a new session may see; return the postmaster's process ID if seen here."""
+        """Record the rights of a new session; return the postmaster's process ID if seen here."""
         answers = self._link.fetch(["session"])
         if not answers:
             return None
@@ -159,7 +159,7 @@ class ServerSampler:
         return rows
 
     def _ask_seldom(self) -> dict[str, list[Row]]:
-        """Read what changes slowly, and the tables' sizes: the previous ones if one is locked."""
+        """Read figures that change slowly, and tables' sizes: the previous if one is locked."""
         answers = self._link.fetch([*SELDOM, "table_size"]) or {}
         if "table_size" in answers:
             self._sizes = {row["relation"]: row["size_bytes"] for row in answers["table_size"]}

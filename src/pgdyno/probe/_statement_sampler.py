@@ -69,7 +69,7 @@ class StatementSampler:
         self._evictions: int | None = None
 
     def sample(self, *, full: bool) -> None:
-        """Read the counts if that is due, or ``full``, and record what they have more."""
+        """Read the counts if that is due, or ``full``, and record their increase."""
         import psycopg
 
         if STATEMENTS in self._missing or not (full or self._budget.is_due):

@@ -20,7 +20,7 @@ from pgdyno.record import Recorder
 from pgdyno.record.probing import note_missing
 
 TIME_SHARE_MAX = 0.05
-"""Part of the time that samples may take; what takes long to answer is asked less often."""
+"""Part of the time that samples may take; a slow pooler is asked less often."""
 PATIENCE_S = 6.0
 """Time to wait for a sample at the end."""
 

@@ -59,14 +59,14 @@ class StatementsUnavailable(Exception):
     """The counts cannot be read on this server, or not by this role."""
 
     def __init__(self, why: str, allow: str) -> None:
-        """``allow`` is what would allow it."""
+        """``allow`` is the statement or setting that would allow it."""
         super().__init__(why)
         self.why = why
         self.allow = allow
 
 
 class StatementSource(Struct, frozen=True):
-    """The extension as a database has it, and what it counts there."""
+    """The extension as a database has it, with the counts that are on."""
 
     schema: str
     version: str

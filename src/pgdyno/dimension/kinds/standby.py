@@ -1,4 +1,4 @@
-"""The standbys of a server started by pgdyno, and what commits wait for; changed while it runs."""
+"""The standbys of a server started by pgdyno, and which of them commits wait for."""
 
 from __future__ import annotations
 

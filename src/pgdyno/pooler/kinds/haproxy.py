@@ -109,7 +109,7 @@ class HaProxy(Kind):
         ]
 
     def warnings(self, spec: Spec, version: Version) -> Iterator[str]:
-        """Yield what the sizes imply for the clients."""
+        """Yield warnings that follow from the sizes."""
         clients, served = clients_of(spec), self.server_connections(spec)
         if served < clients:
             yield (

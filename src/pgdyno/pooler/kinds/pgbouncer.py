@@ -223,7 +223,7 @@ class PgBouncer(Kind):
             )
 
     def warnings(self, spec: Spec, version: Version) -> Iterator[str]:
-        """Yield what the sizes imply for the clients. One that has sent nothing yet has no server
+        """Yield warnings that follow from the sizes. One that has sent nothing yet has no server
         connection in any mode."""
         settings, clients, senders = spec.pooler.settings, clients_of(spec), senders_of(spec)
         size = self.server_connections(spec)
@@ -244,7 +244,7 @@ class PgBouncer(Kind):
 
 
 def _held_open(spec: Spec, size: int) -> Iterator[str]:
-    """Yield who may hold half of the pool's connections or more by transactions left open."""
+    """Yield the groups whose open transactions may hold half of the pool's connections or more."""
     holders = [group for group in spec.clients if group.hold_open_ms]
     held = sum(group.connections_max for group in holders)
     if 2 * held >= size:
@@ -271,7 +271,7 @@ def _shrink(console: ConnInfo, size: int) -> None:
 
 
 def _wait_for(console: ConnInfo, reached: Callable[[int, int], bool]) -> int:
-    """Wait for what is true of sessions and log-ins, and return the number of sessions then."""
+    """Wait until a condition on sessions and log-ins holds; return the number of sessions then."""
     deadline_s = time.monotonic() + _SHRINK_S_MAX
     while not reached(*(found := _sessions(console))) and time.monotonic() < deadline_s:
         time.sleep(_POLL_S)

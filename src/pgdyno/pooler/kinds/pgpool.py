@@ -174,7 +174,7 @@ class Pgpool(Kind):
         remove_segments_of(pid)
 
     def warnings(self, spec: Spec, version: Version) -> Iterator[str]:
-        """Yield what the sizes imply for the clients."""
+        """Yield warnings that follow from the sizes."""
         settings, clients = spec.pooler.settings, clients_of(spec)
         children = self.server_connections(spec)
         if children < clients:

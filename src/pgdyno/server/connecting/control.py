@@ -56,7 +56,7 @@ _NOTICES_MAX = 100_000
 _PATIENCES_MAX = 2
 """Time of a whole answer, in multiples of ``patience_s``."""
 _RECEIVE_BYTES = 64 << 10
-"""Buffer of the socket: what comes in while libpq reads, it reads too, before anybody can look."""
+"""Buffer of the socket: libpq also reads data that arrive while it reads, before they are seen."""
 _MISREAD = (AssertionError, IndexError, KeyError, TypeError, ValueError)
 """Errors of code that reads rows, when they have another form than the query."""
 _IDLE_CHECKS = 2

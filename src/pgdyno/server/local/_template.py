@@ -144,7 +144,7 @@ def _runs(binary: Path, account: ServerAccount) -> bool:
 
 
 def _checksum_option(installation: Installation, checksums: bool | None) -> list[str]:
-    """Return the option of initdb that is needed; none for what is its default."""
+    """Return the option of initdb that is needed; none where the default will do."""
     default = installation.major >= _CHECKSUMS_BY_DEFAULT
     if checksums in (None, default):
         return []

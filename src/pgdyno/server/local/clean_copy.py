@@ -31,7 +31,7 @@ class CleanCopy:
 
     @property
     def clones(self) -> bool:
-        """True if the copy and what is restored from it share their blocks."""
+        """True if the copy and the data restored from it share their blocks."""
         return all(can_clone(original, self._directory) for original in self._originals.values())
 
     def restore(self) -> None:

@@ -218,7 +218,7 @@ class Cluster:
         return self._ended_by if self.running else self._forget_postmaster()
 
     def check(self) -> None:
-        """Raise RunError if the server has ended by itself: nobody starts it again."""
+        """Raise RunError if the server has ended by itself: it is not started again."""
         process = self._postmaster
         if process is None or process.running:
             return
@@ -410,7 +410,7 @@ class Cluster:
         return killed
 
     def keep_from_now_on(self) -> None:
-        """Keep the directory of a cluster that began: what it has is needed."""
+        """Keep the directory of a cluster that began: its files are needed."""
         keep_from_now_on(self.directory)
 
     def destroy(self) -> None:

@@ -221,7 +221,7 @@ def _output(*command: str) -> str:
 
 
 def _run(*command: str, within: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a package client. Raises VersionUnavailable with what it says if it fails."""
+    """Run a package client. Raises VersionUnavailable with its message if it fails."""
     try:
         done = subprocess.run(
             command,

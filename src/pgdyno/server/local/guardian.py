@@ -56,7 +56,7 @@ def main(argv: list[str]) -> int:
 
 
 def _wake_on_signals() -> int:
-    """Turn SIGCHLD and SIGTERM into readable bytes; ignore what a terminal sends."""
+    """Turn SIGCHLD and SIGTERM into readable bytes; ignore a terminal's signals."""
     readable, writable = os.pipe()
     os.set_blocking(readable, False)
     os.set_blocking(writable, False)

@@ -231,7 +231,7 @@ def write_description(
 
 
 def describe(directory: Path, description: Mapping[str, object]) -> None:
-    """Write cluster.json: what a sweep must know in addition to the directory."""
+    """Write cluster.json: facts that a sweep needs in addition to the directory."""
     write_own(directory / "cluster.json", json.dumps(description))
 
 

@@ -130,7 +130,7 @@ def remove_shared_memory(data_dir: Path) -> None:
 
 
 def remove_segments_of(pid: int) -> None:
-    """Remove the System V segments that a process, now ended, created and nobody is attached to."""
+    """Remove the System V segments of a process that has ended, to which none is attached."""
     for each in _abandoned_segments():
         if each.creator == pid:
             ctypes.CDLL(None).shmctl(each.id, _IPC_RMID, None)

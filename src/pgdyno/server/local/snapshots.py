@@ -81,7 +81,7 @@ class Snapshot:
     capabilities: dict[str, bool]
     """Of the build that wrote it."""
     bytes: _Count
-    """Size on disk, without what it shares with other files."""
+    """Size on disk, without blocks that it shares with other files."""
     workload: tuple[str, ...]
     scale: Annotated[int, Field(ge=1, le=100_000)]
     rows: dict[str, _Count]
@@ -172,7 +172,7 @@ class UnfinishedSnapshot(Struct, frozen=True):
 
 
 def check_name(name: str) -> None:
-    """Raise UsageError for what cannot be the name of a snapshot."""
+    """Raise UsageError for a text that cannot be the name of a snapshot."""
     if len(name) > NAME_MAX or not re.fullmatch(NAME, name):
         raise UsageError(
             f'"{name}" cannot be the name of a snapshot',
@@ -322,7 +322,7 @@ def _part(home: Path, name: str) -> Path:
 
 
 def _clear(part: Path) -> None:
-    """Remove what a killed pgdyno left. Raises UsageError if a living one is at work there."""
+    """Remove the files of a killed pgdyno. Raises UsageError if a living one is at work there."""
     if not os.path.lexists(part):
         return
     refuse_link(part)

@@ -23,7 +23,7 @@ from pgdyno.server.locks import locked, try_lock
 _OWNER_S_MAX = 10.0
 """Time for the kernel to free the lock of a process that was killed."""
 _SERVER_S_MAX = 10.0
-"""Time for its guardians to end what ran."""
+"""Time for its guardians to end its processes."""
 _POLL_S = 0.05
 Release = Callable[[Path], list[str]]
 """Releases the disks of the cluster in a directory; returns a sentence for each action."""

@@ -39,6 +39,8 @@ class RecordOutcome:
 
     sentences: list[str]
     failed: bool = False
+    code: str = ""
+    """Code of the error for which the record could not be restored; '' if it was not tried."""
     manually: str = ""
     """The way to restore everything without pgdyno; '' if that is not known."""
     path: Path | None = None
@@ -151,13 +153,14 @@ def _restore_from_file(path: Path, file: UndoFile, *, quick: bool) -> RecordOutc
         return RecordOutcome(_restore_record(conninfo, record, file))
     except PgdynoError as problem:
         reason = f"not yet restored after a killed pgdyno: {problem.message}"
-        return _failure(path, record, reason)
+        return _failure(path, record, reason, problem.code)
 
 
-def _failure(path: Path, record: UndoRecord, reason: str) -> RecordOutcome:
+def _failure(path: Path, record: UndoRecord, reason: str, code: str = "") -> RecordOutcome:
     """Return the outcome for a record that is not restored, with statements to do it manually."""
     sentence = f"{', '.join(record.names)} at {record.conninfo.uri_without_password}: {reason}"
-    return RecordOutcome([sentence], failed=True, manually=manually(record), path=path)
+    by_hand = manually(record)
+    return RecordOutcome([sentence], failed=True, code=code, manually=by_hand, path=path)
 
 
 def _restore_record(conninfo: ConnInfo, record: UndoRecord, file: UndoFile) -> list[str]:

@@ -41,8 +41,8 @@ def name_of_session(run: str) -> str:
 
 
 def undo_sql(session: PersistentSession, run: str, recorded: RecordedSql, note: Note) -> None:
-    """Undo what is in force of it. Raises SetupError with the reason if that fails, after which it
-    may be tried again."""
+    """Undo the statements that are in force. Raises SetupError with the reason if that
+    fails, after which it may be tried again."""
     import psycopg
 
     try:

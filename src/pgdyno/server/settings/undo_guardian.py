@@ -62,7 +62,7 @@ def main() -> int:
 
 
 class _Restoring:
-    """The attempts to restore one record, and what is reported of them."""
+    """The attempts to restore one record, and the reports about them."""
 
     def __init__(self, record: UndoRecord, reported: str | None) -> None:
         """Use for ``reported`` the reason that pgdyno has reported; ``None`` if it was killed."""
