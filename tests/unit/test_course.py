@@ -14,7 +14,7 @@ import report_runs
 from msgspec.structs import replace
 from report_runs import FREE, POOLED, SPEC, Writer
 
-from pgdyno.diagnose.course import Course, course_of
+from pgdyno.diagnose.course import Absence, Course, Search, course_of
 from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import make_page, render
@@ -37,6 +37,16 @@ def written(path: Path, fill: Fill, *, seconds: int = 60, **spec: Any) -> RunFil
 
 def course(run: RunFile) -> Course:
     return course_of(run, [piece.id for piece in run.slices(kind="run")])
+
+
+def _search(absent: Absence | None) -> Search | None:
+    return absent and absent.search
+
+
+def _searches(found: Course) -> set[Search | None]:
+    """Return the ends of the searches for changes and drops."""
+    absences = (found.changes_absent, found.latency_changes_absent, found.drops_absent)
+    return {_search(each) for each in absences}
 
 
 def falling(writer: Writer, *, at_s: int = 34, seconds: int = 60) -> None:
@@ -87,7 +97,7 @@ def test_what_throughput_of_a_closed_loop_says_is_not_said_twice(tmp_path: Path)
     found = course(written(tmp_path, falling))
     assert len(found.changes) == 1
     assert list(found.latency_changes) == []
-    assert found.latency_changes_absent == "none but those that throughput shows"
+    assert _search(found.latency_changes_absent) is Search.SHOWN_BY_THROUGHPUT
 
 
 def test_a_tail_that_grows_alone_is_told(tmp_path: Path) -> None:
@@ -106,20 +116,17 @@ def test_few_transactions_tell_nothing_about_response_times(tmp_path: Path) -> N
             writer.second(replace(FREE, tps=3))
 
     run = written(tmp_path, rare)
-    assert course(run).latency_changes_absent.startswith("not examined: too few transactions")
+    assert _search(course(run).latency_changes_absent) is Search.TOO_FEW_TRANSACTIONS
     assert "response times: not examined" in " ".join(text_of(run).split())
 
 
 def test_a_steady_run_has_none_and_a_short_one_is_too_short(tmp_path: Path) -> None:
     steady = written(tmp_path, lambda writer: falling(writer, at_s=60))
     assert course(steady).changes == []
-    assert course(steady).changes_absent == "none was found"
-    assert course(steady).latency_changes_absent == "none was found"
-    assert course(steady).drops_absent == "none was found"
+    assert _searches(course(steady)) == {Search.NONE_FOUND}
     (tmp_path / "short").mkdir()
     short = course(written(tmp_path / "short", lambda w: falling(w, at_s=4, seconds=4), seconds=4))
-    assert "too short to judge" in short.changes_absent
-    assert "too short to judge" in short.drops_absent
+    assert _searches(short) == {Search.TOO_SHORT}
 
 
 def test_a_slow_drift_is_no_sudden_change(tmp_path: Path) -> None:
@@ -157,10 +164,8 @@ PLANNED: dict[str, Mapping[str, Any]] = {
 def test_what_changes_by_plan_is_no_finding(tmp_path: Path, plan: str) -> None:
     found = course(written(tmp_path, falling, **PLANNED[plan]))
     assert list(found.changes) == []
-    if plan == "a wave":
-        assert found.changes_absent == "not examined: the rate changes by plan (burst)"
-    else:
-        assert found.changes_absent == "none was found"
+    by_plan = Search.PLANNED_RATE if plan == "a wave" else Search.NONE_FOUND
+    assert _search(found.changes_absent) is by_plan
 
 
 def test_clients_that_change_are_no_finding(tmp_path: Path) -> None:
@@ -292,7 +297,7 @@ def test_random_arrivals_that_leave_a_second_empty_are_no_drop_and_no_change(
     group = {"name": "web", "count": 16, "arrival": {"rate": 4}}
     found = course(written(tmp_path, sparse, seconds=120, clients=[group]))
     assert (list(found.drops), list(found.all_changes)) == ([], [])
-    assert found.drops_absent == "none was found"
+    assert _search(found.drops_absent) is Search.NONE_FOUND
 
 
 def saturating(writer: Writer, *, most: int, counts: tuple[int, ...]) -> None:
@@ -369,4 +374,4 @@ def test_the_reason_not_to_trust_a_run_is_not_repeated(tmp_path: Path) -> None:
     with writer.slice("run") as slice_id:
         writer.recorder.void_slice(slice_id, "the server went away")
     found = course(RunFile(writer.finish()))
-    assert found.changes_absent == found.drops_absent == "not examined: the run is not trusted"
+    assert _searches(found) == {Search.UNTRUSTED}

@@ -8,6 +8,7 @@ where the number of clients changes, at each step of a rate, and around each eve
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import Enum, auto
 from functools import cached_property
 
 from msgspec import Struct
@@ -38,22 +39,52 @@ PLANNED_EVENTS = ("sql", "setting", "restart")
 """Kinds of event that a spec, or pgdyno itself, brings about."""
 
 
+class Search(Enum):
+    """The end of a search that found nothing."""
+
+    NONE_FOUND = auto()
+    SHOWN_BY_THROUGHPUT = auto()
+    """None but those that changes of throughput show."""
+    TOO_SHORT = auto()
+    PLANNED_RATE = auto()
+    """The rate changes by plan all the time."""
+    TOO_FEW_TRANSACTIONS = auto()
+    UNTRUSTED = auto()
+    NOT_MEASURED = auto()
+
+    @property
+    def was_made(self) -> bool:
+        """True if a change would have been found."""
+        return self in (Search.NONE_FOUND, Search.SHOWN_BY_THROUGHPUT)
+
+
+class Absence(Struct, frozen=True):
+    """The reason why there are no changes, or no drops."""
+
+    search: Search
+    sentence: str
+
+
 class Course(Struct, frozen=True):
-    """Changes and drops of a run, and a sentence about each search that found nothing."""
+    """Changes and drops of a run, and the reason for each kind of which there are none."""
 
     changes: Sequence[LevelChange]
-    changes_absent: str
+    changes_absent: Absence | None
     latency_changes: Sequence[LatencyChange]
     """Those that no change of throughput says already."""
-    latency_changes_absent: str
-    latency_searched: bool
-    """False if no change of response times could be found."""
+    latency_changes_absent: Absence | None
     latency_unsearched: Sequence[str]
     """Client groups, of several, in which too few transactions ended to search their response
     times."""
     drops: Sequence[Drop]
-    drops_absent: str
+    drops_absent: Absence | None
     median_tps: float
+
+    @property
+    def latency_searched(self) -> bool:
+        """False if no change of response times could be found."""
+        absent = self.latency_changes_absent
+        return absent is None or absent.search.was_made
 
     @property
     def all_changes(self) -> list[LevelChange | LatencyChange]:
@@ -72,7 +103,7 @@ class Course(Struct, frozen=True):
         """Return the changes of response times in their form in results."""
         return {
             "changes": [change.to_json() for change in self.latency_changes],
-            "changes_absent": self.latency_changes_absent or None,
+            "changes_absent": _sentence(self.latency_changes_absent),
             "groups_not_examined": list(self.latency_unsearched),
         }
 
@@ -80,7 +111,7 @@ class Course(Struct, frozen=True):
         """Return what concerns throughput, in its form in results."""
         return {
             "changes": [change.to_json() for change in self.changes],
-            "changes_absent": self.changes_absent or None,
+            "changes_absent": _sentence(self.changes_absent),
             "drops": [
                 {
                     "at_s": round(drop.window_ms[0] / 1000, 1),
@@ -91,8 +122,12 @@ class Course(Struct, frozen=True):
                 }
                 for drop in self.drops
             ],
-            "drops_absent": self.drops_absent or None,
+            "drops_absent": _sentence(self.drops_absent),
         }
+
+
+def _sentence(absent: Absence | None) -> str | None:
+    return absent.sentence if absent else None
 
 
 def course_of(run: RunFile, slice_ids: list[int]) -> Course:
@@ -100,49 +135,57 @@ def course_of(run: RunFile, slice_ids: list[int]) -> Course:
     void = next((why for number in slice_ids if (why := run.slice(number).void)), None)
     if void is not None or not slice_ids:
         # The reason is said once, where the run is called not trusted.
-        absent = f"not examined: {'the run is not trusted' if void else 'nothing was measured'}"
-        return Course((), absent, (), absent, False, (), (), absent, 0.0)
+        absent = (
+            Absence(Search.UNTRUSTED, "not examined: the run is not trusted")
+            if void
+            else Absence(Search.NOT_MEASURED, "not examined: nothing was measured")
+        )
+        return Course((), absent, (), absent, (), (), absent, 0.0)
     changes = _changes(run, slice_ids)
     situation = Situation(run, slice_ids)
     try:
         drops = find_drops(situation)
     except Skip as reason:
         drops = Drops((), 0.0, 0, 0.0, 0.0)
-        drops_absent = f"too short to judge: {reason}"
+        absence: Absence | None = _too_short(str(reason))
     else:
-        searched_ms = 1000 * drops.expected / drops.median_tps if drops.median_tps else 0.0
         whole_ms = sum(interval.duration_ms for interval in run.intervals(slice_ids))
-        drops_absent = "" if drops.all else _none_found(searched_ms, whole_ms)
-        if not drops.median_tps:
-            drops_absent = (
-                "too short to judge: no transaction ended in most of the time, so that there is no"
-                " usual throughput"
-            )
+        absence = _no_drop(drops, whole_ms)
     ties = Ties(situation)
     tied = [replace(d, events=(*d.events, *ties.during(d.window_ms))) for d in drops.all]
-    return Course(*changes, tied, drops_absent, drops.median_tps)
+    return Course(*changes, tied, absence, drops.median_tps)
+
+
+def _no_drop(drops: Drops, whole_ms: float) -> Absence | None:
+    if not drops.median_tps:
+        return _too_short(
+            "no transaction ended in most of the time, so that there is no usual throughput"
+        )
+    if drops.all:
+        return None
+    return _none_found(1000 * drops.expected / drops.median_tps, whole_ms)
 
 
 def _changes(
     run: RunFile, slice_ids: list[int]
-) -> tuple[list[LevelChange], str, list[LatencyChange], str, bool, list[str]]:
-    """Return the changes of throughput and of response times, each with a sentence if absent;
-    whether the latter were searched, and the groups that were not."""
+) -> tuple[list[LevelChange], Absence | None, list[LatencyChange], Absence | None, list[str]]:
+    """Return the changes of throughput and of response times, the reason for each if there are
+    none, and the groups whose response times were not searched."""
     plan = _Plan(run)
     if plan.varying_rate:
-        absent = f"not examined: the rate changes by plan ({plan.varying_rate})"
-        return [], absent, [], absent, False, []
+        sentence = f"not examined: the rate changes by plan ({plan.varying_rate})"
+        absent = Absence(Search.PLANNED_RATE, sentence)
+        return [], absent, [], absent, []
     intervals = timed(run.intervals(slice_ids))
     periods = list(_periods(intervals, plan))
     long_enough = [period for period in periods if len(period) >= POINTS_MIN]
     if not long_enough:
         longest = max((len(period) for period in periods), default=0)
         noun = "interval" if longest == 1 else "intervals"
-        absent = (
-            f"too short to judge: the longest period under one load has {longest} {noun},"
-            f" {POINTS_MIN} are needed"
+        absent = _too_short(
+            f"the longest period under one load has {longest} {noun}, {POINTS_MIN} are needed"
         )
-        return [], absent, [], absent, False, []
+        return [], absent, [], absent, []
     ties = Ties(Situation(run, slice_ids))
     series = latency_series(run, slice_ids, long_enough)
     beside = searched(series)
@@ -151,27 +194,34 @@ def _changes(
     searched_ms = sum(i.duration_ms for period in long_enough for i in period)
     whole_ms = sum(interval.duration_ms for interval in intervals)
     none_found = _none_found(searched_ms, whole_ms)
-    any_searched = any(each.is_searched for each in series)
-    if not any_searched:
-        why_not = "not examined: too few transactions ended"
+    if not any(each.is_searched for each in series):
+        too_few = "not examined: too few transactions ended"
+        why_not = Absence(Search.TOO_FEW_TRANSACTIONS, too_few)
+    elif any_at_all:
+        shown = "none but those that throughput shows"
+        why_not = Absence(Search.SHOWN_BY_THROUGHPUT, shown)
     else:
-        why_not = "none but those that throughput shows" if any_at_all else none_found
+        why_not = none_found
     return (
         [replace(each, overlapped=ties.around(each.at_ms)) for each in of_rate],
-        "" if of_rate else none_found,
+        None if of_rate else none_found,
         [replace(c, overlapped=ties.around(c.at_ms, within_ms=c.within_ms)) for c in of_latency],
-        "" if of_latency else why_not,
-        any_searched,
+        None if of_latency else why_not,
         unsearched_groups(series),
     )
 
 
-def _none_found(searched_ms: float, whole_ms: float) -> str:
-    """Return the sentence for no change, with the part of the time examined if not nearly all."""
-    if searched_ms >= 0.9 * whole_ms:
-        return "none was found"
-    searched_s, whole_s = searched_ms / 1000, whole_ms / 1000
-    return f"none was found in the {searched_s:.0f} of {whole_s:.0f} s that could be searched"
+def _too_short(reason: str) -> Absence:
+    return Absence(Search.TOO_SHORT, f"too short to judge: {reason}")
+
+
+def _none_found(searched_ms: float, whole_ms: float) -> Absence:
+    """Return the absence of changes, with the part of the time examined if not nearly all."""
+    sentence = "none was found"
+    if searched_ms < 0.9 * whole_ms:
+        searched_s, whole_s = searched_ms / 1000, whole_ms / 1000
+        sentence += f" in the {searched_s:.0f} of {whole_s:.0f} s that could be searched"
+    return Absence(Search.NONE_FOUND, sentence)
 
 
 def _periods(intervals: Sequence[Interval], plan: _Plan) -> Iterator[list[Interval]]:
@@ -190,7 +240,7 @@ def _periods(intervals: Sequence[Interval], plan: _Plan) -> Iterator[list[Interv
 
 
 class _Plan:
-    """Return the times at which the spec changes the load or the server."""
+    """The times at which the spec changes the load or the server."""
 
     def __init__(self, run: RunFile) -> None:
         self._run = run

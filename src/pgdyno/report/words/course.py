@@ -19,14 +19,14 @@ def course_in(run: RunFile, summary: RunSummary) -> Course | None:
 def change_sentences(course: Course) -> list[str]:
     """Return each sudden change with its time, or why there is none."""
     found = [f"at {numbers.clock(c.at_ms / 1000)} {c.sentence}" for c in course.all_changes]
-    why = course.latency_changes_absent
-    if found:
-        unsearched = [] if course.latency_searched else [f"response times: {why}"]
-        return [*_shortened(found), *unsearched, *_unsearched_groups(course)]
-    if course.changes_absent == why:
-        return [why, *_unsearched_groups(course)]
-    both = f"throughput: {course.changes_absent}; response times: {why}"
-    return [both, *_unsearched_groups(course)]
+    of_rate, of_latency = course.changes_absent, course.latency_changes_absent
+    absent: list[str] = []
+    if not found and of_rate and of_latency:
+        whole = f"throughput: {of_rate.sentence}; response times: {of_latency.sentence}"
+        absent = [of_rate.sentence if of_rate == of_latency else whole]
+    elif of_latency and not of_latency.search.was_made:
+        absent = [f"response times: {of_latency.sentence}"]
+    return [*_shortened(found), *absent, *_unsearched_groups(course)]
 
 
 def _unsearched_groups(course: Course) -> list[str]:
@@ -42,7 +42,8 @@ def drop_sentences(course: Course) -> list[str]:
     drops = [
         f"at {numbers.clock(d.window_ms[0] / 1000)} {course.drop_sentence(d)}" for d in course.drops
     ]
-    return _shortened(drops) or [course.drops_absent]
+    absent = course.drops_absent
+    return _shortened(drops) or [absent.sentence if absent else ""]
 
 
 def _shortened(sentences: list[str]) -> list[str]:
