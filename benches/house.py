@@ -234,15 +234,26 @@ def _asserts(sources: Sources) -> dict[str, float]:
 
 
 def _quotes_english(asserted: ast.expr) -> bool:
-    """Return True if a comparison in it has a literal of three English words."""
+    """Return True if a comparison in it has a literal of three English words.
+
+    A whole text in ``snapshot(…)``, which a command rewrites, is none, nor the key of a subscript.
+    """
     return any(
-        isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and _ENGLISH.search(node.value)
+        _ENGLISH.search(text)
         for comparison in ast.walk(asserted)
         if isinstance(comparison, ast.Compare)
-        for node in ast.walk(comparison)
+        for text in _compared_texts(comparison)
     )
+
+
+def _compared_texts(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.Subscript):
+        yield from _compared_texts(node.value)
+    elif not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "snapshot"):
+        for child in ast.iter_child_nodes(node):
+            yield from _compared_texts(child)
 
 
 def _percent(part: int, whole: int) -> float:
