@@ -28,7 +28,7 @@ from pgdyno.probe.gaps import MissingProbes
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.fileformat import columns
 from pgdyno.record.incidents import incidents
-from pgdyno.record.void import void_reason
+from pgdyno.record.void import Cause, void_reason
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.server.replication.standby import Standby
 from pgdyno.wait_events import canonical
@@ -468,8 +468,8 @@ def test_a_promotion_is_seen(new_cluster: Callable[..., Cluster], written: Writt
         with RunFile(written.recorder.path) as run:
             reason = void_reason(run, run.slice(slice_id), run.run.spec)
             assert reason is not None
-            assert reason.sentence == "the server was promoted"
-            assert [each.sentence for each in incidents(run)] == ["the server was promoted"]
+            assert reason.cause is Cause.PROMOTION
+            assert [each.cause for each in incidents(run)] == [Cause.PROMOTION]
     finally:
         standby.destroy()
 

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 from record_samples import add_second, at, error_row, group_row, new_recorder, script_row
 
 from pgdyno.dimension import fields_with
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.failures import complete_failure
-from pgdyno.record.incidents import NEAR_MS, incidents
-from pgdyno.record.void import void_reason
+from pgdyno.record.incidents import NEAR_MS, Incident, incidents
+from pgdyno.record.void import Cause, VoidReason, void_reason
 from pgdyno.spec import Change
 
 SERVER = {"system_identifier": "7", "started_unix_ms": 1000, "checkpointer_unix_ms": 1001,
@@ -35,10 +36,9 @@ def error(sqlstate: str, count: int = 1, statement: str = "", message: str = "")
     )
 
 
-def reason(run: RunFile, slice_id: int) -> str | None:
+def reason(run: RunFile, slice_id: int) -> VoidReason | None:
     each = run.slice(slice_id)
-    found = void_reason(run, each, fields_with(run.run.spec, Change.from_json(each.change)))
-    return found and found.sentence
+    return void_reason(run, each, fields_with(run.run.spec, Change.from_json(each.change)))
 
 
 class Made:
@@ -77,15 +77,23 @@ class Made:
             row = SERVER | (each["server"] or {})
             self.recorder.add_rows("metric_server", [row], ns=ns)
 
-    def why(self, slice_id: int) -> str | None:
+    def reason(self, slice_id: int) -> VoidReason | None:
         self.recorder.flush()
         with RunFile(self.recorder.path) as run:
             return reason(run, slice_id)
 
-    def said(self) -> list[str]:
+    def why(self, slice_id: int) -> Cause | None:
+        found = self.reason(slice_id)
+        return found and found.cause
+
+    def incidents(self) -> tuple[Incident, ...]:
         self.recorder.flush()
         with RunFile(self.recorder.path) as run:
-            return [each.sentence for each in incidents(run)]
+            return incidents(run)
+
+    def seen(self) -> list[Cause]:
+        """Return the causes of the incidents."""
+        return [each.cause for each in self.incidents()]
 
 
 @pytest.fixture
@@ -100,26 +108,26 @@ def well(count: int = SECONDS) -> list[Second]:
 def test_a_slice_in_which_all_went_well_counts(made: Callable[..., Made]) -> None:
     run = made()
     assert run.why(run.slice(*well())) is None
-    assert run.said() == []
+    assert run.seen() == []
 
 
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"started_unix_ms": 2000, "checkpointer_unix_ms": 2001}, "the server was restarted"),
-        ({"checkpointer_unix_ms": 2001}, "the server crashed and recovered"),
-        ({"system_identifier": "8", "started_unix_ms": 2000}, "another server answered"),
-        ({"in_recovery": 0}, "the server was promoted"),
-        ({"in_recovery": 0, "started_unix_ms": 2000}, "the server was restarted"),
+        ({"started_unix_ms": 2000, "checkpointer_unix_ms": 2001}, Cause.RESTART),
+        ({"checkpointer_unix_ms": 2001}, Cause.CRASH),
+        ({"system_identifier": "8", "started_unix_ms": 2000}, Cause.REPLACEMENT),
+        ({"in_recovery": 0}, Cause.PROMOTION),
+        ({"in_recovery": 0, "started_unix_ms": 2000}, Cause.RESTART),
     ],
 )
 def test_another_server_between_the_edges(
-    made: Callable[..., Made], changed: dict[str, Any], why: str
+    made: Callable[..., Made], changed: dict[str, Any], why: Cause
 ) -> None:
     run = made()
     after = [second(server=changed) for _ in range(5)]
     assert run.why(run.slice(*well(5), *after)) == why
-    assert run.said() == [why]
+    assert run.seen() == [why]
 
 
 def test_connections_lost_long_before_the_server_is_seen_again_belong_to_its_restart(
@@ -130,7 +138,7 @@ def test_connections_lost_long_before_the_server_is_seen_again_belong_to_its_res
     unseen = [second(answered=False) for _ in range(2 * NEAR_MS // 1000)]
     restarted = {"started_unix_ms": 2000, "checkpointer_unix_ms": 2001}
     run.slice(*well(5), lost, *unseen, second(server=restarted))
-    assert run.said() == ["the server was restarted"]
+    assert run.seen() == [Cause.RESTART]
 
 
 def test_a_checkpointer_that_is_hidden_tells_nothing(made: Callable[..., Made]) -> None:
@@ -146,14 +154,14 @@ def test_a_server_that_stays_what_it_is_was_not_promoted(
     run = made()
     seconds = [second(server={"in_recovery": told})] * 3
     assert run.why(run.slice(*seconds, second(server={"in_recovery": None}), *seconds)) is None
-    assert run.said() == []
+    assert run.seen() == []
 
 
 def test_a_promotion_between_slices_is_an_incident(made: Callable[..., Made]) -> None:
     run = made()
     run.slice(*well(3))
     assert run.why(run.slice(*[second(server={"in_recovery": 0})] * 3)) is None
-    assert run.said() == ["the server was promoted"]
+    assert run.seen() == [Cause.PROMOTION]
 
 
 def test_a_restart_of_ours_between_slices_is_nobodys_business(made: Callable[..., Made]) -> None:
@@ -162,7 +170,7 @@ def test_a_restart_of_ours_between_slices_is_nobodys_business(made: Callable[...
     run.recorder.add_event("restart", "server restarted by pgdyno", ns=at(run.recorder, 3))
     after = [second(server={"started_unix_ms": 2000})] * 3
     assert run.why(run.slice(*after)) is None
-    assert run.said() == []
+    assert run.seen() == []
 
 
 def test_a_restart_by_others_between_slices_is_an_incident(made: Callable[..., Made]) -> None:
@@ -170,7 +178,7 @@ def test_a_restart_by_others_between_slices_is_an_incident(made: Callable[..., M
     run.slice(*well(3))
     after = [second(server={"started_unix_ms": 2000})] * 3
     assert run.why(run.slice(*after)) is None
-    assert run.said() == ["the server was restarted"]
+    assert run.seen() == [Cause.RESTART]
 
 
 @pytest.mark.parametrize(("by_us", "trial"), [(True, 1), (False, 1), (False, None)])
@@ -187,17 +195,17 @@ def test_a_restart_by_others_since_the_slice_before_voids_a_slice_of_a_trial(
     again = {"server": {"started_unix_ms": 2000, "checkpointer_unix_ms": 2001}}
     second_one = run.slice(*[second(**again) for _ in range(SECONDS)], **columns, side="b")
     void = trial and not by_us
-    assert run.why(second_one) == ("the server was restarted before it began" if void else None)
+    assert run.why(second_one) == (Cause.RESTART if void else None)
     third = run.slice(*[second(**again) for _ in range(SECONDS)], **columns, side="a")
     assert run.why(third) is None
 
 
 def test_nothing_done_though_something_was_due(made: Callable[..., Made]) -> None:
     run = made()
-    why = run.why(run.slice(*[second(done=0, intended=2) for _ in range(3)]))
-    assert why == "nothing was done, and 6 transactions were due"
+    due = [second(done=0, intended=2) for _ in range(3)]
+    assert run.why(run.slice(*due)) == Cause.NOTHING_DONE
     nothing_due = [second(done=0, intended=0) for _ in range(3)]
-    assert run.why(run.slice(*nothing_due)) == "nothing was done, and 6 transactions were due"
+    assert run.why(run.slice(*nothing_due)) == Cause.NOTHING_DONE
 
 
 def test_nothing_due_is_nothing_amiss(made: Callable[..., Made]) -> None:
@@ -209,15 +217,15 @@ def test_nothing_due_is_nothing_amiss(made: Callable[..., Made]) -> None:
     ("connections", "why"),
     [
         ([4] * 10, None),
-        ([7] * 10, "7 of 20 clients had a connection"),
-        ([0] * 10, "none of 20 clients had a connection"),
-        ([19] * 10, "19 of 20 clients had a connection"),
+        ([7] * 10, Cause.NO_CONNECTIONS),
+        ([0] * 10, Cause.NO_CONNECTIONS),
+        ([19] * 10, Cause.NO_CONNECTIONS),
         ([20] * 9 + [19], None),
-        ([20] * 5 + [0] * 5, "clients were without a connection for 50 % of their time"),
+        ([20] * 5 + [0] * 5, Cause.NO_CONNECTIONS),
     ],
 )
 def test_clients_that_stay_unconnected(
-    made: Callable[..., Made], connections: list[int], why: str | None
+    made: Callable[..., Made], connections: list[int], why: Cause | None
 ) -> None:
     clients = 4 if connections[0] == 4 else 20
     run = made(group={"count": clients})
@@ -225,12 +233,22 @@ def test_clients_that_stay_unconnected(
     assert run.why(run.slice(*seconds)) == why
 
 
-def test_why_clients_stay_unconnected_is_told(made: Callable[..., Made]) -> None:
+def test_sentences_of_clients_without_connections(made: Callable[..., Made]) -> None:
     run = made(group={"count": 20})
     refused = error("53300", statement="connect", message="too many clients")
-    seconds = [second(connections=7, clients=20, errors=[refused])] * 3
-    why = run.why(run.slice(*seconds))
-    assert why == "7 of 20 clients had a connection: 53300 too many clients"
+    seconds = [
+        [second(connections=number, clients=20, errors=errors) for number in connections]
+        for connections, errors in (
+            ([7] * 3, [refused]), ([0] * 3, []), ([20] * 5 + [0] * 5, []))
+    ]  # fmt: skip
+    reasons = [run.reason(run.slice(*each)) for each in seconds]
+    assert [each and each.sentence for each in reasons] == snapshot(
+        [
+            "7 of 20 clients had a connection: 53300 too many clients",
+            "none of 20 clients had a connection: 53300 too many clients",
+            "clients were without a connection for 50 % of their time",
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -277,8 +295,8 @@ def test_all_connections_lost_at_once(made: Callable[..., Made], lost: int, void
     run = made()
     cut = second(errors=[error("connection-lost", lost, statement="update t")])
     why = run.why(run.slice(*well(4), cut, *well(4)))
-    assert why == ("all 4 connections were lost" if void else None)
-    assert run.said() == (["all 4 connections were lost"] if void else [])
+    assert why == (Cause.LOST_CONNECTIONS if void else None)
+    assert run.seen() == ([Cause.LOST_CONNECTIONS] if void else [])
 
 
 @pytest.mark.parametrize(("then", "void"), [(2, False), (3, True)])
@@ -288,8 +306,8 @@ def test_connections_lost_while_an_interval_ends(
     run = made()
     cut = [second(errors=[error("57P01", lost)]) for lost in (1, then)]
     why = run.why(run.slice(*well(4), *cut, *well(4)))
-    assert why == ("all 4 connections were lost" if void else None)
-    assert run.said() == (["all 4 connections were lost"] if void else [])
+    assert why == (Cause.LOST_CONNECTIONS if void else None)
+    assert run.seen() == ([Cause.LOST_CONNECTIONS] if void else [])
 
 
 def test_connections_lost_one_after_the_other(made: Callable[..., Made]) -> None:
@@ -307,16 +325,16 @@ def test_what_a_server_says_of_its_own_end(made: Callable[..., Made], sqlstate: 
 def test_a_server_that_answers_nobody(made: Callable[..., Made]) -> None:
     run = made()
     silent = [second(done=0, intended=1, answered=False) for _ in range(3)]
-    why = run.why(run.slice(*well(4), *silent, *well(4)))
-    assert why == "no client got an answer for 3.0 s"
-    assert run.said() == [why]
+    assert run.why(run.slice(*well(4), *silent, *well(4))) == Cause.NO_ANSWERS
+    (seen,) = run.incidents()
+    assert (seen.cause, seen.at_s, seen.lasted_s) == (Cause.NO_ANSWERS, 3.5, 4.0)
 
 
 def test_a_silence_that_begins_within_a_second(made: Callable[..., Made]) -> None:
     run = made()
     silent = [second(done=0, intended=1, answered=False) for _ in range(2)]
     why = run.why(run.slice(*well(4), second(done=9, answered=False), *silent, *well(4)))
-    assert why == "no client got an answer for 2.0 s"
+    assert why == Cause.NO_ANSWERS
 
 
 def test_a_stall_in_which_the_probes_are_answered_is_measured(made: Callable[..., Made]) -> None:
@@ -324,7 +342,7 @@ def test_a_stall_in_which_the_probes_are_answered_is_measured(made: Callable[...
     run = made()
     stalled = [second(done=0, intended=1) for _ in range(5)]
     assert run.why(run.slice(*well(4), *stalled, *well(4))) is None
-    assert run.said() == []
+    assert run.seen() == []
 
 
 @pytest.mark.parametrize(("script", "void"), [("select 1;", True), ("\\\\sleep 5 s", False)])
@@ -335,9 +353,8 @@ def test_a_link_through_which_nothing_comes(
     run = made(group={"script": [{"file": "own.sql", "text": script.replace("\\\\", "\\")}]})
     cut = [second(done=0, intended=1, active=0) for _ in range(5)]
     why = run.why(run.slice(*well(4), *cut))
-    said = "no data passed between clients and server for 5.0 s"
-    assert why == (said if void else None)
-    assert run.said() == ([said] if void else [])
+    assert why == (Cause.NO_DATA if void else None)
+    assert run.seen() == ([Cause.NO_DATA] if void else [])
 
 
 def test_a_short_silence_in_a_long_run_is_an_incident_and_not_more(
@@ -346,7 +363,7 @@ def test_a_short_silence_in_a_long_run_is_an_incident_and_not_more(
     run = made()
     silent = [second(done=0, intended=1, answered=False) for _ in range(3)]
     assert run.why(run.slice(*well(30), *silent, *well(30))) is None
-    assert run.said() == ["no client got an answer for 3.0 s"]
+    assert run.seen() == [Cause.NO_ANSWERS]
 
 
 def test_probes_that_are_not_answered_alone_say_nothing(made: Callable[..., Made]) -> None:
@@ -389,34 +406,29 @@ def failing(count: int = 3, answered: bool = False) -> list[Second]:
 def test_failures_are_answers(made: Callable[..., Made], answered: bool) -> None:
     run = made()
     run.slice(*well(1))
-    why = run.why(run.slice(*failing(answered=answered)))
-    assert why == f"no transaction succeeded: 25006 {READ_ONLY}"
-    assert run.said() == []
+    assert run.why(run.slice(*failing(answered=answered))) == Cause.FAILURES
+    assert run.seen() == []
 
 
 def test_lost_connections_are_no_answers(made: Callable[..., Made]) -> None:
     run = made()
     lost = error("08006", 1, statement="select 1")
     silent = [second(done=0, answered=False, errors=[lost])] * 3
-    assert run.why(run.slice(*well(4), *silent)) == "no client got an answer for 3.0 s"
+    assert run.why(run.slice(*well(4), *silent)) == Cause.NO_ANSWERS
 
 
 @pytest.mark.parametrize(
-    ("sqlstate", "said"),
-    [
-        ("3D000", "the server refused to connect: 3D000 no such database"),
-        ("connect-failed", "the server went away"),
-    ],
+    ("sqlstate", "cause"), [("3D000", Cause.REFUSAL), ("connect-failed", Cause.ABSENCE)]
 )
 def test_a_server_that_turns_all_away_is_there(
-    made: Callable[..., Made], sqlstate: str, said: str
+    made: Callable[..., Made], sqlstate: str, cause: Cause
 ) -> None:
     run = made()
     refused = error(sqlstate, statement="connect", message="no such database")
     run.slice(*well(4), *[second(done=0, answered=False, errors=[refused])] * 4)
     detail = {"probe": "server", "state": "away"}
     run.recorder.add_event("probe", "server away", detail, ns=at(run.recorder, 4))
-    assert run.said() == [said]
+    assert run.seen() == [cause]
 
 
 @pytest.mark.parametrize(("answered", "active"), [(False, 3), (True, 0)])
@@ -429,8 +441,9 @@ def test_a_silence_over_several_slices_is_one_incident(
     for _ in range(3):
         run.slice(*[silent] * 3)
     run.slice(*well(3))
-    (said,) = run.said()
-    assert said.endswith(" for 9.0 s")
+    (seen,) = run.incidents()
+    assert seen.cause is (Cause.NO_DATA if answered else Cause.NO_ANSWERS)
+    assert seen.lasted_s == pytest.approx(9.5, abs=0.5)
 
 
 def test_the_error_of_a_run_that_failed_wholly(made: Callable[..., Made]) -> None:

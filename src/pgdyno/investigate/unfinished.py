@@ -12,11 +12,12 @@ from pgdyno.json_types import Json
 from pgdyno.record import DrillRow, RunFile, throughput_tps
 from pgdyno.record import Slice as SliceRow
 from pgdyno.record import Trial as TrialRow
+from pgdyno.record.incidents import incidents
 from pgdyno.record.plain import plain
 from pgdyno.results import recorded_json
 from pgdyno.results.common import SCHEMA_VERSION
 from pgdyno.results.unfinished import Drill, Error, Slice, Trial, Unfinished
-from pgdyno.trial.result import error_counts, failures_of, incidents_of, whole_ledger
+from pgdyno.trial.result import error_counts, failures_of, whole_ledger
 
 
 def without_run(command: str | None, ending: Ending) -> Unfinished:
@@ -29,7 +30,7 @@ def unfinished(run: RunFile) -> Unfinished:
     info = run.run
     return Unfinished(
         **_head(info.command, str(run.path), info.status, _error(run)),
-        incidents=incidents_of(run),
+        incidents=incidents(run),
         failures=failures_of(failures(run, None)),
         errors=error_counts(run),
         ledger=whole_ledger(run),

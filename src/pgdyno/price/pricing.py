@@ -28,6 +28,7 @@ from pgdyno.price._loss import DrillPlan, LossTable, drill_all, reason
 from pgdyno.price.candidates import Candidate, choose
 from pgdyno.price.sentences import sentence, verdict
 from pgdyno.price.two_servers import Priced, compared
+from pgdyno.record.incidents import incidents
 from pgdyno.results import store
 from pgdyno.results.common import Measure
 from pgdyno.results.loss import Drilled, Loss
@@ -37,7 +38,6 @@ from pgdyno.spec.units import format_duration
 from pgdyno.stats import PAIRS_MIN
 from pgdyno.trial.noise import noise_of
 from pgdyno.trial.pairs import Noise
-from pgdyno.trial.result import incidents_of
 from pgdyno.trial.trust import distrust
 
 SCHEMA_VERSION = 1
@@ -232,7 +232,7 @@ class _Pricing:
             run_file=str(run.path),
             trustworthy=not reasons,
             distrust=reasons,
-            incidents=incidents_of(run),
+            incidents=incidents(run),
             server_version=str(run.run.server.get("version", "")),
             noise_floor=noise_of(noise, measure),
             compared=measure,

@@ -7,15 +7,18 @@ drill are not incidents.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
-from msgspec import Struct
+from pydantic import Field, PlainSerializer
 
 from pgdyno.record._reader import RunFile
 from pgdyno.record._rows import Event
 from pgdyno.record.failures import is_answer
+from pgdyno.record.part import Fact
 from pgdyno.record.probing import ProbeState
 from pgdyno.record.void import (
     SILENT_MS_MIN,
+    Cause,
     Silence,
     broken_links,
     complete_losses,
@@ -30,48 +33,51 @@ _REFUSED = ("28", "3D", "42", "53", "55")
 """Classes of SQLSTATEs with which a running server refuses connections."""
 
 
-class Incident(Struct, frozen=True):
-    """An incident of the server."""
+class Incident(Fact):
+    """An unplanned restart, crash or absence of the server during a run"""
 
-    at_ms: int
+    at_s: Annotated[float, PlainSerializer(lambda seconds: round(seconds, 1))]
+    cause: Cause
     sentence: str
-    lasted_ms: int = 0
+    lasted_s: Annotated[float, Field(exclude=True)] = 0.0
+    """0: a moment, or until the end of the run"""
 
     def is_near(self, at_ms: int, lasted_ms: int = 0) -> bool:
         """Return whether it happened at about the same time as another event."""
-        return (
-            self.at_ms - NEAR_MS <= at_ms + lasted_ms
-            and at_ms - NEAR_MS <= self.at_ms + self.lasted_ms
-        )
-
-    def to_json(self) -> dict[str, object]:
-        """Return its JSON for results."""
-        return {"at_s": round(self.at_ms / 1000, 1), "sentence": self.sentence}
+        began_ms, ended_ms = 1000 * self.at_s, 1000 * (self.at_s + self.lasted_s)
+        return began_ms - NEAR_MS <= at_ms + lasted_ms and at_ms - NEAR_MS <= ended_ms
 
 
-def incidents(run: RunFile) -> list[Incident]:
+def incidents(run: RunFile) -> tuple[Incident, ...]:
     """Return the incidents in time order; an absence around a restart is not listed separately."""
     info = run.run
     if info.command == "drill":
-        return []
+        return ()
     ours = [event.at_ms for event in run.events("restart")]
     restarted = list(restarts(run, run.sightings()))
-    found = [Incident(each.after.at_ms, each.sentence) for each in restarted]
+    found = [
+        _incident(each.after.at_ms, each.difference.cause, each.difference.sentence)
+        for each in restarted
+    ]
     # A restart happened between two sightings, which are far apart on a busy machine.
     spans = [(each.before.at_ms, each.after.at_ms - each.before.at_ms) for each in restarted]
     spans += [(at_ms, 0) for at_ms in ours]
     for each in (*_absences(run), *_losses(run)):
         if not any(each.is_near(at_ms, lasted_ms) for at_ms, lasted_ms in spans):
             found.append(each)
-            spans.append((each.at_ms, each.lasted_ms))
-    return sorted(found or _ends(run), key=lambda incident: incident.at_ms)
+            spans.append((round(1000 * each.at_s), round(1000 * each.lasted_s)))
+    return tuple(sorted(found or _ends(run), key=lambda incident: incident.at_s))
+
+
+def _incident(at_ms: int, cause: Cause, sentence: str, lasted_ms: int = 0) -> Incident:
+    return Incident(at_s=at_ms / 1000, lasted_s=lasted_ms / 1000, cause=cause, sentence=sentence)
 
 
 def _ends(run: RunFile) -> Iterator[Incident]:
     """Yield the end of a server that ended the run before a probe missed it."""
     for event in run.events("ending"):
         if event.detail["code"] == "server-gone":
-            yield Incident(event.at_ms, "the server went away")
+            yield _incident(event.at_ms, Cause.ABSENCE, "the server went away")
 
 
 def _absences(run: RunFile) -> Iterator[Incident]:
@@ -85,7 +91,7 @@ def _absences(run: RunFile) -> Iterator[Incident]:
     for silence in (*silences(run), *broken_links(run)):
         lasted_ms = silence.to_ms - silence.from_ms
         if _measured_ms(run, silence) >= SILENT_MS_MIN:
-            yield Incident(silence.from_ms, str(silence), lasted_ms)
+            yield _incident(silence.from_ms, silence.cause, str(silence), lasted_ms)
 
 
 def _gaps(run: RunFile) -> Iterator[tuple[Event, Event | None]]:
@@ -121,11 +127,13 @@ def _absence(run: RunFile, away: Event, back: Event | None) -> Incident:
             continue
         if is_answer(refusal.sqlstate) and refusal.sqlstate.startswith(_REFUSED):
             said = f"the server refused to connect: {refusal.sqlstate} {refusal.message}"
-            return Incident(away.at_ms, said, back.at_ms - away.at_ms if back else 0)
+            lasted_ms = back.at_ms - away.at_ms if back else 0
+            return _incident(away.at_ms, Cause.REFUSAL, said, lasted_ms)
     if back is None:
-        return Incident(away.at_ms, "the server went away")
+        return _incident(away.at_ms, Cause.ABSENCE, "the server went away")
     away_ms = back.at_ms - away.at_ms
-    return Incident(away.at_ms, f"the server was away for {away_ms / 1000:.1f} s", away_ms)
+    sentence = f"the server was away for {away_ms / 1000:.1f} s"
+    return _incident(away.at_ms, Cause.ABSENCE, sentence, away_ms)
 
 
 def _measured_ms(run: RunFile, silence: Silence) -> int:
@@ -138,4 +146,4 @@ def _measured_ms(run: RunFile, silence: Silence) -> int:
 def _losses(run: RunFile) -> Iterator[Incident]:
     """Yield the losses of all connections."""
     for at_ms, sentence in complete_losses(run):
-        yield Incident(at_ms, sentence)
+        yield _incident(at_ms, Cause.LOST_CONNECTIONS, sentence)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
+from enum import StrEnum
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -43,9 +44,35 @@ ADJACENT_MS = 1_100
 """Time between the starts of two intervals of which one follows the other."""
 EDGE_MS = 50
 """Time by which an interval may exceed a silence, since their clock readings differ."""
+
+
+class Cause(StrEnum):
+    """The cause of a void slice or of an incident."""
+
+    REPLACEMENT = "replacement"
+    """Another server answered at the same address."""
+    RESTART = "restart"
+    CRASH = "crash"
+    PROMOTION = "promotion"
+    LOST_CONNECTIONS = "lost connections"
+    NO_CONNECTIONS = "no connections"
+    """Clients lacked connections, or could not connect."""
+    REFUSAL = "refusal"
+    """A running server refused to connect."""
+    ABSENCE = "absence"
+    """The server went away, as its probes saw."""
+    NO_ANSWERS = "no answers"
+    NO_DATA = "no data"
+    """No data passed between clients and server, whose sessions were idle."""
+    FAILURES = "failures"
+    """No transaction succeeded."""
+    NOTHING_DONE = "nothing done"
+    """No transaction ended, and none failed."""
+
+
 _CRASHED = {
-    "57P02": "a process of the server crashed, which ended all sessions",
-    "57P03": "the server was starting up or shutting down",
+    "57P02": (Cause.CRASH, "a process of the server crashed, which ended all sessions"),
+    "57P03": (Cause.RESTART, "the server was starting up or shutting down"),
 }
 
 
@@ -57,12 +84,12 @@ class Silence(Struct, frozen=True):
     to_ms: int
     idle_ms: float
     """Duration of its intervals, in which nothing was done."""
-    reached: bool = True
-    """False if the connections were broken: the server waited for the clients."""
+    cause: Cause = Cause.NO_ANSWERS
+    """NO_DATA if the connections were broken: the server waited for the clients."""
 
     def __str__(self) -> str:
         seconds = f"{self.idle_ms / 1000:.1f} s"
-        if self.reached:
+        if self.cause is Cause.NO_ANSWERS:
             return f"no client got an answer for {seconds}"
         return f"no data passed between clients and server for {seconds}"
 
@@ -86,9 +113,8 @@ class Connected(Struct, frozen=True):
 class VoidReason(Struct, frozen=True):
     """The reason why a slice is void."""
 
+    cause: Cause
     sentence: str
-    nothing_done: bool = False
-    """True if no transaction ended, and none failed."""
 
 
 def void_reason(run: RunFile, each: Slice, fields: Fields) -> VoidReason | None:
@@ -99,8 +125,7 @@ def void_reason(run: RunFile, each: Slice, fields: Fields) -> VoidReason | None:
     if not each.kind.may_be_void:
         return None
     reasons = (reason for check in _CHECKS if (reason := check(run, each)))
-    reason = next(reasons, None) or _unconnected(run, each, fields)
-    return VoidReason(reason) if isinstance(reason, str) else reason
+    return next(reasons, None) or _unconnected(run, each, fields)
 
 
 def void_share(slices: Collection[Slice]) -> float:
@@ -110,19 +135,23 @@ def void_share(slices: Collection[Slice]) -> float:
     return void_ms / (sum(lasted_ms) or 1)
 
 
-def difference(before: Sighting, after: Sighting) -> str | None:
-    """Return how the server that answered differs from the one before; None if it is the same."""
-    sentences: tuple[tuple[str, str], ...] = (
-        ("system_identifier", "another server answered"),
-        ("started_unix_ms", "the server was restarted"),
-        ("checkpointer_unix_ms", "the server crashed and recovered"),
-    )
-    for name, sentence in sentences:
+_DIFFERENCES = (
+    ("system_identifier", VoidReason(Cause.REPLACEMENT, "another server answered")),
+    ("started_unix_ms", VoidReason(Cause.RESTART, "the server was restarted")),
+    ("checkpointer_unix_ms", VoidReason(Cause.CRASH, "the server crashed and recovered")),
+)
+_PROMOTED = VoidReason(Cause.PROMOTION, "the server was promoted")
+
+
+def difference(before: Sighting, after: Sighting) -> VoidReason | None:
+    """Return the difference between the server that answered and the one before; None if it is the
+    same."""
+    for name, found in _DIFFERENCES:
         old, new = getattr(before, name), getattr(after, name)
         if None not in (old, new) and old != new:
-            return sentence
+            return found
     promoted = before.in_recovery == 1 and after.in_recovery == 0
-    return "the server was promoted" if promoted else None
+    return _PROMOTED if promoted else None
 
 
 def silences(run: RunFile, each: Slice | None = None) -> Iterator[Silence]:
@@ -162,7 +191,7 @@ def broken_links(run: RunFile, each: Slice | None = None) -> Iterator[Silence]:
         # The first sampling may include a time before the period.
         active = run.active_sessions(began + SAMPLING_MS, ended)
         if active and not any(active):
-            yield Silence(began, ended, _length_ms(idle), reached=False)
+            yield Silence(began, ended, _length_ms(idle), Cause.NO_DATA)
 
 
 def _intervals(run: RunFile, each: Slice | None) -> list[Interval]:
@@ -211,13 +240,13 @@ def _connected(group: str, rows: list[GroupInterval], expected: list[int]) -> Co
     return Connected(group, expected_then, closest.connections, share)
 
 
-def _restarted(run: RunFile, each: Slice) -> str | None:
+def _restarted(run: RunFile, each: Slice) -> VoidReason | None:
     sightings = [sighting for sighting in run.sightings() if sighting.slice_id == each.id]
     for before, after in pairwise(sightings):
-        if sentence := difference(before, after):
-            return sentence
+        if found := difference(before, after):
+            return found
     codes = {error.sqlstate for error in run.errors([each.id])}
-    return next((sentence for code, sentence in _CRASHED.items() if code in codes), None)
+    return next((VoidReason(*why) for code, why in _CRASHED.items() if code in codes), None)
 
 
 class Restart(NamedTuple):
@@ -225,8 +254,8 @@ class Restart(NamedTuple):
 
     before: Sighting
     after: Sighting
-    sentence: str
-    """Difference of the two, such as ``the server was restarted``."""
+    difference: VoidReason
+    """Of the two, such as ``the server was restarted``."""
 
 
 def restarts(run: RunFile, sightings: list[Sighting]) -> Iterator[Restart]:
@@ -236,12 +265,12 @@ def restarts(run: RunFile, sightings: list[Sighting]) -> Iterator[Restart]:
     """
     ours = [event.at_ms for event in run.events("restart")]
     for before, after in pairwise(sightings):
-        sentence = difference(before, after)
-        if sentence and not any(before.at_ms <= at_ms <= after.at_ms for at_ms in ours):
-            yield Restart(before, after, sentence)
+        found = difference(before, after)
+        if found and not any(before.at_ms <= at_ms <= after.at_ms for at_ms in ours):
+            yield Restart(before, after, found)
 
 
-def _restarted_before(run: RunFile, each: Slice) -> str | None:
+def _restarted_before(run: RunFile, each: Slice) -> VoidReason | None:
     """Return the restart between the slice of a trial and the slice before, if there was one.
 
     It has emptied the server's caches, which the other slice of the pair had filled.
@@ -253,14 +282,16 @@ def _restarted_before(run: RunFile, each: Slice) -> str | None:
     sightings = run.sightings()
     last = [sighting for sighting in sightings if sighting.at_ms <= since_ms][-1:]
     later = [sighting for sighting in sightings if since_ms < sighting.at_ms <= until_ms]
-    return next(
-        (f"{each.sentence} before it began" for each in restarts(run, [*last, *later])), None
-    )
+    for found in (restart.difference for restart in restarts(run, [*last, *later])):
+        return replace(found, sentence=f"{found.sentence} before it began")
+    return None
 
 
-def _lost_all(run: RunFile, each: Slice) -> str | None:
-    losses = complete_losses(run, [each.id])
-    return f"{losses[0][1]}{_connect_error(run, each, ', and then: ')}" if losses else None
+def _lost_all(run: RunFile, each: Slice) -> VoidReason | None:
+    for _, lost in complete_losses(run, [each.id]):
+        then = _connect_error(run, each, ", and then: ")
+        return VoidReason(Cause.LOST_CONNECTIONS, f"{lost}{then}")
+    return None
 
 
 def complete_losses(
@@ -294,7 +325,7 @@ def _connect_error(run: RunFile, each: Slice, before: str) -> str:
     return f"{before}{refused[0].sqlstate} {refused[0].message}"
 
 
-def _silent(run: RunFile, each: Slice) -> str | None:
+def _silent(run: RunFile, each: Slice) -> VoidReason | None:
     if each.ended_ms is None:
         return None
     allowed_ms = AWAY_SHARE_MAX * (each.ended_ms - each.started_ms)
@@ -302,7 +333,7 @@ def _silent(run: RunFile, each: Slice) -> str | None:
         found = list(periods(run, each))
         idle_ms = sum(silence.idle_ms for silence in found)
         if found and idle_ms > allowed_ms:
-            return str(replace(found[0], idle_ms=idle_ms))
+            return VoidReason(found[0].cause, str(replace(found[0], idle_ms=idle_ms)))
     return None
 
 
@@ -328,12 +359,12 @@ def _nothing_done_by(run: RunFile, each: Slice, group: str | None) -> VoidReason
     errors = [e for e in run.errors([each.id]) if group in (None, e.client_group)]
     if failed := commonest(errors):
         of_group = f" of client group {group}" if group else ""
-        return VoidReason(f"no transaction{of_group} succeeded: {failed}")
+        return VoidReason(Cause.FAILURES, f"no transaction{of_group} succeeded: {failed}")
     if group and _may_take_so_long(run, each, group):
         return None
     by_group = f" by client group {group}" if group else ""
     number = f"{due:,} {'transaction was' if due == 1 else 'transactions were'} due"
-    return VoidReason(f"nothing was done{by_group}, and {number}", nothing_done=True)
+    return VoidReason(Cause.NOTHING_DONE, f"nothing was done{by_group}, and {number}")
 
 
 def _may_take_so_long(run: RunFile, each: Slice, group: str) -> bool:
@@ -358,22 +389,24 @@ def _may_take_so_long(run: RunFile, each: Slice, group: str) -> bool:
     return longest_ms >= (each.ended_ms or each.started_ms) - each.started_ms
 
 
-def _unconnected(run: RunFile, each: Slice, fields: Fields) -> str | None:
+def _unconnected(run: RunFile, each: Slice, fields: Fields) -> VoidReason | None:
     several = len(fields.get("clients") or []) > 1
     for group in connected(run, each, kept_connections(fields)):
         of_group = f" of {group.group}" if several else ""
         if group.never_complete:
             most = f"{group.connections_max:,}" if group.connections_max else "none"
             sentence = f"{most} of {group.expected:,} clients{of_group} had a connection"
-            return f"{sentence}{_connect_error(run, each, ': ')}"
+            why = _connect_error(run, each, ": ")
+            return VoidReason(Cause.NO_CONNECTIONS, f"{sentence}{why}")
         if group.unconnected_share > AWAY_SHARE_MAX:
             share = percent(group.unconnected_share)
-            return f"clients{of_group} were without a connection for {share} of their time"
+            sentence = f"clients{of_group} were without a connection for {share} of their time"
+            return VoidReason(Cause.NO_CONNECTIONS, sentence)
     return None
 
 
-def _unreachable(run: RunFile, each: Slice) -> str | None:
-    """Return a sentence if a group could not connect for too much of the slice.
+def _unreachable(run: RunFile, each: Slice) -> VoidReason | None:
+    """Return the reason if a group could not connect for too much of the slice.
 
     Clients that connect for each transaction have no fixed number of connections: counted are
     intervals in which a group had transactions due, no connection and nothing done.
@@ -398,11 +431,12 @@ def _unreachable(run: RunFile, each: Slice) -> str | None:
         if share > AWAY_SHARE_MAX:
             of_group = f" of {group}" if len(groups) > 1 else ""
             why = _connect_error(run, each, ": ")
-            return f"clients{of_group} could not connect for {percent(share)} of the time{why}"
+            sentence = f"clients{of_group} could not connect for {percent(share)} of the time{why}"
+            return VoidReason(Cause.NO_CONNECTIONS, sentence)
     return None
 
 
-_Check = Callable[[RunFile, Slice], VoidReason | str | None]
+_Check = Callable[[RunFile, Slice], VoidReason | None]
 _CHECKS: tuple[_Check, ...] = (
     _restarted,
     _restarted_before,

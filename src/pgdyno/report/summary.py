@@ -121,7 +121,7 @@ class RunSummary:
         return found
 
     @cached_property
-    def incidents(self) -> list[Incident]:
+    def incidents(self) -> tuple[Incident, ...]:
         """Unplanned restarts, crashes and absences of the server."""
         return incidents(self._run)
 

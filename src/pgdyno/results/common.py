@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, WithJsonSchema
 
+from pgdyno.record.incidents import Incident
 from pgdyno.record.part import Part
 
 SCHEMA_VERSION = 2
@@ -33,11 +34,6 @@ SetBy = Annotated[
         " ALTER SYSTEM"
     ),
 ]
-
-
-class Incident(Part):
-    at_s: float
-    sentence: str
 
 
 Incidents = Annotated[

@@ -185,7 +185,7 @@ def head(
         database=run.run.server.get("database"),
         trustworthy=not reasons,
         distrust=tuple(reasons),
-        incidents=incidents_of(run),
+        incidents=incidents(run),
         emulated=emulated_disks(run),
     )
 
@@ -195,11 +195,6 @@ def emulated_disks(run: RunFile) -> str | None:
     changes = {json.dumps(part.change): part.change for part in run.slices()}
     specs = (fields_with(run.run.spec, Change.from_json(change)) for change in changes.values())
     return emulated_in_words([run.run.spec, *specs])
-
-
-def incidents_of(run: RunFile) -> tuple[common.Incident, ...]:
-    """Return the incidents of the run, in time order."""
-    return tuple(common.Incident.model_validate(each.to_json()) for each in incidents(run))
 
 
 def failures_of(failed: Failures) -> common.Failures:

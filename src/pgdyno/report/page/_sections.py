@@ -176,7 +176,7 @@ def banners(run: RunFile, summary: RunSummary, *, with_chapter: bool = True) -> 
         text = prose.sentence("; ".join(summary.behind))
         found.append(Banner("Clients fell behind their rate.", text, bad=True))
     if summary.incidents:
-        listed = [f"at {numbers.clock(i.at_ms / 1000)} {i.sentence}" for i in summary.incidents]
+        listed = [f"at {numbers.clock(i.at_s)} {i.sentence}" for i in summary.incidents]
         shown = listed[:INCIDENTS_MAX]
         more = [f"and {len(listed) - len(shown)} more"] if len(listed) > len(shown) else []
         text = prose.sentence("; ".join([*shown, *more]))

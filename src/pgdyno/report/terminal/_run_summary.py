@@ -45,9 +45,9 @@ from pgdyno.report.terminal._load import (
 from pgdyno.report.terminal.story import chapter_lines
 from pgdyno.report.view import (
     Answer,
+    BlankLine,
     Commands,
     Fields,
-    Gap,
     InTerminal,
     Part,
     Shared,
@@ -176,7 +176,7 @@ def _part_lines(part: Part, width: int) -> list[Line]:
             return command_lines(label, texts, width)
         case Commands(texts, indent=indent):
             return [Line(f"{'':{indent}}{text}") for text in texts]
-        case Gap():
+        case BlankLine():
             return [Line("")]
     return []
 
@@ -188,7 +188,7 @@ def _incident_lines(summary: RunSummary, width: int) -> list[Line]:
         for each in summary.incidents[:INCIDENTS_MAX]
         for line in labelled(
             "incident",
-            f"at {numbers.clock(each.at_ms / 1000)} {each.sentence}",
+            f"at {numbers.clock(each.at_s)} {each.sentence}",
             width,
             style="bold red",
         )
