@@ -19,7 +19,7 @@ from pgdyno.drill.faults import wal_device
 from pgdyno.drill.model import DrillOptions
 from pgdyno.drill.running import run_drill
 from pgdyno.errors import UsageError
-from pgdyno.record import Outcome, read_acks
+from pgdyno.record import AckOutcome, read_acks
 from pgdyno.record.cut import Cut
 from pgdyno.results.drill import Drill
 from pgdyno.server import Installation
@@ -34,7 +34,7 @@ SETTINGS = {"checkpoint_timeout": "30s"}
 def acked_since(drill: LoadedServer, since_ns: int) -> bool:
     """Whether a transaction that began later was acknowledged."""
     acks = read_acks(drill.acks_directory()).records
-    return bool(((acks["outcome"] == Outcome.ACKED) & (acks["sent_ns"] > since_ns)).any())
+    return bool(((acks["outcome"] == AckOutcome.ACKED) & (acks["sent_ns"] > since_ns)).any())
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from engine_runs import Run, config
 
 from patience import PATIENCE_S, wait_until
 from pgdyno._engine import Load, ScriptError
-from pgdyno.record import AckLedger, Outcome, read_acks
+from pgdyno.record import AckLedger, AckOutcome, read_acks
 from pgdyno.server import Cluster, ConnInfo
 
 pytestmark = [pytest.mark.server, pytest.mark.alike]
@@ -75,7 +75,7 @@ def assert_kept(ledger: AckLedger, conninfo: ConnInfo, parts: int) -> None:
     there = kept(conninfo)
     records = ledger.records
     committed = chosen(ledger, records["commits"] != 0)
-    doubtful = chosen(ledger, records["outcome"] == Outcome.UNKNOWN)
+    doubtful = chosen(ledger, records["outcome"] == AckOutcome.UNKNOWN)
     assert committed <= set(there)
     assert set(there) <= committed | doubtful
     assert set(there.values()) <= {parts}
@@ -98,7 +98,7 @@ def test_every_acknowledged_transaction_is_in_the_ledger_and_in_the_table(
     assert_kept(ledger, pg.conninfo, 2)
     assert ledger.outcomes["acked"] == run.total["done"]
     assert ledger.outcomes["failed"] == run.total["failed"]
-    failed = ledger.records[ledger.records["outcome"] == Outcome.FAILED]
+    failed = ledger.records[ledger.records["outcome"] == AckOutcome.FAILED]
     assert set(failed["sqlstate"]) == {b"22012"}
     assert set(failed["statements"]) == {2}
     assert [script.statements for script in ledger.loads[0].scripts] == [4, 4]
@@ -153,7 +153,7 @@ def test_what_is_cut_off_at_the_end_is_in_doubt_only_if_it_may_commit(
     ledger = read_acks(tmp_path)
     assert_agrees(ledger, run)
     assert ledger.columns["cancelled"] == 4
-    doubtful = ledger.records["outcome"] == Outcome.UNKNOWN
+    doubtful = ledger.records["outcome"] == AckOutcome.UNKNOWN
     assert set(ledger.records["row"][doubtful]) <= {0}
     assert set(ledger.records["row"][~doubtful]) <= {1}
 

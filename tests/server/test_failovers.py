@@ -16,7 +16,7 @@ from pgdyno.drill.model import DrillOptions
 from pgdyno.drill.running import run_drill
 from pgdyno.drill.storage import stored_drills
 from pgdyno.errors import UsageError
-from pgdyno.record import Outcome, RunFile, read_acks
+from pgdyno.record import AckOutcome, RunFile, read_acks
 from pgdyno.record.cut import Outage
 from pgdyno.results.drill import Drill
 from pgdyno.server import Cluster, Installation
@@ -75,7 +75,7 @@ def parts_ms(outage: Outage) -> float:
 def acked_since(failover: Failover, since_ns: int) -> bool:
     """Whether a transaction that began later was acknowledged."""
     acks = read_acks(failover.drill.acks_directory()).records
-    return bool(((acks["outcome"] == Outcome.ACKED) & (acks["sent_ns"] > since_ns)).any())
+    return bool(((acks["outcome"] == AckOutcome.ACKED) & (acks["sent_ns"] > since_ns)).any())
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.drill._ledger import WITNESS_COLUMNS, compare, compare_moved
-from pgdyno.record.acks import AckLedger, Outcome
+from pgdyno.record.acks import AckLedger, AckOutcome
 from pgdyno.record.cut import LedgerCount
 
 Key = tuple[int, int, int, int]
@@ -57,8 +57,8 @@ def naive(
     of_client: dict[tuple[int, ...], list[tuple[int, ...]]] = defaultdict(list)
     for *key, sent_ns, ended_ns, outcome, commits in records:
         of_client[tuple(key[:3])].append((key[3], ended_ns))
-        acked = outcome == Outcome.ACKED
-        impossible = outcome in (Outcome.FAILED, Outcome.UNSENT) and commits == 0
+        acked = outcome == AckOutcome.ACKED
+        impossible = outcome in (AckOutcome.FAILED, AckOutcome.UNSENT) and commits == 0
         if only_before_cut:
             impossible = impossible or sent_ns > cut_ns
             acked = acked and ended_ns <= cut_ns and not impossible
@@ -98,10 +98,10 @@ def histories(draw: st.DrawFn) -> tuple[list[tuple[int, ...]], list[Key], int, b
         for txn in range(draw(st.integers(0, 6))):
             sent_ns = now_ns + draw(st.integers(1, 5))
             now_ns = sent_ns + draw(st.integers(1, 5))
-            outcome = draw(st.sampled_from(list(Outcome)))
-            if outcome is Outcome.UNSENT:
+            outcome = draw(st.sampled_from(list(AckOutcome)))
+            if outcome is AckOutcome.UNSENT:
                 sent_ns = 0
-            commits = draw(st.integers(0, 1)) if outcome is not Outcome.UNSENT else 0
+            commits = draw(st.integers(0, 1)) if outcome is not AckOutcome.UNSENT else 0
             records.append((*client, txn, sent_ns, now_ns, int(outcome), commits))
     key = st.tuples(small, small, small, st.integers(0, 7))
     pool = [record[:4] for record in records]
@@ -123,14 +123,14 @@ def test_it_agrees_with_the_definitions(
 def test_a_prefix_of_each_client_is_loss_and_nothing_worse(
     history: tuple[list[tuple[int, ...]], list[Key], int, bool], kept: int
 ) -> None:
-    records = [(*record[:6], int(Outcome.ACKED), 1) for record in history[0]]
+    records = [(*record[:6], int(AckOutcome.ACKED), 1) for record in history[0]]
     keys: list[Key] = [record[:4] for record in records if record[3] < kept]  # type: ignore[misc]
     found = compare(ledger_of(records), rows_of(keys), CUT_NS)
     assert found.inconsistent == found.ghost == found.unknown == 0
     assert found.lost == len(records) - len(keys)
 
 
-def record(txn: int, outcome: Outcome, *, ended_ms: int = 900, commits: int = 1) -> Any:
+def record(txn: int, outcome: AckOutcome, *, ended_ms: int = 900, commits: int = 1) -> Any:
     ended_ns = ended_ms * 1_000_000
     return (0, 0, 0, txn, ended_ns - 1000, ended_ns, int(outcome), commits)
 
@@ -147,15 +147,15 @@ def record(txn: int, outcome: Outcome, *, ended_ms: int = 900, commits: int = 1)
     ],
 )
 def test_what_is_called_what(present: list[int], wanted: LedgerCount) -> None:
-    records = [record(txn, Outcome.ACKED, ended_ms=910 + 10 * txn) for txn in range(3)]
+    records = [record(txn, AckOutcome.ACKED, ended_ms=910 + 10 * txn) for txn in range(3)]
     assert compare(ledger_of(records), rows_of([(0, 0, 0, t) for t in present]), CUT_NS) == wanted
 
 
 def test_after_the_cut_nothing_is_owed_and_nothing_may_be() -> None:
     records = [
-        record(0, Outcome.ACKED, ended_ms=990),
-        (0, 0, 0, 1, 995_000_000, 1_005_000_000, int(Outcome.ACKED), 1),
-        record(2, Outcome.ACKED, ended_ms=1020),
+        record(0, AckOutcome.ACKED, ended_ms=990),
+        (0, 0, 0, 1, 995_000_000, 1_005_000_000, int(AckOutcome.ACKED), 1),
+        record(2, AckOutcome.ACKED, ended_ms=1020),
     ]
     ledger, keys = ledger_of(records), [(0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 0, 2)]
     lasting = compare(ledger, rows_of(keys[:1]), CUT_NS)
@@ -167,7 +167,7 @@ def test_after_the_cut_nothing_is_owed_and_nothing_may_be() -> None:
 
 
 def moved(
-    client: int, txn: int, sent_s: float, outcome: Outcome = Outcome.ACKED
+    client: int, txn: int, sent_s: float, outcome: AckOutcome = AckOutcome.ACKED
 ) -> tuple[int, ...]:
     sent_ns = round(sent_s * 1e9)
     return (0, 0, client, txn, sent_ns, sent_ns + 1_000_000, outcome, 0)
@@ -207,8 +207,8 @@ def test_commits_on_the_new_primary_while_the_old_one_is_ended_are_its_own() -> 
 def test_what_the_fault_interrupted_may_be_there_and_what_failed_later_may_not() -> None:
     records = [
         moved(0, 0, 0.5),
-        moved(0, 1, 0.999, Outcome.UNKNOWN),
-        moved(0, 2, 3.2, Outcome.FAILED),
+        moved(0, 1, 0.999, AckOutcome.UNKNOWN),
+        moved(0, 2, 3.2, AckOutcome.FAILED),
         moved(0, 3, 3.5),
     ]
     keys = [(0, 0, 0, 0), (0, 0, 0, 1), (0, 0, 0, 3), (0, 0, 0, 4)]

@@ -41,7 +41,7 @@ from pgdyno.drill._verify import verify
 from pgdyno.drill.model import DrillOptions, Verified
 from pgdyno.errors import RunError, UsageError
 from pgdyno.pooler import moves
-from pgdyno.record import AckLedger, Outcome, read_acks
+from pgdyno.record import AckLedger, AckOutcome, read_acks
 from pgdyno.record.cut import Cut, Facts, Outage, Proof
 from pgdyno.server import Cluster
 from pgdyno.server.connecting.conninfo import Host
@@ -333,7 +333,7 @@ def outage_of(acks: AckLedger, moments: Moments) -> Outage | None:
     """
     import numpy as np
 
-    records = acks.records[acks.records["outcome"] == Outcome.ACKED]
+    records = acks.records[acks.records["outcome"] == AckOutcome.ACKED]
     ended_ns = records["ended_ns"].astype(np.int64)
     after = ended_ns >= moments.moved_ns
     if not after.any() or after.all():

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from pgdyno.record.acks import AckLedger, Outcome
+from pgdyno.record.acks import AckLedger, AckOutcome
 from pgdyno.record.cut import LedgerCount
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ def _statuses(records: NDArray[np.void], cut_ns: int, only_before_cut: bool) -> 
     """Return for each record: acknowledged, impossible or unknown."""
     import numpy as np
 
-    acked = records["outcome"] == Outcome.ACKED
-    may_commit = (records["outcome"] == Outcome.UNKNOWN) | (records["commits"] > 0)
+    acked = records["outcome"] == AckOutcome.ACKED
+    may_commit = (records["outcome"] == AckOutcome.UNKNOWN) | (records["commits"] > 0)
     status = np.where(acked, _ACKED, np.where(may_commit, _UNKNOWN, _IMPOSSIBLE))
     if only_before_cut:
         status[acked & (records["ended_ns"].astype(np.int64) > cut_ns)] = _UNKNOWN

@@ -28,7 +28,7 @@ from pgdyno.record._rows import (
     WaitTotal,
 )
 from pgdyno.record._samples import Series
-from pgdyno.record.acks import AckLedger, AckLoad, AckScript, Outcome, read_acks
+from pgdyno.record.acks import AckLedger, AckLoad, AckOutcome, AckScript, read_acks
 from pgdyno.record.failures import error_lines, position_of, server_details
 from pgdyno.record.opening import is_run_file, refusing_invalid
 
@@ -38,6 +38,7 @@ __all__ = [
     "PERCENTILES",
     "AckLedger",
     "AckLoad",
+    "AckOutcome",
     "AckScript",
     "Continuation",
     "Distribution",
@@ -52,7 +53,6 @@ __all__ = [
     "Listener",
     "LockQueueTotal",
     "LookRow",
-    "Outcome",
     "Recorder",
     "RunFile",
     "RunInfo",

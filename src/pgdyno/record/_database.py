@@ -36,7 +36,7 @@ _AS_WRITTEN = ("spec", "rows")
 """Not altered: a spec can be run again, and names in the rows of a look become SQL."""
 
 
-class Database:
+class RunDatabase:
     """The database of one run file, open for reading. Threads may share it."""
 
     def __init__(self, path: Path) -> None:

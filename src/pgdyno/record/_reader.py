@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from msgspec.structs import fields, replace
 
 from pgdyno.record import fileformat
-from pgdyno.record._database import Database, array, clause, in_slices
+from pgdyno.record._database import RunDatabase, array, clause, in_slices
 from pgdyno.record._kinds import SliceKind
 from pgdyno.record._rows import (
     DrillRow,
@@ -38,7 +38,7 @@ from pgdyno.record._rows import (
     WaitTotal,
 )
 from pgdyno.record._samples import Samples
-from pgdyno.record.latencies import Latencies
+from pgdyno.record.latencies import LatencyReader
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,14 +61,14 @@ LOST_CODES = ("connection-lost", "57P01", "57P02", "57P03", "08P01", "08006", "0
 INTERVAL_SUMS = (*LEDGER_SUMS, "backlog")
 
 
-class RunFile(Latencies, Samples):
+class RunFile(LatencyReader, Samples):
     """A run file, open for reading. Threads may share it. Also a context manager."""
 
     def __init__(self, path: Path | str) -> None:
         """Open ``path``. UsageError if it is missing, foreign, damaged or of another schema
         version."""
         self.path = Path(path)
-        super().__init__(Database(self.path))
+        super().__init__(RunDatabase(self.path))
 
     def __enter__(self) -> Self:
         return self

@@ -24,7 +24,7 @@ Key = tuple[Any, ...]
 """Values of the columns that rows to merge have in common."""
 
 
-class Stage(NamedTuple):
+class RollupStage(NamedTuple):
     """Bucket length ``bucket_ms`` of a run that has lasted at least ``run_ms``."""
 
     run_ms: int
@@ -34,10 +34,18 @@ class Stage(NamedTuple):
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 
-FINE = (Stage(HOUR_MS, 5_000), Stage(6 * HOUR_MS, 20_000), Stage(24 * HOUR_MS, 60_000))
+FINE = (
+    RollupStage(HOUR_MS, 5_000),
+    RollupStage(6 * HOUR_MS, 20_000),
+    RollupStage(24 * HOUR_MS, 60_000),
+)
 """Stages for counts and for tables of one row per second: 720 to 5,760 points up to four days."""
 
-COARSE = (Stage(HOUR_MS, 20_000), Stage(6 * HOUR_MS, 60_000), Stage(24 * HOUR_MS, 300_000))
+COARSE = (
+    RollupStage(HOUR_MS, 20_000),
+    RollupStage(6 * HOUR_MS, 60_000),
+    RollupStage(24 * HOUR_MS, 300_000),
+)
 """Stages for histograms and for tables of many rows per second: 180 to 1,440 points up to four
 days."""
 
@@ -200,7 +208,7 @@ def roll_up(db: sqlite3.Connection, table: str, since_ms: int, until_ms: int, ru
         raise
 
 
-def _bucket(stages: Sequence[Stage], run_ms: int) -> int:
+def _bucket(stages: Sequence[RollupStage], run_ms: int) -> int:
     return max((stage.bucket_ms for stage in stages if stage.run_ms <= run_ms), default=0)
 
 

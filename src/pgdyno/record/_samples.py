@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pgdyno.json_types import Row
 from pgdyno.record import fileformat
-from pgdyno.record._database import Database, array, clause, columns_of
+from pgdyno.record._database import RunDatabase, array, clause, columns_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +19,7 @@ Series: TypeAlias = "dict[str, NDArray[Any]]"
 class Samples:
     """The part of a run file's reader for tables with a column at_ms."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: RunDatabase) -> None:
         self._db = db
 
     def series(

@@ -29,7 +29,7 @@ VERSION = 1
 SUFFIX = ".acks"
 
 
-class Outcome(IntEnum):
+class AckOutcome(IntEnum):
     """The outcome of a transaction on the server, as known to its client."""
 
     ACKED = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
-from pgdyno.record._database import Database, clause
+from pgdyno.record._database import RunDatabase, clause
 from pgdyno.record._distribution import BEYOND_MIN, beyond
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ HistogramKind = ScriptKind | ConnectKind | Literal["send_late"]
 _Read = TypeVar("_Read")
 
 
-class Latencies:
+class LatencyReader:
     """The part of a run file's reader for histograms."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: RunDatabase) -> None:
         self._db = db
         self._version = -1
         self._read: dict[tuple[Any, ...], Any] = {}

@@ -38,7 +38,7 @@ class Ratio(Struct, frozen=True):
         return numbers.effect(self.ratio, self.lo, self.hi)
 
 
-class Levels(Struct, frozen=True):
+class LevelPair(Struct, frozen=True):
     """A figure without and with a change, from the same pairs as its ratio."""
 
     before: float
@@ -93,12 +93,12 @@ class Attempt(Struct, frozen=True):
         return self.durability_class == "D0"
 
     @property
-    def tps(self) -> Levels | None:
+    def tps(self) -> LevelPair | None:
         """Throughput without and with the change."""
         return _levels(self.trial.baseline_tps, self.throughput)
 
     @property
-    def p99_ms(self) -> Levels | None:
+    def p99_ms(self) -> LevelPair | None:
         """p99 of the response time without and with the change."""
         return _levels(self.p99_before_ms, self.latency_p99)
 
@@ -174,8 +174,8 @@ def _p99_ms(run: RunFile, slice_ids: list[int]) -> float | None:
     return geometric_mean(values) if values and all(values) else None
 
 
-def _levels(before: float | None, effect: Ratio | None) -> Levels | None:
-    return Levels(before, effect) if before and effect else None
+def _levels(before: float | None, effect: Ratio | None) -> LevelPair | None:
+    return LevelPair(before, effect) if before and effect else None
 
 
 def _ratio(ratio: float | None, lo: float | None, hi: float | None) -> Ratio | None:

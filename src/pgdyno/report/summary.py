@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pgdyno.results.run_parts import ServerStatements
 
 
-class Step(Struct, frozen=True):
+class TriedFinding(Struct, frozen=True):
     """A finding of one diagnosis, and the changes that were tried because of it."""
 
     number: int
@@ -44,7 +44,7 @@ class Step(Struct, frozen=True):
     attempts: list[Attempt]
 
 
-class State(Struct, frozen=True):
+class MeasuredState(Struct, frozen=True):
     """Performance of the server under one setting. ``slice_ids`` is None for the whole run."""
 
     slice_ids: list[int] | None
@@ -206,7 +206,7 @@ class RunSummary:
         return next((a for a in self.all_attempts if a.trial.kind is TrialKind.COMPARE), None)
 
     @cached_property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[TriedFinding]:
         """Remedies grouped by the finding that suggested them."""
         return _steps(self.findings, [a for a in self.attempts if a.trial.kind is TrialKind.REMEDY])
 
@@ -232,7 +232,7 @@ class RunSummary:
         return self.limits[0] if named in (None, self.limits[0].id) else None
 
     @cached_property
-    def before(self) -> State | None:
+    def before(self) -> MeasuredState | None:
         """State at the start: the baseline, the unchanged side of a trial, the long slice of a
         search, or the whole run."""
         compared = self._paired
@@ -245,7 +245,7 @@ class RunSummary:
         )
 
     @cached_property
-    def after(self) -> State | None:
+    def after(self) -> MeasuredState | None:
         """State at the end, with all kept changes in force."""
         if not self.changed:
             return self.before
@@ -421,13 +421,13 @@ class RunSummary:
 
     def _state(
         self, slice_ids: list[int] | None, tps: float | None, p99_ms: float | None
-    ) -> State | None:
+    ) -> MeasuredState | None:
         if self._run.ledger(slice_ids).done == 0:
             return None
         response = Distribution.of(self._run.histogram("response", slice_ids))
         p99_ns = response.percentiles_ns[99]
         measured_p99 = None if p99_ns is None else p99_ns / 1e6
-        return State(
+        return MeasuredState(
             slice_ids=slice_ids,
             throughput_tps=throughput_tps(self._run, slice_ids) if tps is None else tps,
             latency_p99_ms=measured_p99 if p99_ms is None else p99_ms,
@@ -443,15 +443,15 @@ _VERDICT_BY_STATUS = {
 }
 
 
-def _steps(findings: Iterable[Finding], remedies: Sequence[Attempt]) -> list[Step]:
+def _steps(findings: Iterable[Finding], remedies: Sequence[Attempt]) -> list[TriedFinding]:
     """Return the steps in order; consecutive attempts for the same finding are one step."""
     known = list(findings)
-    steps: list[Step] = []
+    steps: list[TriedFinding] = []
     for attempt in remedies:
         finding = attempt.trial.finding or ""
         sentence = _sentence_before(known, finding, attempt.trial.step)
         if not steps or (steps[-1].finding, steps[-1].sentence) != (finding, sentence):
-            steps.append(Step(len(steps) + 1, finding, sentence, []))
+            steps.append(TriedFinding(len(steps) + 1, finding, sentence, []))
         steps[-1].attempts.append(attempt)
     return steps
 
@@ -465,12 +465,12 @@ def _sentence_before(findings: Sequence[Finding], finding: str, step: int) -> st
     return earlier[-1].sentence if earlier else ""
 
 
-def _paired_state(attempt: Attempt, side: Literal["a", "b"]) -> State:
+def _paired_state(attempt: Attempt, side: Literal["a", "b"]) -> MeasuredState:
     """Return the figures of one side of a trial."""
     tps, p99_ms = (
         0.0 if levels is None else levels.before if side == "a" else levels.after
         for levels in (attempt.tps, attempt.p99_ms)
     )
-    return State(
+    return MeasuredState(
         attempt.slices[side], tps, p99_ms, f"unchanged side of the trial of {attempt.title}"
     )

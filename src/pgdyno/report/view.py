@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pgdyno.report.charts.chart import Chart
 
 
-class _Part(Struct, frozen=True):
+class _SectionPart(Struct, frozen=True):
     """A part of a section."""
 
 
-class Answer(_Part, frozen=True):
+class Answer(_SectionPart, frozen=True):
     """The answer of the command in a sentence, which is the headline of the page."""
 
     sentence: str
@@ -46,7 +46,7 @@ class Term(Struct, frozen=True):
     """True if the terminal shows of the text what fits a line."""
 
 
-class Terms(_Part, frozen=True):
+class Terms(_SectionPart, frozen=True):
     """Sentences by their labels; empty ones are not shown."""
 
     said: Mapping[str, str] | Sequence[Term]
@@ -65,7 +65,7 @@ class Terms(_Part, frozen=True):
         return [each for each in terms if each.text]
 
 
-class Text(_Part, frozen=True):
+class Text(_SectionPart, frozen=True):
     """A paragraph."""
 
     text: str
@@ -75,11 +75,11 @@ class Text(_Part, frozen=True):
     """True for an explanation in small letters."""
 
 
-class Gap(_Part, frozen=True):
+class BlankLine(_SectionPart, frozen=True):
     """An empty line of the terminal."""
 
 
-class Commands(_Part, frozen=True):
+class Commands(_SectionPart, frozen=True):
     """Lines to copy; with a label, they stand beside it in the terminal."""
 
     lines: Sequence[str]
@@ -88,7 +88,7 @@ class Commands(_Part, frozen=True):
     """In the terminal, of lines without a label."""
 
 
-class Fields(_Part, frozen=True):
+class Fields(_SectionPart, frozen=True):
     """Fields side by side in the terminal; those that do not fit continue below."""
 
     first: str
@@ -97,7 +97,7 @@ class Fields(_Part, frozen=True):
     spare: bool = False
 
 
-class Shared(_Part, frozen=True):
+class Shared(_SectionPart, frozen=True):
     """Lines of the terminal that single runs have as well."""
 
     lines: Literal["findings", "budget"]
@@ -111,13 +111,13 @@ class Item(Struct, frozen=True):
     table: Table | None = None
 
 
-class Numbered(_Part, frozen=True):
+class Numbered(_SectionPart, frozen=True):
     """A numbered list, which only the page has."""
 
     items: Sequence[Item]
 
 
-class Charts(_Part, frozen=True):
+class Charts(_SectionPart, frozen=True):
     """Charts, which only the page has; they are made when it is."""
 
     make: Callable[[], Sequence[Chart]]
@@ -147,7 +147,7 @@ class Card(Struct, frozen=True):
     """Commands that undo it."""
 
 
-class Banner(_Part, frozen=True):
+class Banner(_SectionPart, frozen=True):
     """A note at the top of the page, or of a section."""
 
     head: str
@@ -155,37 +155,37 @@ class Banner(_Part, frozen=True):
     bad: bool = False
 
 
-class Tags(_Part, frozen=True):
+class Tags(_SectionPart, frozen=True):
     """Words in coloured boxes, which only the page has."""
 
     tags: Sequence[Tag]
 
 
-class Bullets(_Part, frozen=True):
+class Bullets(_SectionPart, frozen=True):
     """A list of sentences, which only the page has."""
 
     sentences: Sequence[str]
 
 
-class Cards(_Part, frozen=True):
+class Cards(_SectionPart, frozen=True):
     """Cards, which only the page has."""
 
     cards: Sequence[Card]
 
 
-class OnPage(_Part, frozen=True):
+class OnPage(_SectionPart, frozen=True):
     """A part that only the page has."""
 
     part: Part
 
 
-class InTerminal(_Part, frozen=True):
+class InTerminal(_SectionPart, frozen=True):
     """A part that only the terminal has."""
 
     part: Part
 
 
-Part: TypeAlias = _Part | Table
+Part: TypeAlias = _SectionPart | Table
 
 
 class Section(Struct, frozen=True):

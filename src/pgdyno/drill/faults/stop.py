@@ -15,7 +15,7 @@ from pgdyno.drill._bounds import Bound
 from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill._evidence import NewLog, Process, processes, remaining_processes
 from pgdyno.drill.fault import Fault, no_requirements, unchanged_spec
-from pgdyno.record import AckLedger, Outcome
+from pgdyno.record import AckLedger, AckOutcome
 from pgdyno.record.cut import Cut, Facts, Proof
 from pgdyno.remedy import Circumstances
 from pgdyno.server.local.programs import send
@@ -116,7 +116,7 @@ def _answers_during(acks: AckLedger, pause: _Pause) -> int:
 
     An answer that was sent before it may be read at any time.
     """
-    acked = acks.records[acks.records["outcome"] == Outcome.ACKED]
+    acked = acks.records[acks.records["outcome"] == AckOutcome.ACKED]
     meanwhile = (acked["commit_sent_ns"] > pause.since_ns) & (acked["ended_ns"] < pause.until_ns)
     return int(meanwhile.sum())
 
@@ -125,7 +125,7 @@ def _longest_silence_ms(acks: AckLedger) -> float:
     """Return the longest time in which no client received an answer."""
     import numpy as np
 
-    ended_ns = np.sort(acks.records["ended_ns"][acks.records["outcome"] == Outcome.ACKED])
+    ended_ns = np.sort(acks.records["ended_ns"][acks.records["outcome"] == AckOutcome.ACKED])
     return float(np.diff(ended_ns.astype(np.int64)).max() / 1e6) if len(ended_ns) > 1 else 0.0
 
 

@@ -16,7 +16,7 @@ from bokeh.models.annotations import TeeHead, Whisker
 from bokeh.plotting import figure
 
 from pgdyno.report import palette
-from pgdyno.report.charts.chart import Key, plain_figure, tooltip
+from pgdyno.report.charts.chart import KeyEntry, plain_figure, tooltip
 from pgdyno.results.knee import CurvePoint
 from pgdyno.results.pool import SizePoint
 from pgdyno.spec.units import parse_duration_ms
@@ -81,7 +81,7 @@ def draw_points(
     bounds: Callable[[Point], tuple[float, float] | None],
     colour: str,
     shown: str,
-) -> list[Key]:
+) -> list[KeyEntry]:
     """Draw the points with their intervals; return the key of the intervals."""
     data = {"x": [varied(point) for point in points], "value": [value(point) for point in points]}
     source = ColumnDataSource(data)
@@ -105,30 +105,30 @@ def draw_points(
         HoverTool(renderers=[line], mode="vline", line_policy="nearest",
                   tooltips=tooltip([("at", "@x{0,0.[00]}"), ("mean", shown)]))
     )  # fmt: skip
-    return [Key("95 % interval", colour, "line")] if known else []
+    return [KeyEntry("95 % interval", colour, "line")] if known else []
 
 
-def draw_limits(plot: figure, limits: Sequence[str]) -> list[Key]:
+def draw_limits(plot: figure, limits: Sequence[str]) -> list[KeyEntry]:
     """Draw the limits of p99; return their keys."""
     key = []
     for limit in limits:
         figure_name, _, most = limit.split()
         if figure_name == "p99":
             plot.hspan([parse_duration_ms(most)], line_color=palette.RED, line_dash="dashed")
-            key.append(Key(f"limit {limit}", palette.RED, "dash"))
+            key.append(KeyEntry(f"limit {limit}", palette.RED, "dash"))
     return key
 
 
 def mark_answer(
     plot: figure, name: str, at: float, bounds: tuple[float, float] | None
-) -> list[Key]:
+) -> list[KeyEntry]:
     """Draw the answer and its interval behind the data; return their keys."""
     line = plot.vspan([float(at)], line_color=palette.RED, line_width=1.8)
     line.level = "underlay"
-    key = [Key(name, palette.RED, "line")]
+    key = [KeyEntry(name, palette.RED, "line")]
     if bounds and bounds[0] < bounds[1]:
         low, high = bounds
         band = plot.vstrip([low], [high], fill_color=palette.RED, fill_alpha=0.12, line_color=None)
         band.level = "underlay"
-        key.append(Key("its 95 % interval", palette.RED, "shade"))
+        key.append(KeyEntry("its 95 % interval", palette.RED, "shade"))
     return key

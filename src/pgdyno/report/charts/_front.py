@@ -9,7 +9,7 @@ import numpy as np
 from pgdyno import numbers
 from pgdyno.report import palette
 from pgdyno.report.charts._series import Floats, floats
-from pgdyno.report.charts.chart import Chart, Key, add_time_tooltip, source_of, time_figure
+from pgdyno.report.charts.chart import Chart, KeyEntry, add_time_tooltip, source_of, time_figure
 from pgdyno.report.charts.time_axis import TimeAxis, finish, stacked
 from pgdyno.report.words.tables import figures_table
 
@@ -46,7 +46,7 @@ def pool_of_front(axis: TimeAxis) -> Chart | None:
         f" {rows[2][1]} requests waited for one.",
         plot=finish(axis, plot),
         table=figures_table("The application's pool", ["", "mean", "most"], rows),
-        key=[Key(label, colour, "line") for label, colour in _POOL.items()],
+        key=[KeyEntry(label, colour, "line") for label, colour in _POOL.items()],
     )
 
 
@@ -73,7 +73,7 @@ def cores_by_side(axis: TimeAxis) -> Chart | None:
         f" {rows[1][1]} and the load generator {rows[2][1]}.",
         plot=stacked(axis, middles, columns, _SIDES, "0.00"),
         table=figures_table("Cores in use, on average", ["", "cores"], rows),
-        key=[Key(name, _SIDES[name]) for name in reversed(_SIDES)],
+        key=[KeyEntry(name, _SIDES[name]) for name in reversed(_SIDES)],
     )
 
 

@@ -12,7 +12,7 @@ from pgdyno.facts.intervals import timed
 from pgdyno.record import GroupInterval, Interval
 from pgdyno.report import palette
 from pgdyno.report.charts._series import Buckets, Floats
-from pgdyno.report.charts.chart import Chart, Key, add_time_tooltip, source_of, time_figure
+from pgdyno.report.charts.chart import Chart, KeyEntry, add_time_tooltip, source_of, time_figure
 from pgdyno.report.charts.time_axis import TimeAxis, finish
 from pgdyno.report.words.tables import figures_table
 
@@ -74,7 +74,7 @@ def _throughput(axis: TimeAxis, by_group: Mapping[str, list[Interval]]) -> Chart
         table=figures_table(
             "Throughput of the groups", ["Group", "mean", "lowest second", "highest second"], rows
         ),
-        key=[Key(name, colour, "line") for name, colour in colours.items()],
+        key=[KeyEntry(name, colour, "line") for name, colour in colours.items()],
     )
 
 
@@ -129,7 +129,7 @@ def _due_and_done(axis: TimeAxis, name: str, intervals: list[Interval]) -> Chart
         f" {numbers.tps(done / seconds)} were done.",
         plot=finish(axis, plot),
         table=figures_table(f"{name}, per second", ["", "mean second", "highest second"], rows),
-        key=[Key(kind, colours[kind], "dash" if kind == "due" else "line") for kind in rates],
+        key=[KeyEntry(kind, colours[kind], "dash" if kind == "due" else "line") for kind in rates],
     )
 
 
@@ -153,7 +153,7 @@ def _queues(axis: TimeAxis, open_loops: Mapping[str, list[Interval]]) -> Chart |
         description=f"At most {numbers.count(most)}, in {longest}, including those in progress.",
         plot=finish(axis, plot),
         table=figures_table("Due and not yet done", ["Group", "most", "at the end"], rows),
-        key=[Key(name, colour, "line") for name, colour in colours.items()],
+        key=[KeyEntry(name, colour, "line") for name, colour in colours.items()],
     )
 
 
@@ -194,7 +194,7 @@ def _connects(axis: TimeAxis) -> Chart | None:
         table=figures_table(
             "Connections established", ["Group", "made", "p50", "p99", "max"], rows
         ),
-        key=[Key(name, colour, "line") for name, colour in colours.items()],
+        key=[KeyEntry(name, colour, "line") for name, colour in colours.items()],
     )
 
 

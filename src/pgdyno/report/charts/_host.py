@@ -8,7 +8,7 @@ from bokeh.models import Range1d
 from pgdyno import numbers
 from pgdyno.report import palette
 from pgdyno.report.charts._series import Buckets, floats, shares, spaced
-from pgdyno.report.charts.chart import Chart, Key, add_time_tooltip, source_of, time_figure
+from pgdyno.report.charts.chart import Chart, KeyEntry, add_time_tooltip, source_of, time_figure
 from pgdyno.report.charts.time_axis import TimeAxis, finish, stacked
 from pgdyno.report.words import prose
 from pgdyno.report.words.tables import figures_table
@@ -57,7 +57,7 @@ def host_cpu(axis: TimeAxis) -> Chart | None:
         f" outstanding.{host_note}",
         plot=plot,
         table=figures_table("Host CPU under load", ["", "% of all cores"], rows),
-        key=[Key(name, CPU_PARTS[name]) for name in reversed(shown)],
+        key=[KeyEntry(name, CPU_PARTS[name]) for name in reversed(shown)],
     )
 
 
@@ -85,7 +85,7 @@ def disk_writes(axis: TimeAxis) -> Chart | None:
         add_time_tooltip(plot, source, {device: "@mb{0,0.0} MB/s", "busy": "@busy{0} %"}, "mb")
         name = f"{device} ({_disk_name(holds, '')})"
         mean, busy_mean = float(np.nanmean(per_second)), float(np.nanmean(busy)) / 1000
-        key.append(Key(name, colour, "line"))
+        key.append(KeyEntry(name, colour, "line"))
         rows.append([name, f"{numbers.size(mean)}/s", numbers.percent(busy_mean)])
         sentences.append(f"{name}: {numbers.size(mean)} per second,"
                          f" {numbers.percent(busy_mean)} busy")  # fmt: skip
@@ -121,7 +121,7 @@ def disk_space(axis: TimeAxis) -> Chart | None:
         name = _disk_name(holds, filesystem)
         plot.line("x", "used", source=source, line_color=colour, line_width=1.8)
         add_time_tooltip(plot, source, {name: "@used{0.0} %", "free": "@free{0,0} MB"}, "used")
-        key.append(Key(name, colour, "line"))
+        key.append(KeyEntry(name, colour, "line"))
         rows.append([name, numbers.size(size[-1]), numbers.size(free.min()), _used(used[0]),
                      _used(used.max())])  # fmt: skip
         sentences.append(
@@ -174,5 +174,5 @@ def dirty_memory(axis: TimeAxis) -> Chart | None:
         f" {numbers.size(most * 1024**2)} at {at}.",
         plot=stacked(axis, at_ms, parts, colours, "0,0.0", height=170),
         table=figures_table("Dirty memory under load", ["", "mean", "most"], rows),
-        key=[Key(name, colour) for name, colour in reversed(colours.items())],
+        key=[KeyEntry(name, colour) for name, colour in reversed(colours.items())],
     )

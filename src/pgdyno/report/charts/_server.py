@@ -15,7 +15,7 @@ from pgdyno import numbers
 from pgdyno.record import Series
 from pgdyno.report import palette, session_waits
 from pgdyno.report.charts._series import POINTS_MAX, Buckets, Floats, floats, growth, pivot
-from pgdyno.report.charts.chart import Chart, Key
+from pgdyno.report.charts.chart import Chart, KeyEntry
 from pgdyno.report.charts.time_axis import TimeAxis, stacked, stacked_areas
 from pgdyno.report.words.tables import figures_table
 from pgdyno.wait_events import ROW_LOCK, WAL_FLUSH
@@ -115,7 +115,7 @@ def active_sessions(axis: TimeAxis) -> Chart | None:
     colours = session_waits.colours(parts)
     times_ms, blocks = _sampled(axis, at_ms, ticks, parts)
     plot = stacked_areas(axis, times_ms, blocks, colours, "0.00")
-    key = [Key(session_waits.label(name), colours[name]) for name in reversed(parts)]
+    key = [KeyEntry(session_waits.label(name), colours[name]) for name in reversed(parts)]
     cores = axis.run.run.server.get("cores") or axis.run.run.host.get("cores")
     if cores and cores <= TOP_SHARE * float(np.nanmax(sum(blocks.values()))):
         line = Span(
@@ -123,7 +123,7 @@ def active_sessions(axis: TimeAxis) -> Chart | None:
             line_width=2,
         )  # fmt: skip
         plot.add_layout(line)
-        key.append(Key(f"{cores} cores", palette.RED, "dash"))
+        key.append(KeyEntry(f"{cores} cores", palette.RED, "dash"))
     total = sum(means.values())
     rows = [
         [session_waits.label(name), numbers.significant(mean), numbers.percent(mean / total)]
@@ -221,5 +221,5 @@ def wal(axis: TimeAxis) -> Chart | None:
         f" checkpoint{'' if checkpoints == 1 else 's'}.",
         plot=plot,
         table=figures_table("WAL under load", ["", "WAL"], rows),
-        key=[Key(name, colour) for name, colour in reversed(colours.items())],
+        key=[KeyEntry(name, colour) for name, colour in reversed(colours.items())],
     )

@@ -8,7 +8,7 @@ from bokeh.models import NumeralTickFormatter
 
 from pgdyno import numbers
 from pgdyno.report import palette
-from pgdyno.report.charts.chart import Chart, Key, label_row, row_figure
+from pgdyno.report.charts.chart import Chart, KeyEntry, label_row, row_figure
 from pgdyno.report.charts.latency import draw_parts
 from pgdyno.report.words import prose
 from pgdyno.report.words.budget import (
@@ -52,7 +52,7 @@ def parts_chart(budget: LatencyBudget | None) -> Chart | None:
                 for row, parts in rows.items()
             ],
         ),
-        key=[Key(name, colour) for name, colour in colours.items()],
+        key=[KeyEntry(name, colour) for name, colour in colours.items()],
     )
 
 

@@ -56,7 +56,7 @@ ROW_PX = 46
 """Height of a row with its name above it."""
 
 
-class Key(Struct, frozen=True):
+class KeyEntry(Struct, frozen=True):
     """An entry of a chart's key."""
 
     label: str
@@ -72,7 +72,7 @@ class Chart(Struct, frozen=True):
     description: str
     plot: figure
     table: Table
-    key: Sequence[Key] = field(default_factory=tuple)
+    key: Sequence[KeyEntry] = field(default_factory=tuple)
 
 
 def time_range(end_ms: float) -> Range1d:

@@ -24,7 +24,7 @@ from pgdyno.dimension import title_of
 from pgdyno.facts.intervals import timed
 from pgdyno.record import Interval, RunFile
 from pgdyno.report import palette
-from pgdyno.report.charts.chart import Chart, Key, plain_figure, tooltip
+from pgdyno.report.charts.chart import Chart, KeyEntry, plain_figure, tooltip
 from pgdyno.report.charts.latency import merged_histograms
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.spec.change import Change
@@ -104,7 +104,7 @@ def _tps_by_clients(
             f" {best} clients; {near} clients reach 95 % of that."
         )
         rows += [[name, str(level), numbers.tps(mean)] for level, mean in means.items()]
-        key.append(Key(name or "mean", colours[name], "line"))
+        key.append(KeyEntry(name or "mean", colours[name], "line"))
     if scaling:
         sentences.append(f"Knee: {scaling.sentence}.")
         key += _draw_knee(plot, scaling)
@@ -114,11 +114,11 @@ def _tps_by_clients(
         description=" ".join(sentences),
         plot=plot,
         table=_setting_table("Throughput by number of clients", ["Clients", "tps"], rows),
-        key=[*key, Key("one interval", palette.GREY)],
+        key=[*key, KeyEntry("one interval", palette.GREY)],
     )
 
 
-def _draw_knee(plot: figure, scaling: Scaling) -> list[Key]:
+def _draw_knee(plot: figure, scaling: Scaling) -> list[KeyEntry]:
     """Draw the fitted curve, the knee and its interval behind the data; return their keys."""
     if scaling.fit is None:
         return []
@@ -126,14 +126,17 @@ def _draw_knee(plot: figure, scaling: Scaling) -> list[Key]:
     at = [clients for step in range(101) if (clients := most * step / 100) >= 1]
     fitted = [scaling.fit.throughput_tps(clients) for clients in at]
     plot.line(at, fitted, line_color=palette.GREY, line_dash="dashed", line_width=1.5)
-    key = [Key("fitted curve", palette.GREY, "dash")]
+    key = [KeyEntry("fitted curve", palette.GREY, "dash")]
     if scaling.knee_clients is not None:
         lo, hi = scaling.fit.knee_ci95
         band = plot.vstrip([lo], [min(hi, most * 1.03)], fill_color=palette.RED, fill_alpha=0.12,
                            line_color=None)  # fmt: skip
         line = plot.vspan([scaling.knee_clients], line_color=palette.RED, line_width=1.8)
         band.level = line.level = "underlay"
-        key += [Key("knee", palette.RED, "line"), Key("its 95 % interval", palette.RED, "shade")]
+        key += [
+            KeyEntry("knee", palette.RED, "line"),
+            KeyEntry("its 95 % interval", palette.RED, "shade"),
+        ]
     return key
 
 
@@ -185,7 +188,7 @@ def _latency_chart(name: str, number: int, merged: Mapping[int, Histogram]) -> C
                 for row, level in enumerate(merged)
             ],
         ),
-        key=[Key(each, colour, "line") for each, (colour, _) in shown.items()],
+        key=[KeyEntry(each, colour, "line") for each, (colour, _) in shown.items()],
     )
 
 

@@ -13,7 +13,7 @@ from bokeh.plotting import figure
 from pgdyno import numbers
 from pgdyno.record.cut import Cut
 from pgdyno.report import palette
-from pgdyno.report.charts.chart import FONT, Chart, Key, plain_figure, tooltip
+from pgdyno.report.charts.chart import FONT, Chart, KeyEntry, plain_figure, tooltip
 from pgdyno.report.words.drills import OUTCOMES
 from pgdyno.report.words.tables import figures_table
 from pgdyno.results.drill import Drill
@@ -77,12 +77,12 @@ def _chart(
     plot = _figure(drill, top, refused=any(value is None for _, value in drawn))
     _draw(plot, drawn, top, say)
     outcomes = {cut.outcome for cut, _ in drawn}
-    key = [Key(OUTCOMES[name], MARKS[name][0]) for name in MARKS if name in outcomes]
+    key = [KeyEntry(OUTCOMES[name], MARKS[name][0]) for name in MARKS if name in outcomes]
     if bound:
         plot.add_layout(
             Span(dimension="width", location=bound, line_color=palette.RED, line_width=1.5)
         )
-        key.append(Key("documented bound", palette.RED, "line"))
+        key.append(KeyEntry("documented bound", palette.RED, "line"))
     rows = [
         [str(cut.number), numbers.ABSENT if value is None else say(value), OUTCOMES[cut.outcome]]
         for cut, value in zip(drill.cuts, values, strict=True)

@@ -19,7 +19,14 @@ from pgdyno.diagnose.course import Course
 from pgdyno.record import Event, RunFile, Slice, SliceKind
 from pgdyno.record.finding import Finding
 from pgdyno.report import palette
-from pgdyno.report.charts.chart import Chart, Key, hover_clock, plain_figure, time_figure, tooltip
+from pgdyno.report.charts.chart import (
+    Chart,
+    KeyEntry,
+    hover_clock,
+    plain_figure,
+    time_figure,
+    tooltip,
+)
 from pgdyno.report.words.tables import Table
 
 LISTED_MAX = 60
@@ -39,7 +46,7 @@ SEVERAL = {
     "own": "interventions of pgdyno",
 }
 
-SHADE = Key("change in force", palette.GREY, "shade")
+SHADE = KeyEntry("change in force", palette.GREY, "shade")
 
 
 class Mark(Struct, frozen=True):
@@ -51,7 +58,7 @@ class Mark(Struct, frozen=True):
     to_ms: float
 
 
-class Marks(Struct, frozen=True):
+class EventMarks(Struct, frozen=True):
     """All events and shaded periods of a run, which every time chart shows."""
 
     marks: Sequence[Mark]
@@ -88,14 +95,14 @@ class Marks(Struct, frozen=True):
         strips.level = "underlay"
 
 
-def marks_of(run: RunFile, end_ms: float, course: Course | None = None) -> Marks:
+def marks_of(run: RunFile, end_ms: float, course: Course | None = None) -> EventMarks:
     """Return the marks of ``run`` and of its ``course``; without a course, stalls are taken from
     the evidence of findings."""
     marks = [_mark(event) for event in run.events() if not is_missing_probe(event)]
     marks += _stalls(run.findings()) if course is None else _course_marks(course)
     changed = [s for s in run.slices(SliceKind.TRIAL) if s.side == "b"]
     in_order = sorted(marks, key=lambda mark: mark.from_ms)
-    return Marks(in_order, list(_trial_marks(run, end_ms)), changed, end_ms)
+    return EventMarks(in_order, list(_trial_marks(run, end_ms)), changed, end_ms)
 
 
 def is_missing_probe(event: Event) -> bool:
@@ -103,7 +110,7 @@ def is_missing_probe(event: Event) -> bool:
     return event.kind == "probe" and "reason" in event.detail
 
 
-def event_chart(marks: Marks, x_range: Range1d) -> Chart | None:
+def event_chart(marks: EventMarks, x_range: Range1d) -> Chart | None:
     """Return a chart with a lane for each kind of event; None if there are no events."""
     shown = [*marks.trials, *marks.marks]
     if not shown:
@@ -125,7 +132,7 @@ def event_chart(marks: Marks, x_range: Range1d) -> Chart | None:
         line_color="colour",
     )  # fmt: skip
     plot.add_tools(_hover([bars]))
-    key = [Key(_plural(kind), palette.event_colour(kind)) for kind in kinds]
+    key = [KeyEntry(_plural(kind), palette.event_colour(kind)) for kind in kinds]
     return Chart(
         id="events",
         title="Events",

@@ -15,7 +15,7 @@ from pgdyno.record import RunFile
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report import palette
 from pgdyno.report.charts._series import Floats
-from pgdyno.report.charts.chart import Chart, Key, label_row, row_figure, tooltip
+from pgdyno.report.charts.chart import Chart, KeyEntry, label_row, row_figure, tooltip
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import prose
 from pgdyno.report.words.prose import cut
@@ -85,7 +85,7 @@ def budget_chart(run: RunFile, summary: RunSummary) -> Chart | None:
                 for row, parts in rows.items()
             ],
         ),
-        key=[Key(name, colours[name]) for name in names],
+        key=[KeyEntry(name, colours[name]) for name in names],
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from pgdyno.report.charts._groups import group_charts
 from pgdyno.report.charts._host import dirty_memory, disk_space, disk_writes, host_cpu
 from pgdyno.report.charts._series import POINTS_MAX, Buckets, Floats, floats, pivot
 from pgdyno.report.charts._server import active_sessions, wal
-from pgdyno.report.charts.chart import Chart, Key, add_time_tooltip, source_of, time_figure
+from pgdyno.report.charts.chart import Chart, KeyEntry, add_time_tooltip, source_of, time_figure
 from pgdyno.report.charts.event_marks import event_chart
 from pgdyno.report.charts.latency import CONNECT, LAG, POOL, response_parts
 from pgdyno.report.charts.time_axis import TimeAxis, finish, stacked
@@ -94,10 +94,10 @@ def throughput(axis: TimeAxis) -> Chart | None:
     at_ms, columns = axis.broken(buckets.at_ms, columns)
     source = source_of(at_ms, columns)
     plot = time_figure(axis.x_range, 250)
-    key = [Key("transactions per second", palette.BLUE, "line")]
+    key = [KeyEntry("transactions per second", palette.BLUE, "line")]
     if buckets.merged:
         plot.varea("x", "min", "max", source=source, fill_color=palette.BLUE, fill_alpha=0.25)
-        key.append(Key("lowest to highest second", palette.BLUE, "shade"))
+        key.append(KeyEntry("lowest to highest second", palette.BLUE, "shade"))
     plot.line("x", "mean", source=source, line_color=palette.BLUE, line_width=1.8)
     add_time_tooltip(plot, source, {"tps": "@mean{0,0}"}, "mean")
     measured = axis.measured
@@ -152,7 +152,7 @@ def latency(axis: TimeAxis) -> Chart | None:
         plot=finish(axis, plot),
         table=figures_table("Response time under load", ["", "response"], rows),
         key=[
-            Key(name, colour, "dash" if dash != "solid" else "line")
+            KeyEntry(name, colour, "dash" if dash != "solid" else "line")
             for name, (colour, dash, _) in LATENCY_LINES.items()
         ],
     )
@@ -186,7 +186,7 @@ def response_time(axis: TimeAxis) -> Chart | None:
         table=figures_table(
             "Mean response time per second of the run", ["", "mean", "share"], rows
         ),
-        key=[Key(name, PARTS[name]) for name in reversed(shown)],
+        key=[KeyEntry(name, PARTS[name]) for name in reversed(shown)],
     )
 
 
@@ -217,7 +217,7 @@ def clients(axis: TimeAxis) -> Chart | None:
         description=f"Up to {rows[0][2]} clients and up to {rows[1][2]} connections.",
         plot=finish(axis, plot),
         table=figures_table("Clients and connections", ["", "fewest", "most"], rows),
-        key=[Key(name, colour, "line") for name, colour in colours.items()],
+        key=[KeyEntry(name, colour, "line") for name, colour in colours.items()],
     )
 
 
@@ -241,7 +241,7 @@ def session_states(axis: TimeAxis) -> Chart | None:
         description=f"On average {sessions.sentence(axis.run, ids)}.",
         plot=plot,
         table=table,
-        key=[Key(state, COLOURS[state]) for state in reversed(STATES)],
+        key=[KeyEntry(state, COLOURS[state]) for state in reversed(STATES)],
     )
 
 
@@ -268,7 +268,7 @@ def server_statements(axis: TimeAxis) -> Chart | None:
         table=figures_table(
             "Sessions at work by statement, on average", ["Statement", "sessions"], rows
         ),
-        key=[Key(name, colours[name]) for name in shown],
+        key=[KeyEntry(name, colours[name]) for name in shown],
     )
 
 

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from pgdyno import numbers
 from pgdyno.price.sentences import decisive, harm
 from pgdyno.report import palette
-from pgdyno.report.charts.chart import FONT, Chart, Key, plain_figure, tooltip
+from pgdyno.report.charts.chart import FONT, Chart, KeyEntry, plain_figure, tooltip
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import price_list
 from pgdyno.report.words.tables import figures_table
@@ -99,7 +99,11 @@ def price_chart(summary: RunSummary) -> Chart | None:
                 for p in points
             ],
         ),
-        key=[Key(f"{_sign(name)} {name}", MARKS[name][0]) for name in MARKS if name in present],
+        key=[
+            KeyEntry(f"{_sign(name)} {name}", colour)
+            for name, (colour, *_) in MARKS.items()
+            if name in present
+        ],
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from pgdyno.report.charts._curve import (
     latencies,
     mark_answer,
 )
-from pgdyno.report.charts.chart import Chart, Key
+from pgdyno.report.charts.chart import Chart, KeyEntry
 from pgdyno.report.words import knee, pool
 from pgdyno.results.knee import Capacity, CurvePoint, Law
 from pgdyno.results.pool import Layer, PoolResult
@@ -41,7 +41,7 @@ def _capacity_throughput(capacity: Capacity) -> Chart:
     if law is not None and law.follows:
         xs, ys = _law_line(capacity, law)
         plot.line(xs, ys, line_color=palette.GREY, line_dash="dashed", line_width=1.5)
-        key.append(Key("Universal Scalability Law, fitted", palette.GREY, "dash"))
+        key.append(KeyEntry("Universal Scalability Law, fitted", palette.GREY, "dash"))
     noun = _noun(capacity)
     return Chart(
         id="knee-tps",
@@ -49,7 +49,7 @@ def _capacity_throughput(capacity: Capacity) -> Chart:
         description=_at_most(capacity),
         plot=plot,
         table=knee.curve_table(capacity),
-        key=[Key("mean", palette.BLUE, "line"), *key, *_mark_knee(plot, capacity)],
+        key=[KeyEntry("mean", palette.BLUE, "line"), *key, *_mark_knee(plot, capacity)],
     )
 
 
@@ -74,7 +74,7 @@ def _capacity_latency(capacity: Capacity, points: Sequence[CurvePoint]) -> Chart
         f" {numbers.ms(points[-1].p99_ms)} at the highest.",
         plot=plot,
         table=knee.curve_table(capacity),
-        key=[Key("p99", palette.ORANGE, "line"), *key, *_mark_knee(plot, capacity)],
+        key=[KeyEntry("p99", palette.ORANGE, "line"), *key, *_mark_knee(plot, capacity)],
     )
 
 
@@ -91,7 +91,7 @@ def _law_line(capacity: Capacity, law: Law) -> tuple[list[float], list[float]]:
     return xs, [single * n / (1 + sigma * (n - 1) + kappa * n * (n - 1)) for n in xs]
 
 
-def _mark_knee(plot: figure, capacity: Capacity) -> list[Key]:
+def _mark_knee(plot: figure, capacity: Capacity) -> list[KeyEntry]:
     """Draw the answer and its interval behind the data; return their keys."""
     knee = capacity.knee
     if knee is None:
@@ -131,7 +131,7 @@ def _pool_throughput(result: Layer, slo: Sequence[str], name: str, size: str) ->
         description=f"At most {numbers.tps(best.tps)} per second, with {best.size:,} connections.",
         plot=plot,
         table=pool.curve_table(result, slo),
-        key=[Key("mean", palette.BLUE, "line"), *key, *_mark_best(plot, result)],
+        key=[KeyEntry("mean", palette.BLUE, "line"), *key, *_mark_best(plot, result)],
     )
 
 
@@ -149,10 +149,10 @@ def _pool_latency(result: Layer, slo: Sequence[str], name: str, size: str) -> Ch
         f" {numbers.ms(points[-1].p99_ms)} with the largest.",
         plot=plot,
         table=pool.curve_table(result, slo),
-        key=[Key("p99", palette.ORANGE, "line"), *key, *_mark_best(plot, result)],
+        key=[KeyEntry("p99", palette.ORANGE, "line"), *key, *_mark_best(plot, result)],
     )
 
 
-def _mark_best(plot: figure, result: Layer) -> list[Key]:
+def _mark_best(plot: figure, result: Layer) -> list[KeyEntry]:
     best = result.best
     return [] if best is None else mark_answer(plot, "best size", best.size, best.size_ci95)

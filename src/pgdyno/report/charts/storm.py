@@ -9,7 +9,7 @@ from bokeh.plotting import figure
 
 from pgdyno.report import palette
 from pgdyno.report.charts._curve import apart
-from pgdyno.report.charts.chart import Chart, Key, plain_figure, tooltip
+from pgdyno.report.charts.chart import Chart, KeyEntry, plain_figure, tooltip
 from pgdyno.report.words import storm as words
 from pgdyno.results.storm import StormPoint, StormResult, Variant
 
@@ -56,7 +56,7 @@ def _by_clients(result: StormResult) -> Chart:
 
 def _marked(
     plot: figure, points: Sequence[StormPoint], within_s: float, name: str, colour: str, marker: str
-) -> list[Key]:
+) -> list[KeyEntry]:
     """Draw storms; those without a time are at the limit. Return their key."""
     if not points:
         return []
@@ -76,7 +76,7 @@ def _marked(
             ),
         )
     )
-    return [Key(name, colour)]
+    return [KeyEntry(name, colour)]
 
 
 def _by_variant(result: StormResult, variants: Sequence[Variant]) -> Chart:
@@ -107,6 +107,6 @@ def _by_variant(result: StormResult, variants: Sequence[Variant]) -> Chart:
         description=f"As it is, and with {len(result.variants) - 1} differences.",
         plot=plot,
         table=words.variants_table(result),
-        key=[Key("median", palette.BLUE), Key("from the shortest to the longest",
+        key=[KeyEntry("median", palette.BLUE), KeyEntry("from the shortest to the longest",
                                                      palette.BLUE, "line")],
     )  # fmt: skip

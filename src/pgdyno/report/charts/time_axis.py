@@ -21,7 +21,7 @@ from pgdyno.facts.intervals import GAP_MS, timed, whole
 from pgdyno.record import Interval, RunFile, SliceKind
 from pgdyno.report.charts._series import Buckets, Floats, break_gaps, floats, pieces, rate, stack
 from pgdyno.report.charts.chart import add_time_tooltip, source_of, time_figure, time_range
-from pgdyno.report.charts.event_marks import Marks, marks_of
+from pgdyno.report.charts.event_marks import EventMarks, marks_of
 from pgdyno.report.view import view_of
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -36,7 +36,7 @@ class TimeAxis(Struct, frozen=True):
     run: RunFile
     intervals: Sequence[Interval]
     """Intervals of the whole run, without short ones."""
-    marks: Marks
+    marks: EventMarks
     x_range: Range1d
     timeline: Timeline
     starts_ms: frozenset[float]

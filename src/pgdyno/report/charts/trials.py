@@ -21,8 +21,8 @@ from msgspec import Struct
 from pgdyno import numbers
 from pgdyno.record import RunFile
 from pgdyno.report import palette, session_waits
-from pgdyno.report.attempts import Attempt, Levels
-from pgdyno.report.charts.chart import Chart, Key, label_row, plain_figure, row_figure, tooltip
+from pgdyno.report.attempts import Attempt, LevelPair
+from pgdyno.report.charts.chart import Chart, KeyEntry, label_row, plain_figure, row_figure, tooltip
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words import prose
 from pgdyno.report.words.prose import cut
@@ -88,7 +88,7 @@ def _latency_chart(attempts: Sequence[Attempt]) -> Chart | None:
 
 def _row(
     attempt: Attempt,
-    levels: Levels,
+    levels: LevelPair,
     outcome: str,
     predicted: tuple[float, float, float] | None,
 ) -> Row:
@@ -120,10 +120,10 @@ def _dumbbells(
     _draw_rows(plot, rows, say)
     last = rows[-1]
     outcomes = dict.fromkeys(row.outcome for row in rows)
-    key = [Key("before", palette.GREY)]
-    key += [Key(outcome, _decision(outcome)[0]) for outcome in outcomes]
+    key = [KeyEntry("before", palette.GREY)]
+    key += [KeyEntry(outcome, _decision(outcome)[0]) for outcome in outcomes]
     if any(row.predicted for row in rows):
-        key.append(Key("predicted", palette.PURPLE, "line"))
+        key.append(KeyEntry("predicted", palette.PURPLE, "line"))
     return Chart(
         id=chart_id,
         title=title,
@@ -236,14 +236,17 @@ def pairs_chart(run: RunFile, summary: RunSummary) -> Chart | None:
     pairs = list(ratios)
     plot.scatter(pairs, list(ratios.values()), size=9, fill_color=palette.BLUE,
                  line_color=palette.BLUE)  # fmt: skip
-    key = [Key("one pair", palette.BLUE), Key("mean with 95 % interval", palette.ORANGE, "line")]
+    key = [
+        KeyEntry("one pair", palette.BLUE),
+        KeyEntry("mean with 95 % interval", palette.ORANGE, "line"),
+    ]
     ends = [min(pairs) - 0.5, max(pairs) + 0.5]
     plot.varea(ends, [effect.lo] * 2, [effect.hi] * 2, fill_color=palette.ORANGE, fill_alpha=0.22)
     plot.line(ends, [effect.ratio] * 2, line_color=palette.ORANGE, line_width=2)
     if summary.noise_interval is not None:
         lo, hi = summary.noise_interval
         plot.varea(ends, [lo] * 2, [hi] * 2, fill_color=palette.GREY, fill_alpha=0.3)
-        key.append(Key("identical slices: 95 % interval", palette.GREY, "shade"))
+        key.append(KeyEntry("identical slices: 95 % interval", palette.GREY, "shade"))
     plot.add_layout(Span(dimension="width", location=1, line_color=palette.GREY, line_width=1.5))
     plot.x_range = Range1d(start=ends[0], end=ends[1])
     plot.xaxis.ticker = pairs if len(pairs) <= 12 else plot.xaxis.ticker
@@ -295,9 +298,9 @@ def waits_chart(run: RunFile, summary: RunSummary) -> Chart | None:
          numbers.significant(sum(bar.values()))]
         for name, bar in bars.items()
     ]  # fmt: skip
-    key = [Key(session_waits.label(event), colours[event]) for event in order]
+    key = [KeyEntry(session_waits.label(event), colours[event]) for event in order]
     if in_sight:
-        key.append(Key(f"{cores:g} cores", palette.RED, "line"))
+        key.append(KeyEntry(f"{cores:g} cores", palette.RED, "line"))
     return Chart(
         id="waits-by-setting",
         title="Average active sessions under each setting, by wait event",

@@ -55,7 +55,7 @@ class Zoom(Struct, frozen=True):
     to_s: float
 
 
-class Entry(Struct, frozen=True):
+class ContentsEntry(Struct, frozen=True):
     """A section in the list of contents."""
 
     id: str
@@ -90,10 +90,10 @@ class Frame:
         return [chart for section in self.own for chart in section.charts]
 
     @property
-    def contents(self) -> list[Entry]:
+    def contents(self) -> list[ContentsEntry]:
         """The sections of the page."""
-        own = [Entry(each.id, shortened(each.title)) for each in self.own if each.title]
-        return [*own, Entry("facts", "The run"), Entry("repeat", "Repeat it")]
+        own = [ContentsEntry(each.id, shortened(each.title)) for each in self.own if each.title]
+        return [*own, ContentsEntry("facts", "The run"), ContentsEntry("repeat", "Repeat it")]
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Page(Frame):
         return [*super().charts, *self.time_charts, *self.client_charts, *self.budget_charts]
 
     @property
-    def contents(self) -> list[Entry]:
+    def contents(self) -> list[ContentsEntry]:
         """The sections of the page."""
         figures = (self.latency, "latency", "Latency")
         entries = (
@@ -167,4 +167,4 @@ class Page(Frame):
             (True, "facts", "The run"),
             (True, "repeat", "Repeat it"),
         )
-        return [Entry(anchor, title) for there, anchor, title in entries if there]
+        return [ContentsEntry(anchor, title) for there, anchor, title in entries if there]

@@ -12,10 +12,10 @@ from pgdyno import numbers
 from pgdyno.errors import UsageError
 from pgdyno.escaping import shell_line
 from pgdyno.report.view import (
+    BlankLine,
     Card,
     Cards,
     Charts,
-    Gap,
     Headline,
     InTerminal,
     OnPage,
@@ -105,9 +105,9 @@ def _in_terminal(result: CheckResult) -> list[Part]:
     return [
         InTerminal(Terms([*_load_terms(result.load)], LABEL)),
         InTerminal(Terms({"commits": commit_words(result.write_probe)}, LABEL)),
-        Gap(),
+        BlankLine(),
         InTerminal(Text(result.verdict, "bold")),
-        Gap(),
+        BlankLine(),
         InTerminal(Terms(terms, LABEL)),
         InTerminal(Text(ended, "dim")),
     ]

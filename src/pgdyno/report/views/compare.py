@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pgdyno.report.view import (
+    BlankLine,
     Charts,
     Commands,
-    Gap,
     InTerminal,
     OnPage,
     Part,
@@ -36,7 +36,7 @@ def _sections(summary: RunSummary) -> list[Section]:
         return []
     attempt = summary.comparison
     noise = Terms({"noise": sentences.noise_sentence(summary)})
-    parts: list[Part] = [InTerminal(noise), Gap()]
+    parts: list[Part] = [InTerminal(noise), BlankLine()]
     if attempt is not None:
         parts = [*_in_terminal(summary, attempt), *_on_page(summary, attempt)]
     return [Section("steps", "Comparison", parts)]
@@ -55,11 +55,11 @@ def _in_terminal(summary: RunSummary, attempt: Attempt) -> Iterator[Part]:
         Term("failures", sentences.failure_words(summary.run, attempt)),
     ]
     yield InTerminal(Terms(terms))
-    yield Gap()
+    yield BlankLine()
     style = f"bold {STYLES.get(attempt.outcome, '')}".strip()
     yield InTerminal(Text(sentences.comparison_sentence(attempt), style))
     if attempt.change.sql and attempt.outcome == "better":
-        yield Gap()
+        yield BlankLine()
         yield InTerminal(Commands(attempt.assessment.lines_to_apply(), "to apply"))
 
 

@@ -11,8 +11,8 @@ from pgdyno import numbers
 from pgdyno.errors import UsageError
 from pgdyno.report.view import (
     Banner,
+    BlankLine,
     Charts,
-    Gap,
     Headline,
     InTerminal,
     OnPage,
@@ -71,7 +71,7 @@ def _of_drill(drill: Drill, recorded: DrillResult | None) -> Iterator[Section]:
     fault: list[Part] = [
         InTerminal(Terms([*_terms(drill), *_compared(differences)])),
         OnPage(Terms(_page_terms(drill), as_written=True)),
-        Gap(),
+        BlankLine(),
     ]
     yield Section("fault", "The fault and its outcome", fault)
     if drill.cuts:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from pgdyno import numbers
 from pgdyno.diagnose import HELD, UNEXPLAINED
 from pgdyno.report.view import (
+    BlankLine,
     Charts,
     Commands,
     Fields,
-    Gap,
     InTerminal,
     Item,
     Numbered,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pgdyno.json_types import Row
     from pgdyno.report.attempts import Attempt
     from pgdyno.report.charts.chart import Chart
-    from pgdyno.report.summary import RunSummary, Step
+    from pgdyno.report.summary import RunSummary, TriedFinding
     from pgdyno.results.investigate import InvestigateResult
 
 STYLES = {
@@ -63,7 +63,7 @@ def _sections(summary: RunSummary) -> list[Section]:
 def _in_terminal(summary: RunSummary) -> Iterator[Part]:
     """Yield the steps and their result."""
     yield InTerminal(Terms({"noise": sentences.noise_sentence(summary)}, label_width=8))
-    yield Gap()
+    yield BlankLine()
     for step in summary.steps:
         yield from _step(step, summary)
     yield InTerminal(Text(_rechecks_sentence(summary)))
@@ -73,12 +73,12 @@ def _in_terminal(summary: RunSummary) -> Iterator[Part]:
     # The trials themselves restored everything.
     yield InTerminal(Commands(summary.kept.lines_to_apply(), "to apply"))
     yield InTerminal(Commands(summary.kept.lines_to_undo(summary.before_all), "to undo"))
-    yield Gap()
+    yield BlankLine()
     yield InTerminal(Text(_change_words(summary), "bold"))
     yield Shared("budget")
 
 
-def _step(step: Step, summary: RunSummary) -> Iterator[Part]:
+def _step(step: TriedFinding, summary: RunSummary) -> Iterator[Part]:
     head = f"{step.number}  {finding_name(step.finding) or 'further changes'}"
     helped = any(a.was_measured and a.outcome != "rejected" for a in step.attempts)
     term = Term(head, step.sentence or " ", spare=not helped)
@@ -215,7 +215,7 @@ def trial_notes(summary: RunSummary) -> Iterator[OnPage]:
         yield OnPage(Text(prose.sentence(void)))
 
 
-def _attempts_table(step: Step, summary: RunSummary) -> Table:
+def _attempts_table(step: TriedFinding, summary: RunSummary) -> Table:
     rows = [
         [
             a.title,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pgdyno import numbers
 from pgdyno.report.view import (
     Answer,
+    BlankLine,
     Charts,
-    Gap,
     InTerminal,
     OnPage,
     Part,
@@ -52,7 +52,7 @@ def _sections(summary: RunSummary) -> list[Section]:
         parts += [curve, Answer(capacity.sentence), Terms(terms)]
     else:  # the headline is of something else
         limit = Term("", verdict_words(capacity.limit))
-        parts += [Gap(), InTerminal(Terms([Term("capacity", capacity.sentence), limit]))]
+        parts += [BlankLine(), InTerminal(Terms([Term("capacity", capacity.sentence), limit]))]
         parts.append(OnPage(Terms({"answer": capacity.sentence, **said})))
     return [Section("capacity", "How much it takes", parts)]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pgdyno import numbers
 from pgdyno.report.view import (
     Answer,
+    BlankLine,
     Charts,
-    Gap,
     InTerminal,
     OnPage,
     Part,
@@ -44,11 +44,11 @@ def _sections(summary: RunSummary) -> list[Section]:
 
     parts: list[Part] = [Charts(charts, by_clients=True)]
     for title, rows in pool.layer_rows(result):
-        parts += [InTerminal(Text(title, "bold")), Gap()] if title else []
+        parts += [InTerminal(Text(title, "bold")), BlankLine()] if title else []
         parts.append(InTerminal(figures_table(title, pool.HEAD, rows)))
     parts += [Answer(result.sentence), Terms(pool.sentences(result))]
     if table := pool.settings_table(result):
-        parts += [OnPage(table), Gap(), InTerminal(_settings(result))]
+        parts += [OnPage(table), BlankLine(), InTerminal(_settings(result))]
     return [Section("pool", "Pool size", parts)]
 
 

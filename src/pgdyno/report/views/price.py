@@ -7,8 +7,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pgdyno.report.view import (
+    BlankLine,
     Charts,
-    Gap,
     InTerminal,
     Item,
     Numbered,
@@ -47,12 +47,12 @@ def _sections(summary: RunSummary) -> list[Section]:
 def _in_terminal(summary: RunSummary) -> Iterator[Part]:
     """Yield the tables of gains and losses, then a sentence for each candidate."""
     yield InTerminal(Terms({"noise": sentences.noise_sentence(summary)}))
-    yield Gap()
+    yield BlankLine()
     gains = price_list.gain_rows(summary, name_max=NAME_MAX)
     yield InTerminal(Table("", price_list.gain_head(summary), gains))
     yield InTerminal(Table("", price_list.LOSS_HEAD, _loss_rows(summary)))
     yield InTerminal(Terms([*map(_candidate, price_list.prices(summary))], label_width=4))
-    yield Gap()
+    yield BlankLine()
     differences = [
         Term("" if number else "compared", sentence)
         for number, sentence in enumerate(price_list.differences(summary))

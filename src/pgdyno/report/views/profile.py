@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.report.view import Commands, Gap, Part, Section, Terms, View
+from pgdyno.report.view import BlankLine, Commands, Part, Section, Terms, View
 from pgdyno.report.words.tables import Table, figures_table
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def _sections(summary: RunSummary) -> list[Section]:
     result: CompareResult | None = summary.result_of("compare")
     if result is None or not result.profile:
         return []
-    parts: list[Part] = [Gap(), *tables(result), Terms(sentences(result))]
+    parts: list[Part] = [BlankLine(), *tables(result), Terms(sentences(result))]
     if result.shortest:
-        parts += [Gap(), Commands(result.shortest.splitlines())]
+        parts += [BlankLine(), Commands(result.shortest.splitlines())]
     return [Section("profile", "Profile", parts)]
 
 

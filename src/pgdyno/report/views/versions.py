@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.report.view import Gap, InTerminal, OnPage, Part, Section, Terms, View
+from pgdyno.report.view import BlankLine, InTerminal, OnPage, Part, Section, Terms, View
 from pgdyno.report.words.tables import Table, figures_table
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _sections(summary: RunSummary) -> list[Section]:
         return []
     pairs, *others = tables(result)
     parts: list[Part] = [
-        Gap(),
+        BlankLine(),
         pairs if found.trials else OnPage(pairs),
         *map(OnPage, others),
         OnPage(Terms(sentences(result, tabled=True))),

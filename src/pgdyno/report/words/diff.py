@@ -49,7 +49,7 @@ _DRILL_FIGURES = (
 )
 
 
-class _Measured(NamedTuple):
+class _MeasuredRun(NamedTuple):
     """A run, its summary, and the slices whose figures are compared."""
 
     run: RunFile
@@ -84,12 +84,12 @@ def diff(a: RunFile, b: RunFile) -> DiffResult:
     )
 
 
-def _measured(run: RunFile) -> _Measured:
+def _measured(run: RunFile) -> _MeasuredRun:
     summary = RunSummary(run)
-    return _Measured(run, summary, summary.before.slice_ids if summary.before else None)
+    return _MeasuredRun(run, summary, summary.before.slice_ids if summary.before else None)
 
 
-def _side(side: _Measured) -> results.Side:
+def _side(side: _MeasuredRun) -> results.Side:
     info = side.summary.info
     return results.Side(
         run_file=str(side.run.path),
@@ -111,7 +111,7 @@ def _period(command: str, slice_ids: list[int] | None) -> str:
     return _PERIODS.get(command, "the slices without a change")
 
 
-def _cautions(sides: tuple[_Measured, _Measured]) -> Iterator[str]:
+def _cautions(sides: tuple[_MeasuredRun, _MeasuredRun]) -> Iterator[str]:
     """Yield the reasons why ratios of the figures are no verdict."""
     yield NOT_PAIRS
     for name, (_, summary, _) in zip("AB", sides, strict=True):
@@ -189,7 +189,7 @@ def pair(a: float | None, b: float | None) -> Pair:
     return Pair(a=a, b=b, ratio=numbers.rounded(b / a) if a and b is not None else None)
 
 
-def _load_figures(sides: tuple[_Measured, _Measured]) -> results.LoadFigures:
+def _load_figures(sides: tuple[_MeasuredRun, _MeasuredRun]) -> results.LoadFigures:
     ledgers = [side.run.ledger(side.slice_ids) for side in sides]
     if not any(ledger.done for ledger in ledgers):
         raise UsageError(
@@ -218,7 +218,7 @@ def _load_figures(sides: tuple[_Measured, _Measured]) -> results.LoadFigures:
 
 
 def _of_both(
-    sides: Sequence[_Measured],
+    sides: Sequence[_MeasuredRun],
     figures: Callable[[RunFile, Sequence[int] | None], Mapping[str, float | None]],
 ) -> dict[str, Pair]:
     a, b = (figures(side.run, side.slice_ids) for side in sides)
@@ -237,7 +237,7 @@ def _failed_share(failed: int, done: int) -> float | None:
     return numbers.rounded(failed / (failed + done)) if failed + done else None
 
 
-def _latency(sides: Sequence[_Measured], kind: ScriptKind) -> dict[str, Pair]:
+def _latency(sides: Sequence[_MeasuredRun], kind: ScriptKind) -> dict[str, Pair]:
     """Return both values of each percentile; null for a percentile with too few samples."""
     a, b = (
         Distribution.of(side.run.histogram(kind, side.slice_ids)).to_json()
@@ -248,7 +248,7 @@ def _latency(sides: Sequence[_Measured], kind: ScriptKind) -> dict[str, Pair]:
     return {name: both for name, both in _named(a, b).items() if name != "count"}
 
 
-def _errors(sides: Sequence[_Measured]) -> tuple[results.ErrorCounts, ...]:
+def _errors(sides: Sequence[_MeasuredRun]) -> tuple[results.ErrorCounts, ...]:
     a, b = (_errors_by_sqlstate(side) for side in sides)
     return tuple(
         results.ErrorCounts(sqlstate=state, a=a.get(state, 0), b=b.get(state, 0))
@@ -256,14 +256,14 @@ def _errors(sides: Sequence[_Measured]) -> tuple[results.ErrorCounts, ...]:
     )
 
 
-def _errors_by_sqlstate(side: _Measured) -> dict[str, int]:
+def _errors_by_sqlstate(side: _MeasuredRun) -> dict[str, int]:
     counts: dict[str, int] = {}
     for error in side.run.errors(side.slice_ids):
         counts[error.sqlstate] = counts.get(error.sqlstate, 0) + error.count
     return counts
 
 
-def _statements(sides: Sequence[_Measured]) -> Iterator[results.StatementPairs]:
+def _statements(sides: Sequence[_MeasuredRun]) -> Iterator[results.StatementPairs]:
     """Yield each statement that either run has, those that take the most time first."""
     a, b = ({_key(s): s for s in side.run.statements(side.slice_ids)} for side in sides)
     keys = sorted(
@@ -298,7 +298,7 @@ def _statement(
     )
 
 
-def _waits(sides: Sequence[_Measured]) -> tuple[results.WaitPair, ...]:
+def _waits(sides: Sequence[_MeasuredRun]) -> tuple[results.WaitPair, ...]:
     """Return average active sessions by wait event, the largest first."""
     a, b = (session_waits.averages(side.run, side.slice_ids) for side in sides)
     events = sorted(
