@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.server import ConnInfo, connect_plain
-from pgdyno.spec.tables import InitSpec
+from pgdyno.spec.workload import InitSpec
 from pgdyno.workload._pgbench import Making
 
 

@@ -24,7 +24,7 @@ from pgdyno.record import RunFile
 from pgdyno.report.words.pooler import queue_words
 from pgdyno.report.words.sentences import setting_of_run
 from pgdyno.server import Cluster, ConnInfo, keeps_prepared
-from pgdyno.spec.model import WorkloadSpec
+from pgdyno.spec.workload import WorkloadSpec
 from pgdyno.workload import prepare
 from pooler_fixtures import PgBouncer, Pgpool
 

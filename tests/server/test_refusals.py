@@ -14,8 +14,7 @@ import pytest
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.record import RunFile
 from pgdyno.server import Cluster, ConnInfo, Installation, resolve_conninfo
-from pgdyno.spec.model import WorkloadSpec
-from pgdyno.spec.tables import InitSpec
+from pgdyno.spec.workload import InitSpec, WorkloadSpec
 from pgdyno.workload import load_mix, prepare
 
 pytestmark = [pytest.mark.server, pytest.mark.alike]

@@ -6,8 +6,7 @@ import psycopg
 import pytest
 
 from pgdyno.server import Cluster
-from pgdyno.spec.columns import columns_text
-from pgdyno.spec.sql_text import RESERVED, quoted
+from pgdyno.spec.sql_text import RESERVED, columns_text, quoted
 
 pytestmark = pytest.mark.server
 _AFTER_15 = {"system_user"}

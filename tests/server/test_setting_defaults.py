@@ -1,4 +1,4 @@
-"""The defaults in ``spec/setting_defaults.py`` are those that servers have built in."""
+"""The defaults in ``spec/server_settings.py`` are those that servers have built in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from pgdyno.server import Cluster
-from pgdyno.spec.setting_defaults import AUTOVACUUM, DEFAULTS
+from pgdyno.spec.server_settings import AUTOVACUUM, DEFAULTS
 
 pytestmark = pytest.mark.server
 SINCE_18 = {"autovacuum_vacuum_max_threshold"}

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pgdyno.server import Cluster, connect_plain
 from pgdyno.server.connecting.control import Control
-from pgdyno.spec.tables import InitSpec
+from pgdyno.spec.workload import InitSpec
 from pgdyno.workload._found import find_pgbench
 from pgdyno.workload._pgbench import Making
 from pgdyno.workload.table_space import space_for_tables

@@ -15,7 +15,7 @@ from pgdyno.errors import SetupError, UsageError
 from pgdyno.investigate.run import run_spec
 from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.spec import ScriptPart, spec_from_fields
-from pgdyno.spec.model import WorkloadSpec
+from pgdyno.spec.workload import WorkloadSpec
 from pgdyno.workload import Tables, load_mix, own_database_needed, prepare
 from pgdyno.workload._found import BUSINESS_COLUMNS
 from pgdyno.workload.builtin import builtin_texts

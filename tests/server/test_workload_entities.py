@@ -21,7 +21,7 @@ from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.results.run import RunResult
 from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.spec import Change, ScriptPart, spec_from_fields
-from pgdyno.spec.model import WorkloadSpec
+from pgdyno.spec.workload import WorkloadSpec
 from pgdyno.trial.trust import distrust
 from pgdyno.workload import Tables, consistency, load_mix, prepare
 from pgdyno.workload._entities import FILLFACTORS, PARTITIONED, SEQUENCES

@@ -16,7 +16,7 @@ from pgdyno.errors import UsageError
 from pgdyno.investigate.run import run_spec
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.spec import spec_from_fields
-from pgdyno.spec.ingest import TRANSACTION_ROWS
+from pgdyno.spec.workload import TRANSACTION_ROWS
 
 pytestmark = [pytest.mark.server, pytest.mark.alike]
 

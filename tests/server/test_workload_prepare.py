@@ -21,8 +21,7 @@ from pgdyno.probe.space import DiskSpace, sample_space
 from pgdyno.server import Cluster, Installation, connect_plain
 from pgdyno.server.connecting.marks import UNFINISHED
 from pgdyno.spec import ScriptPart, spec_from_fields
-from pgdyno.spec.model import WorkloadSpec
-from pgdyno.spec.tables import InitSpec
+from pgdyno.spec.workload import InitSpec, WorkloadSpec
 from pgdyno.workload import Tables, WeightedScript, Workload, load_mix, own_database_needed, prepare
 from pgdyno.workload._found import PGBENCH_COLUMNS
 from pgdyno.workload._statement_check import check_statements

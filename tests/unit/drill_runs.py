@@ -18,7 +18,7 @@ from pgdyno.record.cut import Check, Cut, LedgerCount, Proof
 from pgdyno.remedy import Circumstances
 from pgdyno.results import store
 from pgdyno.results.drill import Drill, DrillResult
-from pgdyno.spec.active_settings import ActiveSettings
+from pgdyno.spec.server_settings import ActiveSettings
 
 SETTINGS = {
     "synchronous_commit": "off",

@@ -8,7 +8,7 @@ from pgdyno.drill._bounds import Bound
 from pgdyno.drill.fault import find_fault
 from pgdyno.remedy import Circumstances
 from pgdyno.spec import DiskSpec
-from pgdyno.spec.active_settings import ActiveSettings
+from pgdyno.spec.server_settings import ActiveSettings
 
 DEFAULTS = {
     "synchronous_commit": "on",

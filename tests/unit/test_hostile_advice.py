@@ -28,8 +28,15 @@ from pgdyno.escaping import shell_line, visible, visible_line
 from pgdyno.govern._reading import Holder
 from pgdyno.remedy import Circumstances, assess
 from pgdyno.spec import Change
-from pgdyno.spec.columns import columns_of, columns_text
-from pgdyno.spec.sql_text import folded, literal, on_one_line, quoted, relation
+from pgdyno.spec.sql_text import (
+    columns_of,
+    columns_text,
+    folded,
+    literal,
+    on_one_line,
+    quoted,
+    relation,
+)
 from pgdyno.vacuumplan._advising import plan_table
 
 SAID = re.compile(r"(?:ALTER|COMMIT|ROLLBACK|SELECT|CREATE|DROP|create an index of) .*")

@@ -10,7 +10,7 @@ from pgdyno.dimension import title_of
 from pgdyno.escaping import visible_line
 from pgdyno.remedy import Circumstances, assess
 from pgdyno.spec import Change
-from pgdyno.spec.own_sql import TITLE_LENGTH, first_word, title_of_sql, unfit
+from pgdyno.spec.change import TITLE_LENGTH, first_word, title_of_sql, unfit_sql
 
 INDEX = ("create index i on t (c)",)
 CHANGE = Change(sql={"make": INDEX, "undo": ("drop index i",)})
@@ -32,7 +32,7 @@ CHANGE = Change(sql={"make": INDEX, "undo": ("drop index i",)})
     ],
 )
 def test_texts_that_are_no_change(text: str, why: str) -> None:
-    assert str(unfit(text)).startswith(why)
+    assert str(unfit_sql(text)).startswith(why)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_texts_that_are_no_change(text: str, why: str) -> None:
     ],
 )
 def test_texts_that_may_be_one(text: str) -> None:
-    assert unfit(text) is None
+    assert unfit_sql(text) is None
 
 
 @given(st.lists(st.text(min_size=1).filter(str.strip), min_size=1, max_size=3))

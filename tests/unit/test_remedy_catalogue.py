@@ -23,8 +23,8 @@ from pgdyno.remedy import Assessment, Circumstances, Remedy, assess, catalogue, 
 from pgdyno.results.investigate import InvestigateResult, Step, TriedRemedy
 from pgdyno.scenario.story import chapter_change
 from pgdyno.spec import Change, Spec, spec_from_fields
-from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.durability import severity, within
+from pgdyno.spec.server_settings import ActiveSettings
 from pgdyno.trial.question import Question
 
 SYNC_STANDBY = {"standby": {"count": 1, "mode": "on"}}

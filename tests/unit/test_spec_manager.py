@@ -8,8 +8,7 @@ import pytest
 
 from pgdyno.errors import UsageError
 from pgdyno.spec import spec_from_fields
-from pgdyno.spec.manager import seconds_of, typed_settings
-from pgdyno.spec.standby import in_words
+from pgdyno.spec.standby import in_words, manager_seconds, typed_manager_settings
 
 
 def refusal(settings: dict[str, Any], **standby: Any) -> str:
@@ -59,5 +58,5 @@ def test_a_managed_cluster_has_three_nodes_unless_told() -> None:
 def test_settings_have_patronis_types_and_defaults() -> None:
     given = {"ttl": "40s", "maximum_lag_on_failover": "2MB", "synchronous_mode_strict": "on"}
     typed = {"ttl": 40, "maximum_lag_on_failover": 2 << 20, "synchronous_mode_strict": True}
-    assert typed_settings(given) == typed
-    assert [seconds_of(given, name) for name in ("ttl", "loop_wait")] == [40, 10]
+    assert typed_manager_settings(given) == typed
+    assert [manager_seconds(given, name) for name in ("ttl", "loop_wait")] == [40, 10]

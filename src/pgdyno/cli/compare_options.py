@@ -182,7 +182,7 @@ class CompareOptions(Struct, frozen=True, kw_only=True):
 def sql_of(make: tuple[str, ...], undo: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Return --sql and --undo-sql as a change has them. Raises UsageError for one without the
     other, and for a text that cannot be either."""
-    from pgdyno.spec.own_sql import title_of_sql, unfit
+    from pgdyno.spec.change import title_of_sql, unfit_sql
 
     for option, statements, other in (("--sql", make, undo), ("--undo-sql", undo, make)):
         if statements and not other:
@@ -194,10 +194,10 @@ def sql_of(make: tuple[str, ...], undo: tuple[str, ...]) -> dict[str, tuple[str,
                 " 'create index i on t (c)' --undo-sql 'drop index i'",
             )
         for statement in statements:
-            why = unfit(statement) if is_utf8(statement) else "is not UTF-8 text"
+            why = unfit_sql(statement) if is_utf8(statement) else "is not UTF-8 text"
             if why:
                 shown = f" {title_of_sql([blank(statement)])}:" if statement.strip() else ""
-                raise UsageError(f"{option}{shown} {why}", code="sql-unfit")
+                raise UsageError(f"{option}{shown} {why}", code="sql-unfit_sql")
     return {"make": make, "undo": undo} if make else {}
 
 

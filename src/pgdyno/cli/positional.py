@@ -58,7 +58,7 @@ def parse_positional(what: tuple[str, ...]) -> Positional:
 def positional_for(command: str, what: tuple[str, ...]) -> Positional:
     """Sort the arguments of a command with a load. Raises UsageError for a bare word where the
     command is for servers that pgdyno starts: here a workload was meant."""
-    from pgdyno.spec.mix import BUILTIN_SCRIPTS
+    from pgdyno.spec.workload import BUILTIN_SCRIPTS
 
     positional = parse_positional(what)
     if positional.database is not None and command in _STARTING:
@@ -74,7 +74,7 @@ def positional_for(command: str, what: tuple[str, ...]) -> Positional:
 def _kind_of(word: str) -> str:
     from pgdyno.imports import FOREIGN_SUFFIXES
     from pgdyno.record import is_run_file
-    from pgdyno.spec.mix import BUILTIN_SCRIPTS
+    from pgdyno.spec.workload import BUILTIN_SCRIPTS
 
     if word in BUILTIN_SCRIPTS:
         return "builtin"

@@ -151,7 +151,7 @@ def _timed(spec: Spec, path: Path, command: str, *, has_time: bool, quiet: bool)
 
 
 def _name_of(options: ScriptOptions, tables: Fields) -> str:
-    from pgdyno.spec.mix import DEFAULT_SCRIPT
+    from pgdyno.spec.workload import DEFAULT_SCRIPT
 
     scripts = [*options.files, *options.builtins]
     if scripts:

@@ -105,7 +105,7 @@ class FailuresLimit(click.ParamType[str]):
     name = "failures"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from pgdyno.spec.failures import FailuresMax
+        from pgdyno.spec.load import FailuresMax
 
         try:
             FailuresMax.parse(value)
@@ -136,7 +136,7 @@ class Seed(click.ParamType[int]):
     name = "seed"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from pgdyno.spec.model import SEED_MAX
+        from pgdyno.spec.load import SEED_MAX
 
         if isinstance(value, int):
             return value
@@ -245,7 +245,7 @@ def complete_workloads(
     _context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
     """Complete built-in workloads, and files, as specs are files."""
-    from pgdyno.spec.mix import BUILTIN_SCRIPTS
+    from pgdyno.spec.workload import BUILTIN_SCRIPTS
 
     names = [name for name in BUILTIN_SCRIPTS if name.startswith(begun)]
     return [*map(CompletionItem, names), CompletionItem(begun, type="file")]
@@ -255,7 +255,7 @@ def complete_scripts(
     _context: click.Context, _parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
     """Complete built-in scripts that can be part of a mix."""
-    from pgdyno.spec.mix import MIXABLE_SCRIPTS
+    from pgdyno.spec.workload import MIXABLE_SCRIPTS
 
     return [CompletionItem(name) for name in MIXABLE_SCRIPTS if name.startswith(begun)]
 

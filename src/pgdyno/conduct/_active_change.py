@@ -39,7 +39,7 @@ from pgdyno.record.own import OWN
 from pgdyno.server.connecting.control import Control
 from pgdyno.server.extensions import extension_in, within
 from pgdyno.spec import Change, Spec
-from pgdyno.spec.debt import Debt
+from pgdyno.spec.change import Debt
 
 
 class ActiveChange:

@@ -28,8 +28,8 @@ from pgdyno.conduct._engine_types import (
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Arrival, ClientGroup, Pool, Spec
 from pgdyno.spec.http import HttpSpec
-from pgdyno.spec.log import LogSpec
-from pgdyno.spec.manager import seconds_of
+from pgdyno.spec.load import LogSpec
+from pgdyno.spec.standby import manager_seconds
 from pgdyno.workload import Workload
 
 _FLAT_MS = 60_000
@@ -107,7 +107,7 @@ def _give_up_after_ms(spec: Spec) -> int | None:
     Patroni needs to replace a primary."""
     if not spec.standby.managed:
         return None
-    return 2 * (seconds_of(spec.standby.manager_settings, "ttl") + _PROMOTION_S) * 1000
+    return 2 * (manager_seconds(spec.standby.manager_settings, "ttl") + _PROMOTION_S) * 1000
 
 
 def _log(log: LogSpec) -> LogConfig:

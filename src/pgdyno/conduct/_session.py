@@ -30,7 +30,7 @@ from pgdyno.record.void import VoidReason, void_reason
 from pgdyno.server.connecting.control import Control
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.age import Ids
-from pgdyno.spec.debt import Debt
+from pgdyno.spec.change import Debt
 from pgdyno.spec.kernel import KernelSpec
 from pgdyno.workload import Workload, load_workloads
 

@@ -15,7 +15,7 @@ from pgdyno.record import SliceKind
 from pgdyno.server import connect_plain
 from pgdyno.spec import Event
 from pgdyno.spec.branches import BranchEvent
-from pgdyno.spec.model import LoadSpec
+from pgdyno.spec.load import LoadSpec
 
 
 def carry_out(session: Session) -> list[int]:

@@ -16,7 +16,7 @@ from pgdyno.server.extensions import STATEMENTS
 from pgdyno.server.local.snapshots import Snapshot, check_fits, opened, read_snapshot
 from pgdyno.spec import Spec
 from pgdyno.spec.age import PIN_SETTINGS, unfit_setting
-from pgdyno.spec.model import WorkloadSpec
+from pgdyno.spec.workload import WorkloadSpec
 from pgdyno.workload import Setup
 
 

@@ -16,8 +16,7 @@ from pgdyno.drill._evidence import NewLog
 from pgdyno.errors import RunError
 from pgdyno.server.replication.patroni import Patroni
 from pgdyno.server.replication.standby import Standby
-from pgdyno.spec.manager import seconds_of
-from pgdyno.spec.standby import StandbySpec
+from pgdyno.spec.standby import StandbySpec, manager_seconds
 
 PROMOTING = "received promote request"
 PROMOTED = "database system is ready to accept connections"
@@ -32,7 +31,7 @@ _TIME = re.compile(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+) UTC ", re.MULTILINE)
 
 def takeover_s_max(spec: StandbySpec) -> float:
     """Return the time in which a standby has taken over: the lock expires after ``ttl``."""
-    ttl, loop_wait = (seconds_of(spec.manager_settings, name) for name in ("ttl", "loop_wait"))
+    ttl, loop_wait = (manager_seconds(spec.manager_settings, name) for name in ("ttl", "loop_wait"))
     return ttl + 2 * loop_wait + _MORE_S
 
 

@@ -22,8 +22,7 @@ from msgspec import Struct
 from pgdyno.facts.slices import Facts
 from pgdyno.record import RunFile, Series, WaitTotal
 from pgdyno.record.finding import Skip
-from pgdyno.spec.active_settings import switch_of
-from pgdyno.spec.setting_defaults import AUTOVACUUM, naptime_s
+from pgdyno.spec.server_settings import AUTOVACUUM, naptime_s, switch_of
 from pgdyno.wait_events import VACUUM_DELAY, canonical
 
 WORKER = "autovacuum worker"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from pgdyno.facts.slices import CLIENT_BACKEND, Facts
 from pgdyno.record import StatementCount
-from pgdyno.spec.setting_defaults import DEFAULTS
+from pgdyno.spec.server_settings import DEFAULTS
 
 JIT_SHARE = 0.2
 """Part of a statement's time that compiling takes, from which on it costs more than it saves."""

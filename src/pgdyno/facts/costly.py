@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from pgdyno.facts.slices import Facts
-from pgdyno.spec.setting_defaults import DEFAULTS
+from pgdyno.spec.server_settings import DEFAULTS
 
 LOG_CPU_S = 4e-6
 PLAN_AGAIN_CPU_S = 6e-6

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from pgdyno.numbers import percent
 from pgdyno.record import ErrorTotal, RunFile
-from pgdyno.spec.failures import DEFAULT, FailuresMax
+from pgdyno.spec.load import MAX_FAILURES_DEFAULT, FailuresMax
 
 
 class Failures(Struct, frozen=True):
@@ -74,7 +74,9 @@ def failures_by_group(run: RunFile, slice_ids: Collection[int] | None) -> dict[s
 
 def failures_max(run: RunFile) -> FailuresMax:
     """Return the failures that the run's spec allows."""
-    return FailuresMax.parse(str((run.run.spec.get("load") or {}).get("max_failures", DEFAULT)))
+    return FailuresMax.parse(
+        str((run.run.spec.get("load") or {}).get("max_failures", MAX_FAILURES_DEFAULT))
+    )
 
 
 def too_many(failed: Failures, limit: FailuresMax) -> bool:

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from pgdyno.numbers import counted, percent
 from pgdyno.record.facts import is_pooled
 from pgdyno.record.fileformat import CORES_ALL, CORES_BUSY, LITTLE_EACH
-from pgdyno.spec.model import MAX_OTHER_PROGRAMS
+from pgdyno.spec.load import MAX_OTHER_PROGRAMS
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile

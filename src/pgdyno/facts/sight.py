@@ -12,8 +12,8 @@ from pgdyno.looks.look import looks
 from pgdyno.record import LookRow, RunFile
 from pgdyno.record.facts import HostFacts
 from pgdyno.record.finding import Evidence, Proposal, Skip
-from pgdyno.spec.active_settings import switch_of
 from pgdyno.spec.change import Change
+from pgdyno.spec.server_settings import switch_of
 
 _UNIT_BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "16kB": 16 << 10, "32kB": 32 << 10,
                "MB": 1 << 20, "16MB": 16 << 20, "GB": 1 << 30}  # fmt: skip

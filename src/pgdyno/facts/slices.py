@@ -30,8 +30,8 @@ from pgdyno.facts.pooler import PoolerInForce, PoolerQueues, pooler_of, pooler_q
 from pgdyno.json_types import Fields
 from pgdyno.probe.gaps import NOT_SAMPLED
 from pgdyno.record.finding import Evidence, Lack, Skip, Window
-from pgdyno.spec.active_settings import ActiveSettings
 from pgdyno.spec.change import Change
+from pgdyno.spec.server_settings import ActiveSettings
 from pgdyno.spec.units import parse_duration_ms
 from pgdyno.wait_events import IN_TRANSACTION, WaitClass, wait_class
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from pgdyno.record import Series
-from pgdyno.spec.active_settings import choice_of
+from pgdyno.spec.server_settings import choice_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,8 +15,7 @@ from pgdyno.remedy import _lines
 from pgdyno.remedy._remedy import Case, Need, Remedy, Risk, changed_names
 from pgdyno.remedy.catalogue import catalogue
 from pgdyno.remedy.circumstances import Circumstances
-from pgdyno.spec.change import Change
-from pgdyno.spec.debt import Debt
+from pgdyno.spec.change import Change, Debt
 from pgdyno.spec.durability import AssessedClass, severity
 
 SAFE_FAULTS = ("kill", "power")

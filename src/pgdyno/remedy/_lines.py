@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pgdyno.escaping import visible
 from pgdyno.spec.change import Change
-from pgdyno.spec.columns import columns_of, columns_text
 from pgdyno.spec.front import CONNECTOR_NAMES, OWN_NAMES
 from pgdyno.spec.front import TITLES as TITLES_OF_POOLS
 from pgdyno.spec.pooler import TITLES
-from pgdyno.spec.sql_text import literal, quoted, relation
+from pgdyno.spec.sql_text import columns_of, columns_text, literal, quoted, relation
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")

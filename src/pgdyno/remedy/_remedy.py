@@ -14,8 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from pgdyno.remedy.circumstances import Circumstances
-from pgdyno.spec.change import Change
-from pgdyno.spec.debt import Debt
+from pgdyno.spec.change import Change, Debt
 from pgdyno.spec.durability import AssessedClass
 
 Need = Literal["reload", "restart", "client", "table", "rewrite", "layout", "machine", "sql"]

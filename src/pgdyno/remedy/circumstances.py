@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from pgdyno.json_types import Fields
 from pgdyno.spec import Change, DiskSpec, Spec, spec_from_fields
-from pgdyno.spec.active_settings import ActiveSettings, choice_of
 from pgdyno.spec.keys import set_key
+from pgdyno.spec.server_settings import ActiveSettings, choice_of
 from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
 
 Copy = Literal["none", "written", "flushed"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pgdyno.spec.change import Change
-from pgdyno.spec.columns import columns_of, columns_text, trial_index
-from pgdyno.spec.sql_text import literal, quoted, relation
+from pgdyno.spec.sql_text import columns_of, columns_text, literal, quoted, relation, trial_index
 
 Options = Mapping[str, Mapping[str, str]]
 """Table → its storage parameters."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pgdyno.remedy._remedy import Case, Remedy, Risk
-from pgdyno.spec.own_sql import first_word
+from pgdyno.spec.change import first_word
 
 _LOSES_NOTHING = re.compile(
     r"(?:create\s+(?:unique\s+)?index|drop\s+index|create\s+statistics|drop\s+statistics|reindex"

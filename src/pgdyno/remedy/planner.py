@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.remedy._remedy import Case, Remedy
-from pgdyno.spec.setting_defaults import DEFAULTS
+from pgdyno.spec.server_settings import DEFAULTS
 
 
 def _prepared(case: Case) -> bool:

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from pgdyno.remedy._remedy import Case, Remedy
-from pgdyno.spec.active_settings import ActiveSettings
-from pgdyno.spec.setting_defaults import AUTOVACUUM, DEFAULTS, naptime_s
+from pgdyno.spec.server_settings import AUTOVACUUM, DEFAULTS, ActiveSettings, naptime_s
 
 _LIMIT, _DELAY = _PACE = ("autovacuum_vacuum_cost_limit", "autovacuum_vacuum_cost_delay")
 _THRESHOLDS = (

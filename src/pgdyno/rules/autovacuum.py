@@ -13,7 +13,7 @@ from pgdyno.rules._bloat import DEAD_ROWS_MIN, Bloat, bloat, bloat_evidence, cos
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
-from pgdyno.spec.setting_defaults import AUTOVACUUM, DEFAULTS
+from pgdyno.spec.server_settings import AUTOVACUUM, DEFAULTS
 from pgdyno.spec.sql_text import relation
 
 AUTOVACUUM_OFF_LIFTABLE = 0.7

@@ -13,16 +13,10 @@ from pgdyno.numbers import counted, figure, percent, size
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._fewer_clients import fewer_advice, fewer_clients
 from pgdyno.rules._pools import WORTHWHILE_RATIO
-from pgdyno.rules._reads import (
-    WAITING_SHARE,
-    larger_buffers,
-    read_evidence,
-    reads,
-    waiting_parts,
-)
+from pgdyno.rules._reads import WAITING_SHARE, larger_buffers, read_evidence, reads, waiting_parts
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
-from pgdyno.spec.setting_defaults import DEFAULTS
+from pgdyno.spec.server_settings import DEFAULTS
 from pgdyno.spec.units import format_size
 
 

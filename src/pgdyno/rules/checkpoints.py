@@ -23,7 +23,7 @@ from pgdyno.rules._cpu_uses import cpu_parts, cpu_uses, ratio_without, response_
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
-from pgdyno.spec.setting_defaults import DEFAULTS
+from pgdyno.spec.server_settings import DEFAULTS
 from pgdyno.stats.prediction import Prediction
 
 IMAGES_PER_RECORD = 0.3

@@ -20,7 +20,7 @@ from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
-from pgdyno.spec.setting_defaults import DEFAULTS
+from pgdyno.spec.server_settings import DEFAULTS
 from pgdyno.stats.prediction import Prediction
 
 FLUSH_SHARE = 0.15

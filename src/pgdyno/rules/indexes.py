@@ -24,8 +24,7 @@ from pgdyno.rules._cpu_uses import (
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
-from pgdyno.spec.columns import columns_text
-from pgdyno.spec.sql_text import mentions, names_table, relation
+from pgdyno.spec.sql_text import columns_text, mentions, names_table, relation
 from pgdyno.wait_events import wait_class
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from pgdyno.rules._statement_families import shapes
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
 from pgdyno.spec.front import PREPARE_THRESHOLD_DEFAULT
-from pgdyno.spec.setting_defaults import DEFAULTS
+from pgdyno.spec.server_settings import DEFAULTS
 from pgdyno.stats.prediction import Prediction
 
 COST_SHARE = 0.1

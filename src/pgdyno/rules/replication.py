@@ -21,8 +21,8 @@ from pgdyno.numbers import duration, figure, percent, size
 from pgdyno.record.finding import Evidence, Proposal
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules.rule import Cleared, Found, rule
-from pgdyno.spec.active_settings import choice_of
 from pgdyno.spec.change import Change
+from pgdyno.spec.server_settings import choice_of
 
 WAITING_SHARE = 0.15
 _UNTIL = {

@@ -16,7 +16,7 @@ from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules._statement_families import Shape, shapes
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
-from pgdyno.spec.setting_defaults import DEFAULTS
+from pgdyno.spec.server_settings import DEFAULTS
 
 TRANSFER_SHARE = 0.2
 ADVICE = (

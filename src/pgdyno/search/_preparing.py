@@ -12,7 +12,7 @@ from pgdyno.errors import UsageError
 from pgdyno.record.facts import is_pooled
 from pgdyno.search.slo import Limit
 from pgdyno.spec import ClientGroup, Spec
-from pgdyno.spec.model import SCALE_DEFAULT_MAX
+from pgdyno.spec.workload import SCALE_DEFAULT_MAX
 
 CLIENTS_DEFAULT_MIN = 64
 CLIENTS_PER_CORE = 16

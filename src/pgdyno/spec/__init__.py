@@ -7,9 +7,10 @@
 from pgdyno.spec._arrival import Arrival
 from pgdyno.spec._clients import ClientGroup, Connection, Pool
 from pgdyno.spec.change import Change
-from pgdyno.spec.mix import ScriptPart
-from pgdyno.spec.model import DiskSpec, Event, LoadStep, Spec
+from pgdyno.spec.load import LoadStep
+from pgdyno.spec.model import DiskSpec, Event, Spec
 from pgdyno.spec.read import read_spec, spec_from_fields, spec_schema, spec_to_toml
+from pgdyno.spec.workload import ScriptPart
 
 __all__ = [
     "Arrival",

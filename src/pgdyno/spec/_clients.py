@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pgdyno.spec._arrival import Arrival, ArrivalSpec
 from pgdyno.spec._base import CLIENTS_MAX, Duration, Part, PositiveDuration, PositiveDurationUs
 from pgdyno.spec.connections import pooled_connections
-from pgdyno.spec.mix import ScriptMix
+from pgdyno.spec.workload import ScriptMix
 
 TRANSACTIONS_MAX = 1_000_000_000_000
 INSTANCES_MAX = 10_000

@@ -1,5 +1,5 @@
-"""Names and literals in the text of SQL, with quotes or without, and statements that end a
-transaction.
+"""Names and literals in the text of SQL, with quotes or without, lists of columns, and statements
+that end a transaction.
 
 What pgdyno prints as SQL holds names and values that a role on the server has chosen. ``quoted``,
 ``literal`` and ``relation`` write them so that each is one token on one line, whatever is in it,
@@ -9,6 +9,7 @@ with standard_conforming_strings on or off.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from pgdyno.escaping import visible
 
@@ -125,3 +126,29 @@ def mentions(statement: str, table: str) -> bool:
 def is_commit(statement: str) -> bool:
     """Return whether a statement is COMMIT or END."""
     return _ENDS.match(statement) is not None
+
+
+_COLUMN = re.compile(NAME)
+_COLUMNS = re.compile(rf"\s*{NAME}\s*(?:,\s*{NAME}\s*)*")
+
+
+def columns_of(text: str) -> tuple[str, ...]:
+    """Return the names of the columns, folded as PostgreSQL folds them. Raises ValueError for
+    anything but names separated by commas, such as an expression."""
+    listed = text.strip()
+    if listed.startswith("(") and listed.endswith(")"):
+        listed = listed[1:-1]
+    if _COLUMNS.fullmatch(listed) is None:
+        raise ValueError(f'"{text}" is not a list of columns, such as "customer, placed"')
+    return tuple(map(folded, _COLUMN.findall(listed)))
+
+
+def trial_index(table: str, columns: str) -> str:
+    """Return the name of an index that pgdyno creates to try it, in the schema of ``table``, of
+    which the server keeps the first 63 bytes each time."""
+    return "_".join(("pgdyno", table.rpartition(".")[2], *columns_of(columns)))
+
+
+def columns_text(columns: Iterable[str]) -> str:
+    """Return what :func:`columns_of` reads."""
+    return ", ".join(map(quoted, columns))

@@ -8,7 +8,7 @@ from typing import get_args
 from pgdyno.record import Event, RunFile
 from pgdyno.record.own import own_events
 from pgdyno.results.common import Postponed, PostponedSide
-from pgdyno.spec.debt import Debt
+from pgdyno.spec.change import Debt
 
 
 def postponed(

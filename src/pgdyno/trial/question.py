@@ -14,7 +14,7 @@ from pgdyno.conduct import warm_up_seconds_max
 from pgdyno.record import TrialKind
 from pgdyno.remedy import Assessment, Need
 from pgdyno.spec import Change
-from pgdyno.spec.debt import Debt
+from pgdyno.spec.change import Debt
 from pgdyno.spec.units import format_duration
 
 PAIRS_MAX = 60

@@ -13,7 +13,7 @@ from pgdyno.workload.table_space import business_space
 
 if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control
-    from pgdyno.spec.model import WorkloadSpec
+    from pgdyno.spec.workload import WorkloadSpec
 
 
 def _make(conn: Control, schema: str, wanted: WorkloadSpec) -> None:

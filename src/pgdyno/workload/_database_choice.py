@@ -24,7 +24,7 @@ from pgdyno.workload._model import Tables, Workload
 from pgdyno.workload._queries import setup_errors
 
 if TYPE_CHECKING:
-    from pgdyno.spec.model import WorkloadSpec
+    from pgdyno.spec.workload import WorkloadSpec
 
 
 _OWN = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pgdyno.server.connecting.marks import mark, mark_of, scale_in
-from pgdyno.spec.tables import InitSpec
+from pgdyno.spec.workload import InitSpec
 from pgdyno.workload._found import ENTITY_COLUMNS, FoundTable, schema_of
 from pgdyno.workload._own_tables import OwnTables
 from pgdyno.workload._queries import query, query_in, regclass
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from psycopg import sql
 
     from pgdyno.server.connecting.control import Control
-    from pgdyno.spec.model import WorkloadSpec
+    from pgdyno.spec.workload import WorkloadSpec
 
 SEQUENCES = ("er_record_ids", "er_entity_ids")
 PARTITIONED = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pgdyno.spec.ingest import TRANSACTION_ROWS, batch_of
+from pgdyno.spec.workload import TRANSACTION_ROWS, batch_of
 from pgdyno.workload._found import INGEST_COLUMNS, FoundTable
 from pgdyno.workload._own_tables import OwnTables
 from pgdyno.workload._queries import query_in
@@ -17,7 +17,7 @@ from pgdyno.workload.table_space import ingest_space
 
 if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control
-    from pgdyno.spec.model import WorkloadSpec
+    from pgdyno.spec.workload import WorkloadSpec
 
 _COLUMNS = "source, code, loaded, name, document"
 _VALUES = (

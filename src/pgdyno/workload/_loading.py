@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pgdyno.spec import ScriptPart, Spec
-    from pgdyno.spec.model import WorkloadSpec
+    from pgdyno.spec.workload import WorkloadSpec
 
 # Not a table of another schema. Comments are removed before.
 _PGBENCH_TABLE = re.compile(
@@ -166,7 +166,7 @@ def unset_variables(workload: Workload, defined: Collection[str]) -> dict[str, l
 
 
 def _ingest(wanted: WorkloadSpec | None) -> Workload:
-    from pgdyno.spec.model import WorkloadSpec
+    from pgdyno.spec.workload import WorkloadSpec
     from pgdyno.workload._ingest import ingest_script
 
     text = ingest_script(WorkloadSpec() if wanted is None else wanted)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from pgdyno.server import ConnInfo
 
 if TYPE_CHECKING:
-    from pgdyno.spec.model import WorkloadSpec
+    from pgdyno.spec.workload import WorkloadSpec
 
 
 class Tables(Enum):

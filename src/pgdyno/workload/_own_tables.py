@@ -14,7 +14,7 @@ from msgspec import Struct
 from pgdyno.errors import SetupError
 from pgdyno.server import OWN_DATABASE, ConnInfo
 from pgdyno.server.connecting.marks import mark, mark_of, scale_in
-from pgdyno.spec.tables import InitSpec
+from pgdyno.spec.workload import InitSpec
 from pgdyno.workload._existing import OWN_HINT
 from pgdyno.workload._found import FoundTable, find_tables, schema_for_new
 from pgdyno.workload._locked_tables import locks_named
@@ -24,7 +24,7 @@ from pgdyno.workload.table_space import TableSpace
 
 if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control
-    from pgdyno.spec.model import WorkloadSpec
+    from pgdyno.spec.workload import WorkloadSpec
     from pgdyno.workload._preparing import CheckTableSpace, Prepared, Progress
     from pgdyno.workload.table_lock import TableLock
 

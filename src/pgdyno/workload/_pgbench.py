@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from psycopg import sql
 
     from pgdyno.server.connecting.control import Control
-    from pgdyno.spec.tables import InitSpec
+    from pgdyno.spec.workload import InitSpec
 
 ACCOUNTS_PER_BRANCH = 100_000
 TELLERS_PER_BRANCH = 10

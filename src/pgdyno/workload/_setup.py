@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from pgdyno.spec.model import WorkloadSpec
+    from pgdyno.spec.workload import WorkloadSpec
 
 _OF_DUMP = re.compile(rb"\\|stdin", re.IGNORECASE)
 """Text without it has no rows, and no command of psql."""

@@ -35,7 +35,7 @@ from pgdyno.workload.table_lock import TableLock
 from pgdyno.workload.table_space import space_for_tables
 
 if TYPE_CHECKING:
-    from pgdyno.spec.model import WorkloadSpec
+    from pgdyno.spec.workload import WorkloadSpec
 
 _OWN = {Tables.BUSINESS: BUSINESS, Tables.ENTITIES: ENTITIES, Tables.INGEST: INGEST}
 

@@ -19,7 +19,7 @@ from pgdyno.workload._queries import query
 if TYPE_CHECKING:
     import psycopg
 
-    from pgdyno.spec.tables import InitSpec
+    from pgdyno.spec.workload import InitSpec
     from pgdyno.workload._found import FoundTable
 
 _PAGE_BYTES = 8192

@@ -10,7 +10,7 @@ from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.json_types import Fields
 from pgdyno.record.own import OWN
 from pgdyno.spec import Change, Spec
-from pgdyno.spec.own_sql import title_of_sql
+from pgdyno.spec.change import title_of_sql
 
 
 class UpdateLast(KeyDimension):

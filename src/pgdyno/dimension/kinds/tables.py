@@ -9,7 +9,7 @@ from pgdyno.dimension._dimension import Context, Dimension, KeyDimension, Need, 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec
-from pgdyno.spec.columns import columns_of, trial_index
+from pgdyno.spec.sql_text import columns_of, trial_index
 
 if TYPE_CHECKING:
     from psycopg import sql

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import psycopg
 
-    from pgdyno.spec.tables import InitSpec
+    from pgdyno.spec.workload import InitSpec
 
 _BEGINNING = "made by pgdyno"
 _END = "; pgdyno cleanup removes it"

@@ -40,7 +40,7 @@ from pgdyno.server.local.safefiles import can_clone, remove_own_directory, write
 from pgdyno.server.locks import locked, try_lock
 from pgdyno.server.versions import SUPPORTED_MAJORS
 from pgdyno.spec.age import Ids
-from pgdyno.spec.snapshot import NAME, NAME_MAX
+from pgdyno.spec.server import NAME, NAME_MAX
 
 FILE = "snapshot.json"
 _DAYS_MAX = 36_500

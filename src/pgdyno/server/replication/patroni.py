@@ -24,8 +24,7 @@ from pgdyno.server.replication._patroni_node import Common, PatroniNode
 from pgdyno.server.replication._relay import Relay
 from pgdyno.server.replication._store import Store, installed_store
 from pgdyno.server.replication.standby import Standby
-from pgdyno.spec.manager import seconds_of, typed_settings
-from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
+from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec, manager_seconds, typed_manager_settings
 
 PRIMARY_NAME = "pgdyno_primary"
 """Name of the node that is the first leader."""
@@ -133,7 +132,7 @@ class Patroni:
         if self.spec.waits:
             first = self.nodes[0]
             self._wait(first, self._commits_wait, "did not make commits wait for a standby")
-        loop_wait = seconds_of(self.spec.manager_settings, "loop_wait")
+        loop_wait = manager_seconds(self.spec.manager_settings, "loop_wait")
         if loop_wait != _LOOP_WAIT_S:
             self.nodes[0].ask("/config", method="PATCH", body={"loop_wait": loop_wait})
 
@@ -275,7 +274,7 @@ class Patroni:
         if spec.waits or spec.mode == "local":
             parameters["synchronous_commit"] = spec.mode
         return {
-            **typed_settings(spec.manager_settings),
+            **typed_manager_settings(spec.manager_settings),
             "synchronous_mode": spec.waits,
             "synchronous_node_count": spec.quorum,
             "postgresql": {"use_slots": True, "parameters": parameters},

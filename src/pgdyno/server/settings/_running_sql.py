@@ -18,7 +18,7 @@ from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server.connecting.connect import connect_plain
 from pgdyno.server.connecting.conninfo import ConnInfo, path_option
 from pgdyno.server.settings._persistent_session import without_time_limits
-from pgdyno.spec.own_sql import title_of_sql
+from pgdyno.spec.change import title_of_sql
 
 if TYPE_CHECKING:
     import psycopg

@@ -30,7 +30,7 @@ from pgdyno.server.settings._running_sql import (
 )
 from pgdyno.server.settings._undo import RecordedSql
 from pgdyno.server.settings._undoing_sql import Note, name_of_session, settle, undo_now, undo_sql
-from pgdyno.spec.own_sql import first_word, title_of_sql
+from pgdyno.spec.change import first_word, title_of_sql
 
 if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control

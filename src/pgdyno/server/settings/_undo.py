@@ -38,7 +38,7 @@ from pgdyno.server.connecting.identity import Identity
 from pgdyno.server.directories import undo_dir
 from pgdyno.server.locks import try_lock
 from pgdyno.server.settings.setting_values import unquoted_list
-from pgdyno.spec.own_sql import title_of_sql
+from pgdyno.spec.change import title_of_sql
 
 _FORMATS = (2, 3)
 """Those that are read; the last is written. One without SQL is 2."""

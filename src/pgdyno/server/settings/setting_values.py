@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from pgdyno.errors import UsageError
-from pgdyno.spec.active_settings import choice_of, switch_of
+from pgdyno.spec.server_settings import choice_of, switch_of
 
 _MEMORY_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _TIME_US = {"us": 1, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9, "d": 8.64e10}

@@ -1,14 +1,18 @@
-"""The table ``server`` of a spec."""
+"""The table ``server`` of a spec, and the names of snapshots that a server can start from."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from pgdyno.spec._base import Duration, Part, SettingValue
 from pgdyno.spec.age import Age, Ids, unfit_setting
-from pgdyno.spec.snapshot import SnapshotName
+
+NAME_MAX = 80
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+"""They are names of directories."""
+SnapshotName = Annotated[str, Field(min_length=1, max_length=NAME_MAX, pattern=f"^{NAME}$")]
 
 
 class ServerSpec(Part):
