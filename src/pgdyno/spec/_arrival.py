@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from pgdyno.spec._base import Duration, Key, Misfit, Part, PositiveDuration
+from pgdyno.spec._base import Duration, Misfit, PositiveDuration, SpecKey, SpecTable
 from pgdyno.spec.units import format_duration
 
 RATE_MAX = 10_000_000.0
@@ -30,7 +30,7 @@ Rate = Annotated[float, BeforeValidator(_number_of_rate), Field(gt=0, le=RATE_MA
 RateOrNone = Annotated[float, BeforeValidator(_number_of_rate), Field(ge=0, le=RATE_MAX)]
 
 
-class RateStep(Part):
+class RateStep(SpecTable):
     """A new rate from ``at`` on (since the start of the load), reached over ``ramp``."""
 
     at_ms: PositiveDuration = Field(alias="at")
@@ -43,7 +43,7 @@ class RateStep(Part):
         return self.at_ms + self.ramp_ms
 
 
-class Burst(Part):
+class Burst(SpecTable):
     """Another rate for ``length``, repeated every ``every``."""
 
     every_ms: PositiveDuration = Field(alias="every")
@@ -57,7 +57,7 @@ class Burst(Part):
         return self
 
 
-class Sine(Part):
+class Sine(SpecTable):
     """A sine wave around the rate."""
 
     amplitude: Rate
@@ -70,7 +70,7 @@ def _has_load(factors: list[float]) -> list[float]:
     return factors
 
 
-class Day(Part):
+class Day(SpecTable):
     """Factors of the rate at each of 24 hours, interpolated linearly."""
 
     factors: Annotated[
@@ -83,7 +83,7 @@ class Day(Part):
     )
 
 
-class Arrival(Part):
+class Arrival(SpecTable):
     """An open loop: transactions are due at a rate, whether or not earlier ones have ended."""
 
     rate: Rate = Field(description="Transactions per second, over all clients of the group")
@@ -117,7 +117,9 @@ class Arrival(Part):
                 "sine.amplitude is larger than rate, so the rate would become negative"
             )
         if self.when_busy == "skip" and self.queue_max is not None:
-            raise Misfit(Key("queue_max"), " can only be used with ", Key("when_busy", "queue"))
+            raise Misfit(
+                SpecKey("queue_max"), " can only be used with ", SpecKey("when_busy", "queue")
+            )
         return self
 
     @model_validator(mode="after")

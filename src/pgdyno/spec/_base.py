@@ -33,7 +33,7 @@ CLIENTS_MAX = 100_000
 DURATION_MS_MAX = 366 * 86_400_000
 
 
-class Key(Struct, frozen=True):
+class SpecKey(Struct, frozen=True):
     """A key of a table in a message, with a value if it is about one: ``kind = "pgbouncer"``."""
 
     name: str
@@ -52,12 +52,12 @@ class Key(Struct, frozen=True):
 class Misfit(ValueError):
     """Keys of a table that do not go together; the message may name options in their place."""
 
-    def __init__(self, *parts: str | Key) -> None:
+    def __init__(self, *parts: str | SpecKey) -> None:
         super().__init__("".join(map(str, parts)))
         self.parts = parts
 
 
-class Part(BaseModel):
+class SpecTable(BaseModel):
     """A table of the spec: immutable, and unknown keys are errors."""
 
     model_config = ConfigDict(

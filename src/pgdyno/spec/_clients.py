@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from pgdyno.spec._arrival import Arrival, ArrivalSpec
-from pgdyno.spec._base import CLIENTS_MAX, Duration, Part, PositiveDuration, PositiveDurationUs
+from pgdyno.spec._base import CLIENTS_MAX, Duration, PositiveDuration, PositiveDurationUs, SpecTable
 from pgdyno.spec.connections import pooled_connections
 from pgdyno.spec.workload import ScriptMix
 
@@ -15,7 +15,7 @@ TRANSACTIONS_MAX = 1_000_000_000_000
 INSTANCES_MAX = 10_000
 
 
-class Validation(Part):
+class Validation(SpecTable):
     """Check of a pooled connection before a client gets it."""
 
     query: str = Field("select 1", min_length=1)
@@ -24,7 +24,7 @@ class Validation(Part):
     )
 
 
-class Pool(Part):
+class Pool(SpecTable):
     """A client-side connection pool, like DBCP or HikariCP."""
 
     max: int = Field(8, ge=1, le=CLIENTS_MAX, description="Maximum number of open connections")
@@ -53,7 +53,7 @@ class Pool(Part):
         return self
 
 
-class Connection(Part):
+class Connection(SpecTable):
     """Rule for when a client or a pool makes new connections."""
 
     reconnect_every: int | None = Field(
@@ -91,7 +91,7 @@ ConnectionPolicy = Annotated[
 ]
 
 
-class ClientGroup(Part):
+class ClientGroup(SpecTable):
     """Clients that share a script mix, an arrival process, pools and a connection policy."""
 
     name: str = Field("clients", min_length=1, max_length=60)

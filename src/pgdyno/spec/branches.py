@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import Field, model_validator
 
 from pgdyno.json_types import Fields
-from pgdyno.spec._base import CLIENTS_MAX, Duration, Part, SettingValue
+from pgdyno.spec._base import CLIENTS_MAX, Duration, SettingValue, SpecTable
 from pgdyno.spec.story import KeyValue
 from pgdyno.spec.units import format_duration
 
@@ -15,7 +15,7 @@ ROUNDS_DEFAULT = 6
 """With fewer than six pairs, an interval must assume how their ratios are distributed."""
 
 
-class BranchEvent(Part):
+class BranchEvent(SpecTable):
     """An action of a branch at a time of its measurement."""
 
     at_ms: Duration = Field(alias="at")
@@ -34,7 +34,7 @@ class BranchEvent(Part):
         return self
 
 
-class Branch(Part):
+class Branch(SpecTable):
     """A variant: what differs from the spec, and what happens during the load."""
 
     name: str = Field(min_length=1, max_length=40, description="Name, as shown in the result")
@@ -55,7 +55,7 @@ class Branch(Part):
     )
 
 
-class BranchingSpec(Part):
+class BranchingSpec(SpecTable):
     """The state that all branches begin with, and how often they are measured."""
 
     before_ms: Duration = Field(

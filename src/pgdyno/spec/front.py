@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from pgdyno.json_types import Fields
-from pgdyno.spec._base import Part, PositiveDuration
+from pgdyno.spec._base import PositiveDuration, SpecTable
 from pgdyno.spec.units import format_duration
 
 FrontPoolName = Literal["dbcp2", "tomcat-jdbc", "hikari"]
@@ -39,7 +39,7 @@ CONNECTIONS_DEFAULT = 8192
 PREPARE_THRESHOLD_DEFAULT = 5
 
 
-class FrontSpec(Part):
+class FrontSpec(SpecTable):
     """A web application on Tomcat, its pool of connections and its connector."""
 
     pool: FrontPoolName = Field("dbcp2", description="Pool of connections of the application")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from pgdyno.json_types import Fields
-from pgdyno.spec._base import Part, PositiveDuration
+from pgdyno.spec._base import PositiveDuration, SpecTable
 from pgdyno.spec.age import STOP_AGE, Age
 
 LOW, HIGH = 1_200_000_000, 1_500_000_000
@@ -15,7 +15,7 @@ INTERVAL_S_MAX = 60
 """Longest time between two looks, of a run and of the daemon."""
 
 
-class GovernSpec(Part):
+class GovernSpec(SpecTable):
     """For pgdyno run: a governor to which the clients keep, as loaders keep to pgdyno govern."""
 
     on: bool = Field(

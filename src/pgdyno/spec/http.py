@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import Field, field_validator, model_validator
 
 from pgdyno.json_types import Fields
-from pgdyno.spec._base import Part, PositiveDuration
+from pgdyno.spec._base import PositiveDuration, SpecTable
 
 PORTS = {"http": 80, "https": 443}
 """Port of each scheme where the URL names none."""
@@ -56,7 +56,7 @@ def parse_url(text: str) -> Url:
     return Url(parts.scheme == "https", parts.hostname, port or PORTS[parts.scheme], target)
 
 
-class HttpSpec(Part):
+class HttpSpec(SpecTable):
     """The web server that all clients send their requests to."""
 
     url: str | None = Field(

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from pgdyno.spec._base import Part
+from pgdyno.spec._base import SpecTable
 from pgdyno.spec.units import parse_size_bytes
 
 PAGE_BYTES = 4096
@@ -62,7 +62,7 @@ def _crypt(text: str) -> str:
 Limit = Annotated[str, AfterValidator(_limit)]
 
 
-class KernelSpec(Part):
+class KernelSpec(SpecTable):
     """Parameters of this machine's kernel during the run; for all of its programs."""
 
     read_ahead: Annotated[str, AfterValidator(_read_ahead)] | None = Field(

@@ -8,7 +8,15 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
 
-from pgdyno.spec._base import CLIENTS_MAX, Duration, Key, Misfit, Part, PositiveDuration, Share
+from pgdyno.spec._base import (
+    CLIENTS_MAX,
+    Duration,
+    Misfit,
+    PositiveDuration,
+    Share,
+    SpecKey,
+    SpecTable,
+)
 from pgdyno.spec._clients import TRANSACTIONS_MAX
 from pgdyno.spec.units import format_duration
 
@@ -69,7 +77,7 @@ MATTERS_MIN, MATTERS_MAX = 0.001, 0.5
 SEED_MAX = (1 << 64) - 1
 
 
-class LogSpec(Part):
+class LogSpec(SpecTable):
     """The transaction log of pgbench, in the format of version 18."""
 
     prefix: str = Field("pgbench_log", min_length=1, description="Files are PREFIX.PID[.THREAD]")
@@ -89,24 +97,24 @@ class LogSpec(Part):
     def _one_of_both(self) -> LogSpec:
         if self.sampling_rate is not None and self.aggregate_interval_ms is not None:
             raise Misfit(
-                Key("sampling_rate"),
+                SpecKey("sampling_rate"),
                 " and ",
-                Key("aggregate_interval"),
+                SpecKey("aggregate_interval"),
                 " cannot be used together",
             )
         if (self.aggregate_interval_ms or 0) % 1000:
-            raise Misfit(Key("aggregate_interval"), " must be whole seconds")
+            raise Misfit(SpecKey("aggregate_interval"), " must be whole seconds")
         return self
 
 
-class LoadStep(Part):
+class LoadStep(SpecTable):
     """A step of a profile: from ``at`` on, every group runs ``share`` of its clients."""
 
     at_ms: Duration = Field(alias="at")
     share: float = Field(gt=0, le=1)
 
 
-class LoadSpec(Part):
+class LoadSpec(SpecTable):
     """Duration and ramp of the load, and options of the load engine."""
 
     ramp_ms: Duration = Field(
@@ -224,9 +232,9 @@ class LoadSpec(Part):
         every_ms = self.log.aggregate_interval_ms if self.log else None
         if every_ms is not None and self.transactions is None and self.hold_ms % every_ms:
             raise Misfit(
-                Key("hold"),
+                SpecKey("hold"),
                 f", {format_duration(self.hold_ms)}, must be a multiple of ",
-                Key("log.aggregate_interval"),
+                SpecKey("log.aggregate_interval"),
                 f", {format_duration(every_ms)}",
             )
         return self

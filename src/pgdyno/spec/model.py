@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from pgdyno.spec._base import Duration, Part, PositiveDuration, SettingValue
+from pgdyno.spec._base import Duration, PositiveDuration, SettingValue, SpecTable
 from pgdyno.spec._clients import ClientGroup
 from pgdyno.spec.address import parse_address
 from pgdyno.spec.branches import Branch, BranchingSpec, check_branches
@@ -32,7 +32,7 @@ DATA_BYTES_MIN = 128 << 20
 """An empty data directory with its first WAL segments has about 60 MB."""
 
 
-class DiskSpec(Part):
+class DiskSpec(SpecTable):
     """Disks for the data and the WAL of an embedded server."""
 
     data: DataDisk = Field("plain", description=f"Disk of the data: {', '.join(DISK_EXAMPLES)}")
@@ -56,7 +56,7 @@ class DiskSpec(Part):
         return wal_plan(self.wal)
 
 
-class Event(Part):
+class Event(SpecTable):
     """An action at a given time of the run."""
 
     at_ms: Duration = Field(alias="at")
@@ -70,7 +70,7 @@ class Event(Part):
         return self
 
 
-class InvestigateSpec(Part):
+class InvestigateSpec(SpecTable):
     """Limits of ``pgdyno investigate``."""
 
     budget_ms: PositiveDuration = Field(
@@ -79,7 +79,7 @@ class InvestigateSpec(Part):
     allow: DurabilityClass = Field("D0", description="Durability limit of the remedies")
 
 
-class PriceSpec(Part):
+class PriceSpec(SpecTable):
     """Defaults of ``pgdyno price``; its options have precedence."""
 
     ladder: list[str] | None = Field(
@@ -98,7 +98,7 @@ class PriceSpec(Part):
     )
 
 
-class Spec(Part):
+class Spec(SpecTable):
     """A complete spec."""
 
     name: str = Field(

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from pgdyno.spec._base import Key, Misfit, Part, SettingValue
+from pgdyno.spec._base import Misfit, SettingValue, SpecKey, SpecTable
 
 PoolerName = Literal["none", "pgbouncer", "pgpool", "haproxy"]
 TITLES = {"pgbouncer": "PgBouncer", "pgpool": "pgpool-II", "haproxy": "HAProxy"}
@@ -23,7 +23,7 @@ CLIENT_SETTINGS = {
 _NAME = re.compile(r"[a-z][a-z0-9_.-]*(?: [a-z][a-z0-9_.-]*)*")
 
 
-class PoolerSpec(Part):
+class PoolerSpec(SpecTable):
     """A pooler that pgdyno starts in front of the server, and its settings."""
 
     kind: PoolerName = Field("none", description="What the clients connect to: the server, or this")
@@ -45,9 +45,9 @@ class PoolerSpec(Part):
     def _settings_of_a_pooler(self) -> PoolerSpec:
         if self.kind == "none" and self.settings:
             raise Misfit(
-                Key("settings"),
+                SpecKey("settings"),
                 " can only be used with a pooler, such as ",
-                Key("kind", "pgbouncer"),
+                SpecKey("kind", "pgbouncer"),
             )
         return self
 

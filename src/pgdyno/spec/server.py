@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from pgdyno.spec._base import Duration, Part, SettingValue
+from pgdyno.spec._base import Duration, SettingValue, SpecTable
 from pgdyno.spec.age import Age, Ids, unfit_setting
 
 NAME_MAX = 80
@@ -15,7 +15,7 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SnapshotName = Annotated[str, Field(min_length=1, max_length=NAME_MAX, pattern=f"^{NAME}$")]
 
 
-class ServerSpec(Part):
+class ServerSpec(SpecTable):
     """The PostgreSQL server: one that pgdyno starts for the run, an existing one, or none."""
 
     kind: Literal["embedded", "existing", "none"] = Field(

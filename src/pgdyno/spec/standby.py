@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from pgdyno.spec._base import Duration, Key, Misfit, Part, SettingValue
+from pgdyno.spec._base import Duration, Misfit, SettingValue, SpecKey, SpecTable
 from pgdyno.spec.units import format_duration, parse_size_bytes
 
 StandbyMode = Literal["async", "remote_write", "on", "remote_apply", "local"]
@@ -34,7 +34,7 @@ _STANDBY_KEYS = {
 }
 
 
-class StandbySpec(Part):
+class StandbySpec(SpecTable):
     """Streaming standbys, and what commits on the primary wait for."""
 
     count: int = Field(0, ge=0, le=STANDBYS_MAX, description="Number of streaming standbys")
@@ -91,17 +91,17 @@ class StandbySpec(Part):
         if not self.managed:
             if self.manager_settings:
                 raise Misfit(
-                    Key("manager_settings"),
+                    SpecKey("manager_settings"),
                     " can only be used with a ",
-                    Key("manager"),
+                    SpecKey("manager"),
                     ", such as ",
-                    Key("manager", "patroni"),
+                    SpecKey("manager", "patroni"),
                 )
             return self
         if "count" not in self.model_fields_set:
             self.__dict__["count"] = MANAGED_STANDBYS
         if not self.count:
-            raise Misfit(Key("manager", self.manager), " needs a standby: count must not be 0")
+            raise Misfit(SpecKey("manager", self.manager), " needs a standby: count must not be 0")
         if self.receivewal:
             raise ValueError(
                 f'receivewal cannot be used with manager = "{self.manager}", which drops slots that'
@@ -175,7 +175,7 @@ def _typed(name: str, value: str) -> int | bool:
         raise ValueError(f"manager_settings.{name}: {_STANDBY_KEYS[name]} sets this")
     if name not in _MANAGER_NAMES:
         known = ", ".join(_MANAGER_NAMES)
-        raise Misfit(Key("manager_settings"), f': "{name}" is not among the settings {known}')
+        raise Misfit(SpecKey("manager_settings"), f': "{name}" is not among the settings {known}')
     if name == _STRICT:
         if value not in _SWITCHES:
             raise ValueError(f'manager_settings.{name}: "{value}" is neither on nor off')

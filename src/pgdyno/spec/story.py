@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from pgdyno.spec._base import Part, PositiveDuration, SettingValue
+from pgdyno.spec._base import PositiveDuration, SettingValue, SpecTable
 
 Ending = Literal[
     "better", "worse", "no difference", "clean", "lost", "refused", "corrupt", "harmed",
@@ -33,7 +33,7 @@ def _key_text(value: Any) -> str:
 KeyValue = Annotated[str, BeforeValidator(_key_text)]
 
 
-class Chapter(Part):
+class Chapter(SpecTable):
     """A comparison, a drill or a run."""
 
     title: str = Field(min_length=1, max_length=120)

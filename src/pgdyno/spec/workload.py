@@ -19,7 +19,7 @@ from pydantic import (
     model_validator,
 )
 
-from pgdyno.spec._base import Key, Misfit, Part, SettingValue
+from pgdyno.spec._base import Misfit, SettingValue, SpecKey, SpecTable
 from pgdyno.spec.sql_text import columns_of, columns_text
 
 BUILTIN_SCRIPTS = (
@@ -35,7 +35,7 @@ MIXABLE_SCRIPTS = (
 DEFAULT_SCRIPT = "tpcb-like"
 
 
-class ScriptPart(Part):
+class ScriptPart(SpecTable):
     """A script of a mix: a file or a built-in one, and its weight."""
 
     file: str | None = None
@@ -127,7 +127,7 @@ def _text_or_number(value: Any) -> Any:
 Variable = Annotated[str | int | float, BeforeValidator(_text_or_number)]
 
 
-class InitSpec(Part):
+class InitSpec(SpecTable):
     """Steps of an initialization and properties of the tables."""
 
     steps: str = Field(
@@ -168,9 +168,9 @@ class InitSpec(Part):
     def _method_of_partitions(self) -> InitSpec:
         if self.partition_method is not None and not self.partitions:
             raise Misfit(
-                Key("partition_method"),
+                SpecKey("partition_method"),
                 " can only be used with ",
-                Key("partitions"),
+                SpecKey("partitions"),
                 " above 0",
             )
         return self
@@ -209,7 +209,7 @@ def check_batch(batch: int | None) -> int | None:
     return batch
 
 
-class WorkloadSpec(Part):
+class WorkloadSpec(SpecTable):
     """The scripts of the clients, and their tables."""
 
     script: ScriptMix = Field(
