@@ -24,7 +24,7 @@ from pgdyno.conduct import Silent, open_session
 from pgdyno.drill._workloads import differences
 from pgdyno.errors import RunError, SetupError
 from pgdyno.front import POOLS, FrontEnd, FrontSettings, find_java
-from pgdyno.front._listening import accept_queue
+from pgdyno.front._application import accept_queue
 from pgdyno.server import Cluster, ConnInfo, connect
 from pgdyno.spec import spec_from_fields
 from pgdyno.workload import load_workloads, prepare

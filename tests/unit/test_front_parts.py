@@ -10,17 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from pgdyno.errors import SetupError
-from pgdyno.front import FrontSettings, _jar, application_jar, find_java
+from pgdyno.front import FrontSettings, _java, application_jar, find_java
 from pgdyno.front._java import Java
 from pgdyno.front._settings import properties_text
 from pgdyno.report.words.front import line
-from pgdyno.results.front import (
-    FrontConnector,
-    FrontJvm,
-    FrontPool,
-    FrontReading,
-    FrontTimes,
-)
+from pgdyno.results.front import FrontConnector, FrontJvm, FrontPool, FrontReading, FrontTimes
 from pgdyno.server import ConnInfo
 from pgdyno.server.locks import locked
 
@@ -121,12 +115,12 @@ def test_a_build_that_fails_says_why_and_leaves_nothing(program: Program, open_d
 @pytest.mark.parametrize("building", [False, True])
 def test_what_a_killed_build_left_is_removed(open_dir: Path, *, building: bool) -> None:
     cache = open_dir / "cache" / "front"
-    jar = cache / f"pgdyno-front-{_jar._digest()}.jar"
+    jar = cache / f"pgdyno-front-{_java._digest()}.jar"
     left = cache / "build-left" / "application"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PGDYNO_HOME", str(open_dir))
         patch.delenv("PGDYNO_FRONT_JAR", raising=False)
-        patch.setattr(_jar, "_PACKAGED", Path("/nowhere"))
+        patch.setattr(_java, "_PACKAGED", Path("/nowhere"))
         left.mkdir(parents=True)
         jar.touch()
         with locked(cache / "lock") if building else nullcontext():

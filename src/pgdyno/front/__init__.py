@@ -8,8 +8,7 @@ of the user's.
 
 from pgdyno.front._application import Application
 from pgdyno.front._figures import Figures
-from pgdyno.front._jar import application_jar
-from pgdyno.front._java import find_java
+from pgdyno.front._java import application_jar, find_java
 from pgdyno.front._process import FrontEnd
 from pgdyno.front._settings import POOLS, FrontSettings
 

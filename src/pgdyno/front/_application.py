@@ -1,19 +1,50 @@
-"""The front end of a spec: started before a server, changed between slices, read as metrics."""
+"""The front end of a spec: started before a server, changed between slices, read as metrics.
+
+A web server that has as many connections as it accepts (maxConnections of Tomcat) leaves further
+ones to the kernel, which completes them for the client: it is connected, as far as it can see, and
+gets no answer. The kernel's list shows how many wait so, as the receive queue of the listening
+socket (proc_net_tcp.txt in the documentation of Linux).
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 from pgdyno.errors import RunError
-from pgdyno.front._jar import application_jar
-from pgdyno.front._java import find_java
-from pgdyno.front._listening import accept_queue
+from pgdyno.front._java import application_jar, find_java
 from pgdyno.front._process import FrontEnd
 from pgdyno.front._settings import FrontSettings
 from pgdyno.json_types import Json, Row
 from pgdyno.server import ConnInfo
 from pgdyno.spec.front import OWN_WAITS_MS, FrontSpec
+
+_LISTS = (Path("/proc/net/tcp6"), Path("/proc/net/tcp"))
+_LISTENING = "0A"
+_FIELDS = 5
+
+
+def accept_queue(port: int) -> int | None:
+    """Return how many connections to a local port wait to be accepted; None if nothing listens on
+    it, or the kernel's list cannot be read."""
+    waiting = [queue for path in _LISTS for at, queue in _listening(path) if at == port]
+    return sum(waiting) if waiting else None
+
+
+def _listening(path: Path) -> Iterator[tuple[int, int]]:
+    """Yield the port and the queue of each listening socket, of which the list has all first."""
+    try:
+        with path.open(encoding="ascii") as rows:
+            next(rows, None)
+            for row in rows:
+                fields = row.split(None, _FIELDS)
+                if fields[3] != _LISTENING:
+                    return
+                yield int(fields[1].rpartition(":")[2], 16), int(fields[4].rpartition(":")[2], 16)
+    except (OSError, ValueError, IndexError):
+        return
+
 
 LIVE = {
     *("max_total", "max_wait_ms", "threads", "keepalive_requests"),
