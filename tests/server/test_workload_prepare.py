@@ -319,8 +319,8 @@ def test_a_table_locked_by_another_is_named_with_its_holder(
     pg: Cluster, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Set-up does not wait for it without end."""
-    monkeypatch.setattr("pgdyno.workload._locked_tables.WAIT_S", 0.2)
-    monkeypatch.setattr("pgdyno.workload.table_lock._LOCK_TIMEOUT", "200ms")
+    monkeypatch.setattr("pgdyno.workload.table_locks.WAIT_S", 0.2)
+    monkeypatch.setattr("pgdyno.workload.table_locks._LOCK_TIMEOUT", "200ms")
     _make_small_tables(run, scale=1)
     (tmp_path / "own.sql").write_text("update pgbench_tellers set tbalance = 0;")
     own = load_mix([ScriptPart(file=str(tmp_path / "own.sql"))])
@@ -378,7 +378,7 @@ def test_tables_that_the_search_path_hides_are_named_with_the_way_to_them(
 def test_two_runs_do_not_remake_each_others_tables(
     pg: Cluster, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgdyno.workload.table_lock._LOCK_TIMEOUT", "200ms")
+    monkeypatch.setattr("pgdyno.workload.table_locks._LOCK_TIMEOUT", "200ms")
     workloads = [builtin("tpcb-like")]
     with ExitStack() as first:
         prepare(pg.conninfo, workloads, SCALE_1, silent, hold=first)

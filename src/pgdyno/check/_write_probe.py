@@ -34,7 +34,7 @@ from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.connecting.marks import PLAIN, WRITE_PROBE, is_of_write_probe, is_ours, mark
 from pgdyno.server.versioned_sql import query_for
 from pgdyno.spec.sql_text import quoted
-from pgdyno.workload.table_lock import TableLock
+from pgdyno.workload.table_locks import TableLock
 
 if TYPE_CHECKING:
     import psycopg

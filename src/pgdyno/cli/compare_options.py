@@ -197,7 +197,7 @@ def sql_of(make: tuple[str, ...], undo: tuple[str, ...]) -> dict[str, tuple[str,
             why = unfit_sql(statement) if is_utf8(statement) else "is not UTF-8 text"
             if why:
                 shown = f" {title_of_sql([blank(statement)])}:" if statement.strip() else ""
-                raise UsageError(f"{option}{shown} {why}", code="sql-unfit_sql")
+                raise UsageError(f"{option}{shown} {why}", code="sql-unfit")
     return {"make": make, "undo": undo} if make else {}
 
 

@@ -1,26 +1,20 @@
 """Workloads: built-in mixes, the user's pgbench scripts, and the tables they run on."""
 
-from pgdyno.workload._csv import read_lines, with_csv
 from pgdyno.workload._database_choice import own_database_needed
 from pgdyno.workload._entities import Consistency, consistency, repartition
-from pgdyno.workload._found import (
-    BUSINESS_COLUMNS,
-    ENTITY_COLUMNS,
-    PGBENCH_COLUMNS,
-    schema_of,
-)
+from pgdyno.workload._files import read_lines, read_urls, with_csv
+from pgdyno.workload._found import BUSINESS_COLUMNS, ENTITY_COLUMNS, PGBENCH_COLUMNS, schema_of
 from pgdyno.workload._loading import (
     ENGINE_VARIABLES,
     load_mix,
     load_workloads,
     unset_variables,
+    with_texts,
 )
 from pgdyno.workload._model import Tables, WeightedScript, Workload
+from pgdyno.workload._own_tables import Prepared
 from pgdyno.workload._persistence import make_logged, make_unlogged
-from pgdyno.workload._preparing import Prepared
 from pgdyno.workload._setup import Setup
-from pgdyno.workload._textfile import read_urls
-from pgdyno.workload._texts import with_texts
 from pgdyno.workload.prepare import prepare
 
 __all__ = [

@@ -66,7 +66,7 @@ class Workload(Struct, frozen=True):
             values["extras"] = "0"
         if self.tables is Tables.MIXED:
             assert conninfo is not None, "its statements are for a database"
-            from pgdyno.workload._mixed import highest_id
+            from pgdyno.workload._builtin_tables import highest_id
 
             values["maxid"] = str(highest_id(conninfo))
         return values | {name: str(value) for name, value in spec.variables.items()}

@@ -22,8 +22,8 @@ from pgdyno.errors import SetupError, UsageError
 from pgdyno.files import is_special, open_named
 from pgdyno.server import ConnInfo, connect, connect_plain
 from pgdyno.workload._archives import archive_digest, is_archive, restored
+from pgdyno.workload._files import read_text, unreadable
 from pgdyno.workload._pieces import STATEMENT_BYTES_MAX, Statement, lines_of, statements
-from pgdyno.workload._textfile import read_text, unreadable
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash

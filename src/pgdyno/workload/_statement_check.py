@@ -27,8 +27,8 @@ from pgdyno.workload._found import (
     PGBENCH_COLUMNS,
     hidden,
 )
-from pgdyno.workload._locked_tables import LOCK_NOT_AVAILABLE, limit_lock_waits, locked_table
 from pgdyno.workload._model import WeightedScript
+from pgdyno.workload.table_locks import LOCK_NOT_AVAILABLE, limit_lock_waits, locked_table
 
 if TYPE_CHECKING:
     from pgdyno._engine import SentStatement

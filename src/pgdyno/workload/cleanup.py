@@ -18,12 +18,7 @@ from msgspec.structs import replace
 from pgdyno.errors import PgdynoError, RunError, SetupError
 from pgdyno.numbers import listed
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect, restore_leftovers
-from pgdyno.server.connecting.marks import (
-    GOVERNOR_TABLE,
-    GOVERNOR_VIEW,
-    is_of_write_probe,
-    is_ours,
-)
+from pgdyno.server.connecting.marks import GOVERNOR_TABLE, GOVERNOR_VIEW, is_of_write_probe, is_ours
 from pgdyno.workload._entities import SEQUENCES
 from pgdyno.workload._found import (
     BUSINESS_COLUMNS,
@@ -33,7 +28,7 @@ from pgdyno.workload._found import (
     PGBENCH_COLUMNS,
 )
 from pgdyno.workload._queries import query
-from pgdyno.workload.table_lock import TableLock
+from pgdyno.workload.table_locks import TableLock
 
 if TYPE_CHECKING:
     import psycopg

@@ -16,22 +16,23 @@ from typing import TYPE_CHECKING
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect
 from pgdyno.server.connecting.marks import mark_of, scale_in
-from pgdyno.workload._business import BUSINESS
+from pgdyno.workload._builtin_tables import BUSINESS, INGEST, prepare_mixed
 from pgdyno.workload._entities import ENTITIES
-from pgdyno.workload._existing import OWN_HINT, notes_about, scale_of
 from pgdyno.workload._found import PGBENCH_COLUMNS, FoundTable, find_pgbench
-from pgdyno.workload._ingest import INGEST
-from pgdyno.workload._locked_tables import limit_lock_waits, locks_named, owned
-from pgdyno.workload._mixed import prepare_mixed
 from pgdyno.workload._model import INITIAL_VARIABLES, Tables, Workload
-from pgdyno.workload._own_tables import prepare_own
+from pgdyno.workload._own_tables import (
+    CheckTableSpace,
+    Prepared,
+    Progress,
+    prepare_own,
+    require_scale,
+)
 from pgdyno.workload._persistence import make_unlogged
-from pgdyno.workload._pgbench import Making
-from pgdyno.workload._preparing import CheckTableSpace, Prepared, Progress, require_scale
+from pgdyno.workload._pgbench import OWN_HINT, Making, notes_about, scale_of
 from pgdyno.workload._queries import setup_errors
 from pgdyno.workload._setup import run_setup
 from pgdyno.workload._statement_check import check_statements
-from pgdyno.workload.table_lock import TableLock
+from pgdyno.workload.table_locks import TableLock, limit_lock_waits, locks_named, owned
 from pgdyno.workload.table_space import space_for_tables
 
 if TYPE_CHECKING:
