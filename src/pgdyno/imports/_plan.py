@@ -9,13 +9,11 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.imports._lines import CannotTake, comment, slug, variables_of_lines
-from pgdyno.imports._model import Account, Choices, Imported
-from pgdyno.imports._origins import chosen_origin
+from pgdyno.imports._model import Account, Choices, Imported, chosen_origin
 from pgdyno.imports._plan_checks import EXTRACTORS, extracted_names
 from pgdyno.imports._plan_groups import GroupWriter, applying, samplers_of
-from pgdyno.imports._plan_refusals import check_files, check_protocol
-from pgdyno.imports._plan_requests import IN_SCOPE, ONCE, Sampler, is_defaults
-from pgdyno.imports._plan_start import names_at_start, start_lines
+from pgdyno.imports._plan_requests import IN_SCOPE, ONCE, Sampler, check_protocol, is_defaults
+from pgdyno.imports._plan_start import check_files, names_at_start, start_lines
 from pgdyno.imports._plan_texts import Texts, literal_names, variables_set_by
 from pgdyno.imports._plan_timers import RATES, arrival_of
 from pgdyno.imports._plan_tree import Element, Record, read_plan

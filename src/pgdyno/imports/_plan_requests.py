@@ -1,11 +1,16 @@
-"""HTTP samplers of a JMeter plan as requests of a script, with what applies to them."""
+"""HTTP samplers of a JMeter plan as requests of a script, with the elements that apply to them.
+
+A plan whose requests all use another protocol is refused.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote_plus, urlsplit
 
+from pgdyno.errors import UsageError
 from pgdyno.imports._lines import (
     HOP_BY_HOP,
     METHODS,
@@ -30,6 +35,8 @@ IN_SCOPE = frozenset({"HeaderManager", "CookieManager", "Arguments", *CHECKS, *P
 ONCE = frozenset({"CSVDataSet", "CounterConfig", "RandomVariableConfig"})
 """Elements that set variables when a transaction begins."""
 _WITH_QUERY = {"GET", "HEAD", "DELETE", "OPTIONS"}
+_SQL = "JDBCSampler"
+_KINDS_SHOWN_MAX = 6
 _RAW = "text/plain; charset=UTF-8"
 """Type that JMeter sends with a body that is no form."""
 
@@ -221,3 +228,16 @@ def _headers(
         )
         del found["accept-encoding"]
     return list(found.values())
+
+
+def check_protocol(plan: Element, file: str) -> None:
+    """Raise UsageError if a plan has requests, and none by HTTP."""
+    kinds = Counter(each.kind for each in plan.walk() if each.kind.endswith("Sampler"))
+    if not kinds or SAMPLERS & {each.kind for each in plan.walk()}:
+        return
+    shown = ", ".join(f"{kind} ({count})" for kind, count in kinds.most_common(_KINDS_SHOWN_MAX))
+    what, hint = "none of its requests is by HTTP", "pgdyno run -f FILE plays a script"
+    if _SQL in kinds:
+        what = "its requests are SQL by JDBC, and none is by HTTP"
+        hint = "put the SQL into a script: pgdyno run -f FILE.sql -d DATABASE"
+    raise UsageError(f"{file}: {what}: {shown}", code="import-no-http", hint=hint)

@@ -1,5 +1,8 @@
 """Elements of a JMeter plan that set variables when a transaction begins: files, counters, random
-numbers."""
+numbers.
+
+A plan that names files outside of its directory is refused, unless the user allows it.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from pgdyno.imports._plan_texts import Texts
 from pgdyno.imports._plan_tree import Element
 from pgdyno.workload import read_lines
 
+_FILES_SHOWN_MAX = 6
 _DELIMITERS = {"": ",", "\\t": "\t"}
 _SHARED = {"sharemode.all", "sharemode.group", "all threads", "current thread group"}
 """Ways to share lines in which no line is used twice before the last one; once labels, too."""
@@ -137,3 +141,32 @@ def _counter(element: Element, texts: Texts, clients: int) -> list[str]:
     turn = ":txn" if own else f":txn * {clients} + :client_id"
     name = texts.changes(element.text("CounterConfig.name").strip())
     return [f"\\set {name} {start} + mod({turn}, {count}) * {step}"]
+
+
+def check_files(plan: Element, texts: Texts, path: Path) -> None:
+    """Raise UsageError for files that a plan names outside of its directory, also by a link.
+
+    Who wrote the plan chose them, and their lines go to the plan's server.
+    """
+    inside = path.expanduser().parent.resolve()
+    found = []
+    for element in plan.walk():
+        if element.kind != "CSVDataSet":
+            continue
+        try:
+            file = file_of(element, texts, path.parent)
+        except CannotTake:
+            continue  # Named when its lines are read.
+        if not file.is_relative_to(inside):
+            found.append(f"{path}:{element.line}: {element.described} names {file}")
+    if found:
+        more = (
+            [f"and {len(found) - _FILES_SHOWN_MAX} more"] if len(found) > _FILES_SHOWN_MAX else []
+        )
+        raise UsageError(
+            "\n".join(
+                [*found[:_FILES_SHOWN_MAX], *more, f"that is outside of the directory {inside}"]
+            ),
+            code="import-outside-file",
+            hint="its lines are sent to the plan's server; --allow-files reads it",
+        )

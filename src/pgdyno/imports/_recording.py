@@ -24,8 +24,7 @@ from pgdyno.imports._lines import (
     slug,
     variables_of_lines,
 )
-from pgdyno.imports._model import Account, Choices, Imported
-from pgdyno.imports._origins import chosen_origin
+from pgdyno.imports._model import Account, Choices, Imported, chosen_origin
 from pgdyno.imports._recording_model import Entry, Posted, Recording, read_recording
 from pgdyno.json_types import Fields
 from pgdyno.spec.http import Url, parse_url
