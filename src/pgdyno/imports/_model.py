@@ -54,7 +54,7 @@ class Imported(Struct, frozen=True):
     """Parts that were left out or taken differently, without which the load is the same."""
 
 
-class Account:
+class ImportAccount:
     """Everything of a file that is not taken as it is, in order of its lines."""
 
     def __init__(self, file: str) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.imports._lines import CannotTake, comment, slug, variables_of_lines
-from pgdyno.imports._model import Account, Choices, Imported, chosen_origin
+from pgdyno.imports._model import Choices, ImportAccount, Imported, chosen_origin
 from pgdyno.imports._plan_checks import EXTRACTORS, extracted_names
 from pgdyno.imports._plan_groups import GroupWriter, applying, samplers_of
 from pgdyno.imports._plan_requests import IN_SCOPE, ONCE, Sampler, check_protocol, is_defaults
 from pgdyno.imports._plan_start import check_files, names_at_start, start_lines
 from pgdyno.imports._plan_texts import Texts, literal_names, variables_set_by
 from pgdyno.imports._plan_timers import RATES, arrival_of
-from pgdyno.imports._plan_tree import Element, Record, read_plan
+from pgdyno.imports._plan_tree import Element, PlanRecord, read_plan
 from pgdyno.json_types import Fields
 from pgdyno.numbers import listed
 
@@ -25,7 +25,7 @@ _FOREVER = -1
 
 
 @dataclass
-class _Group:
+class _ThreadGroup:
     """A thread group."""
 
     element: Element
@@ -41,13 +41,13 @@ class _Group:
 def import_plan(content: bytes, path: Path, choices: Choices) -> Imported:
     """Return the spec of a plan. Raises UsageError for what is not supported, and where it is."""
     plan = read_plan(content, str(path))
-    account = Account(str(path))
+    account = ImportAccount(str(path))
     _note_disabled(plan, account)
     importer = _Importer(plan, path, choices, account)
     return importer.imported()
 
 
-def _note_disabled(plan: Element, account: Account) -> None:
+def _note_disabled(plan: Element, account: ImportAccount) -> None:
     off = [each for each in _all(plan) if not each.enabled]
     if off:
         lines = listed([str(each.line) for each in off], 8)
@@ -63,7 +63,7 @@ def _all(element: Element) -> Iterator[Element]:
 
 
 class _Importer:
-    def __init__(self, plan: Element, path: Path, choices: Choices, account: Account) -> None:
+    def __init__(self, plan: Element, path: Path, choices: Choices, account: ImportAccount) -> None:
         self._plan = plan
         self._path = path
         self._choices = choices
@@ -162,7 +162,7 @@ class _Importer:
             each for each in self._plan.below if each.enabled and each.kind.endswith("ThreadGroup")
         ]
 
-    def _group(self, element: Element) -> _Group | None:
+    def _group(self, element: Element) -> _ThreadGroup | None:
         if element.kind != "ThreadGroup":
             self._account.missing(element.line, f"{element.described} is not supported")
             return None
@@ -170,10 +170,12 @@ class _Importer:
         try:
             controller = element.node.named("ThreadGroup.main_controller")
             loops = (
-                "1" if controller is None else Record(controller).text("LoopController.loops", "1")
+                "1"
+                if controller is None
+                else PlanRecord(controller).text("LoopController.loops", "1")
             )
             forever = controller is not None and (
-                Record(controller).text("LoopController.continue_forever", "true") == "true"
+                PlanRecord(controller).text("LoopController.continue_forever", "true") == "true"
                 or texts.fixed_text(loops).strip() == "-1"
             )
             scheduled = element.flag("ThreadGroup.scheduler")
@@ -183,7 +185,7 @@ class _Importer:
             if on_error == "stopthread":
                 raise CannotTake("a thread ends with its first failed request")
             duration = element.text("ThreadGroup.duration") if scheduled else ""
-            return _Group(
+            return _ThreadGroup(
                 element,
                 element.name or "clients",
                 texts.whole(element.text("ThreadGroup.num_threads", "1"), "a number of threads of"),
@@ -196,7 +198,7 @@ class _Importer:
             self._account.missing(element.line, f"{element.described}: {problem}")
             return None
 
-    def _origin(self, groups: list[_Group]) -> str | None:
+    def _origin(self, groups: list[_ThreadGroup]) -> str | None:
         """Return the server of the requests; None if there are none. Raises UsageError."""
         origins: Counter[str] = Counter()
         nowhere: list[int] = []
@@ -217,7 +219,7 @@ class _Importer:
         return chosen_origin(origins, nowhere, str(self._path), self._choices)
 
     def _script(
-        self, group: _Group, origin: str | None, *, alone: bool
+        self, group: _ThreadGroup, origin: str | None, *, alone: bool
     ) -> tuple[str, Fields | None]:
         """Return the script of a group and its fields; None if it sends nothing."""
         cookies = [each for each in self._managers(group) if each.kind == "CookieManager"]
@@ -255,10 +257,10 @@ class _Importer:
             )
         return text, fields | ({"arrival": arrival} if arrival else {})
 
-    def _managers(self, group: _Group) -> list[Element]:
+    def _managers(self, group: _ThreadGroup) -> list[Element]:
         return [*self._scope, *group.element.walk()]
 
-    def _forgets(self, manager: Element, group: _Group) -> bool:
+    def _forgets(self, manager: Element, group: _ThreadGroup) -> bool:
         """True if a client loses its cookies after each transaction; names cookies of the plan."""
         for record in manager.records("CookieManager.cookies"):
             self._account.missing(record.line, "a cookie that the plan sets")
@@ -267,7 +269,7 @@ class _Importer:
             return not group.element.flag(same, default=True)
         return manager.flag("CookieManager.clearEachIteration")
 
-    def _start(self, group: _Group) -> list[str]:
+    def _start(self, group: _ThreadGroup) -> list[str]:
         lines = []
         setting = [
             each
@@ -284,7 +286,7 @@ class _Importer:
                 lines.append(comment(f"not taken, {text}"))
         return lines
 
-    def _arrival(self, group: _Group, writer: GroupWriter, *, alone: bool) -> Fields | None:
+    def _arrival(self, group: _ThreadGroup, writer: GroupWriter, *, alone: bool) -> Fields | None:
         timers = [each for each in self._managers(group) if each.kind in RATES]
         if not timers:
             return None
@@ -307,10 +309,10 @@ class _Importer:
         )
         return arrival
 
-    def _group_name(self, group: _Group) -> str:
+    def _group_name(self, group: _ThreadGroup) -> str:
         return group.name[:60]
 
-    def _file_name(self, group: _Group, *, several: bool, taken: dict[str, str]) -> str:
+    def _file_name(self, group: _ThreadGroup, *, several: bool, taken: dict[str, str]) -> str:
         stem = slug(self._path.stem)
         if several:
             stem = f"{stem}-{slug(group.name)}"
@@ -320,7 +322,7 @@ class _Importer:
             name = f"{stem}-{number}.http"
         return name
 
-    def _fields(self, groups: list[_Group], origin: str, clients: list[Fields]) -> Fields:
+    def _fields(self, groups: list[_ThreadGroup], origin: str, clients: list[Fields]) -> Fields:
         managed = any(each.kind == "CookieManager" for each in self._plan.walk())
         url = self._choices.url or f"{origin}/"
         http: Fields = {"url": url} | ({} if managed else {"cookies": False})
@@ -329,7 +331,7 @@ class _Importer:
         fields: Fields = {"name": slug(self._path.stem), "http": http}
         return fields | {"clients": _distinct(clients), "load": self._load(groups)}
 
-    def _timeout_ms(self, groups: list[_Group]) -> int:
+    def _timeout_ms(self, groups: list[_ThreadGroup]) -> int:
         found: set[int] = set()
         for group in groups:
             for sampler in samplers_of(group.element, self._scope):
@@ -346,7 +348,7 @@ class _Importer:
             self._account.note(sampler.element.line, f"the timeout is not taken: {problem}")
             return 0
 
-    def _load(self, groups: list[_Group]) -> Fields:
+    def _load(self, groups: list[_ThreadGroup]) -> Fields:
         first = groups[0]
         for group in groups[1:]:
             for key, what in (("ramp_s", "ramp"), ("loops", "loops"), ("duration_s", "duration")):

@@ -14,7 +14,7 @@ from pgdyno.imports._lines import (
     pointer_of,
     regex_of,
 )
-from pgdyno.imports._model import Account
+from pgdyno.imports._model import ImportAccount
 from pgdyno.imports._plan_texts import Texts
 from pgdyno.imports._plan_tree import Element
 
@@ -28,7 +28,7 @@ def extracted_names(element: Element) -> list[str]:
     return [name for name, _ in _names(element)]
 
 
-def check_lines(element: Element, texts: Texts, account: Account) -> list[str]:
+def check_lines(element: Element, texts: Texts, account: ImportAccount) -> list[str]:
     """Return the lines of an assertion or an extractor. Raises CannotTake."""
     lines = _WRITERS[element.kind](element, texts, account)
     return [one_line(line, "a text") for line in lines]
@@ -44,7 +44,7 @@ def _names(element: Element) -> list[tuple[str, str]]:
     return list(zip((name.strip() for name in names), expressions, strict=False))
 
 
-def _assertion(element: Element, texts: Texts, _: Account) -> list[str]:
+def _assertion(element: Element, texts: Texts, _: ImportAccount) -> list[str]:
     kind = texts.whole(element.text("Assertion.test_type", "2"), "the type")
     wanted = [texts.fixed_text(each.own_text) for each in element.records("Asserion.test_strings")]
     if element.text("Assertion.scope", "parent") in ("children", "variable"):
@@ -95,7 +95,7 @@ def _statuses(wanted: list[str], kind: int) -> str:
     return f"\\status {' '.join(dict.fromkeys(codes))}"
 
 
-def _regex(element: Element, texts: Texts, account: Account) -> list[str]:
+def _regex(element: Element, texts: Texts, account: ImportAccount) -> list[str]:
     ((name, pattern),) = _names(element)
     _check_match(element.text("RegexExtractor.match_number"))
     _note_default(element, element.text("RegexExtractor.default"), account)
@@ -119,7 +119,7 @@ def _regex(element: Element, texts: Texts, account: Account) -> list[str]:
     return [f"\\extract {name} body {pattern}"]
 
 
-def _boundary(element: Element, texts: Texts, account: Account) -> list[str]:
+def _boundary(element: Element, texts: Texts, account: ImportAccount) -> list[str]:
     _check_match(element.text("BoundaryExtractor.match_number"))
     _note_default(element, element.text("BoundaryExtractor.default"), account)
     if element.text("BoundaryExtractor.useHeaders", "false") != "false":
@@ -134,7 +134,7 @@ def _boundary(element: Element, texts: Texts, account: Account) -> list[str]:
     return [f"\\extract {name} body (?s){left}(.*?){right}"]
 
 
-def _json(element: Element, texts: Texts, account: Account) -> list[str]:
+def _json(element: Element, texts: Texts, account: ImportAccount) -> list[str]:
     prefix = {"JMESPathExtractor": "JMESExtractor.matchNumber"}
     match = element.text(prefix.get(element.kind, "JSONPostProcessor.match_numbers"))
     for number in match.split(";"):
@@ -154,7 +154,7 @@ def _check_match(number: str) -> None:
         raise CannotTake(f"match number {number.strip()}: only the first one is taken")
 
 
-def _note_default(element: Element, default: str, account: Account) -> None:
+def _note_default(element: Element, default: str, account: ImportAccount) -> None:
     if default:
         account.note(
             element.line,
@@ -171,7 +171,7 @@ _EXTRACTOR_KEYS = {
     ),
     "JMESPathExtractor": ("JMESExtractor.referenceName", "JMESExtractor.jmesPathExpr"),
 }
-_WRITERS: dict[str, Callable[[Element, Texts, Account], list[str]]] = {
+_WRITERS: dict[str, Callable[[Element, Texts, ImportAccount], list[str]]] = {
     "ResponseAssertion": _assertion,
     "RegexExtractor": _regex,
     "BoundaryExtractor": _boundary,

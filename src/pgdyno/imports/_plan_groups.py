@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pgdyno.imports._lines import CannotTake, comment
-from pgdyno.imports._model import Account
+from pgdyno.imports._model import ImportAccount
 from pgdyno.imports._plan_requests import (
     IN_SCOPE,
     ONCE,
@@ -55,7 +55,7 @@ class GroupWriter:
     """Writes the script of a thread group."""
 
     def __init__(
-        self, texts: Texts, account: Account, *, origin: str | None, forgets: bool
+        self, texts: Texts, account: ImportAccount, *, origin: str | None, forgets: bool
     ) -> None:
         self._texts = texts
         self._account = account

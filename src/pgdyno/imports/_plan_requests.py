@@ -22,11 +22,11 @@ from pgdyno.imports._lines import (
     in_url,
     one_line,
 )
-from pgdyno.imports._model import Account
+from pgdyno.imports._model import ImportAccount
 from pgdyno.imports._plan_checks import CHECKS, check_lines
 from pgdyno.imports._plan_texts import Texts
 from pgdyno.imports._plan_timers import PAUSES, RATES, pause_lines
-from pgdyno.imports._plan_tree import Element, Record
+from pgdyno.imports._plan_tree import Element, PlanRecord
 from pgdyno.spec.http import parse_url
 
 SAMPLERS = frozenset({"HTTPSamplerProxy", "HTTPSampler", "HTTPSampler2"})
@@ -61,7 +61,7 @@ class Sampler:
         texts = (each.text(key) for each in [self.element, *reversed(defaults)])
         return next((text for text in texts if text.strip()), "")
 
-    def arguments(self) -> list[Record]:
+    def arguments(self) -> list[PlanRecord]:
         """Return its arguments, after those of its defaults."""
         own = self.element.records("HTTPsampler.Arguments")
         names = {each.text("Argument.name") for each in own}
@@ -115,7 +115,7 @@ def unusable(sampler: Sampler) -> Iterator[str]:
         yield "the MD5 sum of the response"
 
 
-def request_lines(sampler: Sampler, texts: Texts, account: Account) -> list[str]:
+def request_lines(sampler: Sampler, texts: Texts, account: ImportAccount) -> list[str]:
     """Return the lines of a request, pauses before it included. Raises CannotTake."""
     for what in unusable(sampler):
         raise CannotTake(what)
@@ -140,7 +140,7 @@ def request_lines(sampler: Sampler, texts: Texts, account: Account) -> list[str]
     return [*pauses, *before, f"\\{method.lower()} {target}", *lines]
 
 
-def _checked(check: Element, texts: Texts, account: Account) -> list[str]:
+def _checked(check: Element, texts: Texts, account: ImportAccount) -> list[str]:
     try:
         return check_lines(check, texts, account)
     except CannotTake as problem:
@@ -171,7 +171,7 @@ def _is_raw(sampler: Sampler) -> bool:
 
 
 def _joined(
-    arguments: list[Record], as_written: Callable[[str], str], texts: Texts, before: list[str]
+    arguments: list[PlanRecord], as_written: Callable[[str], str], texts: Texts, before: list[str]
 ) -> str:
     """Return a query or the body of a form; ``as_written`` is for what is encoded in the plan."""
     pairs = []
@@ -206,7 +206,7 @@ def _encoded_anew(text: str) -> str:
 
 
 def _headers(
-    sampler: Sampler, texts: Texts, account: Account, before: list[str]
+    sampler: Sampler, texts: Texts, account: ImportAccount, before: list[str]
 ) -> list[tuple[str, str]]:
     """Return the headers of the managers in scope: of two alike the nearer one's."""
     found: dict[str, tuple[str, str]] = {}

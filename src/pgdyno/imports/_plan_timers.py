@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from pgdyno.imports._lines import CannotTake, pause_line
-from pgdyno.imports._model import Account
+from pgdyno.imports._model import ImportAccount
 from pgdyno.imports._plan_texts import Texts
 from pgdyno.imports._plan_tree import Element
 
@@ -20,7 +20,11 @@ _DEVIATIONS = 4
 
 
 def pause_lines(
-    timers: Iterable[Element], texts: Texts, account: Account, *, action: Element | None = None
+    timers: Iterable[Element],
+    texts: Texts,
+    account: ImportAccount,
+    *,
+    action: Element | None = None,
 ) -> list[str]:
     """Return the lines that pause as these timers do before a request: their times add up, and
     that of a flow control action to them.
@@ -38,7 +42,7 @@ def pause_lines(
 class _Reader:
     """Adds up times."""
 
-    def __init__(self, texts: Texts, account: Account) -> None:
+    def __init__(self, texts: Texts, account: ImportAccount) -> None:
         self._texts = texts
         self._account = account
         self._constant_ms = 0

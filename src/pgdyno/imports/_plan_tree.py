@@ -16,21 +16,21 @@ _DEPTH_MAX = 200
 
 
 @dataclass
-class Node:
+class XmlNode:
     """An element."""
 
     tag: str
     attributes: dict[str, str]
     line: int
-    children: list[Node] = field(default_factory=list)
+    children: list[XmlNode] = field(default_factory=list)
     text: str = ""
     """All of its own text."""
 
-    def named(self, name: str) -> Node | None:
+    def named(self, name: str) -> XmlNode | None:
         """Return its first child with this attribute ``name``."""
         return next((each for each in self.children if each.attributes.get("name") == name), None)
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[XmlNode]:
         """Yield it and all elements below it, in order."""
         yield self
         for child in self.children:
@@ -41,7 +41,7 @@ class _Refused(Exception):
     """Something that is not read."""
 
 
-def _read_xml(content: bytes, file: str) -> Node:
+def _read_xml(content: bytes, file: str) -> XmlNode:
     """Return the root of the document. Raises UsageError with the line of what is wrong."""
     builder = _Builder()
     parser = builder.parser
@@ -69,8 +69,8 @@ class _Builder:
     """Takes the parser's events."""
 
     def __init__(self) -> None:
-        self.root: Node | None = None
-        self._open: list[Node] = []
+        self.root: XmlNode | None = None
+        self._open: list[XmlNode] = []
         self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self._start
@@ -84,7 +84,7 @@ class _Builder:
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if len(self._open) >= _DEPTH_MAX:
             raise _Refused(f"more than {_DEPTH_MAX} elements within each other")
-        node = Node(tag, attributes, self.parser.CurrentLineNumber)
+        node = XmlNode(tag, attributes, self.parser.CurrentLineNumber)
         if self._open:
             self._open[-1].children.append(node)
         else:
@@ -102,7 +102,7 @@ class _Builder:
 class Element:
     """An element of a plan, with its properties and the elements below it."""
 
-    node: Node
+    node: XmlNode
     below: list[Element] = field(default_factory=list)
 
     @property
@@ -139,13 +139,13 @@ class Element:
         """Return a property that is true or false."""
         return self.text(name, str(default)).strip().lower() == "true"
 
-    def records(self, name: str) -> list[Record]:
+    def records(self, name: str) -> list[PlanRecord]:
         """Return the members of a collection."""
         found = self.node.named(name)
         if found is not None and found.tag == "elementProp":  # Arguments within an element.
             inner = [each for each in found.children if each.tag == "collectionProp"]
             found = inner[0] if inner else None
-        return [] if found is None else [Record(each) for each in found.children]
+        return [] if found is None else [PlanRecord(each) for each in found.children]
 
     def walk(self) -> Iterator[Element]:
         """Yield it and all elements below it that are switched on, in order."""
@@ -155,10 +155,10 @@ class Element:
                 yield from element.walk()
 
 
-class Record(Struct, frozen=True):
+class PlanRecord(Struct, frozen=True):
     """A member of a collection: a text, or an element with properties."""
 
-    node: Node
+    node: XmlNode
 
     @property
     def line(self) -> int:
@@ -176,7 +176,7 @@ class Record(Struct, frozen=True):
         return default if found is None else found
 
 
-def _property(node: Node, name: str) -> str | None:
+def _property(node: XmlNode, name: str) -> str | None:
     for each in node.children:
         if each.attributes.get("name") == name:
             return each.text
@@ -202,7 +202,7 @@ def read_plan(content: bytes, file: str) -> Element:
     return plan
 
 
-def _elements(tree: Node) -> list[Element]:
+def _elements(tree: XmlNode) -> list[Element]:
     found: list[Element] = []
     for node in tree.children:
         if node.tag != "hashTree":

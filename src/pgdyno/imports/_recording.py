@@ -24,8 +24,8 @@ from pgdyno.imports._lines import (
     slug,
     variables_of_lines,
 )
-from pgdyno.imports._model import Account, Choices, Imported, chosen_origin
-from pgdyno.imports._recording_model import Entry, Posted, Recording, read_recording
+from pgdyno.imports._model import Choices, ImportAccount, Imported, chosen_origin
+from pgdyno.imports._recording_model import HarEntry, Posted, Recording, read_recording
 from pgdyno.json_types import Fields
 from pgdyno.spec.http import Url, parse_url
 
@@ -60,7 +60,7 @@ class _Writer:
     """Writes the script of a recording."""
 
     def __init__(self, path: Path, choices: Choices, recording: Recording) -> None:
-        self.account = Account(str(path))
+        self.account = ImportAccount(str(path))
         self._recording = recording
         self._choices = choices
         self._left_out: Counter[str] = Counter()
@@ -80,7 +80,7 @@ class _Writer:
 
     def script(self, origin: str) -> str:
         """Return the text of the script."""
-        before: Entry | None = None
+        before: HarEntry | None = None
         idle_from_s = 0.0
         for number, entry in self._recording.entries:
             url = _web_url(entry)
@@ -127,7 +127,7 @@ class _Writer:
         self._pauses += 1
         self._lines += ["", pause_line(min(idle_s, _PAUSE_S_MAX) * 1000)]
 
-    def _reason(self, entry: Entry, url: Url | None, origin: str) -> str | None:
+    def _reason(self, entry: HarEntry, url: Url | None, origin: str) -> str | None:
         """Return why a request is left out, if it is."""
         if url is None:
             return (
@@ -143,7 +143,7 @@ class _Writer:
             return "requests that became a WebSocket"
         return None
 
-    def _request(self, number: int, entry: Entry, url: Url) -> None:
+    def _request(self, number: int, entry: HarEntry, url: Url) -> None:
         try:
             lines = self._of(entry, url)
         except CannotTake as problem:
@@ -153,7 +153,7 @@ class _Writer:
         self._lines += [] if not self._lines else [""]
         self._lines += lines
 
-    def _of(self, entry: Entry, url: Url) -> list[str]:
+    def _of(self, entry: HarEntry, url: Url) -> list[str]:
         method = entry.request.method.upper()
         if method not in METHODS:
             raise CannotTake(f"the method {method[:20]} is not supported")
@@ -167,7 +167,7 @@ class _Writer:
             lines.append(f"\\status {entry.response.status}")
         return lines
 
-    def _body(self, entry: Entry, text: str, mime_type: str) -> list[str]:
+    def _body(self, entry: HarEntry, text: str, mime_type: str) -> list[str]:
         """Return the lines of a body, and one for its type if the headers have none."""
         length = _header(entry, "content-length") or ""
         if length.isdecimal() and int(length) != (found := len(text.encode())):
@@ -185,7 +185,7 @@ class _Writer:
             typed = [f"\\header Content-Type: {one_line(in_text(mime_type), 'a type')}"]
         return typed + body_lines(in_text(text), content_type)
 
-    def _headers(self, entry: Entry) -> list[str]:
+    def _headers(self, entry: HarEntry) -> list[str]:
         lines = []
         for header in entry.request.headers:
             name = header.name.lower()
@@ -201,7 +201,7 @@ class _Writer:
         return lines
 
 
-def _web_url(entry: Entry) -> Url | None:
+def _web_url(entry: HarEntry) -> Url | None:
     """Return the URL of a request to a web server; None for others, such as ``data:``."""
     try:
         # Browsers encode what must be encoded, other programs may not.
@@ -210,7 +210,7 @@ def _web_url(entry: Entry) -> Url | None:
         return None
 
 
-def _header(entry: Entry, name: str) -> str | None:
+def _header(entry: HarEntry, name: str) -> str | None:
     """Return the value of a header of the request."""
     found = (each.value for each in entry.request.headers if each.name.lower() == name)
     return next(found, None)

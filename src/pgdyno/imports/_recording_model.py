@@ -59,7 +59,7 @@ _Moment = Annotated[datetime | None, BeforeValidator(_moment)]
 _Duration = Annotated[float, BeforeValidator(_duration_ms)]
 
 
-class Pair(_Read):
+class NameValue(_Read):
     """A header, or a field of a form."""
 
     name: str
@@ -72,17 +72,17 @@ class Posted(_Read):
 
     mime_type: str | None = Field(None, alias="mimeType")
     text: str | None = None
-    params: list[Pair] | None = None
+    params: list[NameValue] | None = None
     encoding: str | None = None
     """``base64`` for bytes that are no text."""
 
 
-class Request(_Read):
+class HarRequest(_Read):
     """A request."""
 
     method: str
     url: str
-    headers: list[Pair] = Field(default_factory=list)
+    headers: list[NameValue] = Field(default_factory=list)
     posted: Posted | None = Field(None, alias="postData")
 
 
@@ -92,14 +92,14 @@ class Response(_Read):
     status: int = 0
 
 
-class Entry(_Read):
+class HarEntry(_Read):
     """A request and its response."""
 
     started: _Moment = Field(None, alias="startedDateTime")
     """None if no time is named."""
     time_ms: _Duration = Field(0, alias="time")
     page: str | None = Field(None, alias="pageref")
-    request: Request
+    request: HarRequest
     response: Response = Field(default_factory=lambda: Response())
     from_cache: Any = Field(None, alias="_fromCache")
     """Chromium's mark of a response that the browser had: ``memory`` or ``disk``."""
@@ -136,7 +136,7 @@ class _Creator(_Read):
 
 class _Log(_Read):
     creator: _Creator | None = None
-    entries: list[Entry]
+    entries: list[HarEntry]
 
 
 class _Recording(_Read):
@@ -146,7 +146,7 @@ class _Recording(_Read):
 class Recording(Struct, frozen=True):
     """Requests in the order of their beginning, and what is said of all."""
 
-    entries: list[tuple[int, Entry]]
+    entries: list[tuple[int, HarEntry]]
     """Each after its number in the file."""
     without_time: int
     """Entries that name no time: nobody knows where they belong."""
