@@ -33,7 +33,7 @@ from patience import wait_until
 from pgdyno.errors import SetupError, ThresholdError
 from pgdyno.govern import Governor
 from pgdyno.govern.daemon import Request, decide_once
-from pgdyno.govern.marks import Marks
+from pgdyno.govern.deciding import Marks
 from pgdyno.results import schemas
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.connecting.exclusive_use import GOVERNOR_KEY

@@ -172,7 +172,7 @@ def test_nobody_goes_on_when_the_governor_itself_fails(
             session.wait_connected()
             with session.measured("run") as slice_id:
                 wait_until(lambda: bool(done_lately(path, slice_id)), "the load is there")
-                monkeypatch.setattr("pgdyno.govern._deciding.worst_of", lambda reading: 1 // 0)
+                monkeypatch.setattr("pgdyno.govern.deciding.worst_of", lambda reading: 1 // 0)
                 wait_until(lambda: done_lately(path, slice_id) == 0, "the clients pause")
             session.stop_load()
 

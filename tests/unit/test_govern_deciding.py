@@ -12,14 +12,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pgdyno.errors import UsageError
-from pgdyno.govern import _memory
-from pgdyno.govern._clock import now_s
-from pgdyno.govern._deciding import Decider, ids
+from pgdyno.govern._client import now_s
 from pgdyno.govern._reading import Holder, Limits, Reading, Slow
-from pgdyno.govern._state import Board
+from pgdyno.govern._state import Board, remember, was_paused
 from pgdyno.govern.daemon import INTERVAL_S_MAX, Request
-from pgdyno.govern.marks import SHARE_MIN, Marks, delay_per_s
-from pgdyno.govern.words import lines_of_ages
+from pgdyno.govern.deciding import SHARE_MIN, Decider, Marks, delay_per_s, ids, lines_of_ages
 from pgdyno.results import schemas
 from pgdyno.results.govern import DatabaseAge, GovernDecision, MemberSpace, RelationAge
 from pgdyno.server.directories import govern_dir
@@ -153,14 +150,14 @@ def test_a_memory_that_cannot_be_read_is_a_pause(
     content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGDYNO_HOME", str(tmp_path))
-    assert not _memory.was_paused("7")
-    assert _memory.remember("7", paused=True) == ""
-    assert _memory.was_paused("7")
+    assert not was_paused("7")
+    assert remember("7", paused=True) == ""
+    assert was_paused("7")
     (file,) = govern_dir().iterdir()
     file.write_bytes(content)
-    assert _memory.was_paused("7")
-    assert _memory.remember("7", paused=False) == ""
-    assert not _memory.was_paused("7")
+    assert was_paused("7")
+    assert remember("7", paused=False) == ""
+    assert not was_paused("7")
 
 
 def test_a_pause_that_cannot_be_kept_is_said(
@@ -170,7 +167,7 @@ def test_a_pause_that_cannot_be_kept_is_said(
     directory = govern_dir()
     directory.rmdir()
     directory.write_text("in its place")
-    assert _memory.remember("7", paused=True)
+    assert remember("7", paused=True)
 
 
 def test_a_reading_that_is_too_old_says_nothing() -> None:

@@ -15,7 +15,7 @@ from pgdyno.errors import UsageError
 from pgdyno.govern import Governor
 from pgdyno.govern._serving import _READERS_MAX, serving
 from pgdyno.govern._state import Board
-from pgdyno.govern.marks import Marks
+from pgdyno.govern.deciding import Marks
 from pgdyno.live import open_endpoint
 from pgdyno.spec.address import Address, is_meant_for
 

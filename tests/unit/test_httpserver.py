@@ -15,7 +15,7 @@ from pgdyno import httpserver
 from pgdyno.errors import SetupError
 from pgdyno.govern._serving import serving
 from pgdyno.govern._state import Board
-from pgdyno.govern.marks import Marks
+from pgdyno.govern.deciding import Marks
 from pgdyno.live import _endpoint, open_endpoint
 from pgdyno.spec.address import Address
 

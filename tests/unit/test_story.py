@@ -11,8 +11,7 @@ from pgdyno.drill.model import Verified
 from pgdyno.errors import UsageError
 from pgdyno.record.cut import Cut, LedgerCount, Outcome, Proof
 from pgdyno.results.drill import Drill
-from pgdyno.scenario._not_exercised import luck
-from pgdyno.scenario.story import as_expected
+from pgdyno.scenario.story import as_expected, luck
 from pgdyno.spec import spec_from_fields
 
 

@@ -145,7 +145,7 @@ def command(what: Database, connect: ConnectOptions, options: GovernOptions) -> 
 def _request(what: tuple[str, ...], connect: ConnectOptions, options: GovernOptions) -> Request:
     from pgdyno.cli.connection import conninfo_without_load
     from pgdyno.govern.daemon import Request
-    from pgdyno.govern.marks import Marks
+    from pgdyno.govern.deciding import Marks
 
     if options.sql == "":
         raise UsageError("--sql is empty", code="empty-option", hint="for example --sql public")
@@ -163,7 +163,7 @@ def _request(what: tuple[str, ...], connect: ConnectOptions, options: GovernOpti
 
 def _print_once(decision: GovernDecision, output_format: str, *, quiet: bool) -> None:
     from pgdyno.cli.output import print_json
-    from pgdyno.govern.words import lines_of_ages
+    from pgdyno.govern.deciding import lines_of_ages
 
     if output_format == "json":
         print_json(decision.to_json())

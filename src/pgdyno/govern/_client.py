@@ -4,6 +4,9 @@ A thread reads the daemon's stream. When the daemon ends, also by kill -9, the s
 decision is unknown at once; if it is stopped, or the network is silent, as soon as the last
 decision is too old. What is unknown is a pause, unless the loader wants otherwise. Uses the
 standard library alone, so that loaders start as quickly as before.
+
+``now_s`` is the clock by which a decision grows old, here as in the daemon: it does not jump, and
+counts the time that the machine sleeps, so that a reading from before that is stale.
 """
 
 from __future__ import annotations
@@ -21,8 +24,15 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from pgdyno.errors import UsageError
-from pgdyno.govern._clock import now_s
 from pgdyno.json_types import Json
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def now_s() -> float:
+    """Return the seconds since the machine was started."""
+    return time.clock_gettime(_CLOCK)
+
 
 URL = "http://127.0.0.1:9188"
 _REST_S_MAX = 600.0

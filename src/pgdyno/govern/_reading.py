@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, SetupError
-from pgdyno.govern._clock import now_s
+from pgdyno.govern._client import now_s
 from pgdyno.json_types import Row
 from pgdyno.results.govern import DatabaseAge, MemberSpace, RelationAge
 from pgdyno.server import ConnInfo, connect

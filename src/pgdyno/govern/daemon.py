@@ -9,14 +9,12 @@ from contextlib import ExitStack, contextmanager
 from msgspec import Struct, field
 
 from pgdyno.errors import PgdynoError, RunError, SetupError, UsageError
-from pgdyno.govern import _memory
-from pgdyno.govern._deciding import Decider
 from pgdyno.govern._in_sql import SqlDecision, removed_on
 from pgdyno.govern._reading import Reader, Reading, is_standby, reading
 from pgdyno.govern._serving import serving
-from pgdyno.govern._state import Board, WhenUnknown
+from pgdyno.govern._state import Board, WhenUnknown, remember, was_paused
 from pgdyno.govern._vacuuming import Vacuumer, check_rights
-from pgdyno.govern.marks import Marks
+from pgdyno.govern.deciding import Decider, Marks
 from pgdyno.results.govern import GovernDecision, Vacuuming
 from pgdyno.server import ConnInfo, resolve_conninfo, server_behind
 from pgdyno.server.connecting.complaints import one_line
@@ -103,7 +101,7 @@ def _resolved(request: Request, note: Callable[[str], None]) -> ConnInfo:
 
 def _decider(request: Request, conninfo: ConnInfo, reader: Reader, look: Reading) -> Decider:
     version = reader.conn.info.parameter_status("server_version") or ""
-    paused = _memory.was_paused(look.slow.limits.system_identifier)
+    paused = was_paused(look.slow.limits.system_identifier)
     return Decider(
         request.marks,
         conninfo.uri_without_password,
@@ -205,7 +203,7 @@ class _Governor:
             decision = self._decider.decide(look, self._vacuumed())
         paused = self._decider.paused_at_s is not None
         if paused != was:
-            why = _memory.remember(self._identifier, paused=paused)
+            why = remember(self._identifier, paused=paused)
             if why and paused:
                 self._note(
                     f"warning: the pause cannot be kept for a governor that is started again: {why}"

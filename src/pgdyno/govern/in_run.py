@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 
 from pgdyno.conduct import Session
 from pgdyno.errors import PgdynoError
-from pgdyno.govern._deciding import Decider
 from pgdyno.govern._reading import Reader, reading
 from pgdyno.govern._vacuuming import Vacuumer
-from pgdyno.govern.marks import Marks
+from pgdyno.govern.deciding import Decider, Marks
 from pgdyno.record.governing import GOVERN, GOVERNED
 from pgdyno.results.govern import GovernDecision
 from pgdyno.server import ConnInfo

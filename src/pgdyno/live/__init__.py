@@ -1,6 +1,5 @@
 """The metrics endpoint: what a run records, for Prometheus, while it is recorded."""
 
-from pgdyno.live._endpoint import Endpoint, open_endpoint
-from pgdyno.live._watching import offering_metrics
+from pgdyno.live._endpoint import Endpoint, offering_metrics, open_endpoint
 
 __all__ = ["Endpoint", "offering_metrics", "open_endpoint"]

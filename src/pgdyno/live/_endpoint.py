@@ -1,4 +1,6 @@
-"""The HTTP endpoint from which Prometheus reads the metrics of a run."""
+"""The HTTP endpoint from which Prometheus reads the metrics of a run, and the watcher by which it
+follows each session of the run.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,12 @@ from pgdyno.live._figures import Figures
 from pgdyno.live._loadgen import loadgen_families
 from pgdyno.live._server import server_families
 from pgdyno.record import Recorder, RunFile
-from pgdyno.spec.address import NOT_MEANT, Address, is_meant_for
+from pgdyno.spec.address import NOT_MEANT, Address, is_meant_for, parse_address
 
 if TYPE_CHECKING:
-    from pgdyno.record import RunInfo
+    from pgdyno.conduct import Tick, Watcher
+    from pgdyno.record import Recorder, RunInfo
+
 
 ANSWERS_MAX = 20
 """Answers at the same time; Prometheus asks for one after the other."""
@@ -152,3 +156,35 @@ def _refused(address: Address) -> Iterator[None]:
         raise SetupError(
             f"metrics cannot be offered on {address}: {why}", code="metrics-address", hint=hint
         ) from problem
+
+
+@contextmanager
+def offering_metrics(watcher: Watcher, address: str) -> Iterator[Watcher]:
+    """Listen on ``address`` and yield a watcher by which the endpoint follows each session.
+
+    Raises SetupError if nothing can listen there.
+    """
+    with open_endpoint(parse_address(address)) as (endpoint, url):
+        watcher.step(f"metrics at {url}")
+        yield _Offering(watcher, endpoint)
+
+
+class _Offering:
+    """A watcher that passes on all it is given, and recorders also to the endpoint."""
+
+    def __init__(self, watcher: Watcher, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._watcher = watcher
+        self.phase = watcher.phase
+        self.progress = watcher.progress
+        self.step = watcher.step
+        self.note = watcher.note
+
+    def recording(self, recorder: Recorder) -> None:
+        """Have the endpoint follow this recorder."""
+        self._endpoint.follow(recorder)
+        self._watcher.recording(recorder)
+
+    def tick(self, tick: Tick) -> None:
+        """Pass on an interval."""
+        self._watcher.tick(tick)

@@ -1,5 +1,9 @@
 """The chapters of a story, in order: each a comparison, a drill or a run with its own run file;
-their result, and the errors that decide the exit status."""
+their result, and the errors that decide the exit status.
+
+Of a drill that went well the result also says which risks it happened not to exercise, and which
+the next crash may: each sentence is derived from the drill's own cuts.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,7 @@ from pgdyno.investigate.run import run_spec
 from pgdyno.json_types import Json
 from pgdyno.numbers import counted, figure
 from pgdyno.record import RunFile, SliceKind
+from pgdyno.record.cut import Cut
 from pgdyno.results import chapter as results
 from pgdyno.results import store
 from pgdyno.results.chapter import by_variant
@@ -33,12 +38,16 @@ from pgdyno.results.compare import CompareResult
 from pgdyno.results.drill import Drill, Summary
 from pgdyno.results.run import RunResult
 from pgdyno.results.story import Compared, FinishedChapter, Observed, StoryResult
-from pgdyno.scenario._not_exercised import luck
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.story import Chapter
 from pgdyno.spec.units import format_duration
 from pgdyno.trial.trust import check_something_succeeded
 from pgdyno.workload import with_texts
+
+SMALL_WAL_BYTES = 64 << 10
+"""WAL of a checkpoint and a snapshot, without any write of a client."""
+NO_RESCUE = "resetwal"
+"""The variant that starts the server without the standby."""
 
 
 def statuses(chapter: Chapter, result: RunResult) -> dict[str, results.Ending]:
@@ -377,3 +386,50 @@ def check_outcomes(chapters: Sequence[FinishedChapter]) -> None:
                 code="story-otherwise",
                 hint=f"pgdyno show {chapter.run_file}",
             )
+
+
+def luck(result: Drill) -> list[str]:
+    """Return sentences about cuts that ended well, or better than could be relied on."""
+    found: dict[str, list[str]] = {}
+    by_name = {cut.variant: cut for cut in result.cuts}
+    for cut in result.cuts:
+        if cut.outcome in ("clean", "lost") and cut.facts.get("promised"):
+            for sentence in (*_no_wal(cut), *_no_standby(cut, by_name), *_no_new_page(cut)):
+                variants = found.setdefault(sentence, [])
+                if cut.variant not in variants:
+                    variants.append(cut.variant)
+    return [f"{', '.join(variants)}: {sentence}" for sentence, variants in found.items()]
+
+
+def _no_wal(cut: Cut) -> list[str]:
+    """Return a sentence if the last checkpoint covered everything."""
+    wal = cut.facts.get("wal_since_checkpoint_bytes")
+    if wal is None or wal > SMALL_WAL_BYTES:
+        return []
+    return ["the last checkpoint covered everything, so no WAL was needed"]
+
+
+def _no_standby(cut: Cut, by_name: dict[str, Cut]) -> list[str]:
+    """Return a sentence if the rescue without the standby succeeded as well."""
+    way = cut.variant.rpartition("/")[0]
+    other = by_name.get(f"{way}/{NO_RESCUE}".removeprefix("/"))
+    if other is None or other.outcome != "clean" or cut.outcome != "clean":
+        return []
+    return [
+        "pg_resetwal alone, without the standby, succeeded as well, so this does not show that the"
+        " standby helped"
+    ]
+
+
+def _no_new_page(cut: Cut) -> list[str]:
+    """Return a sentence if the standby was behind and no page of the primary was newer than its
+    WAL."""
+    behind = max(cut.facts.get("behind_bytes", {}).values(), default=0) or 0
+    copied = cut.variant.endswith("copy-back")
+    if not copied or cut.outcome != "lost" or behind <= SMALL_WAL_BYTES:
+        return []
+    return [
+        "the standby was behind, and the primary had not yet written a page newer than the"
+        " standby's WAL; a moment later the copy would have been corrupt, and the server would have"
+        " started without an error"
+    ]

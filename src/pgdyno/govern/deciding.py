@@ -1,4 +1,5 @@
-"""From readings to decisions: the slow-down, the pause that holds, and the time that is left.
+"""From readings to decisions: the marks between which loaders slow down, the pause that holds, the
+time that is left; and the ages that a decision rests on, as lines of text.
 
 The slow-down is that of the age at the next look, at the rate of the last one: a burst slows
 loaders down before they are there. The pause begins at the high mark, and ends only below the low
@@ -8,24 +9,32 @@ mark. Nothing here asks a server.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
+from pgdyno.errors import UsageError
 from pgdyno.govern._reading import Holder, Reading
-from pgdyno.govern.marks import Marks, delay_per_s
-from pgdyno.numbers import duration, figure, percent
+from pgdyno.numbers import duration, figure, percent, size
 from pgdyno.results.govern import (
     Burn,
+    DatabaseAge,
     GovernDecision,
     GovernMarks,
     Kind,
     Pause,
     Pin,
+    RelationAge,
     Vacuuming,
     Worst,
 )
 from pgdyno.spec.age import STOP_AGE
+from pgdyno.spec.govern import HIGH, LOW
 from pgdyno.spec.sql_text import literal
 
+SHARE_MIN = 0.05
+_AGES_SHOWN = 5
 BURN_S = 60.0
 _MODULUS = 2**32
 _ADVICE = {
@@ -34,6 +43,33 @@ _ADVICE = {
     "standby": "end its long queries, or turn hot_standby_feedback off there",
     "session": "end it: SELECT pg_terminate_backend({name})",
 }
+
+
+class Marks(Struct, frozen=True):
+    """Ages in IDs. Raises UsageError for marks between which there is nothing."""
+
+    low: int = LOW
+    high: int = HIGH
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low < self.high < STOP_AGE:
+            raise UsageError(
+                f"--low {self.low:,} --high {self.high:,}: the low mark must be below the high one,"
+                f" and that below {STOP_AGE:,}, where the server stops",
+                code="marks",
+                hint="the defaults are 1.2e9 and 1.5e9",
+            )
+
+    def share(self, age: float) -> float:
+        """Return the part of their time that loaders may work: 1 up to the low mark, and down to
+        ``SHARE_MIN`` at the high one along a straight line."""
+        beyond = (age - self.low) / (self.high - self.low)
+        return min(1.0, max(SHARE_MIN, 1.0 - beyond))
+
+
+def delay_per_s(share: float) -> float:
+    """Return the rest after a second of work with which the work is ``share`` of the time."""
+    return 0.0 if share <= 0 else (1.0 - share) / share
 
 
 @dataclass
@@ -265,3 +301,25 @@ def ids(count: float) -> str:
         if count >= unit:
             return f"{float(f'{count / unit:.4g}'):g} {word}"
     return figure(count)
+
+
+def lines_of_ages(decision: GovernDecision) -> Iterator[str]:
+    """Yield the oldest databases and relations, TOAST tables among them, with the ages of their
+    transaction IDs and multixacts, and the space for members of multixacts."""
+    for database in decision.databases[:_AGES_SHOWN]:
+        alone = "" if database.connectable else " (vacuumed by autovacuum alone)"
+        yield f"database {database.database}{alone}: {_ages(database)}"
+    for relation in decision.relations[:_AGES_SHOWN]:
+        kind = "TOAST table of" if relation.toast else "table"
+        yield (
+            f"{kind} {relation.relation}, database {relation.database}: {_ages(relation)},"
+            f" {size(relation.size_bytes)}"
+        )
+    if decision.members is not None:
+        yield f"multixact members: {percent(decision.members.share)} of their space"
+
+
+def _ages(each: DatabaseAge | RelationAge) -> str:
+    xids = "transaction ID" if each.xid_age == 1 else "transaction IDs"
+    mxids = "multixact" if each.mxid_age == 1 else "multixacts"
+    return f"{ids(each.xid_age)} {xids}, {ids(each.mxid_age)} {mxids}"
