@@ -32,8 +32,8 @@ from benches import govern as bench
 from patience import wait_until
 from pgdyno.errors import SetupError, ThresholdError
 from pgdyno.govern import Governor
-from pgdyno.govern.daemon import Request, decide_once
-from pgdyno.govern.deciding import Marks
+from pgdyno.govern.daemon import GovernRequest, decide_once
+from pgdyno.govern.deciding import AgeMarks
 from pgdyno.results import schemas
 from pgdyno.server import Cluster, Installation
 from pgdyno.server.connecting.exclusive_use import GOVERNOR_KEY
@@ -398,7 +398,7 @@ def test_what_a_pin_keeps_old_is_not_vacuumed_again_and_again(cluster18: Cluster
 def test_a_role_without_rights_is_told_what_would_allow_it(cluster: Cluster) -> None:
     with connected(cluster) as conn:
         conn.execute("drop role if exists loader; create role loader login")
-    found = decide_once(Request(text_of(cluster, user="loader")), print)
+    found = decide_once(GovernRequest(text_of(cluster, user="loader")), print)
     assert found.decision == "go"
     said = " ".join(found.not_known)
     assert "GRANT pg_monitor TO loader" in said
@@ -508,7 +508,7 @@ def test_a_slot_that_pins_a_high_age_is_named_and_autovacuum_ends_the_pause(
     done = run_as(server_account(), [resetwal, "-x", str(there), "-D", cluster.data_dir])
     assert done.returncode == 0, done.stderr
     cluster.start()
-    found = decide_once(Request(text_of(cluster)), print)
+    found = decide_once(GovernRequest(text_of(cluster)), print)
     assert (found.decision, [pin.name for pin in found.pins if pin.blocks]) == ("pause", ["old"])
     assert any("not below the low mark" in each for each in found.warnings)
     cluster.stop()
@@ -537,9 +537,9 @@ def test_one_decision_ends_with_a_status(
     cluster18: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     burn(cluster18, 100)
-    low = Request(text_of(cluster18), marks=Marks(10, 20))
+    low = GovernRequest(text_of(cluster18), marks=AgeMarks(10, 20))
     assert decide_once(low, print).decision == "pause"
-    assert decide_once(replace(low, marks=Marks()), print).decision == "go"
+    assert decide_once(replace(low, marks=AgeMarks()), print).decision == "go"
     with pytest.raises(ThresholdError, match="should pause"):
         _once(low)
     said = capsys.readouterr().out.splitlines()
@@ -552,7 +552,7 @@ def test_one_decision_ends_with_a_status(
     assert any("autovacuum_freeze_max_age is" in line for line in warnings)
 
 
-def _once(request: Request) -> None:
+def _once(request: GovernRequest) -> None:
     from pgdyno.cli.govern_command import _print_once
 
     _print_once(decide_once(request, print), "text", quiet=False)
@@ -560,7 +560,7 @@ def _once(request: Request) -> None:
 
 def test_a_standby_is_refused(cluster18: Cluster) -> None:
     with as_standby(cluster18), pytest.raises(SetupError, match="is a standby"):
-        decide_once(Request(text_of(cluster18)), print)
+        decide_once(GovernRequest(text_of(cluster18)), print)
 
 
 def test_the_comparison_with_the_published_behaviour(

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
 from pgdyno.errors import RunError, SetupError
-from pgdyno.front import Figures
+from pgdyno.front import WebServerFigures
 from pgdyno.front._figures import row_of
 
 SPRING = """\
@@ -90,11 +90,11 @@ def test_an_endpoint_is_read_from_its_first_answer_on(
 ) -> None:
     url, registry = endpoint
     with pytest.raises(SetupError, match="has no figures of a pool") as unknown:
-        Figures(url)
+        WebServerFigures(url)
     assert unknown.value.code == "front-metrics-unknown"
     for name, value in (("max", 4), ("active", 3), ("pending", 0)):
         Gauge(f"hikaricp_connections_{name}", "-", registry=registry).set(value)
-    at_ns, rows = Figures(url).read()
+    at_ns, rows = WebServerFigures(url).read()
     assert at_ns > 0
     (row,) = rows["metric_front"]
     assert (row["pool_max"], row["pool_active"], row["pool_waiting"]) == (4, 3, 0)
@@ -102,5 +102,5 @@ def test_an_endpoint_is_read_from_its_first_answer_on(
 
 def test_an_endpoint_that_does_not_answer_is_refused() -> None:
     with pytest.raises(SetupError, match=r"cannot be read: .*refused") as refused:
-        Figures("http://127.0.0.1:1/metrics")
+        WebServerFigures("http://127.0.0.1:1/metrics")
     assert refused.value.code == "front-metrics"

@@ -13,24 +13,26 @@ from msgspec.structs import replace
 
 from pgdyno.errors import UsageError
 from pgdyno.govern._client import now_s
-from pgdyno.govern._reading import Holder, Limits, Reading, Slow
+from pgdyno.govern._reading import AgeLimits, AgeReading, HorizonHolder, Slow
 from pgdyno.govern._state import Board, remember, was_paused
-from pgdyno.govern.daemon import INTERVAL_S_MAX, Request
-from pgdyno.govern.deciding import SHARE_MIN, Decider, Marks, delay_per_s, ids, lines_of_ages
+from pgdyno.govern.daemon import INTERVAL_S_MAX, GovernRequest
+from pgdyno.govern.deciding import SHARE_MIN, AgeMarks, Decider, delay_per_s, ids, lines_of_ages
 from pgdyno.results import schemas
 from pgdyno.results.govern import DatabaseAge, GovernDecision, MemberSpace, RelationAge
 from pgdyno.server.directories import govern_dir
 
-MARKS = Marks(1000, 2000)
-LIMITS = Limits("1", 200, 400, 1600, 1600, True, 8192, False, True)
+MARKS = AgeMarks(1000, 2000)
+LIMITS = AgeLimits("1", 200, 400, 1600, 1600, True, 8192, False, True)
 
 
-def reading(at_s: float, age: int, *, next_xid: int = 0, mxid_age: int = 0, **slow: Any) -> Reading:
+def reading(
+    at_s: float, age: int, *, next_xid: int = 0, mxid_age: int = 0, **slow: Any
+) -> AgeReading:
     databases = (DatabaseAge(database="shop", xid_age=age, mxid_age=mxid_age),)
-    return Reading(at_s, next_xid, 0, databases, Slow(LIMITS, **slow))
+    return AgeReading(at_s, next_xid, 0, databases, Slow(LIMITS, **slow))
 
 
-def decider(marks: Marks = MARKS) -> Decider:
+def decider(marks: AgeMarks = MARKS) -> Decider:
     return Decider(marks, "postgresql://u@h/shop", "18.6", 10.0, 1.0)
 
 
@@ -91,24 +93,26 @@ def test_a_counter_that_jumps_back_is_no_burn() -> None:
 
 
 def test_what_keeps_the_age_from_going_down_is_named_with_what_ends_it() -> None:
-    slot = Holder("slot", "o'ld", 1900, "not in use")
-    decided = decider().decide(reading(0, 2100, holders=(slot, Holder("session", "7", 10, ""))))
+    slot = HorizonHolder("slot", "o'ld", 1900, "not in use")
+    decided = decider().decide(
+        reading(0, 2100, holders=(slot, HorizonHolder("session", "7", 10, "")))
+    )
     assert [(pin.name, pin.blocks) for pin in decided.pins] == [("o'ld", True)]
     assert "pausing alone does not help" in decided.why
     assert "pg_drop_replication_slot('o''ld')" in decided.why
 
 
 def test_a_prepared_transaction_may_keep_multixacts() -> None:
-    holders = (Holder("prepared transaction", "left", 10, "in database shop"),)
+    holders = (HorizonHolder("prepared transaction", "left", 10, "in database shop"),)
     decided = decider().decide(reading(0, 10, mxid_age=1500, holders=holders))
     assert "prepared transaction left may keep multixacts" in " ".join(decided.warnings)
     assert not decider().decide(reading(0, 1500, holders=holders)).warnings
 
 
 def test_a_pause_that_autovacuum_need_not_end_is_warned_of() -> None:
-    late = Slow(Limits("1", 1500, 400, 1600, 1600, True, 8192, False, True))
+    late = Slow(AgeLimits("1", 1500, 400, 1600, 1600, True, 8192, False, True))
     databases = (DatabaseAge(database="shop", xid_age=1, mxid_age=0),)
-    decided = decider().decide(Reading(0.0, 0, 0, databases, late))
+    decided = decider().decide(AgeReading(0.0, 0, 0, databases, late))
     assert "autovacuum_freeze_max_age is 1,500, not below the low mark" in decided.warnings[0]
 
 
@@ -185,7 +189,7 @@ def test_decisions_are_as_the_published_schema_has_them() -> None:
 @pytest.mark.parametrize("marks", [(0, 10), (10, 10), (20, 10), (10, 2**31)])
 def test_marks_without_room_between_them_are_refused(marks: tuple[int, int]) -> None:
     with pytest.raises(UsageError, match="low mark must be below"):
-        Marks(*marks)
+        AgeMarks(*marks)
 
 
 def test_ages_are_listed_with_toast_tables_and_multixacts() -> None:
@@ -215,8 +219,8 @@ def test_numbers_of_ids_read_as_they_are_spoken_of() -> None:
 @pytest.mark.parametrize("interval_s", [0.0, 61.0, 3.6e8, float("nan")])
 def test_looks_are_not_so_rare_that_a_decision_is_believed_for_long(interval_s: float) -> None:
     with pytest.raises(UsageError, match="at most 60 s"):
-        Request("host=h", interval_s=interval_s)
-    assert Request("host=h", interval_s=INTERVAL_S_MAX).valid_s == 300
+        GovernRequest("host=h", interval_s=interval_s)
+    assert GovernRequest("host=h", interval_s=INTERVAL_S_MAX).valid_s == 300
 
 
 def test_a_line_end_in_the_name_of_a_database_begins_no_line(

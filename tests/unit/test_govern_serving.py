@@ -15,7 +15,7 @@ from pgdyno.errors import UsageError
 from pgdyno.govern import Governor
 from pgdyno.govern._serving import _READERS_MAX, serving
 from pgdyno.govern._state import Board
-from pgdyno.govern.deciding import Marks
+from pgdyno.govern.deciding import AgeMarks
 from pgdyno.live import open_endpoint
 from pgdyno.spec.address import Address, is_meant_for
 
@@ -27,7 +27,7 @@ LINE = 65_537
 @pytest.fixture
 def port() -> Iterator[int]:
     """A server that knows nothing yet, and lets loaders go on."""
-    with serving(Board("postgresql://u@h/shop", Marks(), 10.0, "go"), HERE) as url:
+    with serving(Board("postgresql://u@h/shop", AgeMarks(), 10.0, "go"), HERE) as url:
         yield int(url.rpartition(":")[2])
 
 
@@ -103,7 +103,7 @@ def test_metrics_are_not_for_web_pages_either() -> None:
 def test_streams_leave_room_for_questions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(_READERS_MAX, "/stream", 5)
     with ExitStack() as open_ones:
-        board = Board("postgresql://u@h/shop", Marks(), 10.0, "go")
+        board = Board("postgresql://u@h/shop", AgeMarks(), 10.0, "go")
         port = int(open_ones.enter_context(serving(board, HERE)).rpartition(":")[2])
         for _ in range(_READERS_MAX["/stream"]):
             stream = http.client.HTTPConnection("127.0.0.1", port)

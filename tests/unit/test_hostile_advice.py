@@ -25,7 +25,7 @@ from upkeep_runs import ages, churn, table_facts, workers
 import pgdyno
 from benches.sources import syntax_tree
 from pgdyno.escaping import shell_line, visible, visible_line
-from pgdyno.govern._reading import Holder
+from pgdyno.govern._reading import HorizonHolder
 from pgdyno.remedy import Circumstances, assess
 from pgdyno.spec import Change
 from pgdyno.spec.sql_text import (
@@ -166,7 +166,7 @@ def test_lines_to_apply_and_to_undo(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_governor_and_a_plan_say(name: str) -> None:
-    holders = (Holder("slot", name, 1900, "not in use"),)
+    holders = (HorizonHolder("slot", name, 1900, "not in use"),)
     (pin,) = decider().decide(reading(0, 2100, holders=holders)).pins
     assert ("text", name) in tokens(pin.advice.partition(": ")[2])
     table = replace(

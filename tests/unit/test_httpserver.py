@@ -15,7 +15,7 @@ from pgdyno import httpserver
 from pgdyno.errors import SetupError
 from pgdyno.govern._serving import serving
 from pgdyno.govern._state import Board
-from pgdyno.govern.deciding import Marks
+from pgdyno.govern.deciding import AgeMarks
 from pgdyno.live import _endpoint, open_endpoint
 from pgdyno.spec.address import Address
 
@@ -27,7 +27,7 @@ def listening(of: str, host: str = "127.0.0.1") -> Iterator[int]:
     """One of the two servers; yields its port."""
     with ExitStack() as held:
         if of == "governor":
-            board = Board("postgresql://u@h/shop", Marks(), 10.0, "go")
+            board = Board("postgresql://u@h/shop", AgeMarks(), 10.0, "go")
             url = held.enter_context(serving(board, Address(host, 0)))
         else:
             _, url = held.enter_context(open_endpoint(Address(host, 0)))

@@ -12,7 +12,7 @@ from record_samples import add_second, error_row, group_row, script_row, thread_
 
 from pgdyno.record import Recorder, RunFile
 from pgdyno.scenario._soak_changes import ChangeWatch
-from pgdyno.scenario.soak import Disk, fullest, validity
+from pgdyno.scenario.soak import SoakDisk, fullest, validity
 from pgdyno.trial.trust import distrust
 
 
@@ -74,10 +74,10 @@ def test_what_was_beside_a_change_is_said() -> None:
 
 
 def test_the_fullest_disk(tmp_path: Any) -> None:
-    disk = Disk(tmp_path, "the run file")
+    disk = SoakDisk(tmp_path, "the run file")
     assert fullest([disk], 0) is None
     assert fullest([disk], 1 << 60) is disk
-    assert fullest([Disk(tmp_path / "gone", "the data")], 1 << 60) is None
+    assert fullest([SoakDisk(tmp_path / "gone", "the data")], 1 << 60) is None
 
 
 def judged(path: Path, **more: Any) -> dict[str, bool | None]:

@@ -17,7 +17,7 @@ from pgdyno.escaping import visible_line
 
 if TYPE_CHECKING:
     from pgdyno.server import ConnInfo
-    from pgdyno.workload.cleanup import Plan
+    from pgdyno.workload.cleanup import CleanupPlan
 
 HELP_ORDER = 110
 
@@ -74,7 +74,7 @@ def _server(what: tuple[str, ...], connect: ConnectOptions) -> ConnInfo:
     return outside_own_database(conninfo)
 
 
-def _show(left: list[str], plan: Plan) -> None:
+def _show(left: list[str], plan: CleanupPlan) -> None:
     for line in plan.kept:
         _print_line(f"kept: {line}")
     if left:

@@ -10,16 +10,11 @@ import click
 from pgdyno.cli.compare_options import CompareOptions, profile_of, sql_of, versions_of
 from pgdyno.cli.grouping import taking_options
 from pgdyno.cli.load_options import LoadOptions
-from pgdyno.cli.options import (
-    OutputOptions,
-    ProgressOptions,
-    given_options,
-    parse_assignments,
-)
+from pgdyno.cli.options import OutputOptions, ProgressOptions, given_options, parse_assignments
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.cli.session import Asked, Measured
+    from pgdyno.cli.session import Asked, MeasuredResult
     from pgdyno.compare.profile_file import Profile
     from pgdyno.conduct import Target
     from pgdyno.results.compare import CompareResult
@@ -74,7 +69,7 @@ def command(
     measured.finish()
 
 
-def _of_change(asked: Asked, own: CompareOptions) -> Measured[CompareResult]:
+def _of_change(asked: Asked, own: CompareOptions) -> MeasuredResult[CompareResult]:
     """Return the effect of --set, --pool-max, --vary and --sql."""
     from pgdyno.cli.session import measure
     from pgdyno.compare.change import compare
@@ -128,14 +123,12 @@ def _check_budget(
         check_budget(spec, change, budget_ms=own.budget, slice_ms=own.slice_ms, in_force=in_force)
 
 
-def _of_profile(asked: Asked, own: CompareOptions, profile: Profile) -> Measured[CompareResult]:
+def _of_profile(
+    asked: Asked, own: CompareOptions, profile: Profile
+) -> MeasuredResult[CompareResult]:
     """Return the effect of --profile, with --ablate also of its lines."""
     from pgdyno.cli.session import measure
-    from pgdyno.compare.profile import (
-        check_ablation_budget,
-        compare_profile,
-        default_budget_s,
-    )
+    from pgdyno.compare.profile import check_ablation_budget, compare_profile, default_budget_s
     from pgdyno.compare.profile_check import ProfileCheck
 
     ablate = own.profiles.ablate
@@ -170,7 +163,7 @@ def _of_profile(asked: Asked, own: CompareOptions, profile: Profile) -> Measured
     )
 
 
-def _of_versions(asked: Asked, own: CompareOptions, against: str) -> Measured[CompareResult]:
+def _of_versions(asked: Asked, own: CompareOptions, against: str) -> MeasuredResult[CompareResult]:
     """Return the effect of --against."""
     from pgdyno.cli.session import measure
     from pgdyno.compare.versions import (

@@ -16,7 +16,7 @@ from pgdyno.cli.types import Count, Duration, ListenAddress
 from pgdyno.errors import Interrupted, ThresholdError, UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.govern.daemon import Request
+    from pgdyno.govern.daemon import GovernRequest
     from pgdyno.results.govern import GovernDecision
 
 HELP_ORDER = 15
@@ -142,17 +142,19 @@ def command(what: Database, connect: ConnectOptions, options: GovernOptions) -> 
             raise
 
 
-def _request(what: tuple[str, ...], connect: ConnectOptions, options: GovernOptions) -> Request:
+def _request(
+    what: tuple[str, ...], connect: ConnectOptions, options: GovernOptions
+) -> GovernRequest:
     from pgdyno.cli.connection import conninfo_without_load
-    from pgdyno.govern.daemon import Request
-    from pgdyno.govern.deciding import Marks
+    from pgdyno.govern.daemon import GovernRequest
+    from pgdyno.govern.deciding import AgeMarks
 
     if options.sql == "":
         raise UsageError("--sql is empty", code="empty-option", hint="for example --sql public")
-    return Request(
+    return GovernRequest(
         conninfo_without_load(what, connect, "govern"),
         connect.control,
-        Marks(options.low, options.high),
+        AgeMarks(options.low, options.high),
         options.interval / 1000,
         options.when_unknown,
         options.listen,

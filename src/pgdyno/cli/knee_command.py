@@ -10,14 +10,8 @@ from msgspec import Struct
 
 from pgdyno.cli.grouping import instead, taking_options
 from pgdyno.cli.load_options import LoadOptions
-from pgdyno.cli.options import (
-    Group,
-    OutputOptions,
-    ProgressOptions,
-    StartSettings,
-    given_options,
-)
-from pgdyno.cli.types import Duration, Limits
+from pgdyno.cli.options import Group, OutputOptions, ProgressOptions, StartSettings, given_options
+from pgdyno.cli.types import Duration, LatencyLimits
 
 HELP_ORDER = 35
 _CLIENTS_MAX = click.option(
@@ -38,7 +32,7 @@ class KneeOptions(Struct, frozen=True, kw_only=True):
         str | None,
         click.option(
             "--slo",
-            type=Limits(),
+            type=LatencyLimits(),
             metavar="LIMITS",
             help="Look for the highest rate that meets these limits of the response time, such as"
             " 'p99<20ms' or 'p50<=2ms,p99.9<100ms' (default: for the number of clients).",

@@ -10,14 +10,8 @@ from msgspec import Struct
 
 from pgdyno.cli.grouping import instead, taking_options
 from pgdyno.cli.load_options import LoadOptions
-from pgdyno.cli.options import (
-    Group,
-    OutputOptions,
-    ProgressOptions,
-    StartSettings,
-    given_options,
-)
-from pgdyno.cli.types import Duration, Limits
+from pgdyno.cli.options import Group, OutputOptions, ProgressOptions, StartSettings, given_options
+from pgdyno.cli.types import Duration, LatencyLimits
 
 HELP_ORDER = 36
 _POOL_MAX = click.option(
@@ -36,7 +30,7 @@ class PoolOptions(Struct, frozen=True, kw_only=True):
         str | None,
         click.option(
             "--slo",
-            type=Limits(),
+            type=LatencyLimits(),
             metavar="LIMITS",
             help="Only sizes that meet these limits of the response time, the wait for a"
             " connection included, such as 'p99<20ms'.",

@@ -87,14 +87,8 @@ def command(
       pgdyno price --candidate full_page_writes=off,wal_compression=on
       pgdyno price --pg-bindir DIR --pg-bindir OTHER_DIR
     """
-    from pgdyno.cli.session import Measured, session_for
-    from pgdyno.price.pricing import (
-        check_budget,
-        check_price,
-        check_promises,
-        price,
-        price_options,
-    )
+    from pgdyno.cli.session import MeasuredResult, session_for
+    from pgdyno.price.pricing import check_budget, check_price, check_promises, price, price_options
 
     servers = servers_of(
         "price", load, pg_bindir, own, scale=_SCALE, clients=_CLIENTS, quiet=progress.quiet
@@ -120,5 +114,5 @@ def command(
     page = wanted_page(output.report)
     runs = servers.runs(output.output, f"{first.name}-price", _OWN)
     result = run_on_each(runs, price_server).result
-    Measured(result, runs[0].run_path, page, output.output_format).finish()
+    MeasuredResult(result, runs[0].run_path, page, output.output_format).finish()
     check_promises(result)

@@ -78,7 +78,7 @@ def ask(
     )
 
 
-class Measured(Struct, Generic[R], frozen=True):
+class MeasuredResult(Struct, Generic[R], frozen=True):
     """A result in its run file, and where to show it."""
 
     result: R
@@ -107,7 +107,7 @@ def measure(
     to: Path | Continuation | None = None,
     with_page: bool = False,
     **how: Any,
-) -> Measured[R]:
+) -> MeasuredResult[R]:
     """Return the result of ``do`` in the session of ``spec``, which has the arguments of
     :func:`session_for`.
 
@@ -122,7 +122,7 @@ def measure(
         asked.command, asked.load, asked.progress, spec, asked.spec_text, to, words, **how
     ) as session:
         result = do(session)
-    return Measured(result, path, page, output.output_format)
+    return MeasuredResult(result, path, page, output.output_format)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from pgdyno.errors import UsageError
 from pgdyno.escaping import visible_line
 
 if TYPE_CHECKING:
-    from pgdyno.scenario.snapshot import Request, Saved
+    from pgdyno.scenario.snapshot import Saved, SnapshotRequest
     from pgdyno.server.local.snapshots import CopiedDatabase, Snapshot, UnfinishedSnapshot
 
 HELP_ORDER = 65
@@ -172,7 +172,7 @@ def _refuse_load_options() -> None:
 
 
 def _saved_copy(
-    place: UnfinishedSnapshot, request: Request, source: str, progress: ProgressOptions
+    place: UnfinishedSnapshot, request: SnapshotRequest, source: str, progress: ProgressOptions
 ) -> Saved:
     """Save a copy of the user's database."""
     from psycopg.conninfo import make_conninfo
@@ -187,7 +187,9 @@ def _saved_copy(
         return save_copy(place, request, conninfo, watcher)
 
 
-def _saved_tables(place: UnfinishedSnapshot, request: Request, progress: ProgressOptions) -> Saved:
+def _saved_tables(
+    place: UnfinishedSnapshot, request: SnapshotRequest, progress: ProgressOptions
+) -> Saved:
     """Save the server with its tables."""
     from pgdyno.cli.screen import watching
     from pgdyno.scenario.snapshot import save_tables
@@ -198,7 +200,7 @@ def _saved_tables(place: UnfinishedSnapshot, request: Request, progress: Progres
 
 def _saved_loaded(
     place: UnfinishedSnapshot,
-    request: Request,
+    request: SnapshotRequest,
     load: LoadOptions,
     progress: ProgressOptions,
     spec_text: str,

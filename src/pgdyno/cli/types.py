@@ -226,7 +226,7 @@ class ListenAddress(click.ParamType[Any]):
             self.fail(str(problem), param, ctx)
 
 
-class Limits(click.ParamType[str]):
+class LatencyLimits(click.ParamType[str]):
     """Limits of the response time, such as ``p99<20ms``, as text."""
 
     name = "limits"

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from pgdyno.conduct._target import Target
 from pgdyno.conduct.watch import Watcher
-from pgdyno.front import Application, Figures, find_java
+from pgdyno.front import Application, WebServerFigures, find_java
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Spec
 from pgdyno.spec.front import in_words
@@ -22,11 +22,11 @@ def check_front(spec: Spec) -> None:
     figures_of(spec)
 
 
-def figures_of(spec: Spec) -> Figures | None:
+def figures_of(spec: Spec) -> WebServerFigures | None:
     """Return the figures of a web server of the user's; None if the spec names none. Raises
     SetupError."""
     metrics = spec.http.metrics if spec.http is not None else None
-    return None if metrics is None else Figures(metrics)
+    return None if metrics is None else WebServerFigures(metrics)
 
 
 def start_application(spec: Spec, target: Target, watcher: Watcher, stack: ExitStack) -> None:

@@ -78,7 +78,7 @@ Samples = Mapping[str, Mapping[Labels, float]]
 """Name in lower case → labels → value."""
 
 
-class Figures:
+class WebServerFigures:
     """An endpoint of figures. ``read`` may be called from another thread."""
 
     def __init__(self, url: str) -> None:

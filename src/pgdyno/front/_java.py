@@ -21,7 +21,6 @@ from pgdyno.errors import SetupError
 from pgdyno.server.directories import cache_home, shared_directory
 from pgdyno.server.local.account import run_as
 from pgdyno.server.local.guarded import Guarded, log_text
-from pgdyno.server.local.logtext import log_text
 from pgdyno.server.local.programs import find_program
 from pgdyno.server.locks import locked, try_lock
 

@@ -45,7 +45,7 @@ _MEMBERS_PER_FILE = 32 * 1636
 """Pages of 8 kB in a file, and members on each (multixact.c)."""
 
 
-class Limits(Struct, frozen=True):
+class AgeLimits(Struct, frozen=True):
     """The server, and the ages at which it acts by itself."""
 
     system_identifier: str
@@ -59,7 +59,7 @@ class Limits(Struct, frozen=True):
     sees_sessions: bool
 
 
-class Holder(Struct, frozen=True):
+class HorizonHolder(Struct, frozen=True):
     """Something that keeps old rows."""
 
     kind: Any
@@ -80,14 +80,14 @@ class Holder(Struct, frozen=True):
 class Slow(Struct, frozen=True):
     """The addition of a slow look."""
 
-    limits: Limits
-    holders: tuple[Holder, ...] = ()
+    limits: AgeLimits
+    holders: tuple[HorizonHolder, ...] = ()
     relations: tuple[RelationAge, ...] = ()
     members: MemberSpace | None = None
     not_known: tuple[str, ...] = ()
 
 
-class Reading(Struct, frozen=True):
+class AgeReading(Struct, frozen=True):
     """A look. ``at_s`` is the time before it was asked, by ``now_s``."""
 
     at_s: float
@@ -127,7 +127,7 @@ class Reader:
         """The session in the database that was named."""
         return self._conn
 
-    def look(self, *, slow: bool = False, worst_too: bool = False) -> Reading:
+    def look(self, *, slow: bool = False, worst_too: bool = False) -> AgeReading:
         """Read the ages; ``worst_too`` also reads the relations of the worst database. Raises
         psycopg.Error, and SetupError for a server that has become a standby."""
         at_s = now_s()
@@ -148,10 +148,10 @@ class Reader:
             self._slow = self._look_slowly(worst if worst_too else None)
             self._slow_at_s = at_s
         ids = (rows[0]["next_xid"], rows[0]["next_mxid"])
-        return Reading(at_s, *ids, databases[:_SHOWN], self._slow, at_s - self._slow_at_s)
+        return AgeReading(at_s, *ids, databases[:_SHOWN], self._slow, at_s - self._slow_at_s)
 
     def _look_slowly(self, worst: str | None) -> Slow:
-        limits = Limits(**self._rows("limits")[0])
+        limits = AgeLimits(**self._rows("limits")[0])
         not_known = []
         if not limits.sees_sessions:
             not_known.append(
@@ -171,7 +171,7 @@ class Reader:
         oldest = sorted(relations, key=lambda each: -max(each.xid_age, each.mxid_age))
         return Slow(limits, holders, tuple(oldest[:_SHOWN]), members, tuple(not_known))
 
-    def _members(self, limits: Limits) -> tuple[MemberSpace | None, str]:
+    def _members(self, limits: AgeLimits) -> tuple[MemberSpace | None, str]:
         """Return the space that members of multixacts use; or None and why it is not known."""
         import psycopg
 
@@ -232,9 +232,9 @@ def relations_of(conn: psycopg.Connection, count: int = _RELATIONS) -> tuple[Rel
     )
 
 
-def holders_of(conn: psycopg.Connection) -> tuple[Holder, ...]:
+def holders_of(conn: psycopg.Connection) -> tuple[HorizonHolder, ...]:
     """Return what keeps old rows, the oldest first."""
-    return tuple(Holder(**row) for row in _rows(conn, "pins") if row["age"] is not None)
+    return tuple(HorizonHolder(**row) for row in _rows(conn, "pins") if row["age"] is not None)
 
 
 def age_of_table(conn: psycopg.Connection, oid: int) -> int:

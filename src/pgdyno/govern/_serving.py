@@ -31,14 +31,14 @@ than the usual limit of 1,024 open files."""
 _HEARTBEAT_S = 1.0
 
 
-class _Server(GuardedServer, HTTPServer):
+class _DecisionServer(GuardedServer, HTTPServer):
     board: Board
     address: Address
     readers: dict[str, threading.BoundedSemaphore]
 
 
-class _Handler(GuardedHandler, BaseHTTPRequestHandler):
-    server: _Server
+class _DecisionHandler(GuardedHandler, BaseHTTPRequestHandler):
+    server: _DecisionServer
 
     def do_GET(self) -> None:
         try:
@@ -143,7 +143,7 @@ def serving(board: Board, address: Address) -> Iterator[str]:
     """Answer within the block; yields the URL. Raises SetupError if the address cannot be used."""
     try:
         family = {"address_family": family_of(address.host)}
-        server = type("_Server", (_Server,), family)(tuple(address), _Handler)
+        server = type("_Server", (_DecisionServer,), family)(tuple(address), _DecisionHandler)
     except (OSError, UnicodeError) as problem:
         said = getattr(problem, "strerror", None) or str(problem)
         raise SetupError(

@@ -15,7 +15,7 @@ from typing import Literal
 from pgdyno.errors import SetupError
 from pgdyno.files import write_whole
 from pgdyno.govern._client import now_s
-from pgdyno.govern.deciding import Marks
+from pgdyno.govern.deciding import AgeMarks
 from pgdyno.numbers import duration
 from pgdyno.results.govern import GovernDecision, GovernMarks
 from pgdyno.server.directories import govern_dir
@@ -58,7 +58,7 @@ class Board:
     """Thread-safe."""
 
     def __init__(
-        self, server: str, marks: Marks, valid_s: float, when_unknown: WhenUnknown
+        self, server: str, marks: AgeMarks, valid_s: float, when_unknown: WhenUnknown
     ) -> None:
         """Nothing is known yet."""
         self._server = server

@@ -18,7 +18,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, SetupError
-from pgdyno.govern._reading import Holder, age_of_table, holders_of, relation_rows, session_of
+from pgdyno.govern._reading import (
+    HorizonHolder,
+    age_of_table,
+    holders_of,
+    relation_rows,
+    session_of,
+)
 from pgdyno.json_types import Row
 from pgdyno.results.govern import GovernDecision, Vacuuming
 from pgdyno.server import ConnInfo, connect
@@ -152,7 +158,9 @@ class Vacuumer:
         self._held = {**self._held, conn.info.dbname: len(held - set(found))}
         return list(found.values())
 
-    def _is_held(self, database: str, row: Row, low: int, holders: tuple[Holder, ...]) -> bool:
+    def _is_held(
+        self, database: str, row: Row, low: int, holders: tuple[HorizonHolder, ...]
+    ) -> bool:
         """Return whether to leave a table out."""
         vain = self._in_vain.get((database, row["oid"]))
         if vain is not None and time.monotonic() < vain.until_s:

@@ -10,11 +10,11 @@ from msgspec import Struct, field
 
 from pgdyno.errors import PgdynoError, RunError, SetupError, UsageError
 from pgdyno.govern._in_sql import SqlDecision, removed_on
-from pgdyno.govern._reading import Reader, Reading, is_standby, reading
+from pgdyno.govern._reading import AgeReading, Reader, is_standby, reading
 from pgdyno.govern._serving import serving
 from pgdyno.govern._state import Board, WhenUnknown, remember, was_paused
 from pgdyno.govern._vacuuming import Vacuumer, check_rights
-from pgdyno.govern.deciding import Decider, Marks
+from pgdyno.govern.deciding import AgeMarks, Decider
 from pgdyno.results.govern import GovernDecision, Vacuuming
 from pgdyno.server import ConnInfo, resolve_conninfo, server_behind
 from pgdyno.server.connecting.complaints import one_line
@@ -32,12 +32,12 @@ _FATAL = ("governor-running", "another-server", "govern-view-taken")
 """Codes of errors that no waiting cures."""
 
 
-class Request(Struct, frozen=True):
+class GovernRequest(Struct, frozen=True):
     """A governor, as the user wants it."""
 
     conninfo: str | None
     control: str | None = None
-    marks: Marks = field(default_factory=Marks)
+    marks: AgeMarks = field(default_factory=AgeMarks)
     interval_s: float = 1.0
     when_unknown: WhenUnknown = "pause"
     listen: Address = _ADDRESS
@@ -62,7 +62,7 @@ class Request(Struct, frozen=True):
 
 
 def govern(
-    request: Request, tell: Callable[[GovernDecision], None], note: Callable[[str], None]
+    request: GovernRequest, tell: Callable[[GovernDecision], None], note: Callable[[str], None]
 ) -> None:
     """Govern until a stop signal raises Interrupted. ``tell`` gets every decision, ``note`` text.
 
@@ -73,7 +73,7 @@ def govern(
     board = Board(conninfo.uri_without_password, request.marks, request.valid_s,
                   request.when_unknown)  # fmt: skip
     with ExitStack() as held:
-        governor = _Governor(request, conninfo, board, tell, note)
+        governor = _Daemon(request, conninfo, board, tell, note)
         held.callback(governor.close)
         session = held.enter_context(ExitStack())
         governor.begin(session)
@@ -85,7 +85,7 @@ def govern(
             governor.begin_again(session)
 
 
-def decide_once(request: Request, note: Callable[[str], None]) -> GovernDecision:
+def decide_once(request: GovernRequest, note: Callable[[str], None]) -> GovernDecision:
     """Return the decision of one look, without being the governor of the server."""
     conninfo = _resolved(request, note)
     with reading(conninfo) as reader:
@@ -93,13 +93,15 @@ def decide_once(request: Request, note: Callable[[str], None]) -> GovernDecision
         return _decider(request, conninfo, reader, look).decide(look)
 
 
-def _resolved(request: Request, note: Callable[[str], None]) -> ConnInfo:
+def _resolved(request: GovernRequest, note: Callable[[str], None]) -> ConnInfo:
     conninfo = server_behind(resolve_conninfo(request.conninfo), request.control)
     caution(conninfo.version, note)
     return conninfo
 
 
-def _decider(request: Request, conninfo: ConnInfo, reader: Reader, look: Reading) -> Decider:
+def _decider(
+    request: GovernRequest, conninfo: ConnInfo, reader: Reader, look: AgeReading
+) -> Decider:
     version = reader.conn.info.parameter_status("server_version") or ""
     paused = was_paused(look.slow.limits.system_identifier)
     return Decider(
@@ -112,12 +114,12 @@ def _decider(request: Request, conninfo: ConnInfo, reader: Reader, look: Reading
     )
 
 
-class _Governor:
+class _Daemon:
     """State of a daemon."""
 
     def __init__(
         self,
-        request: Request,
+        request: GovernRequest,
         conninfo: ConnInfo,
         board: Board,
         tell: Callable[[GovernDecision], None],
@@ -178,7 +180,7 @@ class _Governor:
                 self._publish(look)
         self._lose(problems[0])
 
-    def _looks(self) -> Iterator[Reading]:
+    def _looks(self) -> Iterator[AgeReading]:
         assert self._decider is not None
         locks_seen_s = 0.0
         while True:
@@ -193,7 +195,7 @@ class _Governor:
             passed_s = time.monotonic() - begun_s
             time.sleep(max(0.0, self._request.interval_s - passed_s))
 
-    def _publish(self, look: Reading) -> None:
+    def _publish(self, look: AgeReading) -> None:
         assert self._decider is not None
         assert self._identifier is not None
         was = self._decider.paused_at_s is not None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from pgdyno.errors import UsageError
-from pgdyno.govern._reading import Holder, Reading
+from pgdyno.govern._reading import AgeReading, HorizonHolder
 from pgdyno.numbers import duration, figure, percent, size
 from pgdyno.results.govern import (
     Burn,
@@ -45,7 +45,7 @@ _ADVICE = {
 }
 
 
-class Marks(Struct, frozen=True):
+class AgeMarks(Struct, frozen=True):
     """Ages in IDs. Raises UsageError for marks between which there is nothing."""
 
     low: int = LOW
@@ -78,7 +78,7 @@ class Burning:
 
     seen: deque[tuple[float, int, int]] = field(default_factory=deque)
 
-    def add(self, reading: Reading) -> None:
+    def add(self, reading: AgeReading) -> None:
         """Take a reading into account; after a jump of the counter back it begins again."""
         if self.seen and reading.next_xid < self.seen[-1][1]:
             self.seen.clear()
@@ -112,7 +112,7 @@ class Burning:
 class Decider:
     """Decides by one reading after the other."""
 
-    marks: Marks
+    marks: AgeMarks
     server: str
     version: str
     valid_s: float
@@ -121,7 +121,7 @@ class Decider:
     """Begin of the pause; None: loaders are not paused."""
     burning: Burning = field(default_factory=Burning)
 
-    def decide(self, reading: Reading, vacuum: Vacuuming | None = None) -> GovernDecision:
+    def decide(self, reading: AgeReading, vacuum: Vacuuming | None = None) -> GovernDecision:
         """Return the decision that ``reading`` calls for."""
         self.burning.add(reading)
         worst = worst_of(reading)
@@ -153,7 +153,7 @@ class Decider:
             not_known=reading.slow.not_known,
         )
 
-    def _latch(self, reading: Reading, worst: Worst) -> None:
+    def _latch(self, reading: AgeReading, worst: Worst) -> None:
         if self.paused_at_s is None:
             if worst.age >= self.marks.high:
                 self.paused_at_s = reading.at_s
@@ -171,16 +171,16 @@ class Decider:
         share = round(self.marks.share(worst.age + self._until_next_look(worst)), 4)
         return ("go", 1.0) if share >= 1 else ("slow", share)
 
-    def _pause(self, reading: Reading) -> Pause | None:
+    def _pause(self, reading: AgeReading) -> Pause | None:
         if self.paused_at_s is None:
             return None
         return Pause(for_s=reading.at_s - self.paused_at_s, until_age=self.marks.low)
 
-    def _pins(self, reading: Reading) -> tuple[Pin, ...]:
+    def _pins(self, reading: AgeReading) -> tuple[Pin, ...]:
         near = [each for each in reading.slow.holders if 2 * each.age >= self.marks.low]
         return tuple(self._pin(each) for each in near)
 
-    def _pin(self, holder: Holder) -> Pin:
+    def _pin(self, holder: HorizonHolder) -> Pin:
         return Pin(
             kind=holder.kind,
             name=holder.name,
@@ -190,7 +190,7 @@ class Decider:
             advice=_ADVICE[holder.kind].format(name=holder.name, literal=literal(holder.name)),
         )
 
-    def _burn(self, reading: Reading, worst: Worst) -> Burn:
+    def _burn(self, reading: AgeReading, worst: Worst) -> Burn:
         limits = reading.slow.limits
         xids_s, mxids_s = self.burning.xids_s(), self.burning.mxids_s()
         multixacts = worst.of == "multixacts"
@@ -234,7 +234,7 @@ class Decider:
             )
         return said
 
-    def _warnings(self, reading: Reading, vacuum: Vacuuming | None, worst: Worst) -> list[str]:
+    def _warnings(self, reading: AgeReading, vacuum: Vacuuming | None, worst: Worst) -> list[str]:
         limits = reading.slow.limits
         said = []
         prepared = [each for each in reading.slow.holders if each.kind == "prepared transaction"]
@@ -278,7 +278,7 @@ _ONE = {"transaction IDs": "transaction ID", "multixacts": "multixact"}
 _ONE["multixact members"] = "multixact member"
 
 
-def worst_of(reading: Reading) -> Worst:
+def worst_of(reading: AgeReading) -> Worst:
     """Return the measure that is nearest to its end, on the scale of ages."""
     found = []
     for each in reading.databases:

@@ -17,7 +17,7 @@ from pgdyno.conduct import Session
 from pgdyno.errors import PgdynoError
 from pgdyno.govern._reading import Reader, reading
 from pgdyno.govern._vacuuming import Vacuumer
-from pgdyno.govern.deciding import Decider, Marks
+from pgdyno.govern.deciding import AgeMarks, Decider
 from pgdyno.record.governing import GOVERN, GOVERNED
 from pgdyno.results.govern import GovernDecision
 from pgdyno.server import ConnInfo
@@ -42,7 +42,7 @@ def governing(session: Session) -> Iterator[None]:
         return
     with ExitStack() as held:
         held.enter_context(sole_governor(session.target.conninfo))
-        governor = _Governor(session, spec)
+        governor = _RunGovernor(session, spec)
         governor.begin()
         held.callback(governor.end)
         yield
@@ -71,7 +71,7 @@ class _Times:
         self.kind, self.known = kind, known
 
 
-class _Governor:
+class _RunGovernor:
     """A thread that looks, decides and steers until it is ended."""
 
     def __init__(self, session: Session, spec: GovernSpec) -> None:
@@ -80,7 +80,7 @@ class _Governor:
         self._conninfo: ConnInfo = session.target.conninfo
         self._interval_s = spec.interval_ms / 1000
         self._decider = Decider(
-            Marks(spec.low, spec.high),
+            AgeMarks(spec.low, spec.high),
             self._conninfo.uri_without_password,
             plain_version(str(session.target.facts["version"])),
             valid_s=5 * self._interval_s,

@@ -22,7 +22,7 @@ _SECONDS_MIN = 2.0
 _TRIES_MAX = 3
 
 
-class Level(Struct, frozen=True):
+class LevelToMatch(Struct, frozen=True):
     """The throughput to match: that of the other branch, before and from its first event on."""
 
     branch: str
@@ -31,7 +31,7 @@ class Level(Struct, frozen=True):
 
 
 def match_clients(
-    session: Session, base: Change, level: Level, *, lead_s: float
+    session: Session, base: Change, level: LevelToMatch, *, lead_s: float
 ) -> tuple[Change, BranchMatch]:
     """Return ``base`` with the clients whose throughput is nearest to ``level``, and how they were
     found; with those of the spec if that is no lower than before. Leaves no load running.

@@ -37,7 +37,7 @@ class Second(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Change:
+class SuddenChange:
     """A change of level at ``at_ns``, monotonic."""
 
     at_ns: int
@@ -90,13 +90,13 @@ class ChangeWatch:
         elif table == "event":
             self._note(str(row["label"]) for row in rows if row["kind"] in ("checkpoint", "sql"))
 
-    def found(self) -> list[Change]:
+    def found(self) -> list[SuddenChange]:
         """Return the changes that were not named before."""
         with self._lock:
             seconds = list(self._seconds)
             rates = [second.tps for second in seconds[: len(seconds) - SETTLED_S // 2]]
             changes = [
-                Change(seconds[at].began_ns, before, after, self._near(seconds[at].began_ns))
+                SuddenChange(seconds[at].began_ns, before, after, self._near(seconds[at].began_ns))
                 for at, before, after in sudden_changes(rates, beside=SEARCHES)
                 if at + SETTLED_S <= len(seconds)
             ]

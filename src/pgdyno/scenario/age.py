@@ -87,7 +87,7 @@ would be over before it does."""
 _EXAMPLE = "for example --to 1.7e9"
 
 
-class Request(Struct, frozen=True):
+class AgeRequest(Struct, frozen=True):
     """The question."""
 
     ids: Ids
@@ -146,11 +146,13 @@ def prepared_spec(spec: Spec, ids: Ids) -> Spec:
     return spec.model_copy(update={"server": spec.server.model_copy(update=server)})
 
 
-def request_of(spec: Spec, asked: tuple[Ids, int], *, before_ms: int, recovery_ms: int) -> Request:
+def request_of(
+    spec: Spec, asked: tuple[Ids, int], *, before_ms: int, recovery_ms: int
+) -> AgeRequest:
     """Return the ages and times."""
     given = "hold_ms" in spec.load.model_fields_set
     seconds = spec.load.hold_ms / 1000 if given else SECONDS_DEFAULT
-    return Request(*asked, before_ms / 1000, seconds, recovery_ms / 1000)
+    return AgeRequest(*asked, before_ms / 1000, seconds, recovery_ms / 1000)
 
 
 NAPTIME = {"autovacuum_naptime": "1s"}
@@ -162,7 +164,7 @@ CHECK_SECONDS_MAX = 600.0
 
 
 @dataclass
-class _Part:
+class _AgePart:
     """A period of the load, and its part of the server's log."""
 
     slice_id: int
@@ -170,7 +172,7 @@ class _Part:
     log_end: int = 0
 
 
-def live_at_age(session: Session, request: Request) -> AgeResult:
+def live_at_age(session: Session, request: AgeRequest) -> AgeResult:
     """Load the server, make it old, load it again, let it recover, check it; record and return the
     result."""
     began_s = time.monotonic()
@@ -210,7 +212,7 @@ def live_at_age(session: Session, request: Request) -> AgeResult:
     return result
 
 
-def _young(session: Session, cluster: Cluster, request: Request) -> _Part:
+def _young(session: Session, cluster: Cluster, request: AgeRequest) -> _AgePart:
     """Load the server before its age is raised."""
     session.watcher.phase("load before the age is raised", request.before_s)
     session.start_load()
@@ -234,11 +236,11 @@ def check_kept(result: AgeResult) -> None:
 @contextmanager
 def _part(
     session: Session, cluster: Cluster, kind: SliceKind, *, log_begin: int | None = None
-) -> Iterator[_Part]:
+) -> Iterator[_AgePart]:
     """Measure a period of the running load."""
     begin = cluster.log_path.stat().st_size if log_begin is None else log_begin
     with session.measured(kind) as slice_id:
-        part = _Part(slice_id, begin)
+        part = _AgePart(slice_id, begin)
         yield part
     part.log_end = cluster.log_path.stat().st_size
 
@@ -251,7 +253,7 @@ class _Recovery:
     age: int
     seconds: float | None
     writes_seconds: float | None
-    part: _Part
+    part: _AgePart
 
     def result(self, run: RunFile, cluster: Cluster) -> AgeRecovery:
         """Return it as a part of the result."""
@@ -268,7 +270,7 @@ def _recover(
     session: Session,
     cluster: Cluster,
     conn: psycopg.Connection,
-    request: Request,
+    request: AgeRequest,
     *,
     log_begin: int,
 ) -> _Recovery | None:
@@ -309,7 +311,7 @@ def _freeze_age(conn: psycopg.Connection, ids: Ids) -> int:
     return int(row[0])
 
 
-def _period(run: RunFile, cluster: Cluster, part: _Part) -> AgePeriod:
+def _period(run: RunFile, cluster: Cluster, part: _AgePart) -> AgePeriod:
     """Return the figures of a period: of the clients, and of the server's log."""
     ids = [part.slice_id]
     each = run.slice(part.slice_id)

@@ -26,9 +26,9 @@ from pgdyno.results.branch import (
     BranchStart,
     BranchState,
 )
-from pgdyno.scenario._branch_matching import Level, match_clients
+from pgdyno.scenario._branch_matching import LevelToMatch, match_clients
 from pgdyno.scenario._branch_state import Restored, SavedState
-from pgdyno.scenario.branch_variants import Variant
+from pgdyno.scenario.branch_variants import BranchVariant
 from pgdyno.spec import Change
 from pgdyno.spec import branches as spec_branches
 from pgdyno.trial.noise import group_effect_of
@@ -56,10 +56,10 @@ class _Measurement(Struct, frozen=True):
 
 
 @dataclass
-class _Measured:
+class _MeasuredBranch:
     """All measurements of a branch."""
 
-    variant: Variant
+    variant: BranchVariant
     match: BranchMatch | None = None
     measurements: list[_Measurement] = field(default_factory=list)
 
@@ -75,7 +75,7 @@ class _Measured:
         return Rounds(self.variant.change, ids)
 
 
-def run_branches(session: Session, variants: Sequence[Variant]) -> BranchResult:
+def run_branches(session: Session, variants: Sequence[BranchVariant]) -> BranchResult:
     """Save the state, measure all branches from it, and record and return the result."""
     began_s = time.monotonic()
     for variant in variants:
@@ -90,7 +90,7 @@ def run_branches(session: Session, variants: Sequence[Variant]) -> BranchResult:
         session.interrupt_load()
     session.watcher.phase("saving the state")
     state = SavedState(session)
-    measured = [_Measured(variant) for variant in variants]
+    measured = [_MeasuredBranch(variant) for variant in variants]
     rounds = session.spec.branching.rounds
     for number in range(1, rounds + 1):
         for each in _rotated(measured, number - 1):
@@ -105,27 +105,29 @@ def run_branches(session: Session, variants: Sequence[Variant]) -> BranchResult:
 
 
 def _match(
-    session: Session, state: SavedState, each: _Measured, measured: Sequence[_Measured]
+    session: Session, state: SavedState, each: _MeasuredBranch, measured: Sequence[_MeasuredBranch]
 ) -> None:
     """Find the clients of a branch that matches another one, which this round has measured."""
     other = next(one for one in measured if one.variant.branch.name == each.variant.branch.match)
     run, spec = session.reader(), session.spec
     (tps,), before = (throughputs_tps(run, spec, rounds) for rounds in (other.rounds, other.leads))
-    level = Level(other.variant.branch.name, before[0] if before else None, tps)
+    level = LevelToMatch(other.variant.branch.name, before[0] if before else None, tps)
     lead_ms = spec_branches.first_event_ms(spec.branches)
     state.restore()
     change, each.match = match_clients(session, each.variant.change, level, lead_s=lead_ms / 1000)
     each.variant = replace(each.variant, change=change, title=title_of(change, spec))
 
 
-def _rotated(measured: Sequence[_Measured], by: int) -> list[_Measured]:
+def _rotated(measured: Sequence[_MeasuredBranch], by: int) -> list[_MeasuredBranch]:
     """Return the branches, the one at ``by`` first: none is always after the same other one's
     dirty pages, or always last."""
     start = by % len(measured)
     return [*measured[start:], *measured[:start]]
 
 
-def _measure(session: Session, state: SavedState, variant: Variant, number: int) -> _Measurement:
+def _measure(
+    session: Session, state: SavedState, variant: BranchVariant, number: int
+) -> _Measurement:
     """Measure a branch from the saved state, again if that is void. Raises TrustError."""
     lead_ms = spec_branches.first_event_ms(session.spec.branches)
     limit_s = warm_up_seconds_max(session.spec.load.hold_ms / 1000)
@@ -146,7 +148,7 @@ def _measure(session: Session, state: SavedState, variant: Variant, number: int)
     )
 
 
-def _require_statements(run: RunFile, variant: Variant, ids: Sequence[int]) -> None:
+def _require_statements(run: RunFile, variant: BranchVariant, ids: Sequence[int]) -> None:
     """Raise RunError if a statement of the branch failed by itself: what was measured is not what
     was asked for."""
     began_ms = run.slice(ids[0]).started_ms
@@ -162,7 +164,7 @@ def _require_statements(run: RunFile, variant: Variant, ids: Sequence[int]) -> N
 
 
 def _result(
-    session: Session, state: SavedState, measured: Sequence[_Measured], *, elapsed_s: float
+    session: Session, state: SavedState, measured: Sequence[_MeasuredBranch], *, elapsed_s: float
 ) -> BranchResult:
     run = session.reader()
     first, *others = measured
@@ -200,8 +202,8 @@ def _state(session: Session, run: RunFile, state: SavedState) -> BranchState:
 def _figures(
     session: Session,
     run: RunFile,
-    each: _Measured,
-    first: _Measured | None,
+    each: _MeasuredBranch,
+    first: _MeasuredBranch | None,
     *,
     comparisons: int,
 ) -> BranchFigures:
@@ -266,7 +268,7 @@ def _start(
     )
 
 
-def _events(run: RunFile, each: _Measured) -> list[BranchEvent]:
+def _events(run: RunFile, each: _MeasuredBranch) -> list[BranchEvent]:
     """Return the branch's events, with how long their statements took."""
     events = _in_order(each.variant)
     took_ms: dict[int, list[float]] = {number: [] for number in range(len(events))}
@@ -277,7 +279,7 @@ def _events(run: RunFile, each: _Measured) -> list[BranchEvent]:
     return [_event(event, took_ms[number]) for number, event in enumerate(events)]
 
 
-def _in_order(variant: Variant) -> list[spec_branches.BranchEvent]:
+def _in_order(variant: BranchVariant) -> list[spec_branches.BranchEvent]:
     """Return the events of a branch as they follow each other."""
     return sorted(variant.branch.events, key=lambda event: event.at_ms)
 

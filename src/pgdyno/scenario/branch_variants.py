@@ -17,7 +17,7 @@ _WITH_THE_DATA = ("disk.", "standby.", "server.")
 """Beginnings of keys that are part of the state which all branches begin with."""
 
 
-class Variant(Struct, frozen=True):
+class BranchVariant(Struct, frozen=True):
     """A branch with its change of the spec."""
 
     branch: Branch
@@ -25,7 +25,7 @@ class Variant(Struct, frozen=True):
     title: str
 
 
-def variants_of(spec: Spec) -> list[Variant]:
+def variants_of(spec: Spec) -> list[BranchVariant]:
     """Return the branches of a spec with their changes. Raises UsageError for what cannot be."""
     if not spec.branches:
         raise UsageError(
@@ -46,7 +46,7 @@ def variants_of(spec: Spec) -> list[Variant]:
     return variants
 
 
-def _variant(spec: Spec, branch: Branch) -> Variant:
+def _variant(spec: Spec, branch: Branch) -> BranchVariant:
     for key in branch.vary:
         if key.startswith(_WITH_THE_DATA):
             raise UsageError(
@@ -64,7 +64,7 @@ def _variant(spec: Spec, branch: Branch) -> Variant:
         )
     change = change_of(settings=branch.settings, keys=branch.vary)
     spec_with(spec, change, where=where)
-    return Variant(branch, change, title_of(change, spec))
+    return BranchVariant(branch, change, title_of(change, spec))
 
 
 def repeated(spec: Spec, *, before_ms: int | None, rounds: int | None) -> Spec:

@@ -32,7 +32,7 @@ from pgdyno.spec import Spec
 from pgdyno.spec.age import PIN_SETTINGS, Ids
 
 
-class Request(Struct, frozen=True):
+class SnapshotRequest(Struct, frozen=True):
     """Request for a snapshot."""
 
     spec: Spec
@@ -41,7 +41,7 @@ class Request(Struct, frozen=True):
     age: tuple[Ids, int] | None
 
 
-def request_of(spec: Spec, *, loaded: bool, age: str | None, multixact: bool) -> Request:
+def request_of(spec: Spec, *, loaded: bool, age: str | None, multixact: bool) -> SnapshotRequest:
     """Return the request, with a spec whose server can be brought to the age at the end.
 
     Raises UsageError for a server of the user's, and for what excludes it.
@@ -69,12 +69,12 @@ def request_of(spec: Spec, *, loaded: bool, age: str | None, multixact: bool) ->
     if age is not None:
         wanted = ("mxid" if multixact else "xid", parse_age(age, "--age"))
     if wanted is None:
-        return Request(spec, loaded, None)
+        return SnapshotRequest(spec, loaded, None)
     check_age_kept(spec, wanted[0])
     settings = {**PIN_SETTINGS[wanted[0]], **spec.server.settings}
     server = {"settings": settings, "xid_age": None, "mxid_age": None}
     spec = spec.model_copy(update={"server": spec.server.model_copy(update=server)})
-    return Request(spec, loaded, wanted)
+    return SnapshotRequest(spec, loaded, wanted)
 
 
 class Saved(Struct, frozen=True):
@@ -87,7 +87,7 @@ class Saved(Struct, frozen=True):
     """The copy shares its blocks with the server's data."""
 
 
-def save_tables(place: UnfinishedSnapshot, request: Request, watcher: Watcher) -> Saved:
+def save_tables(place: UnfinishedSnapshot, request: SnapshotRequest, watcher: Watcher) -> Saved:
     """Save a server with its tables, without a load. Raises SetupError."""
     with prepared_server(request.spec, watcher) as (target, scale):
         if request.age is not None:
@@ -98,7 +98,7 @@ def save_tables(place: UnfinishedSnapshot, request: Request, watcher: Watcher) -
         return take(place, described, cluster_of(target))
 
 
-def save_loaded(place: UnfinishedSnapshot, request: Request, session: Session) -> Saved:
+def save_loaded(place: UnfinishedSnapshot, request: SnapshotRequest, session: Session) -> Saved:
     """Save the server of a session whose load has ended. Raises SetupError."""
     if request.age is not None:
         session.grow_old(*request.age)
@@ -128,7 +128,7 @@ def take(place: UnfinishedSnapshot, described: Snapshot, cluster: Cluster) -> Sa
     return Saved(snapshot, round(seconds, 3), cloned)
 
 
-def describe(name: str, spec: Spec, target: Target, request: Request) -> Snapshot:
+def describe(name: str, spec: Spec, target: Target, request: SnapshotRequest) -> Snapshot:
     """Return what is known of the running server, apart from the size of its data."""
     build = installation_of(spec)
     with connect(target.conninfo) as conn:

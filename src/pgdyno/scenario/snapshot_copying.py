@@ -24,7 +24,7 @@ from pgdyno.conduct import Watcher, grow_old, installation_of, started_server
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.escaping import visible_line
 from pgdyno.numbers import listed, size
-from pgdyno.scenario.snapshot import Request, Saved, cluster_of, describe, take
+from pgdyno.scenario.snapshot import Saved, SnapshotRequest, cluster_of, describe, take
 from pgdyno.server import (
     OWN_DATABASE,
     Cluster,
@@ -67,7 +67,7 @@ class Locale(Struct, frozen=True):
         return f"{provider}{self.name or self.collate}"
 
 
-class Source(Struct, frozen=True):
+class SourceDatabase(Struct, frozen=True):
     """A database to copy."""
 
     conninfo: ConnInfo
@@ -92,7 +92,7 @@ def sql(name: str) -> bytes:
     return Path(__file__).with_name("sql").joinpath(f"{name}.sql").read_bytes()
 
 
-def look_at(text: str) -> Source:
+def look_at(text: str) -> SourceDatabase:
     """Return the database of a connection string, which can be read completely.
 
     Raises UsageError if none is named, SetupError if it cannot be reached or read.
@@ -112,7 +112,7 @@ def look_at(text: str) -> Source:
         row = conn.execute(sql("source")).fetchone()
         assert row is not None, "it is connected to the database"
         size_bytes, encoding, collate, ctype, provider, locale, extensions, settings = row
-        return Source(
+        return SourceDatabase(
             conninfo=conninfo,
             version=plain_version(conn.info.parameter_status("server_version") or ""),
             version_num=conn.info.server_version,
@@ -289,7 +289,9 @@ def _first_error(log: Path) -> str:
 _SPARE_BYTES = 64 << 20
 
 
-def save_copy(place: UnfinishedSnapshot, request: Request, text: str, watcher: Watcher) -> Saved:
+def save_copy(
+    place: UnfinishedSnapshot, request: SnapshotRequest, text: str, watcher: Watcher
+) -> Saved:
     """Save a copy of the database of the connection string ``text``.
 
     Raises UsageError, and SetupError for a source that cannot be copied or does not fit.
@@ -316,7 +318,7 @@ def save_copy(place: UnfinishedSnapshot, request: Request, text: str, watcher: W
         return take(place, described, cluster)
 
 
-def _spec_for(spec: Spec, source: Source) -> Spec:
+def _spec_for(spec: Spec, source: SourceDatabase) -> Spec:
     """Return the spec of a server that can take the copy: by default one of the same version.
     Raises UsageError, SetupError."""
     if spec.server.bindir is None and spec.server.version is None:
@@ -342,7 +344,7 @@ def _spec_for(spec: Spec, source: Source) -> Spec:
     return spec
 
 
-def _check_extensions(cluster: Cluster, source: Source) -> None:
+def _check_extensions(cluster: Cluster, source: SourceDatabase) -> None:
     """Raise SetupError for extensions that the server cannot have."""
     with connect(cluster.conninfo) as conn:
         rows = conn.execute(sql("unavailable"), [list(source.extensions)]).fetchall()
@@ -357,7 +359,7 @@ def _check_extensions(cluster: Cluster, source: Source) -> None:
         )
 
 
-def _check_space(place: UnfinishedSnapshot, cluster: Cluster, source: Source) -> None:
+def _check_space(place: UnfinishedSnapshot, cluster: Cluster, source: SourceDatabase) -> None:
     """Raise SetupError if dump, restored data and saved copy do not fit on the disk."""
     # The dump, which is compressed, goes before the data are copied or cloned.
     factor = 1.5 if place.clones(cluster.data_dir) else 2.0
@@ -372,7 +374,7 @@ def _check_space(place: UnfinishedSnapshot, cluster: Cluster, source: Source) ->
         )
 
 
-def _fill(cluster: Cluster, source: Source, watcher: Watcher) -> None:
+def _fill(cluster: Cluster, source: SourceDatabase, watcher: Watcher) -> None:
     """Dump the source and restore it into the server's database. Raises SetupError."""
     name = visible_line(source.conninfo.database)
     transfer = Transfer(source.conninfo, cluster)
@@ -395,7 +397,7 @@ def _fill(cluster: Cluster, source: Source, watcher: Watcher) -> None:
         conn.execute("vacuum analyze")
 
 
-def _make_database(cluster: Cluster, source: Source, watcher: Watcher) -> None:
+def _make_database(cluster: Cluster, source: SourceDatabase, watcher: Watcher) -> None:
     """Make the server's own database again: with the encoding and locale of the source, if the
     server has them, and the schemas in which statements find tables."""
     import psycopg

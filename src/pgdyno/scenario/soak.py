@@ -179,7 +179,7 @@ def _numbered(values: list[Any]) -> dict[str, object]:
     return {str(number): each for number, each in enumerate(values)}
 
 
-class Disk(Struct, frozen=True):
+class SoakDisk(Struct, frozen=True):
     """A file system, and what it holds in words."""
 
     path: Path
@@ -194,14 +194,14 @@ class Disk(Struct, frozen=True):
         return None
 
 
-def disks_of(run_file: Path, data_dir: Path | None) -> list[Disk]:
+def disks_of(run_file: Path, data_dir: Path | None) -> list[SoakDisk]:
     """Return the disks of the run file and of the server's data and WAL, each once."""
-    found: dict[int, Disk] = {}
+    found: dict[int, SoakDisk] = {}
     for path, holds in _places(run_file, data_dir):
         with suppress(OSError):
             device = path.stat().st_dev
             held = f"{found[device].holds} and {holds}" if device in found else holds
-            found[device] = Disk(path, held)
+            found[device] = SoakDisk(path, held)
     return list(found.values())
 
 
@@ -212,7 +212,7 @@ def _places(run_file: Path, data_dir: Path | None) -> Iterator[tuple[Path, str]]
         yield data_dir / "pg_wal", "the WAL"
 
 
-def fullest(disks: list[Disk], keep_free_bytes: int) -> Disk | None:
+def fullest(disks: list[SoakDisk], keep_free_bytes: int) -> SoakDisk | None:
     """Return a disk with less free space than is to remain; None if there is none."""
     for disk in disks:
         free_bytes = disk.free_bytes
@@ -365,7 +365,7 @@ class _Watch:
     session: Session
     keep_free_bytes: int
     changes: ChangeWatch = field(default_factory=ChangeWatch)
-    full: Disk | None = None
+    full: SoakDisk | None = None
     _search_s: float = 0.0
     _progress_s: float = 0.0
 
@@ -411,7 +411,7 @@ def _judge_cut_slices(session: Session, run: RunFile) -> None:
                 session.recorder.void_slice(each.id, reason.sentence)
 
 
-def _result(session: Session, *, ended_by: Disk | None, kept_server: Path | None) -> SoakResult:
+def _result(session: Session, *, ended_by: SoakDisk | None, kept_server: Path | None) -> SoakResult:
     slices = session.reader().slices(SliceKind.RUN)
     void = [each for each in slices if each.void is not None]
     slice_ids = session.reader().valid_slices(SliceKind.RUN)

@@ -107,7 +107,7 @@ HARMED = ("lost", "refused", "corrupt")
 _WORST_FIRST: tuple[results.Ending, ...] = ("no-fault", "corrupt", "refused", "lost", "clean")
 
 
-class Outcome(Struct, frozen=True):
+class ChapterOutcome(Struct, frozen=True):
     """The outcome of a chapter."""
 
     kind: Literal["comparison", "drill", "run"]
@@ -152,7 +152,7 @@ class ChapterRun(Struct, frozen=True, dict=True):
             facts=outcome.facts,
         )
 
-    def _compare(self) -> Outcome:
+    def _compare(self) -> ChapterOutcome:
         budget = ("--budget", format_duration(self.chapter.budget_ms))
         with open_session(
             self.plain,
@@ -174,7 +174,7 @@ class ChapterRun(Struct, frozen=True, dict=True):
             check_something_succeeded(session.reader())
         return outcome
 
-    def _observe(self) -> Outcome:
+    def _observe(self) -> ChapterOutcome:
         with open_session(
             self.changed,
             run=self.path,
@@ -186,7 +186,7 @@ class ChapterRun(Struct, frozen=True, dict=True):
             run = session.reader()
             check_something_succeeded(run)
             distrust = unexplained(self.chapter, result, run)
-            outcome = Outcome(
+            outcome = ChapterOutcome(
                 kind="run",
                 endings=statuses(self.chapter, result),
                 sentences=tuple(observed_sentences(self.chapter, result, run)),
@@ -199,7 +199,7 @@ class ChapterRun(Struct, frozen=True, dict=True):
             store(session.recorder, recorded)
         return outcome
 
-    def _drill(self) -> Outcome:
+    def _drill(self) -> ChapterOutcome:
         options = _drill_options(self.chapter, self.story)
         variant = ("--variant", options.variant) if options.variant else ()
         seed = () if self.story.load.seed is None else ("--seed", str(options.seed))
@@ -215,12 +215,12 @@ class ChapterRun(Struct, frozen=True, dict=True):
         )
         return _drilled(result)
 
-    def _recorded(self, outcome: Outcome) -> results.RecordedChapter:
+    def _recorded(self, outcome: ChapterOutcome) -> results.RecordedChapter:
         return results.RecordedChapter(
             **dict(self._result(outcome)), of=recorded_fields(self.story)
         )
 
-    def _result(self, outcome: Outcome) -> results.Chapter:
+    def _result(self, outcome: ChapterOutcome) -> results.Chapter:
         """Return the chapter as its run file and the story's result have it."""
         chapter = self.chapter
         return results.Chapter(
@@ -299,8 +299,8 @@ def _change_options(chapter: Chapter) -> list[str]:
     return words
 
 
-def _compared(result: CompareResult) -> Outcome:
-    return Outcome(
+def _compared(result: CompareResult) -> ChapterOutcome:
+    return ChapterOutcome(
         kind="comparison",
         endings={"": result.decision},
         sentences=(result.sentence,),
@@ -310,8 +310,8 @@ def _compared(result: CompareResult) -> Outcome:
     )
 
 
-def _drilled(result: Drill) -> Outcome:
-    return Outcome(
+def _drilled(result: Drill) -> ChapterOutcome:
+    return ChapterOutcome(
         kind="drill",
         endings=_endings(result),
         sentences=tuple(in_words(cut) for cut in result.cuts),

@@ -69,7 +69,7 @@ _HINT = (
 )
 
 
-class Statement(Struct, frozen=True):
+class SetupStatement(Struct, frozen=True):
     """A statement as it is in a file, with what is before it since the last one.
 
     ``rows`` are the rows that follow it in the file, in chunks of whole lines; None: it takes none.
@@ -99,7 +99,7 @@ def lines_of(file: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
         first = False
 
 
-def statements(file: str, lines: Iterable[bytes]) -> Iterator[Statement]:
+def statements(file: str, lines: Iterable[bytes]) -> Iterator[SetupStatement]:
     """Yield the statements of ``lines``, each with its line end, of a file called ``file`` in
     errors. Raises UsageError for a command of psql, and for rows without an end."""
     return _Splitter(file, lines).statements()
@@ -132,12 +132,12 @@ class _Splitter:
         self._blocks = 0
         self._goes_on = False
 
-    def statements(self) -> Iterator[Statement]:
+    def statements(self) -> Iterator[SetupStatement]:
         """Yield the statements; the last may have no semicolon."""
         for line in self._read():
             fresh = self._within is None and not self._parts
             if fresh and _ALONE.fullmatch(line) and line.count(b"(") == line.count(b")"):
-                yield Statement(line, self._number, self._number)
+                yield SetupStatement(line, self._number, self._number)
                 self._begin(self._number + 1)
             else:
                 yield from self._statements_in(line)
@@ -149,7 +149,7 @@ class _Splitter:
             self._number += 1
             yield line
 
-    def _statements_in(self, line: bytes) -> Iterator[Statement]:
+    def _statements_in(self, line: bytes) -> Iterator[SetupStatement]:
         """Yield the statements that end in ``line``, and keep the rest of it for the next one."""
         begin = at = 0
         if self._goes_on:
@@ -265,15 +265,15 @@ class _Splitter:
         words = tuple(self._words)
         return any(words[: len(begin)] == begin for begin in _BEGINS[1:])
 
-    def _statement(self, end: bytes) -> Statement:
+    def _statement(self, end: bytes) -> SetupStatement:
         sql = b"".join((*self._parts, end))
         line = self._line or self._first_line
         if not self._takes_rows:
-            return Statement(sql, self._first_line, line)
+            return SetupStatement(sql, self._first_line, line)
         lines_before = sql.split(b"\n", line - self._first_line)
         copied = _COPIED.search(lines_before[-1].decode("utf-8", "replace"))
         table = folded(_last_part(copied[1])) if copied else None
-        return Statement(sql, self._first_line, line, self._rows(), self._number + 1, table)
+        return SetupStatement(sql, self._first_line, line, self._rows(), self._number + 1, table)
 
     def _rows(self) -> Iterator[bytes]:
         """Yield the rows up to their end, which is passed over."""

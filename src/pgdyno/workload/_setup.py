@@ -23,7 +23,7 @@ from pgdyno.files import is_special, open_named
 from pgdyno.server import ConnInfo, connect, connect_plain
 from pgdyno.workload._archives import archive_digest, is_archive, restored
 from pgdyno.workload._files import read_text, unreadable
-from pgdyno.workload._pieces import STATEMENT_BYTES_MAX, Statement, lines_of, statements
+from pgdyno.workload._pieces import STATEMENT_BYTES_MAX, SetupStatement, lines_of, statements
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
@@ -207,7 +207,7 @@ class _Sending:
             raise _failed(self._setup.file, problem, "", self._conn.info.dbname) from None
         return self._copied
 
-    def _send(self, statement: Statement) -> None:
+    def _send(self, statement: SetupStatement) -> None:
         import psycopg
 
         try:
@@ -223,7 +223,7 @@ class _Sending:
             place = self._place(self._line_of(problem, statement, sql))
             raise _failed(place, problem, sql, self._conn.info.dbname) from None
 
-    def _line_of(self, problem: psycopg.Error, statement: Statement, sql: str) -> int:
+    def _line_of(self, problem: psycopg.Error, statement: SetupStatement, sql: str) -> int:
         """Return the number of the line with the error: of its position, or of its row."""
         if at := problem.diag.statement_position:
             return statement.first_line + _line_at(sql, at) - 1

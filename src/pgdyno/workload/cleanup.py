@@ -53,7 +53,7 @@ class Removal(Struct, frozen=True):
 
 
 @dataclass
-class Plan:
+class CleanupPlan:
     """The removals on a server, and what is kept."""
 
     removals: list[Removal] = field(default_factory=list)
@@ -61,12 +61,12 @@ class Plan:
     """Objects that are kept or could not be checked, with the reason."""
 
 
-def plan_cleanup(conninfo: ConnInfo) -> Plan:
+def plan_cleanup(conninfo: ConnInfo) -> CleanupPlan:
     """Search every database that the role can connect to.
 
     Raises SetupError if the server cannot be reached.
     """
-    plan = Plan()
+    plan = CleanupPlan()
     with connect(conninfo) as conn:
         databases = conn.execute(query("databases")).fetchall()
     for name, comment, droppable in databases:
@@ -79,7 +79,7 @@ def plan_cleanup(conninfo: ConnInfo) -> Plan:
 
 
 def clean_up(
-    conninfo: ConnInfo, leftovers: Sequence[str], plan: Plan, *, note: Callable[[str], None]
+    conninfo: ConnInfo, leftovers: Sequence[str], plan: CleanupPlan, *, note: Callable[[str], None]
 ) -> None:
     """Restore the settings ``leftovers`` and carry out the plan; ``note`` gets a sentence for each.
 
@@ -140,7 +140,7 @@ def outside_own_database(conninfo: ConnInfo) -> ConnInfo:
 
 
 def _plan_database(
-    conn: psycopg.Connection, plan: Plan, *, made_by_us: bool, droppable: bool
+    conn: psycopg.Connection, plan: CleanupPlan, *, made_by_us: bool, droppable: bool
 ) -> None:
     database = conn.info.dbname
     ours, renamed = _made_here(conn)
