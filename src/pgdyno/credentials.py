@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 Hide = Callable[[str], str]
-"""A function that returns what stands for a credential."""
+"""A function that returns the replacement of a credential."""
 PASSWORD = "***"
 _NAME = (
     r"(?:[\w.-]*(?:token|api[-_.]?key|access[-_.]?key|subscription-key|secret(?:[-_.]?key)?"
@@ -95,7 +95,7 @@ def is_credential(name: str) -> bool:
 
 
 def hidden(text: str) -> str:
-    """Return ``text`` with what each credential in it hashes to."""
+    """Return ``text`` with each credential replaced by its hash."""
     lower = text.lower()
     if _kept or not any(each in lower for each in _TELLTALES):
         return text
@@ -115,7 +115,7 @@ def _hidden(text: str) -> str:
 
 
 def _by_name(text: str, hide: Hide) -> str:
-    """Return ``text`` without the values of what has the name of a credential."""
+    """Return ``text`` without the values of keys that are named like a credential."""
     for pattern in (_LINE, _PAIR, _KEY, _ELEMENT, _PART):
         text = pattern.sub(
             lambda found: found[1] + _of(found[2], found[found.re.groups], hide), text
@@ -128,7 +128,7 @@ def _by_name(text: str, hide: Hide) -> str:
 
 
 def _by_form(text: str, hide: Hide) -> str:
-    """Return ``text`` without what has the form of a credential."""
+    """Return ``text`` without words that have the form of a credential."""
     text = _USER.sub(lambda found: found[1] + hide(found[2]), text)
     text = _BASIC.sub(lambda found: found[1] + _basic(found[2]), text)
     text = _BEARER.sub(lambda found: found[1] + hide(found[2]), text)
@@ -136,8 +136,8 @@ def _by_form(text: str, hide: Hide) -> str:
 
 
 def _noted(values: set[str], value: str) -> str:
-    """Return what stands for a credential, which is added to ``values`` if it is long enough to be
-    recognised elsewhere."""
+    """Return the replacement of a credential, and add the credential to ``values`` if it is long
+    enough to be recognised elsewhere."""
     if len(value) >= _KNOWN_LETTERS_MIN and not _KEPT.fullmatch(value):
         values.add(value)
     return hashed(value)
@@ -148,14 +148,14 @@ _hidden_before = lru_cache(maxsize=4096)(_hidden)
 
 
 def hashed(value: str) -> str:
-    """Return what stands for a credential; the value itself, if it is none."""
+    """Return the replacement of a credential; the value itself, if it is none."""
     if _KEPT.fullmatch(value):
         return value
     return f"[sha256:{hashlib.sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}]"
 
 
 def _of(name: str, value: str, hide: Hide) -> str:
-    """Return what stands for the value of a header, or of a member of that name."""
+    """Return the replacement of a header's value, or of that of a member of that name."""
     name, end = name.lower(), value[len(value.rstrip()) :]
     value = value.rstrip()
     if "cookie" in name:

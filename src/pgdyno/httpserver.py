@@ -29,7 +29,7 @@ class GuardedServer(ThreadingMixIn, BaseServer):
     request_queue_size = 128
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Nobody has connected yet."""
+        """No client has connected yet."""
         self._silent: dict[socket.socket, None] = {}
         self._lock = threading.Lock()
         super().__init__(*args, **kwargs)

@@ -155,7 +155,7 @@ def _forms(word: str) -> Iterator[str]:
 
 
 def _fragments(word: str) -> Iterator[str]:
-    """Yield what may be the password in ``word``: whole, and up to each separator."""
+    """Yield the possible passwords in ``word``: whole, and up to each separator."""
     for found in _CREDENTIALS.finditer(word):
         behind = found[1] or found[2]
         parts = (behind, behind.rpartition("@")[0], *re.split(r"[\s/@:?,]", behind)[:1])

@@ -48,7 +48,7 @@ def printable_lines(text: str) -> str:
 
 
 def notes(*, quiet: bool) -> Callable[[str], None]:
-    """Return what prints a note to stderr; nothing with ``quiet``."""
+    """Return a function that prints a note to stderr, or does nothing with ``quiet``."""
     return (lambda text: None) if quiet else (lambda text: click.echo(printable(text), err=True))
 
 

@@ -241,7 +241,7 @@ def _adapt(run: RunOptions, load: LoadOptions, given: Given) -> None:
 
 
 def _governor(session: Session) -> AbstractContextManager[None] | None:
-    """Return what governs the load of a session; None if its spec asks for none."""
+    """Return the governor of a session's load; None if its spec has none."""
     if session.spec.govern is None:
         return None
     from pgdyno.govern.in_run import governing

@@ -35,7 +35,7 @@ class Result(Trusted, Protocol):
     """The result of a command with a load."""
 
     def to_json(self) -> dict[str, object]:
-        """Return what is printed as JSON."""
+        """Return the fields that are printed as JSON."""
 
 
 R = TypeVar("R", bound=Result)
@@ -62,7 +62,7 @@ def ask(
     varied: str | None = None,
     adapt: Callable[[Given], None] | None = None,
 ) -> Asked:
-    """Return what is asked of ``command``; arguments as for :func:`build_spec`."""
+    """Return the command with its options and spec; arguments as for :func:`build_spec`."""
     positional = positional_for(command, load.what)
     spec, spec_text = build_spec(
         command, positional, load, *own, varied=varied, adapt=adapt, quiet=progress.quiet

@@ -83,7 +83,7 @@ def build_spec(
 def _given(
     positional: Positional, load: LoadOptions, own: tuple[Struct, ...], varied: str | None
 ) -> Given:
-    """Return what the options set. Raises UsageError for what cannot be combined."""
+    """Return the keys that the options set. Raises UsageError for options that exclude others."""
     urls = given_urls(load.urls)
     options = [(each, value) for each, value in set_options(load, *own) if each.key != varied]
     settings = next((pair for pair in options if pair[0].key == "server.settings"), None)

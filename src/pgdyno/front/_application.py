@@ -94,7 +94,7 @@ class Application:
         return self._spec
 
     def suits(self, spec: FrontSpec) -> bool:
-        """True if what runs is what ``spec`` asks for."""
+        """True if the application runs with the settings of ``spec``."""
         return self._spec == spec
 
     def follows(self, spec: FrontSpec) -> bool:
@@ -142,7 +142,7 @@ class Application:
         self._front.check()
 
     def facts(self) -> dict[str, object]:
-        """Return what runs, for the run file."""
+        """Return settings, address and parts of the application, for the run file."""
         return {
             **self._spec.model_dump(mode="json", by_alias=True, exclude_none=True),
             "url": self._front.url,
@@ -160,7 +160,7 @@ class Application:
         return at_ns, rows
 
     def log(self) -> str:
-        """Return the end of what it has logged, those before it included."""
+        """Return the end of its log, and of those of the applications before it."""
         return "".join([*self._logs, self._front.log])
 
     def close(self) -> None:

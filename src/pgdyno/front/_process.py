@@ -160,7 +160,7 @@ class FrontEnd:
 
     @property
     def log(self) -> str:
-        """The end of what it logged, without passwords."""
+        """The end of its log, without passwords."""
         path = self._directory / "front.log"
         return blank(log_text(path, bytes_max=_LOG_BYTES_MAX)) if path.exists() else ""
 
@@ -285,7 +285,7 @@ class FrontEnd:
         return SetupError(f"the front end did not start: {said}", code="front-start")
 
     def _last_words(self) -> str:
-        """Return what it said of its end, or the last line of its log."""
+        """Return the reason that it gave for its end, or the last line of its log."""
         lines = self.log.strip().splitlines()
         said = [line.removeprefix(_SAID) for line in lines if line.startswith(_SAID)]
         return next(iter(said[-1:] or lines[-1:]), "it logged nothing")

@@ -52,7 +52,7 @@ class Decision(Struct, frozen=True):
     delay_per_s: float
     """Seconds of rest after each second of work."""
     known: bool
-    """False: nobody knows, and the policy decides."""
+    """False: no decision is valid, and the policy decides."""
     why: str
     details: Json | None = None
     """The daemon's JSON, as docs/reference/result-govern.schema.json describes it; None if there is

@@ -233,7 +233,7 @@ def relations_of(conn: psycopg.Connection, count: int = _RELATIONS) -> tuple[Rel
 
 
 def holders_of(conn: psycopg.Connection) -> tuple[HorizonHolder, ...]:
-    """Return what keeps old rows, the oldest first."""
+    """Return the holders of the xmin horizon, the oldest first."""
     return tuple(HorizonHolder(**row) for row in _rows(conn, "pins") if row["age"] is not None)
 
 

@@ -98,7 +98,7 @@ class Vacuumer:
         return [each.database for each in old if each.connectable]
 
     def state(self) -> Vacuuming:
-        """Return what runs and what was done."""
+        """Return the vacuum in progress and those that are done."""
         failed = tuple(f"{name}: {why}" for name, why in self._failed.items())
         held = sum(list(self._held.values()))
         return Vacuuming(running=self._running, done=self._done, held=held, failed=failed)

@@ -229,7 +229,7 @@ class _Daemon:
         self._tell(decision)
 
     def close(self) -> None:
-        """End a vacuum in hand, and remove what the governor made."""
+        """End a vacuum in progress, and remove the governor's view and table."""
         if self._vacuumer:
             self._vacuumer.close()
         if self._in_sql and self._identifier:

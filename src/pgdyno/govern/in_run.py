@@ -97,7 +97,7 @@ class _RunGovernor:
         self._problem: BaseException | None = None
 
     def begin(self) -> None:
-        """Look once, so that what cannot be asked fails now, and start the thread."""
+        """Look once, so that a server that cannot be asked fails now, and start the thread."""
         with reading(self._conninfo) as reader:
             self._look(reader)
         self._thread.start()

@@ -1,4 +1,4 @@
-"""Imports of what other tools wrote for web servers, as specs and scripts of pgdyno."""
+"""Imports of test plans and recordings for web servers, as specs and scripts of pgdyno."""
 
 from pgdyno.imports._files import (
     FOREIGN_SUFFIXES,

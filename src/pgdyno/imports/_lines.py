@@ -33,7 +33,7 @@ class CannotTake(Exception):
 
 
 def names_after_colons(text: str) -> set[str]:
-    """Return what would be variables in ``text`` if they were defined."""
+    """Return the names in ``text`` that would be variables if they were defined."""
     return set(_NAMES.findall(text))
 
 

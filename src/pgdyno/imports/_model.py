@@ -23,7 +23,7 @@ class Choices(Struct, frozen=True):
     """Choices of the user about an import."""
 
     partial: bool = False
-    """Take what can be taken."""
+    """Take the supported parts, and leave the others out."""
     origin: str | None = None
     """Of several servers the one whose requests are taken."""
     url: str | None = None

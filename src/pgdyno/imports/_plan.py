@@ -142,7 +142,7 @@ class _Importer:
                 self._texts.changes(name)
 
     def _check_plan(self) -> None:
-        """Name what stands beside the thread groups and is not supported."""
+        """Name the elements beside the thread groups that are not supported."""
         for element in self._plan.below:
             if not element.enabled or element.kind.endswith("ThreadGroup"):
                 continue

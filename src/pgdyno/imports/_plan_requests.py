@@ -98,7 +98,7 @@ class Sampler:
 
 
 def unusable(sampler: Sampler) -> Iterator[str]:
-    """Yield what a sampler has that no request has."""
+    """Yield the parts of a sampler that a request cannot have."""
     element = sampler.element
     if element.flag("HTTPSampler.DO_MULTIPART_POST") or element.node.named("HTTPsampler.Files"):
         files = element.records("HTTPsampler.Files")
@@ -173,7 +173,7 @@ def _is_raw(sampler: Sampler) -> bool:
 def _joined(
     arguments: list[PlanRecord], as_written: Callable[[str], str], texts: Texts, before: list[str]
 ) -> str:
-    """Return a query or the body of a form; ``as_written`` is for what is encoded in the plan."""
+    """Return a query or the body of a form; ``as_written`` is for values encoded in the plan."""
     pairs = []
     for each in arguments:
         encode = each.text("HTTPArgument.always_encode").strip().lower() == "true"

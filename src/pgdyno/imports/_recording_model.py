@@ -32,14 +32,14 @@ class _Read(BaseModel):
     @field_validator("*")
     @classmethod
     def _is_text(cls, value: Any) -> Any:
-        """Refuse half of a character, which JSON can write and nobody can send."""
+        """Refuse half of a character, which JSON can write and HTTP cannot send."""
         if isinstance(value, str) and _SURROGATES.search(value):
             raise ValueError("not a valid text")
         return value
 
 
 def _moment(value: Any) -> datetime | None:
-    """Return a time, that of Greenwich if it names no zone; None for what is none."""
+    """Return a time, that of Greenwich if it names no zone; None for any other text."""
     try:
         moment = datetime.fromisoformat(value)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -50,7 +50,7 @@ def _moment(value: Any) -> datetime | None:
 
 
 def _duration_ms(value: Any) -> float:
-    """Return a duration; 0 for what is none, as browsers write null or -1."""
+    """Return a duration; 0 for null or -1, which browsers write for none."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 <= value < _DURATION_MS_MAX else 0.0
 
@@ -149,7 +149,7 @@ class Recording(Struct, frozen=True):
     entries: list[tuple[int, HarEntry]]
     """Each after its number in the file."""
     without_time: int
-    """Entries that name no time: nobody knows where they belong."""
+    """Entries that name no time: their place is not known."""
     browser: str
 
 

@@ -123,7 +123,7 @@ class Figures:
         return rows if time.monotonic() - at_s <= seconds_max else ()
 
     def catch_up(self) -> None:
-        """Add up what was taken note of."""
+        """Add up the intervals that are waiting."""
         pending, self._pending = self._pending, []
         for interval in pending:
             self._add(interval)

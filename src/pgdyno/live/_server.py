@@ -36,7 +36,7 @@ class Column(Struct, frozen=True):
 
 
 class Family(Struct, frozen=True):
-    """A metric: what it is of, and where it comes from."""
+    """A metric: its table, column and labels."""
 
     name: str
     text: str
@@ -299,7 +299,7 @@ _LABELS = {"xmin_holder": "holder"}
 
 
 def _derived(figures: Figures, run: RunInfo) -> Iterator[Metric]:
-    """Yield what is calculated: the share of dead rows, progress, and transaction IDs left."""
+    """Yield the calculated metrics: the share of dead rows, progress, and transaction IDs left."""
     tables = figures.latest("metric_table", FRESH_S)
     vacuums = figures.latest("metric_vacuum", FRESH_S)
     yield from _ratio("table_dead_ratio", "Dead rows of all rows", tables, _dead_ratio)

@@ -48,7 +48,7 @@ class _Inserted(Struct, frozen=True):
 
 
 def tables_of(run: RunFile, before: Mapping[str, int], after: Mapping[str, int]) -> list[AgeTable]:
-    """Return each table with its rows before and after, and what was inserted meanwhile."""
+    """Return each table with its rows before and after, and the rows inserted meanwhile."""
     totals, errors = run.statements(), run.errors()
     open_ = run.ledger().cancelled + run.ledger().backlog
     others = [each for each in totals if not _is_counted(each.statement) and _acted(each, errors)]

@@ -53,13 +53,13 @@ class SuddenChange:
 
     @property
     def sentence(self) -> str:
-        """Text of the change with what was beside it, without its time."""
+        """Text of the change with the coinciding vacuums and checkpoints, without its time."""
         beside = f"; beside it: {', '.join(self.beside)}" if self.beside else ""
         return f"{self.label}{beside}"
 
 
 class ChangeWatch:
-    """Listens to a recorder; ``found`` returns what is new."""
+    """Listens to a recorder; ``found`` returns the new changes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

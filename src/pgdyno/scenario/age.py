@@ -375,7 +375,7 @@ def _clauses(result: AgeResult) -> Iterator[str]:
 
 
 def _load(period: AgePeriod, before: AgePeriod) -> str:
-    """Return what the load met at that age."""
+    """Return the clause about throughput and refused writes at that age."""
     reads = f", and {period.reads_done:,} reads were done" if period.reads_done else ""
     if not period.refused:
         tps, tps_before = figure(period.throughput_tps), figure(before.throughput_tps)

@@ -294,7 +294,7 @@ def _event(event: spec_branches.BranchEvent, took_ms: Sequence[float]) -> Branch
 
 
 def sentence_of(result: BranchResult) -> str:
-    """Return the answer: each branch against the first, and what they began with."""
+    """Return the result: each branch against the first, and the state they began with."""
     first, *others = result.branches
     compared = "; ".join(f"{each.name}: {each.sentence}" for each in others)
     measurements = sum(len(each.starts) for each in result.branches)

@@ -26,7 +26,8 @@ class BranchVariant(Struct, frozen=True):
 
 
 def variants_of(spec: Spec) -> list[BranchVariant]:
-    """Return the branches of a spec with their changes. Raises UsageError for what cannot be."""
+    """Return the branches of a spec with their changes. Raises UsageError for a
+    branch that cannot be measured."""
     if not spec.branches:
         raise UsageError(
             f"{spec.name} has no branches",

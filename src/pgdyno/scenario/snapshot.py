@@ -129,7 +129,7 @@ def take(place: UnfinishedSnapshot, described: Snapshot, cluster: Cluster) -> Sa
 
 
 def describe(name: str, spec: Spec, target: Target, request: SnapshotRequest) -> Snapshot:
-    """Return what is known of the running server, apart from the size of its data."""
+    """Return the snapshot of the running server, without the size of its data."""
     build = installation_of(spec)
     with connect(target.conninfo) as conn:
         ages = read_ages(conn)

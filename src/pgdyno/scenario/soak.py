@@ -115,7 +115,7 @@ def kept_server(path: Path, spec: Spec, *, goes_on: bool) -> Path | None:
 
 
 def going_on(spec: Spec) -> Spec:
-    """Return the spec for going on: what makes tables has been done."""
+    """Return the spec for resuming, in which the tables exist already."""
     done: dict[str, object] = {
         "initialize": False,
         "setup": None,
@@ -180,7 +180,7 @@ def _numbered(values: list[Any]) -> dict[str, object]:
 
 
 class SoakDisk(Struct, frozen=True):
-    """A file system, and what it holds in words."""
+    """A file system, and its contents in words."""
 
     path: Path
     holds: str
@@ -308,7 +308,7 @@ CHANGE = "level"
 
 
 def run_soak(session: Session, *, keep_free_bytes: int, kept_server: Path | None) -> SoakResult:
-    """Carry out what is left of the soak, diagnose all of it, and record the result."""
+    """Carry out the rest of the soak, diagnose the whole of it, and record the result."""
     run = session.reader()
     _judge_cut_slices(session, run)
     done_ms = measured_ms(run)

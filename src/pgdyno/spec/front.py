@@ -110,7 +110,7 @@ class FrontSpec(SpecTable):
 
 
 def own_name(pool: str, key: str) -> str:
-    """Return what the pool, Tomcat or the driver calls a key of the table, as ``maxTotal``."""
+    """Return the name that the pool, Tomcat or the driver has for a key, as ``maxTotal``."""
     return OWN_NAMES.get(pool, {}).get(key) or CONNECTOR_NAMES.get(key, key)
 
 

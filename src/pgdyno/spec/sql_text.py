@@ -88,7 +88,7 @@ def _needs_escape(letter: str) -> bool:
 
 
 def _escaped(text: str, short: str, long: str) -> str:
-    """Return a text with what a terminal would obey in the form for its code point."""
+    """Return a text with control characters in the form for their code points."""
     return "".join(
         (short if ord(letter) < 1 << 16 else long).format(ord(letter))
         if _needs_escape(letter)
@@ -150,5 +150,5 @@ def trial_index(table: str, columns: str) -> str:
 
 
 def columns_text(columns: Iterable[str]) -> str:
-    """Return what :func:`columns_of` reads."""
+    """Return the text that :func:`columns_of` reads."""
     return ", ".join(map(quoted, columns))

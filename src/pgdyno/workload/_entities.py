@@ -1,4 +1,4 @@
-"""The tables of the ``entity-resolution`` workload, and what must hold in them.
+"""The tables of the ``entity-resolution`` workload, and their invariants.
 
 They are nearly empty at the start: the load fills them. Four large ones can be partitioned by hash,
 and each has a fillfactor of its own, as the public description of such a load recommends.

@@ -191,7 +191,7 @@ class _Splitter:
             raise _too_long(self._file)
 
     def _leave(self, line: bytes, at: int) -> int:
-        """Return where the token ends that is not closed, or the end of the line."""
+        """Return the end of the open token, or the end of the line."""
         if self._within == "dollar":
             end = line.find(self._tag, at)
             if end < 0:

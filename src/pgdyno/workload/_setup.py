@@ -165,7 +165,7 @@ def _line_at(text: str, position: str) -> int:
 
 
 def _failed(place: str, problem: psycopg.Error, sql: str, database: str) -> SetupError:
-    """Return the error for what the server said of ``sql``, the part of the setup that failed."""
+    """Return the error for the server's message about ``sql``, the part that failed."""
     message = (problem.diag.message_primary or str(problem)).strip()
     hint = f"the setup runs in one transaction in the database {database}; it was rolled back"
     if problem.sqlstate == _UNDEFINED_OBJECT:

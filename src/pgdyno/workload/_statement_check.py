@@ -64,7 +64,7 @@ class _Refusal(Struct, frozen=True):
 
     script: WeightedScript
     position: int
-    """In what was sent, from 1; 0 without."""
+    """In the text that was sent, from 1; 0 without."""
     place: tuple[int, int]
     """Line and column in the script, from 1."""
     sqlstate: str

@@ -1,4 +1,4 @@
-"""Find and remove what pgdyno has made on a server, in every database.
+"""Find and remove the objects that pgdyno has made on a server, in every database.
 
 An object is removed if it has both a name that pgdyno uses and its mark. The database ``pgdyno`` is
 removed if pgdyno made it and it contains nothing else. Roles are not changed. Drills leave nothing
@@ -54,7 +54,7 @@ class Removal(Struct, frozen=True):
 
 @dataclass
 class CleanupPlan:
-    """The removals on a server, and what is kept."""
+    """The objects to remove on a server, and those that are kept."""
 
     removals: list[Removal] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)

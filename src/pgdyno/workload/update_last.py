@@ -62,7 +62,7 @@ def late_update(script: str, table: str) -> LateUpdate | None:
 
 
 def _starts(script: str, statements: Sequence[str]) -> list[int] | None:
-    """Return where each statement begins; None if one is not found as it is."""
+    """Return the offset of each statement; None if one is not found unchanged."""
     starts, place = [], 0
     for text in statements:
         start = script.find(text, place)
