@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.errors import SetupError
@@ -68,7 +69,9 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
 def test_without_java_the_packages_are_named() -> None:
     with pytest.raises(SetupError, match="needs Java 17 or newer, and there is none") as raised:
         find_java()
-    assert "apt-get install openjdk-17-jdk-headless maven" in (raised.value.hint or "")
+    assert raised.value.hint == snapshot(
+        "apt-get install openjdk-17-jdk-headless maven, or dnf install java-17-openjdk-devel maven"
+    )
 
 
 @pytest.mark.parametrize(
@@ -191,9 +194,9 @@ def test_a_server_that_pgjdbc_cannot_reach_is_refused(server: ConnInfo, message:
 
 
 def test_a_line_says_what_requests_wait_for() -> None:
-    assert line(READING) == (
-        "    3.0 s  512 requests/s, 2 failed: pool 5.0 ms, database 2.6 ms, application 0.5 ms, 8"
-        " of 8 connections in use, 12 waiting, 2 without one in time, 1 made, 20 of 20 threads"
+    assert line(READING) == snapshot(
+        "    3.0 s  512 requests/s, 2 failed: pool 5.0 ms, database 2.6 ms, application 0.5 ms,"
+        " 8 of 8 connections in use, 12 waiting, 2 without one in time, 1 made, 20 of 20 threads"
         " busy, 3 requests without a thread, 0.80 cores"
     )
     quiet = READING.model_copy(

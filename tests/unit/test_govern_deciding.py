@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.errors import UsageError
@@ -98,14 +99,26 @@ def test_what_keeps_the_age_from_going_down_is_named_with_what_ends_it() -> None
         reading(0, 2100, holders=(slot, HorizonHolder("session", "7", 10, "")))
     )
     assert [(pin.name, pin.blocks) for pin in decided.pins] == [("o'ld", True)]
-    assert "pausing alone does not help" in decided.why
+    assert decided.why == snapshot(
+        "the oldest transaction ID of database shop is 2,100 old; loaders pause until"
+        " it is below 1,000; the slot o'ld keeps it from going down, and pausing alone"
+        " does not help: let its consumer catch up, or drop it: SELECT"
+        " pg_drop_replication_slot('o''ld')"
+    )
     assert "pg_drop_replication_slot('o''ld')" in decided.why
 
 
 def test_a_prepared_transaction_may_keep_multixacts() -> None:
     holders = (HorizonHolder("prepared transaction", "left", 10, "in database shop"),)
     decided = decider().decide(reading(0, 10, mxid_age=1500, holders=holders))
-    assert "prepared transaction left may keep multixacts" in " ".join(decided.warnings)
+    assert decided.warnings == snapshot(
+        (
+            (
+                "the prepared transaction left may keep multixacts, whose holders no view"
+                " shows: COMMIT PREPARED or ROLLBACK PREPARED it"
+            ),
+        )
+    )
     assert not decider().decide(reading(0, 1500, holders=holders)).warnings
 
 
@@ -113,7 +126,15 @@ def test_a_pause_that_autovacuum_need_not_end_is_warned_of() -> None:
     late = Slow(AgeLimits("1", 1500, 400, 1600, 1600, True, 8192, False, True))
     databases = (DatabaseAge(database="shop", xid_age=1, mxid_age=0),)
     decided = decider().decide(AgeReading(0.0, 0, 0, databases, late))
-    assert "autovacuum_freeze_max_age is 1,500, not below the low mark" in decided.warnings[0]
+    assert decided.warnings == snapshot(
+        (
+            (
+                "autovacuum_freeze_max_age is 1,500, not below the low mark: autovacuum need"
+                " not freeze what a pause waits for; lower it, or let the governor vacuum"
+                " (--vacuum)"
+            ),
+        )
+    )
 
 
 def board(when_unknown: Any = "pause", valid_s: float = 10.0) -> Board:
@@ -130,7 +151,7 @@ def test_what_is_not_known_is_decided_by_the_policy(when_unknown: str) -> None:
     decides.lose("the connection was lost")
     lost = decides.current()
     assert (lost.decision, lost.known) == (when_unknown, False)
-    assert "the connection was lost" in lost.why
+    assert lost.why.endswith("the connection was lost")
 
 
 def test_loaders_that_are_paused_stay_paused_while_nothing_is_known() -> None:
@@ -201,13 +222,15 @@ def test_ages_are_listed_with_toast_tables_and_multixacts() -> None:
     found = reading(0, 152_400_000, mxid_age=3120, **slow)
     closed = DatabaseAge(database="template0", connectable=False, xid_age=1, mxid_age=0)
     found = replace(found, databases=(*found.databases, closed))
-    assert [*lines_of_ages(decider().decide(found))] == [
-        "database shop: 152.4 million transaction IDs, 3,120 multixacts",
-        "database template0 (vacuumed by autovacuum alone): 1 transaction ID, 0 multixacts",
-        "TOAST table of public.documents, database shop: 152.4 million transaction IDs,"
-        " 1 multixact, 41 GB",
-        "multixact members: 0.39 % of their space",
-    ]
+    assert [*lines_of_ages(decider().decide(found))] == snapshot(
+        [
+            "database shop: 152.4 million transaction IDs, 3,120 multixacts",
+            ("database template0 (vacuumed by autovacuum alone): 1 transaction ID, 0 multixacts"),
+            "TOAST table of public.documents, database shop: 152.4 million transaction IDs,"
+            " 1 multixact, 41 GB",
+            "multixact members: 0.39 % of their space",
+        ]
+    )
     assert [*lines_of_ages(board().current())] == [], "nothing is known"
 
 
@@ -229,4 +252,6 @@ def test_a_line_end_in_the_name_of_a_database_begins_no_line(
     from pgdyno.cli.govern_command import _echo
 
     _echo("go: the oldest transaction ID of database a\nb is 5 old")
-    assert capsys.readouterr().out == "go: the oldest transaction ID of database a\\nb is 5 old\n"
+    assert capsys.readouterr().out == snapshot(
+        "go: the oldest transaction ID of database a\\nb is 5 old\n"
+    )

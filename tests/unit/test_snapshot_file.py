@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from pgdyno.server.local.snapshots import CopiedDatabase, Damage, Snapshot, read_description
 
@@ -86,9 +87,9 @@ def test_what_is_missing_is_named(directory: Path) -> None:
     del fields["rows"]
     assert damage(directory, json.dumps(fields)) == "snapshot.json: rows: Field required"
     assert damage(directory, "{").startswith("snapshot.json: Invalid JSON: ")
-    assert damage(directory, "[]") == "snapshot.json: should be an object"
+    assert damage(directory, "[]") == snapshot("snapshot.json: should be an object")
     (directory / "data").rmdir()
-    assert damage(directory, json.dumps(WRITTEN.to_json())) == "data is missing"
+    assert damage(directory, json.dumps(WRITTEN.to_json())) == snapshot("data is missing")
     (directory / "snapshot.json").unlink()
     found = read_description(directory)
     assert isinstance(found, Damage)

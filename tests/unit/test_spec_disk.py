@@ -79,9 +79,9 @@ def refused(**fields: object) -> str:
 
 def test_a_spec_names_where_the_mistake_is() -> None:
     head, first, second = refused(disk={"data": "ssd", "wal": "tmpfs:1MB"}).splitlines()
-    assert head == "2 errors in the spec"
+    assert head == snapshot("2 errors in the spec")
     assert first.startswith('  disk.data: "ssd" is not a disk; examples: plain, ')
-    assert second == '  disk.wal: "1MB": tmpfs needs at least 32MB, for two WAL segments'
+    assert second == snapshot('  disk.wal: "1MB": tmpfs needs at least 32MB, for two WAL segments')
     assert refused(disk={"data": "tmpfs:100MB"}) == snapshot(
         "disk: data: a data directory needs at least 128MB"
     )
@@ -111,10 +111,12 @@ def test_disks_make_the_round_trip() -> None:
 def test_in_words() -> None:
     assert in_words({}) == []
     assert in_words({"disk": {"data": "plain", "wal": "plain"}}) == []
-    assert in_words({"disk": {"data": "plain", "wal": "tmpfs:1GB"}}) == ["WAL on tmpfs of 1GB"]
-    assert in_words({"disk": {"data": "plain:/a", "wal": "data"}}) == [
-        "data and WAL in a directory in /a"
-    ]
+    assert in_words({"disk": {"data": "plain", "wal": "tmpfs:1GB"}}) == snapshot(
+        ["WAL on tmpfs of 1GB"]
+    )
+    assert in_words({"disk": {"data": "plain:/a", "wal": "data"}}) == snapshot(
+        ["data and WAL in a directory in /a"]
+    )
 
 
 def test_emulated_in_words() -> None:
@@ -123,12 +125,14 @@ def test_emulated_in_words() -> None:
     )
     assert emulated_in_words([plain, tmpfs]) is None
     assert emulated_in_words([plain, tmpfs, slow, slow]) == (
-        "WAL on an emulated slow disk (a flush takes 2 ms)"
+        snapshot("WAL on an emulated slow disk (a flush takes 2 ms)")
     )
     recorded, beside = ({"disk": {"data": "blackout", "wal": wal}} for wal in ("data", "tmpfs:1GB"))
     assert emulated_in_words([recorded, beside]) == (
-        "data and WAL on an emulated disk that records every write"
-        " or data on an emulated disk that records every write"
+        snapshot(
+            "data and WAL on an emulated disk that records every write"
+            " or data on an emulated disk that records every write"
+        )
     )
 
 
@@ -138,6 +142,6 @@ def test_without_root_a_tmpfs_is_refused_with_a_way_out(
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     with pytest.raises(SetupError) as caught:
         open_disk(disk_plan("tmpfs:64MB"), tmp_path)
-    assert caught.value.message == "tmpfs: only root may mount a tmpfs"
+    assert caught.value.message == snapshot("tmpfs: only root may mount a tmpfs")
     assert "plain:/dev/shm" in (caught.value.hint or "")
     assert list(tmp_path.iterdir()) == []

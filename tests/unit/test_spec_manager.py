@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from pgdyno.errors import UsageError
 from pgdyno.spec import spec_from_fields
@@ -42,8 +43,13 @@ def test_what_patroni_does_not_accept_is_refused_with_the_rule(
 
 
 def test_a_manager_needs_standbys_and_settings_need_a_manager() -> None:
-    assert "needs a standby: count must not be 0" in refusal({}, count=0)
-    assert "drops slots that it does not know" in refusal({}, count=1, receivewal=True)
+    assert refusal({}, count=0) == snapshot(
+        'standby: manager = "patroni" needs a standby: count must not be 0'
+    )
+    assert refusal({}, count=1, receivewal=True) == snapshot(
+        'standby: receivewal cannot be used with manager = "patroni", which drops slots'
+        " that it does not know"
+    )
     with pytest.raises(UsageError, match="manager_settings can only be used with a manager"):
         spec_from_fields({"standby": {"count": 1, "manager_settings": {"ttl": 30}}})
 
@@ -51,7 +57,7 @@ def test_a_manager_needs_standbys_and_settings_need_a_manager() -> None:
 def test_a_managed_cluster_has_three_nodes_unless_told() -> None:
     standby = spec_from_fields({"standby": {"manager": "patroni"}}).standby
     assert standby.count == 2
-    assert in_words(standby) == "2 standbys, managed by Patroni: no commit waits for it"
+    assert in_words(standby) == snapshot("2 standbys, managed by Patroni: no commit waits for it")
     assert spec_from_fields({"standby": {"manager": "patroni", "count": 1}}).standby.count == 1
 
 
