@@ -73,7 +73,7 @@ def govern(
     board = Board(conninfo.uri_without_password, request.marks, request.valid_s,
                   request.when_unknown)  # fmt: skip
     with ExitStack() as held:
-        governor = _Daemon(request, conninfo, board, tell, note)
+        governor = _GovernorDaemon(request, conninfo, board, tell, note)
         held.callback(governor.close)
         session = held.enter_context(ExitStack())
         governor.begin(session)
@@ -114,7 +114,7 @@ def _decider(
     )
 
 
-class _Daemon:
+class _GovernorDaemon:
     """State of a daemon."""
 
     def __init__(
