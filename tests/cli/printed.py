@@ -11,3 +11,5 @@ class Said(Struct, frozen=True):
     status: int
     out: str
     err: str
+    code: str | None = None
+    """Code of the error that it ended with; None without one."""

