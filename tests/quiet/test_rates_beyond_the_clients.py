@@ -36,7 +36,6 @@ def numbers(finding: Finding) -> dict[str, float]:
 def test_four_clients_of_20_ms_carry_no_400_per_second(tmp_path: Path, when_busy: str) -> None:
     found = carried(tmp_path, SLEEPING, 4, when_busy)
     busy = found["busy-clients"]
-    assert "all 4 clients are busy" in busy.sentence, status(found)
     assert numbers(busy)["most that they carry, clients / time"] < 200
     if busy.status == "cleared":  # Others may keep the machine's cores busy.
         assert numbers(busy)["host CPU idle"] < SPARE_SHARE, status(found)

@@ -77,6 +77,10 @@ def herd(conninfo: ConnInfo, count: int) -> None:
             conn.result().close()
 
 
+def values(finding: Finding) -> dict[str, float]:
+    return {e.name: e.value for e in finding.evidence if isinstance(e.value, int | float)}
+
+
 def on(cluster: Cluster, folder: Path, hold: str, meanwhile: Meanwhile) -> Mapping[str, Finding]:
     server = {"kind": "existing", "conninfo": cluster.conninfo.uri_without_password}
     with meanwhile:
@@ -95,12 +99,12 @@ def test_sessions_that_nobody_ends_and_herds_are_found(
         findings = on(cluster, tmp_path, "12s", coming)
     assert {name: findings[name].status for name in IDS} == dict.fromkeys(IDS, "found")
     idle, storm, held = (findings[name] for name in IDS)
-    assert f"{IDLE} connections have been idle for 10 s or longer" in idle.sentence
-    assert "most of leaky, " in idle.sentence
+    assert values(idle)["connections idle for 10 s or longer"] == IDLE
+    assert "leaky" in idle.sentence
     assert not idle.is_about_to_fail
-    assert "connections were made in one second" in storm.sentence
-    assert f"{HELD} sessions have been idle in a transaction" in held.sentence
-    assert "most of forgetful, " in held.sentence
+    assert values(storm)["connections made in the busiest second"] >= HERD / 2
+    assert max(n for name, n in values(held).items() if name.startswith("sessions idle")) == HELD
+    assert "forgetful" in held.sentence
 
 
 @pytest.mark.parametrize("major", [18, 15])
@@ -134,7 +138,7 @@ def test_a_leak_is_found_before_the_connections_are_used_up(
     idle = findings["idle-connections"]
     assert idle.status == "found"
     assert idle.is_about_to_fail
-    assert "at this pace the server's" in idle.sentence
+    assert values(idle)["all used up in"] > 0
 
 
 @pytest.mark.parametrize(("others", "status"), [(20, "found"), (2, "cleared")])

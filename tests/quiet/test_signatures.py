@@ -154,6 +154,5 @@ def test_no_images_far_from_a_checkpoint(free_commits: Findings) -> None:
 def test_a_lock_stalls_the_load_and_is_named(locked_out: Findings) -> None:
     finding = locked_out["stall"]
     assert finding.status == "found", status(locked_out)
-    assert "sessions waited for a lock" in finding.sentence
     assert any("pgbench_accounts" in item.name for item in finding.evidence), finding.evidence
     assert finding.share > 0.1

@@ -68,7 +68,7 @@ def found_of(findings: Findings) -> set[str]:
 def test_an_old_snapshot(carry: Callable[..., Findings], version: int) -> None:
     findings = carry(version, OLD_SNAPSHOT)
     assert found_of(findings) == {"xmin-pinned"}, status(findings)
-    assert "has held back vacuum" in findings["xmin-pinned"].sentence
+    assert numbers(findings, "xmin-pinned")["held without a break for"] > 0
 
 
 @pytest.mark.parametrize("version", [18, 15])
@@ -86,7 +86,7 @@ def test_a_slot_without_a_consumer(carry: Callable[..., Findings], version: int)
     sql = "select pg_create_logical_replication_slot('lost', 'pgoutput')"
     findings = carry(version, sql, hold=SHORT, wal_level="logical")
     assert found_of(findings) == {"slot-holds-wal"}, status(findings)
-    assert '"lost" has no consumer' in findings["slot-holds-wal"].sentence
+    assert any(name.startswith("lost,") for name in numbers(findings, "slot-holds-wal"))
 
 
 @pytest.mark.parametrize("version", [18, 15])
@@ -128,7 +128,7 @@ def test_a_vacuum_that_is_throttled(carry: Callable[..., Findings], version: int
     findings = carry(version, **OFTEN, **THROTTLED)
     finding = findings["autovacuum-slow"]
     assert finding.status == "found", status(findings)
-    assert "asleep for their cost delay" in finding.sentence
+    assert numbers(findings, "autovacuum-slow")["workers asleep for the cost delay"] > 0
     assert findings["xmin-pinned"].status == "cleared"
 
 

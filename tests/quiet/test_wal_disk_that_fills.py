@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 from signature_runs import carried_out, status
 
 from pgdyno.conduct import Silent
+from pgdyno.diagnose import Finding
 
 pytestmark = [
     pytest.mark.server,
@@ -27,8 +29,8 @@ class Notes(Silent):
         self.notes.append(text)
 
 
-def on_tmpfs(folder: Path, **more: Any) -> tuple[str, str, list[str]]:
-    """Status and sentence of the finding, and the warnings, of a short run with WAL in memory."""
+def on_tmpfs(folder: Path, **more: Any) -> tuple[Finding, list[str]]:
+    """The finding, and the warnings, of a short run with WAL in memory."""
     watcher = Notes()
     findings = carried_out(
         folder,
@@ -41,22 +43,24 @@ def on_tmpfs(folder: Path, **more: Any) -> tuple[str, str, list[str]]:
     finding = findings["disk-filling"]
     assert finding.status != "skipped", status(findings)
     warnings = [note for note in watcher.notes if note.startswith("warning: ")]
-    return finding.status, finding.sentence, warnings
+    return finding, warnings
 
 
 def test_a_wal_disk_too_small_is_found_before_the_panic(tmp_path: Path) -> None:
-    found, sentence, warnings = on_tmpfs(tmp_path)
-    assert found == "found"
-    assert sentence.startswith("the disk of the WAL (tmpfs) will be full in ")
-    assert "the server ends with a PANIC: the WAL has 256 MB of disk space" in sentence
-    assert warnings[0] == (
+    finding, warnings = on_tmpfs(tmp_path)
+    assert finding.status == "found"
+    assert finding.sentence.startswith("the disk of the WAL (tmpfs) will be full in ")
+    (proposal,) = finding.proposals
+    assert [*proposal.change.settings] == ["max_wal_size"]
+    assert warnings[0] == snapshot(
         "warning: the WAL has 256 MB of disk space, and may grow beyond max_wal_size = 1GB before"
         " a checkpoint removes any of it; a full WAL disk stops the server"
     )
 
 
 def test_a_wal_that_fits_is_not(tmp_path: Path) -> None:
-    found, sentence, warnings = on_tmpfs(tmp_path, settings={"max_wal_size": "96MB"})
+    finding, warnings = on_tmpfs(tmp_path, settings={"max_wal_size": "96MB"})
     # The disk of the data is the machine's, and others may be filling it.
-    assert found == "cleared" or sentence.startswith("the disk of the data "), sentence
+    of_data = finding.sentence.startswith("the disk of the data ")
+    assert finding.status == "cleared" or of_data, finding.sentence
     assert not [warning for warning in warnings if "WAL" in warning]

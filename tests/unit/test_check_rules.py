@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from check_runs import DAY_S, GB, commits, finding, found, judged, setting_rows
+from inline_snapshot import snapshot
 
 from pgdyno.looks.look import Missing, looks
 from pgdyno.remedy.catalogue import catalogue
@@ -383,7 +384,7 @@ def test_young_statistics_judge_no_index() -> None:
     judgement = judged(server={"counters_s": 3600.0}, unused_index=[unused()])
     assert finding(judgement, "unread-indexes").status == "skipped"
     (entry,) = judgement.not_looked_at
-    assert entry.why == "the statistics began 1 h ago"
+    assert entry.why == snapshot("the statistics began 1 h ago")
 
 
 def test_a_hidden_setting_is_listed() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from inline_snapshot import snapshot
 from msgspec import Struct
 from record_samples import add_second, at, group_row, new_recorder, script_row
 from report_runs import histogram
@@ -86,7 +87,10 @@ def test_a_tail_of_one_group_is_found_and_named_everywhere(tmp_path: Path) -> No
     assert change.at_ms == pytest.approx(1000 * HALF, abs=1000)
     assert change.ratio == pytest.approx(3, rel=0.2)
     said = f"at 1:00 {change.sentence}"
-    assert "p99 of the response time of group checkout rose from" in said
+    assert said == snapshot(
+        "at 1:00 p99 of the response time of group checkout rose from 15 to 44 ms; nothing that"
+        " was watched overlapped it"
+    )
     assert said in " ".join(text_of(run).split())
     assert said in render(run).replace("\N{NO-BREAK SPACE}", " ")
     result = run_result(run, [piece.id for piece in run.slices()], None).to_json()
@@ -114,7 +118,10 @@ def test_a_tail_is_searched_in_merged_intervals_where_transactions_are_few(tmp_p
     assert (change.group, change.percentile) == ("checkout", 99)
     assert 4000 < change.within_ms <= 8000
     assert abs(change.at_ms - 1000 * HALF) <= change.within_ms
-    assert f"(one value for each {change.within_ms / 1000:.0f} s)" in change.sentence
+    assert change.sentence == snapshot(
+        "p99 of the response time of group checkout rose from 16 to 60 ms (one value for each 5"
+        " s); nothing that was watched overlapped it"
+    )
 
 
 def test_what_all_groups_show_alike_is_said_once(tmp_path: Path) -> None:

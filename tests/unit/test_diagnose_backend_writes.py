@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from diagnose_runs import diagnosed
+from inline_snapshot import snapshot
 from upkeep_runs import churn
 
 
@@ -61,11 +62,14 @@ def test_the_time_of_the_writes_is_its_share(tmp_path: Path) -> None:
     load = churn(rows=by_io(1000, 500, write_ms=1000.0))  # 1 of 4 ms of each transaction
     finding = diagnosed(tmp_path, load)["backend-writes"]
     assert finding.share == pytest.approx(0.25, abs=0.02)
-    assert "67 % of the dirty pages" in finding.sentence
+    assert finding.sentence == snapshot(
+        "client sessions write 67 % of the dirty pages themselves, 1,000/s: the background writer"
+        " does not clean enough"
+    )
     [proposal] = finding.proposals
     assert proposal.remedy_id == "bgwriter"
 
 
 def test_without_the_counters_nothing_is_said(tmp_path: Path) -> None:
     finding = diagnosed(tmp_path, churn())["backend-writes"]
-    assert finding.sentence == "not checked: who writes pages was not recorded"
+    assert finding.sentence == snapshot("not checked: who writes pages was not recorded")

@@ -20,6 +20,7 @@ from diagnose_runs import (
     ranked,
     written,
 )
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.diagnose import Finding, diagnose
@@ -68,8 +69,10 @@ def test_small_pool_is_the_limit_and_larger_ones_are_proposed(tmp_path: Path) ->
     findings = ranked(tmp_path, SMALL_POOL)
     first = findings[0]
     assert (first.id, first.status, first.rank) == ("client-pool", "found", 1)
-    assert "5.6 of 6.4 ms for one of 2 connections" in first.sentence
-    assert "50 % idle" in first.sentence
+    assert first.sentence == snapshot(
+        "clients wait 5.6 of 6.4 ms for one of 2 connections while the server's machine is 50 %"
+        " idle"
+    )
     sizes = [proposal.change.pool_max["web"] for proposal in first.proposals]
     assert sizes
     assert all(size is not None and 2 < size <= 16 for size in sizes)
@@ -92,7 +95,10 @@ def test_pool_that_nobody_waits_for_is_cleared(tmp_path: Path) -> None:
 def test_commit_flush_is_found_and_asynchronous_commit_predicted(tmp_path: Path) -> None:
     finding = diagnosed(tmp_path, FLUSH)["commit-flush"]
     assert (finding.status, finding.rank) == ("found", 1)
-    assert "69 % of the response time" in finding.sentence
+    assert finding.sentence == snapshot(
+        "69 % of the response time is spent waiting for the WAL to reach the disk; a sync takes"
+        " 0.8 ms"
+    )
     best = finding.proposals[0]
     assert best.remedy_id == "synchronous-commit-off"
     assert 1.2 < best.predicted_ratio < 3
@@ -147,9 +153,11 @@ def test_cores_that_are_nearly_busy_are_found_where_sessions_queue_for_one(
     queueing = replace(QUEUEING, busy=busy, server=server)
     said = diagnosed(tmp_path, queueing)["server-cpu"]
     assert said.status == status, said.sentence
-    assert said.sentence.endswith("of the response time sessions wait for one") == (
-        status == "found"
-    )
+    if status == "found":
+        assert said.sentence == snapshot(
+            "2 cores are 87 % busy, 1.2 of them with PostgreSQL and 0.1 with the load generator:"
+            " for 31 % of the response time sessions wait for one"
+        )
     assert said.parts == ("ready",)
     flowing = replace(queueing, ready=0.1, sessions={CPU: 1.6, IDLE: 2.0})
     assert diagnosed(tmp_path, flowing)["server-cpu"].status == "cleared"
@@ -201,7 +209,11 @@ def test_a_hot_row_of_existing_tables_asks_for_new_ones(tmp_path: Path) -> None:
         queues=[BRANCHES],
     )
     sentence = diagnosed(tmp_path, load)["hot-row"].sentence
-    assert sentence.endswith("for 16 clients: -i -s 16 (drops and makes the four tables)")
+    assert sentence == snapshot(
+        "10 of 14 sessions in a transaction wait for the same rows in public.pgbench_branches,"
+        " held through the commit's flush; a sync takes 0.8 ms; scale 2 has 2 rows in"
+        " pgbench_branches for 16 clients: -i -s 16 (drops and makes the four tables)"
+    )
 
 
 def test_a_blocker_that_waits_for_rows_itself_names_the_next_table(tmp_path: Path) -> None:
@@ -216,7 +228,11 @@ def test_a_blocker_that_waits_for_rows_itself_names_the_next_table(tmp_path: Pat
         ],
     )
     finding = diagnosed(tmp_path, load)["hot-row"]
-    assert "rows in public.pgbench_branches" in finding.sentence
+    assert finding.sentence == snapshot(
+        "9.1 of 14 sessions in a transaction wait for the same rows in public.pgbench_branches,"
+        " held through the commit's flush; a sync takes 0.8 ms; scale 1 has 1 row in"
+        " pgbench_branches for 16 clients: -s 16"
+    )
 
 
 def test_a_waiter_now_and_then_is_no_hot_row(tmp_path: Path) -> None:
@@ -323,7 +339,7 @@ def test_wal_of_a_load_that_writes_no_rows_is_not_its_own(
         findings = {each.id: each for each in diagnose(run, [measured.id]).findings}
     assert findings["checkpoint-fpi"].status == status
     if status == "cleared":
-        assert findings["checkpoint-fpi"].sentence == "the load writes no rows"
+        assert findings["checkpoint-fpi"].sentence == snapshot("the load writes no rows")
 
 
 def test_what_was_not_met_is_no_threshold_of_a_finding(tmp_path: Path) -> None:
@@ -360,8 +376,37 @@ def test_stall_is_tied_to_what_overlaps_it(tmp_path: Path, cause: str) -> None:
     )
     finding = diagnosed(tmp_path, load)["stall"]
     assert finding.status == "found"
-    assert cause in finding.sentence
-    assert "once, for up to 2 s" in finding.sentence
+    assert (
+        finding.sentence
+        == snapshot(
+            {
+                "lock": (
+                    "throughput drops below a fifth of its median once, for up to 2 s, while"
+                    " sessions waited for a lock"
+                ),
+                "a checkpoint": (
+                    "throughput drops below a fifth of its median once, for up to 2 s, while a"
+                    " checkpoint was syncing"
+                ),
+                "the kernel": (
+                    "throughput drops below a fifth of its median once, for up to 2 s, while the"
+                    " kernel was writing dirty pages back"
+                ),
+                "vacuum": (
+                    "throughput drops below a fifth of its median once, for up to 2 s, while a"
+                    " vacuum was running"
+                ),
+                "WAL's device": (
+                    "throughput drops below a fifth of its median once, for up to 2 s, while the"
+                    " WAL's device did not answer"
+                ),
+                "no recorded cause": (
+                    "throughput drops below a fifth of its median once, for up to 2 s, while no"
+                    " recorded cause overlapped"
+                ),
+            }
+        )[cause]
+    )
     assert finding.share == pytest.approx(0.2, abs=0.01)
     drop = finding.evidence[-1]
     assert drop.window_ms == (4000, 6000)
@@ -441,10 +486,10 @@ def disks(tmp_path: Path, *space: dict[str, Any], **load: Any) -> Finding:
 def test_a_wal_disk_that_max_wal_size_outgrows(tmp_path: Path) -> None:
     finding = disks(tmp_path, WAL_ON_TMPFS, DATA_ON_EXT4)
     assert finding.status == "found"
-    assert finding.sentence == (
-        "the disk of the WAL (tmpfs) will be full in about 14 s at this rate, and the server ends"
-        " with a PANIC: the WAL has 256 MB of disk space, and may grow beyond max_wal_size = 1GB"
-        " before a checkpoint removes any of it"
+    assert finding.sentence == snapshot(
+        "the disk of the WAL (tmpfs) will be full in about 14 s at this rate, and the server"
+        " ends with a PANIC: the WAL has 256 MB of disk space, and may grow beyond max_wal_size ="
+        " 1GB before a checkpoint removes any of it"
     )
     (proposal,) = finding.proposals
     assert proposal.change == Change(settings={"max_wal_size": "176MB"})
@@ -457,7 +502,7 @@ def test_a_wal_disk_that_is_nearly_full_and_steady(tmp_path: Path) -> None:
     steady = full | {"fills": 0, "wal_fills": 0}
     finding = disks(tmp_path, steady, DATA_ON_EXT4, settings={"max_wal_size": "192MB"})
     assert finding.status == "cleared"
-    assert finding.sentence == (
+    assert finding.sentence == snapshot(
         "the disk of the WAL (tmpfs) is 84 % full, and no growth that would fill it was measured"
     )
 
@@ -480,8 +525,11 @@ def test_a_wal_that_something_keeps(tmp_path: Path) -> None:
     }
     finding = disks(tmp_path, kept)
     assert finding.status == "found"
-    assert "so something keeps it: a replication slot" in finding.sentence
-    assert "will be full in about 1 min 40 s" in finding.sentence
+    assert finding.sentence == snapshot(
+        "the disk of the WAL (tmpfs) will be full in about 1 min 40 s at this rate, and the"
+        " server ends with a PANIC: the WAL has grown to 2.93 GB, beyond max_wal_size, so"
+        " something keeps it: a replication slot, an archiver that fails, or wal_keep_size"
+    )
     assert not finding.proposals
 
 
@@ -489,13 +537,15 @@ def test_data_that_grows(tmp_path: Path) -> None:
     growing = DATA_ON_EXT4 | {"fills": 50 * MB}
     finding = disks(tmp_path, growing)
     assert finding.status == "found"
-    assert finding.sentence == (
+    assert finding.sentence == snapshot(
         "the disk of the data (ext4) will be full in about 16 min 30 s at this rate: it is 50 %"
         " full and grows by 50 MB/s"
     )
     slow = disks(tmp_path, DATA_ON_EXT4 | {"fills": 5 * MB})
     assert slow.status == "cleared"
-    assert slow.sentence.endswith("and at this rate it has room for 2 h 46 min")
+    assert slow.sentence == snapshot(
+        "the disk of the data (ext4) is 50 % full, and at this rate it has room for 2 h 46 min"
+    )
 
 
 @pytest.mark.parametrize(("fills", "status"), [(MB // 4, "found"), (MB // 10, "cleared")])
@@ -513,10 +563,27 @@ def test_a_disk_that_others_fill_is_minor(tmp_path: Path, tables: int, fails: bo
     assert finding.status == "found"
     assert finding.is_about_to_fail is fails
     assert (finding.rank is None) is not fails
-    assert finding.sentence.endswith("are 2 MB/s: others fill it") is not fails
+    assert (
+        finding.sentence
+        == snapshot(
+            {
+                False: (
+                    "the disk of the data (ext4) will be full in about 16 min 30 s at this rate:"
+                    " it is 50 % full and grows by 50 MB/s, of which the load's tables are 2"
+                    " MB/s: others fill it"
+                ),
+                True: (
+                    "the disk of the data (ext4) will be full in about 16 min 30 s at this rate:"
+                    " it is 50 % full and grows by 50 MB/s"
+                ),
+            }
+        )[fails]
+    )
 
 
 def test_without_space_nothing_is_said_of_disks(tmp_path: Path) -> None:
     finding = disks(tmp_path)
     assert finding.status == "skipped"
-    assert "the space on the server's disks was not recorded" in finding.sentence
+    assert finding.sentence == snapshot(
+        "not checked: the space on the server's disks was not recorded"
+    )

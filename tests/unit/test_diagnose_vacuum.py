@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from diagnose_runs import CPU, concluded, diagnosed
+from inline_snapshot import snapshot
 from upkeep_runs import ages, churn, pages, table_facts, workers
 
 from pgdyno.facts.autovacuum import Autovacuum, options_of
@@ -34,8 +35,12 @@ def test_workers_that_sleep_while_a_table_is_due_are_too_slow(tmp_path: Path) ->
     found = diagnosed(tmp_path, load)
     finding = found["autovacuum-slow"]
     assert finding.status == "found"
-    assert "asleep for their cost delay for 95 % of the time" in finding.sentence
-    assert "public.orders has 15,000 dead rows, 14.3 times its threshold" in finding.sentence
+    assert finding.sentence == snapshot(
+        "autovacuum does not keep up: public.orders has 15,000 dead rows, 14.3 times its"
+        " threshold, and was due for 9 s; its workers are asleep for their cost delay for 95 % of"
+        " the time; a transaction accesses 2.3 times as many pages at the end of the run as at its"
+        " beginning, and 43 % of its time is explained by that"
+    )
     [proposal] = finding.proposals
     assert proposal.change.settings == {"autovacuum_vacuum_cost_limit": "2000"}
     assert proposal.specific
@@ -85,7 +90,7 @@ def test_other_reasons_why_a_table_is_due(tmp_path: Path, rows: Any) -> None:
 
 def test_a_run_shorter_than_naptime_says_so(tmp_path: Path) -> None:
     finding = diagnosed(tmp_path, churn(rows={"metric_autovacuum": table_facts()}))
-    assert finding["autovacuum-slow"].sentence == (
+    assert finding["autovacuum-slow"].sentence == snapshot(
         "not checked: the run is shorter than 3 times autovacuum_naptime, 180 s, within which a"
         " table that is due is vacuumed"
     )
@@ -120,10 +125,17 @@ def test_a_threshold_that_is_not_reached_while_dead_rows_cost_time(tmp_path: Pat
     load = dying(rows=rows, settings={"autovacuum_vacuum_scale_factor": "20"})
     finding = diagnosed(tmp_path, load)["autovacuum-threshold"]
     assert finding.status == "found"
-    assert "at 200,050 dead rows, which it has in 2 min 03 s at 1,500 rows/s" in finding.sentence
+    assert finding.sentence == snapshot(
+        "public.orders is vacuumed at 200,050 dead rows, which it has in 2 min 03 s at 1,500"
+        " rows/s; a transaction accesses 2.3 times as many pages at the end of the run as at its"
+        " beginning, and 43 % of its time is explained by that"
+    )
     [proposal] = finding.proposals
     assert proposal.change.table_options["public.orders"]["autovacuum_vacuum_threshold"] == "20005"
-    assert "ALTER TABLE public.orders SET (autovacuum_vacuum_scale_factor = 0" in finding.advice
+    assert finding.advice == snapshot(
+        "ALTER TABLE public.orders SET (autovacuum_vacuum_scale_factor = 0,"
+        " autovacuum_vacuum_threshold = 20005)"
+    )
 
 
 def test_few_dead_rows_are_not_the_reason_for_more_pages(tmp_path: Path) -> None:
@@ -161,8 +173,8 @@ def vacuumed(seconds: Sequence[int], slow_tps: float, **given: Any) -> Any:
 def test_a_vacuum_that_slows_the_load(tmp_path: Path) -> None:
     finding = diagnosed(tmp_path, vacuumed(range(5), 600.0))["vacuum-load"]
     assert finding.status == "found"
-    assert "40 % lower during autovacuum of public.orders: 600 tps, otherwise 1,007" in (
-        finding.sentence
+    assert finding.sentence == snapshot(
+        "throughput is 40 % lower during autovacuum of public.orders: 600 tps, otherwise 1,007"
     )
     assert finding.share == pytest.approx(0.2, abs=0.01)
     [proposal] = finding.proposals
@@ -171,7 +183,10 @@ def test_a_vacuum_that_slows_the_load(tmp_path: Path) -> None:
 
 def test_a_vacuum_against_wraparound_is_called_that(tmp_path: Path) -> None:
     finding = diagnosed(tmp_path, vacuumed(range(5), 600.0, to_prevent_wraparound=1))["vacuum-load"]
-    assert "autovacuum to prevent wraparound of public.orders" in finding.sentence
+    assert finding.sentence == snapshot(
+        "throughput is 40 % lower during autovacuum to prevent wraparound of public.orders: 600"
+        " tps, otherwise 1,007"
+    )
     assert not finding.proposals
 
 

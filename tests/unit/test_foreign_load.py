@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from diagnose_runs import _times
+from inline_snapshot import snapshot
 from record_samples import add_second, at, group_row, new_recorder, script_row
 
 from pgdyno.diagnose import diagnose
@@ -68,7 +69,7 @@ def test_a_server_of_our_own_is_cleared(tmp_path: Path) -> None:
 def test_sessions_in_another_database_are_found_and_named(tmp_path: Path) -> None:
     with run_file(tmp_path, busy("shop", active=1.0, transactions=120, rows=50)) as run:
         load, found = finding(run)
-        assert load.sentence == (
+        assert load.sentence == snapshot(
             "20 % of the server's working sessions are not this load's: shop (1 session, 120"
             " transactions/s, 50 rows/s written)"
         )
@@ -86,20 +87,24 @@ def test_more_than_a_third_is_not_trusted(tmp_path: Path) -> None:
 def test_one_session_that_writes_more_than_all_clients_counts_by_its_rows(tmp_path: Path) -> None:
     with run_file(tmp_path, busy("loading", active=0.3, transactions=1, rows=9000)) as run:
         load, _ = finding(run)
-        assert "90 % of the rows that the server writes are not this load's" in load.sentence
+        assert load.sentence == snapshot(
+            "90 % of the rows that the server writes are not this load's: loading (0.3 sessions,"
+            " 1 transactions/s, 9,000 rows/s written)"
+        )
         assert doubts(run)
 
 
 LOADING = busy("loading", active=0.3, transactions=1, rows=800)
 
 
-@pytest.mark.parametrize(("reported", "share"), [(1.0, "44 %"), (0.25, "44 %")])
-def test_rows_that_the_load_has_not_reported_yet_count(
-    tmp_path: Path, reported: float, share: str
-) -> None:
+@pytest.mark.parametrize("reported", [1.0, 0.25])
+def test_rows_that_the_load_has_not_reported_yet_count(tmp_path: Path, reported: float) -> None:
     with run_file(tmp_path, LOADING, reported=reported) as run:
         load, _ = finding(run)
-        assert f"{share} of the rows that the server writes" in load.sentence
+        assert load.sentence == snapshot(
+            "44 % of the rows that the server writes are not this load's: loading (0.3 sessions,"
+            " 1 transactions/s, 800 rows/s written)"
+        )
 
 
 @pytest.mark.parametrize(("seconds", "reported"), [(1, 1.0), (2, 1.0), (10, 0.0)])
@@ -127,7 +132,9 @@ def test_databases_without_sessions_are_not_blamed(tmp_path: Path, idle: dict[st
 def test_sessions_of_others_in_the_database_under_load_are_sampled(tmp_path: Path) -> None:
     with run_file(tmp_path, {"database": "pgdyno", "at_work": 4}) as run:
         load, _ = finding(run)
-        assert "50 % of the server's working sessions are not this load's: pgdyno" in load.sentence
+        assert load.sentence == snapshot(
+            "50 % of the server's working sessions are not this load's: pgdyno (4 sessions)"
+        )
 
 
 def test_without_a_look_it_is_not_checked(tmp_path: Path) -> None:

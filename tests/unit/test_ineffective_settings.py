@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from inline_snapshot import snapshot
 
 from pgdyno.pooler import without_effect
 from pgdyno.spec.connections import clients_stay
@@ -22,7 +23,21 @@ def test_a_life_time_behind_serialize_accept_needs_the_version_with_the_fix(
     assert (found == []) == works
     for each in found:
         assert each.setting == "connection_life_time"
-        assert "it has since" in each.why
+        assert (
+            each.why
+            == snapshot(
+                {
+                    "3.6.22": (
+                        "connection_life_time = 60 has no effect with serialize_accept in"
+                        " version 3.6.22; it has since 3.6.23"
+                    ),
+                    "4.1.3": (
+                        "connection_life_time = 60 has no effect with serialize_accept in"
+                        " version 4.1.3; it has since 4.1.4"
+                    ),
+                }
+            )[".".join(map(str, version))]
+        )
         assert each.limit_ms == 60_000
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from diagnose_runs import CPU, IDLE, WAL_SYNC, Load, diagnosed
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.diagnose import Finding
@@ -71,7 +72,9 @@ def sizes(finding: Finding) -> list[int]:
 def test_a_pool_that_is_too_small_is_to_be_larger(tmp_path: Path) -> None:
     finding = diagnosed(tmp_path, behind(SMALL, 2))["pooler"]
     assert finding.status == "found"
-    assert "for one of 2 sessions that a pooler shares among 16 connections" in finding.sentence
+    assert finding.sentence == snapshot(
+        "clients wait 41 of 47 ms for one of 2 sessions that a pooler shares among 16 connections"
+    )
     assert sizes(finding)[0] > 2
     assert finding.proposals[0].predicted_ratio > 2
     assert finding.proposals[0].specific
@@ -98,7 +101,9 @@ def test_a_pool_that_is_too_large_is_to_be_smaller(tmp_path: Path) -> None:
     findings = diagnosed(tmp_path, behind(LARGE, 32))
     finding = findings["connections"]
     assert finding.status == "found", finding.sentence
-    assert "which PgBouncer's pool lets in (default_pool_size = 32)" in finding.sentence
+    assert finding.sentence == snapshot(
+        "27 sessions compete for 2 cores, which PgBouncer's pool lets in (default_pool_size = 32)"
+    )
     assert sizes(finding)
     assert max(sizes(finding)) < 32
     assert findings["pooler"].status == "cleared", findings["pooler"].sentence
@@ -125,11 +130,15 @@ def test_the_lines_to_type_have_the_setting() -> None:
     change = Change(spec={"pooler.kind": "pgbouncer", "pooler.default_pool_size": "16"})
     before = Change(spec={"pooler.default_pool_size": "2"})
     assessment = assess(change, circumstances(spec_from_fields({})))
-    assert assessment.lines_to_apply() == [
-        "-- in front of the server: PgBouncer",
-        "-- pooler: default_pool_size = 16",
-    ]
-    assert assessment.lines_to_undo(before) == [
-        "-- pooler: kind: restore its previous value",
-        "-- pooler: default_pool_size = 2",
-    ]
+    assert assessment.lines_to_apply() == snapshot(
+        [
+            "-- in front of the server: PgBouncer",
+            "-- pooler: default_pool_size = 16",
+        ]
+    )
+    assert assessment.lines_to_undo(before) == snapshot(
+        [
+            "-- pooler: kind: restore its previous value",
+            "-- pooler: default_pool_size = 2",
+        ]
+    )

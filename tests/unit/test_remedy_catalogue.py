@@ -9,6 +9,7 @@ import pytest
 from hostile_names import tokens
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 from msgspec import Struct
 
 from pgdyno.compare.change import compare_question
@@ -327,7 +328,10 @@ def test_fewer_standbys_to_wait_for() -> None:
     two = Circumstances(ActiveSettings({"synchronous_standby_names": "ANY 2 (a, b, c)"}))
     said = assess(put(synchronous_standby_names="ANY 1 (a, b, c)"), two)
     assert said.durability_class == "D1"
-    assert "only lost standbys had received" in said.bound
+    assert said.bound == snapshot(
+        "at a failover the commits that only lost standbys had received are lost; nothing is lost"
+        " if the server itself recovers"
+    )
     assert assess(put(synchronous_standby_names="ANY 3 (*)"), two).durability_class == "D0"
 
 
@@ -356,14 +360,16 @@ def test_lines_of_a_setting() -> None:
 
 def test_lines_of_settings_some_of_which_need_a_restart() -> None:
     lines = assess(put(wal_buffers="64MB"), DEFAULTS).lines_to_apply()
-    assert lines == [
-        "ALTER SYSTEM SET wal_buffers = '64MB';",
-        "-- then restart PostgreSQL: wal_buffers is read only at server start",
-    ]
+    assert lines == snapshot(
+        [
+            "ALTER SYSTEM SET wal_buffers = '64MB';",
+            "-- then restart PostgreSQL: wal_buffers is read only at server start",
+        ]
+    )
     both = assess(put(wal_buffers="64MB", commit_delay="10"), DEFAULTS).lines_to_apply()
     assert both[2:] == ["SELECT pg_reload_conf();", lines[1]]
     other = assess(put(temp_buffers="8MB"), DEFAULTS).lines_to_undo()
-    assert other[-1] == "SELECT pg_reload_conf();  -- or restart, if the setting needs it"
+    assert other[-1] == snapshot("SELECT pg_reload_conf();  -- or restart, if the setting needs it")
 
 
 def test_lines_of_a_pool() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, Load, concluded, diagnosed
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 SCRIPT = "select 1;\n\\sleep 5 ms\nselect 2;"
@@ -26,7 +27,7 @@ def test_lateness_is_named_with_its_cause(tmp_path: Path) -> None:
     found = concluded(tmp_path, LATE)
     (finding,) = (each for each in found.findings if each.id == "late-pauses")
     assert finding.status == "found"
-    assert finding.sentence == (
+    assert finding.sentence == snapshot(
         "clients wake 5 ms later from the pauses of their script than it asks for, 42 % of the"
         " response time: hardly a core is idle for the load generator, which runs beside the server"
     )
@@ -40,7 +41,10 @@ def test_lateness_is_named_with_its_cause(tmp_path: Path) -> None:
 def test_lateness_beside_idle_cores_is_the_generator_s(tmp_path: Path) -> None:
     idle = replace(LATE, busy=0.5, queued=1.5)
     finding = diagnosed(tmp_path, idle)["late-pauses"]
-    assert finding.sentence.endswith("this is the load generator's time and not the server's")
+    assert finding.sentence == snapshot(
+        "clients wake 5 ms later from the pauses of their script than it asks for, 42 % of the"
+        " response time: this is the load generator's time and not the server's"
+    )
 
 
 @pytest.mark.parametrize(

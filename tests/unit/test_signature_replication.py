@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from diagnose_runs import CPU, IDLE, ROW, WAL_QUEUE, WAL_SYNC, Load, diagnosed, ranked
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.diagnose import Finding
@@ -49,11 +50,10 @@ def values(finding: Finding) -> dict[str, Any]:
 def test_standby_behind_a_slow_link_is_the_limit(tmp_path: Path) -> None:
     first = ranked(tmp_path, REMOTE)[0]
     assert (first.id, first.rank) == ("sync-replication", 1)
-    assert (
-        "wait 11 of 13 ms in synchronous replication for a to confirm their commit"
-        in first.sentence
+    assert first.sentence == snapshot(
+        "transactions wait 11 of 13 ms in synchronous replication for a to confirm their commit"
+        " (synchronous_commit = on), 93 % of it until it has received and written them"
     )
-    assert "93 % of it until it has received and written them" in first.sentence
     assert values(first)["a: network's round trip, about"] == 10.2
     proposed = remedies(first)
     assert set(proposed) == {"synchronous-commit-local", "synchronous-commit-remote-write"}
@@ -78,14 +78,20 @@ def test_slow_replay_is_named_and_need_not_be_waited_for(tmp_path: Path) -> None
     settings = {**REMOTE.settings, "synchronous_commit": "remote_apply"}
     slow = [standby(write=0.4, flush=1.2, replay=11.0)]
     finding = found(tmp_path, replace(REMOTE, settings=settings, standbys=slow))
-    assert "89 % of it until it has replayed them" in finding.sentence
+    assert finding.sentence == snapshot(
+        "transactions wait 11 of 13 ms in synchronous replication for a to confirm their commit"
+        " (synchronous_commit = remote_apply), 89 % of it until it has replayed them"
+    )
     assert remedies(finding)["synchronous-commit-on"].predicted_ratio > 2
 
 
 def test_slow_disk_of_the_standby_is_named(tmp_path: Path) -> None:
     slow = [standby(write=0.4, flush=11.0, replay=11.1)]
     finding = found(tmp_path, replace(REMOTE, standbys=slow))
-    assert "96 % of it for the flush there" in finding.sentence
+    assert finding.sentence == snapshot(
+        "transactions wait 11 of 13 ms in synchronous replication for a to confirm their commit"
+        " (synchronous_commit = on), 96 % of it for the flush there"
+    )
     assert remedies(finding)["synchronous-commit-remote-write"].predicted_ratio > 2
 
 
@@ -93,7 +99,10 @@ def test_the_slowest_of_several_that_must_confirm_is_named(tmp_path: Path) -> No
     near, far = standby("near", write=0.3, flush=0.9), standby("far", write=10, flush=11)
     two = {"synchronous_standby_names": "ANY 2 (near, far)"}
     finding = found(tmp_path, replace(REMOTE, standbys=[far, near], settings=two))
-    assert "for near, far to confirm" in finding.sentence
+    assert finding.sentence == snapshot(
+        "transactions wait 11 of 13 ms in synchronous replication for near, far to confirm their"
+        " commit (synchronous_commit = on), 91 % of it until it has received and written them"
+    )
     fewer = remedies(finding)["synchronous-standbys-fewer"]
     assert fewer.change.settings == {"synchronous_standby_names": "ANY 1 (near, far)"}
     assert fewer.predicted_ratio > 2
@@ -104,16 +113,33 @@ def test_the_first_listed_need_not_be_waited_for_if_another_is_faster(tmp_path: 
     near = standby("near", state="potential", write=0.3, flush=0.9)
     one = {"synchronous_standby_names": "far, near"}
     finding = found(tmp_path, replace(REMOTE, standbys=[far, near], settings=one))
-    assert "for far to confirm" in finding.sentence
+    assert finding.sentence == snapshot(
+        "transactions wait 11 of 13 ms in synchronous replication for far to confirm their commit"
+        " (synchronous_commit = on), 91 % of it until it has received and written them"
+    )
     anyone = remedies(finding)["synchronous-standbys-any"]
     assert anyone.change.settings == {"synchronous_standby_names": "ANY 1 (far, near)"}
     assert anyone.predicted_ratio > 2
 
 
 def test_without_the_right_to_see_standbys_the_wait_is_still_named(tmp_path: Path) -> None:
-    for unseen in ([], [standby("a", state="quorum")]):
+    for name, unseen in {"none": [], "one": [standby("a", state="quorum")]}.items():
         finding = found(tmp_path, replace(REMOTE, standbys=unseen))
-        assert "to confirm their commit (synchronous_commit = on)" in finding.sentence
+        assert (
+            finding.sentence
+            == snapshot(
+                {
+                    "none": (
+                        "transactions wait 11 of 13 ms in synchronous replication for a standby"
+                        " to confirm their commit (synchronous_commit = on)"
+                    ),
+                    "one": (
+                        "transactions wait 11 of 13 ms in synchronous replication for a to"
+                        " confirm their commit (synchronous_commit = on)"
+                    ),
+                }
+            )[name]
+        )
         assert set(remedies(finding)) == {"synchronous-commit-local"}
 
 
@@ -123,7 +149,10 @@ def test_rows_held_until_a_standby_confirms_are_its_symptom(tmp_path: Path) -> N
     assert findings[0].id == "sync-replication"
     rows = next(each for each in findings if each.id == "hot-row")
     assert rows.causes == ("sync-replication",)
-    assert "held until a standby confirms the commit" in rows.sentence
+    assert rows.sentence == snapshot(
+        "6.2 of 16 sessions in a transaction wait for the same rows, held until a standby"
+        " confirms the commit"
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from diagnose_runs import found_in_seconds
+from inline_snapshot import snapshot
 from record_samples import group_row, script_row
 
 from pgdyno.diagnose import Finding
@@ -34,7 +35,10 @@ def examined(tmp_path: Path, web: Sequence[int], batch: Sequence[int]) -> Findin
 def test_group_that_stands_still_beside_another_is_named(tmp_path: Path) -> None:
     finding = examined(tmp_path, [500] * 8, [40, 0, 0, 0, 0, 0, 0, 38])
     assert (finding.status, finding.share) == ("found", 0.375)
-    assert "the clients of batch stood still for 6 of 8 s" in finding.sentence
+    assert finding.sentence == snapshot(
+        "the clients of batch stood still for 6 of 8 s: transactions were under way, and none"
+        " came to an end"
+    )
 
 
 def test_all_clients_that_stand_still_most_of_the_time_are_named(tmp_path: Path) -> None:

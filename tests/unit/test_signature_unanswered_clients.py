@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from diagnose_runs import found_in_seconds
+from inline_snapshot import snapshot
 from record_samples import group_row, script_row
 
 from pgdyno._engine import Histogram
@@ -33,7 +34,10 @@ def examined(tmp_path: Path, waiting: Sequence[int], waited_s: float, response_s
 def test_clients_that_wait_to_the_end_are_named(tmp_path: Path) -> None:
     finding = examined(tmp_path, [0, 0, 3, *[2] * 7], waited_s=9.5, response_s=0.2)
     assert finding.status == "found"
-    assert "2 of 16 clients got no answer in the last 9.5 s" in finding.sentence
+    assert finding.sentence == snapshot(
+        "2 of 16 clients got no answer in the last 9.5 s: response times are those of the others,"
+        " 200 ms at most"
+    )
     assert finding.share == pytest.approx(0.95 * 2 / 16)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from diagnose_runs import CPU, IDLE, ROW, WAL_QUEUE, WAL_SYNC, Load, concluded, diagnosed, ranked
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.spec.change import Change
@@ -88,8 +89,10 @@ def test_one_client_is_told_what_its_time_consists_of_and_how_many_would_help(
     tmp_path: Path,
 ) -> None:
     finding = diagnosed(tmp_path, ONE)["few-clients"]
-    assert "one client sends one transaction after another" in finding.sentence
-    assert "2.9 ms (75 % the WAL flush" in finding.sentence
+    assert finding.sentence == snapshot(
+        "one client sends one transaction after another, so throughput is bounded by its response"
+        " time of 2.9 ms (75 % the WAL flush, 11 % network and messages)"
+    )
     (proposal,) = finding.proposals
     assert proposal.change in [Change(clients={"web": count}) for count in (4, 8, 16)]
     assert proposal.predicted_ratio > 3
@@ -108,18 +111,20 @@ def test_one_client_without_an_idle_core_is_not_too_few(tmp_path: Path, server: 
     crowded = replace(ONE, busy=0.97, server=server, sessions={CPU: 0.5, WAL_SYNC: 0.4})
     finding = diagnosed(tmp_path, crowded)["few-clients"]
     assert finding.status == "cleared"
-    assert finding.sentence == "3 % of the cores are idle for more clients"
+    assert finding.sentence == snapshot("3 % of the cores are idle for more clients")
 
 
 def test_clients_that_rest_are_not_too_few(tmp_path: Path) -> None:
     resting = replace(ONE, tps=100, sessions={CPU: 0.03, WAL_SYNC: 0.22})
     sentence = diagnosed(tmp_path, resting)["few-clients"].sentence
-    assert sentence == "clients rest 71 % of their time"
+    assert sentence == snapshot("clients rest 71 % of their time")
 
 
 def test_round_trips_are_counted_and_their_length_told(tmp_path: Path) -> None:
     finding = diagnosed(tmp_path, FAR)["round-trips"]
-    assert "4 round trips of 5.1 ms between client and server" in finding.sentence
+    assert finding.sentence == snapshot(
+        "a transaction spends 20 of 23 ms in 4 round trips of 5.1 ms between client and server"
+    )
     assert "\\startpipeline" in finding.advice
     assert not any(each.specific for each in finding.proposals)
 
@@ -186,7 +191,10 @@ def test_sleep_within_a_transaction_is_no_round_trip(tmp_path: Path) -> None:
 def test_pauses_within_a_transaction_are_told_apart_from_pauses_after_it(tmp_path: Path) -> None:
     inside = diagnosed(tmp_path, replace(FAR, script_ms=statements(0.05)))["client-pauses"]
     assert inside.status == "found"
-    assert "clients pause for 15 of 23 ms" in inside.sentence
+    assert inside.sentence == snapshot(
+        "clients pause for 15 of 23 ms between the statements of a transaction: the server waits"
+        " for them"
+    )
     outside = {CPU: 0.2, WAL_SYNC: 0.7}
     after = replace(FAR, script_ms=statements(0.05), sessions=outside)
     assert diagnosed(tmp_path, after)["client-pauses"].status == "cleared"
@@ -217,7 +225,10 @@ def test_pooler_whose_sessions_get_no_idle_core_says_so(tmp_path: Path) -> None:
     taken = replace(POOLER, busy=1.0, server=0.1, sessions={CPU: 0.1, WAL_SYNC: 0.9, IDLE: 0.95})
     finding = diagnosed(tmp_path, taken)["pooler"]
     assert finding.status == "found"
-    assert finding.sentence.endswith("hardly a core is idle for more of them")
+    assert finding.sentence == snapshot(
+        "clients wait 41 of 47 ms for one of 2 sessions that a pooler shares among 16"
+        " connections, and hardly a core is idle for more of them"
+    )
     assert "hardly" not in diagnosed(tmp_path, POOLER)["pooler"].sentence
 
 
@@ -227,15 +238,24 @@ def test_pooler_that_keeps_sessions_for_the_connected_leaves_clients_out(tmp_pat
     )
     finding = diagnosed(tmp_path, left)["pooler"]
     assert finding.status == "found"
-    assert "14 of 16 clients wait for a session of a pooler" in finding.sentence
+    assert finding.sentence == snapshot(
+        "14 of 16 clients wait for a session of a pooler, which keeps each session for one client"
+        " as long as that is connected"
+    )
     assert "pool_mode = transaction" in finding.advice
 
 
 def test_slow_pooler_whose_sessions_are_idle_is_told_apart_from_its_queue(tmp_path: Path) -> None:
     slow = replace(POOLER, sessions={CPU: 0.1, IDLE: 0.1}, script_ms=statements(10.0))
     finding = diagnosed(tmp_path, slow)["pooler"]
-    assert "in use 10 % of the time" in finding.sentence
-    assert "PgBouncer uses one core" in finding.advice
+    assert finding.sentence == snapshot(
+        "42 of 47 ms pass between clients and server, where a pooler shares 2 sessions among 16"
+        " connections; these are in use 10 % of the time"
+    )
+    assert finding.advice == snapshot(
+        "look at the pooler itself: PgBouncer uses one core (several of them can share a port"
+        " with so_reuseport), and its own round trip adds to each statement"
+    )
 
 
 @pytest.mark.parametrize("hidden", [{}, {CPU: 0.0}])
@@ -249,14 +269,18 @@ def test_sessions_that_cannot_be_seen_are_no_pooler(
 def test_without_times_of_statements_round_trips_are_not_checked(tmp_path: Path) -> None:
     finding = diagnosed(tmp_path, replace(FAR, script_ms=()))["round-trips"]
     assert finding.status == "skipped"
-    assert "no statement was timed" in finding.sentence
+    assert finding.sentence == snapshot(
+        "not checked: no statement was timed apart from the wait for a session"
+    )
 
 
 def test_a_connection_for_each_transaction_is_a_finding_of_its_own(tmp_path: Path) -> None:
     each = Load(tps=400, connect_ms=6.0, service_ms=4.0, sessions={CPU: 1.5}, busy=0.7)
     first = ranked(tmp_path, each)[0]
     assert first.id == "connection-per-transaction"
-    assert first.sentence == "clients connect again for each transaction, which takes 6 of 10 ms"
+    assert first.sentence == snapshot(
+        "clients connect again for each transaction, which takes 6 of 10 ms"
+    )
     assert "pool" in first.advice
     values = {item.name: item.value for item in first.evidence}
     assert values["transactions per connection made"] == pytest.approx(1.0)
@@ -281,7 +305,7 @@ def test_messages_on_one_machine_without_an_idle_core_wait_for_a_core(tmp_path: 
     assert diagnosis.budget.share("ready") > 0.9
     assert diagnosis.budget.parts_ms["between"] == pytest.approx(0.13, abs=0.01)
     found = {each.id: each for each in diagnosis.findings if each.status == "found"}
-    assert "298 sessions compete for 2 cores" in found["connections"].sentence
+    assert found["connections"].sentence == snapshot("298 sessions compete for 2 cores")
     assert "round-trips" not in found
 
 
@@ -303,7 +327,9 @@ def test_messages_that_may_wait_elsewhere_are_no_queue_for_a_core(
 
 def test_idle_sessions_of_another_pooler_are_not_this_one_s(tmp_path: Path) -> None:
     finding = diagnosed(tmp_path, replace(POOLER, on_server=6.0))["pooler"]
-    assert "for one of 2 sessions that a pooler shares among 16 connections" in finding.sentence
+    assert finding.sentence == snapshot(
+        "clients wait 41 of 47 ms for one of 2 sessions that a pooler shares among 16 connections"
+    )
     assert "default_pool_size" in finding.advice
 
 
@@ -311,7 +337,10 @@ def test_clients_without_an_idle_core_are_not_predicted_to_gain_by_more(tmp_path
     taken = {"busy": 1.0, "server": 0.1, "sessions": {CPU: 0.1, WAL_SYNC: 1.7}}
     pool = diagnosed(tmp_path, replace(CLIENT_POOL, **taken))["client-pool"]
     assert pool.status == "found"
-    assert pool.sentence.endswith("other programs take the cores that more of them would need")
+    assert pool.sentence == snapshot(
+        "clients wait 41 of 47 ms for one of 2 connections, and other programs take the cores"
+        " that more of them would need"
+    )
     assert not pool.proposals
     assert diagnosed(tmp_path, CLIENT_POOL)["client-pool"].proposals
 
@@ -320,7 +349,7 @@ def test_two_clients_that_wait_for_each_other_are_not_too_few(tmp_path: Path) ->
     behind = {CPU: 0.1, ROW: 0.9, WAL_SYNC: 0.9}
     both = replace(ONE, clients=2, tps=340, service_ms=5.8, script_ms=(), sessions=behind)
     finding = diagnosed(tmp_path, both)["few-clients"]
-    assert finding.sentence == "they wait 47 % of their time for locks"
+    assert finding.sentence == snapshot("they wait 47 % of their time for locks")
 
 
 def test_large_results_are_a_transfer_and_no_round_trips(tmp_path: Path) -> None:
@@ -330,7 +359,9 @@ def test_large_results_are_a_transfer_and_no_round_trips(tmp_path: Path) -> None
     )
     findings = diagnosed(tmp_path, large)
     assert findings["large-results"].status == "found"
-    assert "wait 75 of 120 ms for their clients" in findings["large-results"].sentence
+    assert findings["large-results"].sentence == snapshot(
+        "sessions wait 75 of 120 ms for their clients to take large results"
+    )
     assert findings["round-trips"].status == "cleared"
     for small in (ONE, FAR):
         assert diagnosed(tmp_path, small)["large-results"].status == "cleared"

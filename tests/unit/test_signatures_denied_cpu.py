@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, IDLE, ROW, Load, diagnosed, ranked, written
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.facts.situation import Situation
@@ -32,7 +33,10 @@ def test_quota_that_stops_the_server_is_the_limit_and_not_the_cores(tmp_path: Pa
     findings = ranked(tmp_path, QUOTA)
     first = findings[0]
     assert (first.id, first.rank) == ("cpu-throttled", 1)
-    assert "quota of 0.5 cores stops it in 95 % of the periods" in first.sentence
+    assert first.sentence == snapshot(
+        "the server's CPU quota of 0.5 cores stops it in 95 % of the periods; without it the"
+        " model expects 3.6 times the throughput"
+    )
     assert "cpu.max" in first.advice
     found = {each.id for each in findings if each.status == "found"}
     assert not found & {"server-cpu", "connections"}
@@ -56,7 +60,9 @@ def test_stolen_time_is_found_and_owns_the_queue_for_a_core(tmp_path: Path) -> N
     stolen = replace(SATURATED, busy=0.75, steal=0.24, queued=3.0, sessions={CPU: 3.0, IDLE: 4.8})
     findings = diagnosed(tmp_path, stolen)
     assert findings["cpu-steal"].status == "found"
-    assert "takes 24 % of the CPU time" in findings["cpu-steal"].sentence
+    assert findings["cpu-steal"].sentence == snapshot(
+        "the hypervisor takes 24 % of the CPU time of the server's machine for other machines"
+    )
     assert not findings["cpu-steal"].causes_distrust
     assert findings["server-cpu"].parts == ("running",)
 

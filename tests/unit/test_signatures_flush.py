@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, IDLE, WAL_QUEUE, WAL_SYNC, Load, diagnosed, ranked
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 SYNC_REP = ("IPC", "SyncRep")
@@ -44,13 +45,19 @@ STANDBY = replace(
 def test_a_slow_device_is_called_slow(tmp_path: Path) -> None:
     first = ranked(tmp_path, SLOW_DEVICE)[0]
     assert first.id == "commit-flush"
-    assert first.sentence.endswith("a sync takes 5.2 ms: the device is slow")
+    assert first.sentence == snapshot(
+        "91 % of the response time is spent waiting for the WAL to reach the disk; a sync takes"
+        " 5.2 ms: the device is slow"
+    )
 
 
 def test_without_timing_the_samples_tell_the_time_of_a_sync(tmp_path: Path) -> None:
     untimed = replace(SLOW_DEVICE, wal={"wal_bytes": 3e6, "wal_records": 30_000, "wal_sync": 190})
     first = ranked(tmp_path, untimed)[0]
-    assert "the device is slow" in first.sentence
+    assert first.sentence == snapshot(
+        "91 % of the response time is spent waiting for the WAL to reach the disk; a sync takes"
+        " 5.3 ms: the device is slow"
+    )
     sampled = {item.name: item.value for item in first.evidence}["time of a WAL sync, sampled"]
     assert sampled == pytest.approx(1000 / 190, rel=0.01)
 
@@ -58,22 +65,29 @@ def test_without_timing_the_samples_tell_the_time_of_a_sync(tmp_path: Path) -> N
 def test_a_slow_sync_on_a_fast_device_is_not_the_device_s(tmp_path: Path) -> None:
     counters = {"metric_disk": [{"device": "vda", "holds": "wal", "flushes": 190, "flush_ms": 40}]}
     finding = diagnosed(tmp_path, replace(SLOW_DEVICE, counters=counters))["commit-flush"]
-    assert finding.sentence.endswith("of which the device's flush is 0.21 ms")
+    assert finding.sentence == snapshot(
+        "91 % of the response time is spent waiting for the WAL to reach the disk; a sync takes"
+        " 5.2 ms, of which the device's flush is 0.21 ms"
+    )
 
 
 def test_a_slow_sync_on_busy_cores_is_not_blamed_on_a_device_that_was_not_seen(
     tmp_path: Path,
 ) -> None:
     finding = diagnosed(tmp_path, replace(SLOW_DEVICE, busy=0.97, counters={}))["commit-flush"]
-    assert finding.sentence.endswith(
-        "a sync takes 5.2 ms, the device's own part of which is not known"
+    assert finding.sentence == snapshot(
+        "91 % of the response time is spent waiting for the WAL to reach the disk; a sync takes"
+        " 5.2 ms, the device's own part of which is not known"
     )
 
 
 def test_another_device_says_nothing_of_the_wal_s(tmp_path: Path) -> None:
     counters = {"metric_disk": [{"device": "sdb", "holds": "data", "flushes": 190, "flush_ms": 1}]}
     finding = diagnosed(tmp_path, replace(SLOW_DEVICE, counters=counters))["commit-flush"]
-    assert finding.sentence.endswith("the device is slow")
+    assert finding.sentence == snapshot(
+        "91 % of the response time is spent waiting for the WAL to reach the disk; a sync takes"
+        " 5.2 ms: the device is slow"
+    )
 
 
 def test_a_device_that_is_not_slow_is_named_with_its_time(tmp_path: Path) -> None:
@@ -86,24 +100,38 @@ def test_a_device_that_is_not_slow_is_named_with_its_time(tmp_path: Path) -> Non
                                    "flush_ms": 880}]},
     )  # fmt: skip
     first = diagnosed(tmp_path, fast)["commit-flush"]
-    assert first.sentence.endswith("a sync takes 0.9 ms, of which the device's flush is 0.8 ms")
+    assert first.sentence == snapshot(
+        "91 % of the response time is spent waiting for the WAL to reach the disk; a sync takes"
+        " 0.9 ms, of which the device's flush is 0.8 ms"
+    )
     uncounted = diagnosed(tmp_path, replace(fast, counters={}))["commit-flush"]
-    assert uncounted.sentence.endswith("a sync takes 0.9 ms")
+    assert uncounted.sentence == snapshot(
+        "91 % of the response time is spent waiting for the WAL to reach the disk; a sync takes"
+        " 0.9 ms"
+    )
 
 
 def test_a_device_without_the_server_s_timing_is_named(tmp_path: Path) -> None:
     unsynced = replace(SLOW_DEVICE, wal=None)
     finding = diagnosed(tmp_path, unsynced)["commit-flush"]
-    assert finding.sentence.endswith("the device flushes in 5 ms")
+    assert finding.sentence == snapshot(
+        "91 % of the response time is spent waiting for the WAL to reach the disk; the device"
+        " flushes in 5 ms"
+    )
     unknown = diagnosed(tmp_path, replace(unsynced, counters={}))["commit-flush"]
-    assert unknown.sentence.endswith("reach the disk")
+    assert unknown.sentence == snapshot(
+        "91 % of the response time is spent waiting for the WAL to reach the disk"
+    )
 
 
 def test_one_client_behind_a_slow_device_is_told_of_it(tmp_path: Path) -> None:
     one = replace(SLOW_DEVICE, clients=1, tps=180, service_ms=5.5, sessions={WAL_SYNC: 0.95})
     first = ranked(tmp_path, one)[0]
     assert first.id == "few-clients"
-    assert first.sentence.endswith("a sync takes 5.2 ms: the device is slow")
+    assert first.sentence == snapshot(
+        "one client sends one transaction after another, so throughput is bounded by its response"
+        " time of 5.5 ms (96 % the WAL flush); a sync takes 5.2 ms: the device is slow"
+    )
     waiting = replace(one, sessions={CPU: 0.9, WAL_SYNC: 0.05})
     assert "sync" not in diagnosed(tmp_path, waiting)["few-clients"].sentence
 
@@ -129,7 +157,9 @@ def test_commit_delay_is_named_and_its_reset_proposed(tmp_path: Path) -> None:
     findings = diagnosed(tmp_path, DELAYED)
     finding = findings["commit-delay"]
     assert finding.rank == 1, finding
-    assert finding.sentence.startswith("commit_delay holds each commit back by 5 ms")
+    assert finding.sentence == snapshot(
+        "commit_delay holds each commit back by 5 ms before its flush, which takes 0.3 ms"
+    )
     assert finding.share > 0.7
     (proposal,) = finding.proposals
     assert proposal.remedy_id == "reset-setting"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from diagnose_runs import CPU, IDLE, ROW, Load, diagnosed, ranked
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.diagnose import Finding
@@ -84,8 +85,33 @@ def test_what_is_cleared_of_one_kind_says_that_others_wait(tmp_path: Path, kind:
     findings = diagnosed(tmp_path, _load(kind))
     for other in {*FOR_ROWS} - {kind}:
         assert findings[other].status == "cleared"
-        assert "0 of 16 sessions in a transaction wait for" in findings[other].sentence
-        assert "; 15 more wait for rows in queues of another kind" in findings[other].sentence
+        assert (
+            findings[other].sentence
+            == snapshot(
+                {
+                    "deadlocks": (
+                        "0 of 16 sessions in a transaction wait for each other in a deadlock, or"
+                        " behind one; 15 more wait for rows in queues of another kind"
+                    ),
+                    "idle-in-transaction": (
+                        "0 of 16 sessions in a transaction wait for locks of sessions that are"
+                        " idle in a transaction; 15 more wait for rows in queues of another kind"
+                    ),
+                    "batch-update": (
+                        "0 of 16 sessions in a transaction wait for different rows that one"
+                        " transaction holds; 15 more wait for rows in queues of another kind"
+                    ),
+                    "foreign-key": (
+                        "0 of 16 sessions in a transaction wait for rows that a foreign key"
+                        " refers to; 15 more wait for rows in queues of another kind"
+                    ),
+                    "hot-row": (
+                        "0 of 16 sessions in a transaction wait for the same row; 15 more wait"
+                        " for rows in queues of another kind"
+                    ),
+                }
+            )[other]
+        )
     assert "more wait" not in findings[kind].sentence
     assert "more wait" not in findings["advisory-lock"].sentence
     assert "more wait" not in findings["relation-lock"].sentence
@@ -103,15 +129,17 @@ def test_table_and_statements_are_named(tmp_path: Path) -> None:
     table = diagnosed(tmp_path, replace(_load("relation-lock"), queues=[
         {"lock_type": "relation", "blocker": "truncate t", "waits_with": "insert into t values (?)"}
     ]))["relation-lock"]  # fmt: skip
-    assert (
-        "a lock on public.t; who has the lock, not a session of this load, executes: truncate t"
-        in table.sentence
+    assert table.sentence == snapshot(
+        "15 of 16 sessions in a transaction wait for a lock on public.t; who has the lock, not a"
+        " session of this load, executes: truncate t"
     )
     assert _values(table)["waiting statement"] == "insert into t values (?)"
     own = diagnosed(tmp_path, replace(_load("advisory-lock"), queues=[
         {"lock_type": "advisory", "waits_with": "select pg_advisory_lock(?)"}
     ]))["advisory-lock"]  # fmt: skip
-    assert own.sentence.endswith("wait for an advisory lock: select pg_advisory_lock(?)")
+    assert own.sentence == snapshot(
+        "15 of 16 sessions in a transaction wait for an advisory lock: select pg_advisory_lock(?)"
+    )
 
 
 def test_a_statement_that_waits_itself_is_named_before_those_behind_it(tmp_path: Path) -> None:
@@ -122,9 +150,9 @@ def test_a_statement_that_waits_itself_is_named_before_those_behind_it(tmp_path:
         "first_in_line": "alter table t add m int",
     }
     load = replace(_load("relation-lock"), queues=[convoy])
-    assert diagnosed(tmp_path, load)["relation-lock"].sentence.endswith(
-        "a lock on public.t behind: alter table t add m int; who has the lock, not a session of"
-        " this load, executes: select sum(n) from t"
+    assert diagnosed(tmp_path, load)["relation-lock"].sentence == snapshot(
+        "15 of 16 sessions in a transaction wait for a lock on public.t behind: alter table t"
+        " add m int; who has the lock, not a session of this load, executes: select sum(n) from t"
     )
 
 
@@ -187,7 +215,9 @@ def test_a_forgotten_transaction_of_another_program_is_idle(tmp_path: Path) -> N
 def test_a_prepared_transaction_is_named(tmp_path: Path) -> None:
     finding = ranked(tmp_path, replace(QUEUE, queues=[{"blocker_state": "prepared"}]))[0]
     assert finding.id == "idle-in-transaction"
-    assert "locks of a prepared transaction" in finding.sentence
+    assert finding.sentence == snapshot(
+        "15 of 16 sessions in a transaction wait for locks of a prepared transaction"
+    )
     assert "pg_prepared_xacts" in finding.advice
 
 
@@ -208,7 +238,10 @@ def test_pauses_that_hold_connections_which_others_wait_for(tmp_path: Path) -> N
     )
     finding = diagnosed(tmp_path, crowd)["idle-in-transaction"]
     assert finding.status == "found"
-    assert "80 % of the time" in finding.sentence
+    assert finding.sentence == snapshot(
+        "clients pause for 80 % of the time that transactions take, and hold connections that"
+        " others wait for"
+    )
     assert finding.share == pytest.approx(156 / 160, abs=0.02)
     outside = replace(crowd, sessions={CPU: 0.3, IDLE: 0.1})  # without a transaction block
     assert diagnosed(tmp_path, outside)["idle-in-transaction"].status == "cleared"
@@ -249,7 +282,10 @@ def test_a_key_that_the_script_writes_is_not_mended_by_the_scale(tmp_path: Path)
     fixed = "update pgbench_branches set bbalance = bbalance + 1 where bid = 1"
     load = replace(QUEUE, scale=1, statement=fixed, queues=[queue])
     sentence = diagnosed(tmp_path, load)["hot-row"].sentence
-    assert sentence.endswith("the script writes its key in pgbench_branches as a constant")
+    assert sentence == snapshot(
+        "15 of 16 sessions in a transaction wait for the same rows in public.pgbench_branches;"
+        " the script writes its key in pgbench_branches as a constant"
+    )
     chosen = replace(load, statement=fixed.replace("= 1", "= :bid"))
     assert "-s 16" in diagnosed(tmp_path, chosen)["hot-row"].sentence
 
@@ -259,13 +295,78 @@ def test_a_key_that_the_script_writes_is_not_mended_by_the_scale(tmp_path: Path)
 )
 def test_a_holder_that_is_not_of_the_load_is_named(tmp_path: Path, kind: str) -> None:
     queue, load = CASES[kind]
-    assert "of this load" not in diagnosed(tmp_path, _load(kind))[kind].sentence
+    assert (
+        diagnosed(tmp_path, _load(kind))[kind].sentence
+        == snapshot(
+            {
+                "hot-row": "15 of 16 sessions in a transaction wait for the same rows in public.t",
+                "advisory-lock": (
+                    "15 of 16 sessions in a transaction wait for an advisory lock: update t set"
+                    " n = ? where id = $1"
+                ),
+                "relation-lock": (
+                    "15 of 16 sessions in a transaction wait for a lock on public.t; who has the"
+                    " lock executes: update pgbench_branches set bbalance = bbalance + $1 where b"
+                    " …"
+                ),
+                "idle-in-transaction": (
+                    "15 of 16 sessions in a transaction wait for locks of clients that pause in"
+                    " a transaction, after: update pgbench_branches set bbalance = bbalance + $1"
+                    " where b …"
+                ),
+            }
+        )[kind]
+    )
     script = {"statement": "update t set n = :n where id = :id"}
     foreign = replace(load, **script, queues=[queue | {"blocker": "select pg_sleep(?)"}])
     found = diagnosed(tmp_path, foreign)[kind]
-    assert "of this load" in found.sentence
-    assert "select pg_sleep(?)" in found.sentence
-    assert found.advice.startswith("end that session's transaction")
+    assert (
+        found.sentence
+        == snapshot(
+            {
+                "hot-row": (
+                    "15 of 16 sessions in a transaction wait for the same rows in public.t; who"
+                    " holds them is not a session of this load: select pg_sleep(?)"
+                ),
+                "advisory-lock": (
+                    "15 of 16 sessions in a transaction wait for an advisory lock: update t set"
+                    " n = ? where id = $1; who holds them is not a session of this load: select"
+                    " pg_sleep(?)"
+                ),
+                "relation-lock": (
+                    "15 of 16 sessions in a transaction wait for a lock on public.t; who has the"
+                    " lock, not a session of this load, executes: select pg_sleep(?)"
+                ),
+                "idle-in-transaction": (
+                    "15 of 16 sessions in a transaction wait for locks of a session that is not"
+                    " of this load and pauses in a transaction, after: select pg_sleep(?)"
+                ),
+            }
+        )[kind]
+    )
+    assert (
+        found.advice
+        == snapshot(
+            {
+                "hot-row": (
+                    "end that session's transaction, or make it shorter: the load itself is not"
+                    " at fault"
+                ),
+                "advisory-lock": (
+                    "end that session's transaction, or make it shorter: the load itself is not"
+                    " at fault"
+                ),
+                "relation-lock": (
+                    "end that session's transaction, or make it shorter: the load itself is not"
+                    " at fault"
+                ),
+                "idle-in-transaction": (
+                    "end that session's transaction, or make it shorter: the load itself is not"
+                    " at fault"
+                ),
+            }
+        )[kind]
+    )
 
 
 @pytest.mark.parametrize(
@@ -283,16 +384,76 @@ def test_a_holder_of_the_load_is_recognised_whatever_its_values(
 @pytest.mark.parametrize("kind", ["batch-update", "foreign-key", "deadlocks"])
 def test_a_holder_of_many_rows_that_is_not_of_the_load_is_named(tmp_path: Path, kind: str) -> None:
     queue, load = CASES[kind]
-    assert "of this load" not in diagnosed(tmp_path, _load(kind))[kind].sentence
+    assert (
+        diagnosed(tmp_path, _load(kind))[kind].sentence
+        == snapshot(
+            {
+                "batch-update": (
+                    "15 of 16 sessions in a transaction wait for different rows that one"
+                    " transaction holds in public.t, open for 400 ms on average when seen: update"
+                    " pgbench_branches set bbalance = bbalance + $1 where b …"
+                ),
+                "foreign-key": (
+                    "15 of 16 sessions in a transaction wait for rows of public.parent that a"
+                    " foreign key refers to, held by: update pgbench_branches set bbalance ="
+                    " bbalance + $1 where b …"
+                ),
+                "deadlocks": (
+                    "15 of 16 sessions in a transaction wait for each other in a deadlock, or"
+                    " behind one over rows of public.t; each lasts for 1,000 ms (deadlock_timeout)"
+                ),
+            }
+        )[kind]
+    )
     script = {"statement": "update t set n = :n where id = :id"}
     foreign = replace(load, **script, queues=[queue | {"blocker": "delete from t where old"}])
     found = diagnosed(tmp_path, foreign)[kind]
-    assert found.sentence.endswith("not a session of this load: delete from t where old") or (
-        found.sentence.endswith("a session that is not of this load: delete from t where old")
+    assert (
+        found.sentence
+        == snapshot(
+            {
+                "batch-update": (
+                    "15 of 16 sessions in a transaction wait for different rows that one"
+                    " transaction holds in public.t, open for 400 ms on average when seen; who"
+                    " holds them is not a session of this load: delete from t where old"
+                ),
+                "foreign-key": (
+                    "15 of 16 sessions in a transaction wait for rows of public.parent that a"
+                    " foreign key refers to; who holds them is not a session of this load: delete"
+                    " from t where old"
+                ),
+                "deadlocks": (
+                    "15 of 16 sessions in a transaction wait for each other in a deadlock, or"
+                    " behind one over rows of public.t; each lasts for 1,000 ms"
+                    " (deadlock_timeout); in most of them is a session that is not of this load:"
+                    " delete from t where old"
+                ),
+            }
+        )[kind]
     )
-    assert found.advice
-    if kind != "deadlocks":
-        assert "the load itself is not at fault" in found.advice
+    assert (
+        found.advice
+        == snapshot(
+            {
+                "batch-update": (
+                    "the load itself is not at fault: split the batch into transactions of few"
+                    " rows, or run it when the load is low; each row is held until the batch"
+                    " commits"
+                ),
+                "foreign-key": (
+                    "end that session's transaction, or make it shorter: the load itself is not"
+                    " at fault; or lock the referenced row FOR NO KEY UPDATE instead of FOR"
+                    " UPDATE: foreign keys do not wait for that; and do not update columns of its"
+                    " key"
+                ),
+                "deadlocks": (
+                    "let all transactions change their rows in the same order, or lock them"
+                    " first in one statement with ORDER BY … FOR UPDATE; a lower deadlock_timeout"
+                    " ends each deadlock sooner"
+                ),
+            }
+        )[kind]
+    )
 
 
 @pytest.mark.parametrize("kind", ["batch-update", "foreign-key"])
@@ -300,13 +461,45 @@ def test_a_holder_of_many_rows_that_is_hidden_is_not_known(tmp_path: Path, kind:
     queue, load = CASES[kind]
     hidden = queue | {"blocker_state": "", "blocker": None}
     found = diagnosed(tmp_path, replace(load, queues=[hidden]))[kind]
-    assert found.sentence.endswith("who holds them is not known (pg_monitor would show it)")
-    assert "not at fault" not in found.advice
+    assert (
+        found.sentence
+        == snapshot(
+            {
+                "batch-update": (
+                    "15 of 16 sessions in a transaction wait for different rows that one"
+                    " transaction holds in public.t, open for 400 ms on average when seen; who"
+                    " holds them is not known (pg_monitor would show it)"
+                ),
+                "foreign-key": (
+                    "15 of 16 sessions in a transaction wait for rows of public.parent that a"
+                    " foreign key refers to; who holds them is not known (pg_monitor would show"
+                    " it)"
+                ),
+            }
+        )[kind]
+    )
+    assert (
+        found.advice
+        == snapshot(
+            {
+                "batch-update": (
+                    "split the batch into transactions of few rows, or run it when the load is"
+                    " low; each row is held until the batch commits"
+                ),
+                "foreign-key": (
+                    "lock the referenced row FOR NO KEY UPDATE instead of FOR UPDATE: foreign"
+                    " keys do not wait for that; and do not update columns of its key"
+                ),
+            }
+        )[kind]
+    )
 
 
 def test_a_holder_that_is_hidden_is_not_known(tmp_path: Path) -> None:
     hidden = {"blocker_state": "", "blocker": None, "blocker_transaction_ms": 0}
     found = diagnosed(tmp_path, replace(QUEUE, queues=[hidden]))["hot-row"]
-    assert "who holds them is not known" in found.sentence
-    assert "flush" not in found.sentence
+    assert found.sentence == snapshot(
+        "15 of 16 sessions in a transaction wait for the same rows in public.t; who holds them"
+        " is not known (pg_monitor would show it)"
+    )
     assert not found.proposals

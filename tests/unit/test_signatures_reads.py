@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from diagnose_runs import CPU, IDLE, Load, diagnosed, ranked
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 READ = ("IO", "DataFileRead")
@@ -41,7 +42,9 @@ def test_slow_reads_are_the_device_s(tmp_path: Path) -> None:
     findings = diagnosed(tmp_path, SLOW)
     finding = findings["data-reads"]
     assert finding.rank == 1
-    assert finding.sentence.endswith("1,500 are read per second, 5 ms each")
+    assert finding.sentence == snapshot(
+        "91 % of the response time is spent waiting for pages: 1,500 are read per second, 5 ms each"
+    )
     (proposal,) = finding.proposals
     assert proposal.change.settings == {"shared_buffers": "512MB"}
     assert findings["small-shared-buffers"].status == "cleared"
@@ -51,7 +54,10 @@ def test_small_buffers_are_told_by_their_size(tmp_path: Path) -> None:
     small = replace(SLOW, settings={"shared_buffers": "1MB"}, counters=pages(5000, 1.2))
     first = ranked(tmp_path, small)[0]
     assert first.id == "small-shared-buffers"
-    assert first.sentence.startswith("shared_buffers of 1MB are too small for 300 MB")
+    assert first.sentence == snapshot(
+        "shared_buffers of 1MB are too small for 300 MB of tables and indexes: 5,000 pages are"
+        " read per second, 1.2 ms each"
+    )
     assert first.proposals[0].specific
     assert first.proposals[0].predicted_ratio > 2
 
@@ -93,7 +99,10 @@ def test_temporary_files_ask_for_work_mem(tmp_path: Path) -> None:
     findings = diagnosed(tmp_path, TEMP)
     finding = findings["temp-files"]
     assert finding.rank == 1
-    assert "500 are written per second, 586 kB each" in finding.sentence
+    assert finding.sentence == snapshot(
+        "87 % of the response time is spent on temporary files: 500 are written per second, 586"
+        " kB each"
+    )
     (proposal,) = finding.proposals
     assert proposal.change.settings == {"work_mem": "2MB"}
     assert findings["data-reads"].status == "cleared"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from diagnose_runs import Load, diagnosed
+from inline_snapshot import snapshot
 
 from pgdyno.probe._origins import by_origin
 
@@ -48,7 +49,10 @@ def idle(count: int, bucket: int, more_per_s: int = 0) -> Load:
 def test_half_of_the_connections_idle_for_long_are_found(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, idle(49, 2))["idle-connections"]
     assert found.status == "found", found.sentence
-    assert found.sentence.startswith("49 connections have been idle for 10 s or longer, of 53")
+    assert found.sentence == snapshot(
+        "49 connections have been idle for 10 s or longer, of 53, and at most 4 were at work at"
+        " once, most of web, shop from 10.0.0.1; 97 can be used"
+    )
     assert not found.is_about_to_fail
 
 
@@ -60,7 +64,11 @@ def test_fewer_or_those_in_use_are_cleared(tmp_path: Path, count: int, bucket: i
 def test_a_leak_is_about_to_fail(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, idle(10, 2, more_per_s=1))["idle-connections"]
     assert (found.status, found.is_about_to_fail) == ("found", True), found.sentence
-    assert "at this pace the server's 97 are used up in" in found.sentence
+    assert found.sentence == snapshot(
+        "20 connections have been idle for 10 s or longer, of 24, and at most 4 were at work at"
+        " once, most of web, shop from 10.0.0.1; at this pace the server's 97 are used up in 1 min"
+        " 13 s"
+    )
 
 
 def test_idle_ones_that_become_fewer_are_cleared(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from diagnose_runs import CPU, IDLE, SECONDS, WAL_QUEUE, WAL_SYNC, Load, diagnosed, written
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.diagnose import diagnose
@@ -111,7 +112,9 @@ def device(**given: Any) -> Mapping[str, Any]:
 def test_wal_and_data_on_one_busy_device(tmp_path: Path) -> None:
     findings = diagnosed(tmp_path, replace(FLUSH, counters=device()))
     finding = findings["shared-device"]
-    assert "one device, sda, 90 % busy: 80 % of what" in finding.sentence
+    assert finding.sentence == snapshot(
+        "WAL and data are on one device, sda, 90 % busy: 80 % of what is written to it is not WAL"
+    )
     assert finding.advice
     assert finding.rank is None
     assert findings["commit-flush"].rank == 1
@@ -138,7 +141,9 @@ def test_indexes_that_nobody_reads(tmp_path: Path) -> None:
         "unused-indexes"
     ]
     assert finding.status == "found"
-    assert finding.sentence.endswith("no scan has read any: dead")
+    assert finding.sentence == snapshot(
+        "1 index gets 500 entries per second and no scan has read any: dead"
+    )
     assert finding.rank is None
 
 

@@ -8,6 +8,7 @@ import pytest
 from diagnose_runs import CPU, WAL_SYNC, Load, concluded
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.facts.scripts import asked_ms
@@ -94,11 +95,28 @@ def test_of_a_statement_in_few_samples_no_part_is_told(tmp_path: Path) -> None:
 
 def test_statements_of_a_pipeline_have_no_time_of_their_own(tmp_path: Path) -> None:
     pipeline = [(text, 4.0) for text in ("begin", UPDATE, "select 1", "commit")]
-    for script, said in (("\\startpipeline\nselect 1;\n\\endpipeline", True), ("", False)):
+    scripts = {"a pipeline": "\\startpipeline\nselect 1;\n\\endpipeline", "none": ""}
+    for kind, script in scripts.items():
         found = concluded(tmp_path, replace(SCRIPT, script_ms=pipeline, script_text=script))
         assert not found.statements
-        assert any("pipeline" in sentence for sentence in found.missing) == said
-        assert any("pauses of the client" in sentence for sentence in found.missing)
+        assert (
+            found.missing
+            == snapshot(
+                {
+                    "a pipeline": [
+                        (
+                            "statements of a pipeline are answered together: none has a time of"
+                            " its own, and pauses of the client between statements are not known"
+                        ),
+                        "parsing and planning are part of the CPU time",
+                    ],
+                    "none": [
+                        "pauses of the client between statements are not known",
+                        "parsing and planning are part of the CPU time",
+                    ],
+                }
+            )[kind]
+        )
 
 
 @pytest.mark.parametrize(
@@ -137,4 +155,9 @@ def test_results_have_the_budget_and_what_it_lacks(tmp_path: Path) -> None:
     behind = replace(LOAD, server_facts={"entrance_uri": "postgresql://pooler/"})
     found = budget_of(concluded(tmp_path, behind))
     assert found is not None
-    assert any("a pooler stands between" in sentence for sentence in found.missing)
+    assert found.missing == snapshot(
+        (
+            "a pooler stands between clients and server: its queue is part of network and messages",
+            "parsing and planning are part of the CPU time",
+        )
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 from record_samples import at, new_recorder
 
 from pgdyno.probe.statements import COUNTS, KEPT, OTHERS, Rise, by_shape, risen
@@ -113,9 +114,10 @@ def test_the_digest_has_groups_and_shapes(tmp_path: Path) -> None:
     assert (first.blocks_dirtied, first.read_ms, first.jit_ms) == (20, 2.0, None)
     assert [each.text for each in found.shapes] == ["commit", LONGER, INSERT]
     heads, rows = short_rows(found, 8, 44)
-    assert heads == ["calls", "of server's time", "per call", "WAL", "dirtied", "read", "I/O"]
+    assert heads == snapshot(
+        ["calls", "of server's time", "per call", "WAL", "dirtied", "read", "I/O"]
+    )
     assert rows[1][1:] == ["30", "40 %", "3.33 ms", "7.81 kB", "20", "0", "3.00 ms"]
-    assert "JIT" not in heads, "this version does not count it"
     assert len(tables(found)) == 2
     assert "evicted statements 2 times" in sentences(found)[1]
 
@@ -135,7 +137,7 @@ def test_why_there_are_none_is_said(tmp_path: Path) -> None:
     with RunFile(path) as run:
         found = statements_of(run, [slice_id])
     assert found is not None
-    assert sentences(found) == ["not read: it is not there; to allow it: create it"]
+    assert sentences(found) == snapshot(["not read: it is not there; to allow it: create it"])
     assert tables(found) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from inline_snapshot import snapshot
 from record_samples import add_second, new_recorder, script_row
 
 from pgdyno._engine import Histogram
@@ -23,7 +24,7 @@ def test_only_what_never_changed_a_row_is_named() -> None:
         total("update rare set n = 1 where false", 9, 9),
         total("delete from log where false", 10, 10),
     ]
-    assert untouched_words(totals) == (
+    assert untouched_words(totals) == snapshot(
         "the server changed no row in any execution of"
         " update stock set n = n - 1 where item = :item and warehouse… (1,200 times);"
         " delete from log where false (10 times)"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, IDLE, WAL_SYNC, Load, concluded
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.diagnose import UNEXPLAINED
@@ -71,8 +72,10 @@ def test_clients_that_pause_beside_idle_cores_keep_their_time(tmp_path: Path) ->
 def test_a_pause_that_the_script_asks_for_is_explained_however_short(tmp_path: Path) -> None:
     asked = concluded(tmp_path, replace(BUSY, script_ms=PAUSED, script_text=SLEEPS))
     assert asked.verdict.finding == "client-pauses"
-    assert "pause for 1 of 2.6 ms" in asked.verdict.sentence
-    assert "as the script asks" in asked.verdict.sentence
+    assert asked.verdict.sentence == snapshot(
+        "clients pause for 1 of 2.6 ms between the statements of a transaction, as the script"
+        " asks: the server waits for them"
+    )
     unasked = concluded(tmp_path, replace(BUSY, script_ms=PAUSED))
     assert unasked.verdict.finding == UNEXPLAINED
 
