@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from benches.matrix import Matrix
 from benches.sample import Case, Sample
-from pgdyno.stats import Effect, paired_effect
+from pgdyno.stats import PairedEffect, paired_effect
 
 Metric = Literal["cpu", "throughput"]
 PGDYNO = "pgdyno"
@@ -28,7 +28,7 @@ class Ratio(Struct, frozen=True):
     case: Case
     metric: Metric
     peer: str
-    effect: Effect | None
+    effect: PairedEffect | None
 
 
 def typical(matrix: Matrix, case: Case, contender: str, metric: Metric) -> float | None:

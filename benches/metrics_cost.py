@@ -26,7 +26,7 @@ from pgdyno.live import open_endpoint
 from pgdyno.record import SliceKind, throughput_tps
 from pgdyno.spec import spec_from_fields
 from pgdyno.spec.address import Address
-from pgdyno.stats import Effect, paired_effect
+from pgdyno.stats import PairedEffect, paired_effect
 
 _ASK = (
     "import sys, time, urllib.request\n"
@@ -40,7 +40,7 @@ WARM_UP_S = 0.5
 class Cost(Struct, frozen=True):
     """Costs of the endpoint, each with its 95 % interval."""
 
-    throughput: Effect
+    throughput: PairedEffect
     """With it over without it."""
     cpu_ms_per_s: tuple[float, float, float]
     """Lower bound, mean and upper bound of what is added."""

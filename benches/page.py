@@ -12,7 +12,7 @@ from benches.matrix import Matrix, has_requirement
 from benches.required import Figure, required_of_matrix, required_of_parts
 from benches.results import matrix_from, read_results
 from benches.sample import Case
-from pgdyno.stats import Effect
+from pgdyno.stats import PairedEffect
 
 _INTRO = """\
 # Benchmarks
@@ -217,7 +217,7 @@ def _ratio_cell(
     return f"{_effect(effect)}" if effect else ""
 
 
-def _effect(effect: Effect) -> str:
+def _effect(effect: PairedEffect) -> str:
     return f"{_number(effect.ratio)} [{_number(effect.lo)}, {_number(effect.hi)}]"
 
 
@@ -250,7 +250,7 @@ def _acks(rows: Sequence[Mapping[str, Any]]) -> str:
     nouns = {"throughput_tps": "throughput", "cpu_us": "CPU per transaction"}
     lines = [
         (f"{row['script']}, c={row['clients']}", nouns[row["metric"]],
-         _effect(Effect(**row["effect"])))
+         _effect(PairedEffect(**row["effect"])))
         for row in rows
     ]  # fmt: skip
     return "## Ack ledger, with / without\n\n" + _table(("", "", "ratio"), lines)
@@ -260,7 +260,11 @@ def _recording(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return ""
     lines = [
-        (f"{row['script']}, c={row['clients']}", row["over"], _effect(Effect(**row["effect"])))
+        (
+            f"{row['script']}, c={row['clients']}",
+            row["over"],
+            _effect(PairedEffect(**row["effect"])),
+        )
         for row in rows
     ]
     return (

@@ -25,7 +25,7 @@ from pgdyno.probe._link import APPLICATION_NAME
 from pgdyno.record import SliceKind, throughput_tps
 from pgdyno.server import connect_plain
 from pgdyno.spec import spec_from_fields
-from pgdyno.stats import Effect, mean_bounds, paired_effect
+from pgdyno.stats import PairedEffect, mean_bounds, paired_effect
 
 # Probes that were off connect again, and their first reading fills caches: this is not counted.
 _WARM_UP_SECONDS_MAX = 2.0
@@ -38,7 +38,7 @@ _THREADS = "pgdyno-"
 class ProbeCost(Struct, frozen=True):
     """Cost of all probes."""
 
-    throughput: Effect
+    throughput: PairedEffect
     """Throughput with probes over that without."""
     cpu_share: tuple[float, float, float]
     """Part of the CPU time of all cores: lower bound, mean and upper bound (95 %)."""

@@ -12,7 +12,7 @@ from benches.matrix import Matrix, has_requirement
 from benches.recording import PLAIN
 from benches.results import matrix_from
 from benches.sample import Case
-from pgdyno.stats import Effect
+from pgdyno.stats import PairedEffect
 
 Met = Literal["yes", "no", "unclear"]
 
@@ -58,20 +58,20 @@ def required_of_parts(parts: Mapping[str, Any]) -> Iterator[Figure]:
     for row in parts.get("acks", {}).get("rows", []):
         if row["metric"] == "throughput_tps":
             what = f"throughput with ack ledger / without, {row['script']}, c={row['clients']}"
-            yield from _figure(what, 0.97, False, Effect(**row["effect"]))
+            yield from _figure(what, 0.97, False, PairedEffect(**row["effect"]))
     for script, effect in parts.get("probes", {}).get("effects", {}).items():
         what = f"throughput with all probes / without, {script}"
-        yield from _figure(what, 0.99, False, Effect(**effect))
+        yield from _figure(what, 0.99, False, PairedEffect(**effect))
     for script, (lo, mean, hi) in parts.get("probes", {}).get("cpu_shares", {}).items():
         what = f"CPU of all probes / of all cores, {script}"
         yield Figure(what, 0.01, True, lo, mean, hi, parts["probes"]["pairs"])
     for row in parts.get("recording", {}).get("rows", []):
         if row["over"] == PLAIN:
             what = f"throughput recorded / {PLAIN}, {row['script']}, c={row['clients']}"
-            yield from _figure(what, 0.75, False, Effect(**row["effect"]))
+            yield from _figure(what, 0.75, False, PairedEffect(**row["effect"]))
     for row in parts.get("storm", {}).get("at_once", []):
         what = f"time of {row['clients']:,} connections at once / pgbench -j 1, {row['auth']}"
-        yield from _figure(what, 0.8, True, Effect(**row["effect"]))
+        yield from _figure(what, 0.8, True, PairedEffect(**row["effect"]))
     for row in parts.get("memory", {}).get("rows", []):
         what = f"KiB per connection, {row['clients']:,} connections, {row['use']}"
         kib = row["bytes_per_connection"] / 1024
@@ -104,6 +104,8 @@ def _against(
     yield from _figure(what, bound, metric == "cpu", ratio(matrix, case, metric, peer, over).effect)
 
 
-def _figure(what: str, bound: float, at_most: bool, effect: Effect | None) -> Iterator[Figure]:
+def _figure(
+    what: str, bound: float, at_most: bool, effect: PairedEffect | None
+) -> Iterator[Figure]:
     if effect is not None:
         yield Figure(what, bound, at_most, effect.lo, effect.ratio, effect.hi, effect.pairs)

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from pgdyno.diagnose._latency_changes import (
     PERCENTILES,
-    LatencyChange,
     LatencySeries,
+    PercentileChange,
     latency_changes,
     searched,
 )
@@ -31,10 +31,10 @@ from pgdyno.record import TrialKind
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.stats import (
     SIX_PAIRS,
-    Effect,
+    PairedEffect,
     PairPlan,
     PairSequence,
-    Verdict,
+    TrialVerdict,
     knee,
     mean_with_interval,
     steady_from,
@@ -163,7 +163,7 @@ class SimulatedTrial:
                 self.sides[side].slices.append(self.slices.measure(side))
             goes_on = sequence.goes_on(self.pairs, max(0, until - self.pairs))
 
-    def _look(self, confidence: float) -> Verdict:
+    def _look(self, confidence: float) -> TrialVerdict:
         self.judged = judge(
             self.spec, self.sides, confidence, matters=self.matters, noise=self.noise
         )
@@ -177,8 +177,8 @@ CLOSED = spec_from_fields({"clients": [{"name": "clients"}]})
 class Outcome:
     """The outcome of a simulated trial."""
 
-    effect: Effect
-    verdict: Verdict
+    effect: PairedEffect
+    verdict: TrialVerdict
     plan: PairPlan
 
     def missed(self, ratio: float) -> bool:
@@ -363,7 +363,7 @@ class Steady(Struct, frozen=True):
     phi: float
     """Correlation of a second with the one before."""
 
-    def changes(self, rng: np.random.Generator, ratio: float = 1.0) -> list[LatencyChange]:
+    def changes(self, rng: np.random.Generator, ratio: float = 1.0) -> list[PercentileChange]:
         """Return the changes listed where p99 of the first group is ``ratio`` times as long in the
         second half; the whole has the mean of its groups."""
         late = np.arange(self.seconds) >= self.seconds // 2

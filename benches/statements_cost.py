@@ -18,7 +18,7 @@ from typing import Any
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.record import SliceKind, throughput_tps
 from pgdyno.spec import spec_from_fields
-from pgdyno.stats import Effect, paired_effect
+from pgdyno.stats import PairedEffect, paired_effect
 
 WARM_UP_S = 1.0
 SIDES = ("off", "on")
@@ -32,7 +32,7 @@ def statements_cost(
     clients: int,
     version: int | None = None,
     same: bool = False,
-) -> Effect:
+) -> PairedEffect:
     """Return the ratio of throughput, with the statements over without, in ``pairs`` of slices in
     random order."""
     fields: dict[str, Any] = {

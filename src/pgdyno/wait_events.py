@@ -69,7 +69,7 @@ OLDEST, NEWEST = 14, 19
 """Major versions of which the table has the events."""
 
 
-class WaitEvent(Struct, frozen=True):
+class KnownWaitEvent(Struct, frozen=True):
     """An event by the names that the server reports, which are those of pg_wait_events."""
 
     type: str
@@ -97,90 +97,90 @@ _PARALLEL = (
 
 EVENTS = (
     # WAL to be durable: the flush itself, the queue for it, and what is written for it.
-    WaitEvent("IO", "WalSync", "flush", "the WAL flush", "WALSync"),
-    WaitEvent("LWLock", "WALWrite", "flush", "queue for the WAL flush"),
-    WaitEvent("IO", "WalWrite", "flush", "writing WAL to the kernel", "WALWrite"),
-    WaitEvent("IO", "WalInitSync", "flush", "a new WAL segment", "WALInitSync"),
-    WaitEvent("IO", "WalInitWrite", "flush", "a new WAL segment", "WALInitWrite"),
-    WaitEvent("Timeout", "CommitDelay", "commit delay", "commit_delay", first=19),
+    KnownWaitEvent("IO", "WalSync", "flush", "the WAL flush", "WALSync"),
+    KnownWaitEvent("LWLock", "WALWrite", "flush", "queue for the WAL flush"),
+    KnownWaitEvent("IO", "WalWrite", "flush", "writing WAL to the kernel", "WALWrite"),
+    KnownWaitEvent("IO", "WalInitSync", "flush", "a new WAL segment", "WALInitSync"),
+    KnownWaitEvent("IO", "WalInitWrite", "flush", "a new WAL segment", "WALInitWrite"),
+    KnownWaitEvent("Timeout", "CommitDelay", "commit delay", "commit_delay", first=19),
     # A standby that confirms a commit.
-    WaitEvent("IPC", "SyncRep", "replica", "a standby's answer"),
-    WaitEvent("LWLock", "SyncRep", "replica"),
+    KnownWaitEvent("IPC", "SyncRep", "replica", "a standby's answer"),
+    KnownWaitEvent("LWLock", "SyncRep", "replica"),
     # Copying a record into the WAL buffers: their locks, and free space in them.
-    WaitEvent("LWLock", "WALInsert", "wal insert", "locks of the WAL buffers"),
-    WaitEvent("LWLock", "WALBufMapping", "wal insert", "free space in the WAL buffers"),
+    KnownWaitEvent("LWLock", "WALInsert", "wal insert", "locks of the WAL buffers"),
+    KnownWaitEvent("LWLock", "WALBufMapping", "wal insert", "free space in the WAL buffers"),
     # Heavyweight locks. A row's lock is that of the transaction that changed it.
-    WaitEvent("Lock", "transactionid", "row", "a row that another transaction changed"),
-    WaitEvent("Lock", "tuple", "row", "queue for a locked row"),
-    WaitEvent("Lock", "advisory", "advisory", "an advisory lock"),
-    WaitEvent("Lock", "relation", "relation", "a lock on a table"),
-    WaitEvent("Lock", "object", "lock"),
+    KnownWaitEvent("Lock", "transactionid", "row", "a row that another transaction changed"),
+    KnownWaitEvent("Lock", "tuple", "row", "queue for a locked row"),
+    KnownWaitEvent("Lock", "advisory", "advisory", "an advisory lock"),
+    KnownWaitEvent("Lock", "relation", "relation", "a lock on a table"),
+    KnownWaitEvent("Lock", "object", "lock"),
     # Adding pages to a table or an index.
-    WaitEvent("Lock", "extend", "extend", "extending a table"),
-    WaitEvent("IO", "DataFileExtend", "extend", "extending a table"),
+    KnownWaitEvent("Lock", "extend", "extend", "extending a table"),
+    KnownWaitEvent("IO", "DataFileExtend", "extend", "extending a table"),
     # One page in shared buffers that others use. A pin is held until a scan goes on to the next.
-    WaitEvent("LWLock", "BufferContent", "page", "a page in shared buffers", last=18),
-    WaitEvent("Buffer", "BufferShared", "page", "a page in shared buffers", first=19),
-    WaitEvent("Buffer", "BufferShareExclusive", "page", "a page in shared buffers", first=19),
-    WaitEvent("Buffer", "BufferExclusive", "page", "a page in shared buffers", first=19),
-    WaitEvent("BufferPin", "BufferPin", "page", "a page that others use", last=18),
-    WaitEvent("Buffer", "BufferCleanup", "page", "a page that others use", first=19),
+    KnownWaitEvent("LWLock", "BufferContent", "page", "a page in shared buffers", last=18),
+    KnownWaitEvent("Buffer", "BufferShared", "page", "a page in shared buffers", first=19),
+    KnownWaitEvent("Buffer", "BufferShareExclusive", "page", "a page in shared buffers", first=19),
+    KnownWaitEvent("Buffer", "BufferExclusive", "page", "a page in shared buffers", first=19),
+    KnownWaitEvent("BufferPin", "BufferPin", "page", "a page that others use", last=18),
+    KnownWaitEvent("Buffer", "BufferCleanup", "page", "a page that others use", first=19),
     # Finding or replacing a page in shared buffers.
-    WaitEvent("LWLock", "BufferMapping", "buffer mapping", "the buffer table"),
+    KnownWaitEvent("LWLock", "BufferMapping", "buffer mapping", "the buffer table"),
     # Taking snapshots and ending transactions, in one list of processes; their numbers and status.
-    WaitEvent("LWLock", "ProcArray", "snapshot", "snapshots"),
-    WaitEvent("IPC", "ProcarrayGroupUpdate", "snapshot", "", "ProcArrayGroupUpdate"),
-    WaitEvent("LWLock", "XactSLRU", "snapshot"),
-    WaitEvent("LWLock", "XactBuffer", "snapshot"),
-    WaitEvent("LWLock", "XidGen", "snapshot"),
-    WaitEvent("IPC", "XactGroupUpdate", "snapshot"),
+    KnownWaitEvent("LWLock", "ProcArray", "snapshot", "snapshots"),
+    KnownWaitEvent("IPC", "ProcarrayGroupUpdate", "snapshot", "", "ProcArrayGroupUpdate"),
+    KnownWaitEvent("LWLock", "XactSLRU", "snapshot"),
+    KnownWaitEvent("LWLock", "XactBuffer", "snapshot"),
+    KnownWaitEvent("LWLock", "XidGen", "snapshot"),
+    KnownWaitEvent("IPC", "XactGroupUpdate", "snapshot"),
     # Parents of subtransactions, looked up where a snapshot has no room for them.
-    WaitEvent("LWLock", "SubtransSLRU", "subtransactions"),
-    WaitEvent("LWLock", "SubtransBuffer", "subtransactions"),
+    KnownWaitEvent("LWLock", "SubtransSLRU", "subtransactions"),
+    KnownWaitEvent("LWLock", "SubtransBuffer", "subtransactions"),
     # Rows locked by several transactions at once, as foreign keys lock them.
-    WaitEvent("LWLock", "MultiXactGen", "multixact"),
-    WaitEvent("LWLock", "MultiXactOffsetSLRU", "multixact"),
-    WaitEvent("LWLock", "MultiXactOffsetBuffer", "multixact"),
-    WaitEvent("LWLock", "MultiXactMemberSLRU", "multixact"),
-    WaitEvent("LWLock", "MultiXactMemberBuffer", "multixact"),
+    KnownWaitEvent("LWLock", "MultiXactGen", "multixact"),
+    KnownWaitEvent("LWLock", "MultiXactOffsetSLRU", "multixact"),
+    KnownWaitEvent("LWLock", "MultiXactOffsetBuffer", "multixact"),
+    KnownWaitEvent("LWLock", "MultiXactMemberSLRU", "multixact"),
+    KnownWaitEvent("LWLock", "MultiXactMemberBuffer", "multixact"),
     # The table of heavyweight locks itself.
-    WaitEvent("LWLock", "LockManager", "lock manager", "the lock table"),
-    WaitEvent("LWLock", "LockFastPath", "lock manager"),
-    WaitEvent("Timeout", "SpinDelay", "shared", "a spinlock", first=16),
+    KnownWaitEvent("LWLock", "LockManager", "lock manager", "the lock table"),
+    KnownWaitEvent("LWLock", "LockFastPath", "lock manager"),
+    KnownWaitEvent("Timeout", "SpinDelay", "shared", "a spinlock", first=16),
     # Pages of tables and indexes. A client that writes had to make room in shared buffers.
-    WaitEvent("IO", "DataFileRead", "data", "reading pages from disk"),
-    WaitEvent("IPC", "BufferIo", "data", "", "BufferIO"),
-    WaitEvent("IO", "DataFileWrite", "data write", "writing pages"),
-    WaitEvent("IO", "DataFileFlush", "data write"),
-    WaitEvent("IO", "DataFileSync", "data write", "flushing data files"),
-    WaitEvent("IO", "SlruSync", "data", "", "SLRUSync"),
+    KnownWaitEvent("IO", "DataFileRead", "data", "reading pages from disk"),
+    KnownWaitEvent("IPC", "BufferIo", "data", "", "BufferIO"),
+    KnownWaitEvent("IO", "DataFileWrite", "data write", "writing pages"),
+    KnownWaitEvent("IO", "DataFileFlush", "data write"),
+    KnownWaitEvent("IO", "DataFileSync", "data write", "flushing data files"),
+    KnownWaitEvent("IO", "SlruSync", "data", "", "SLRUSync"),
     # Sorts and hashes that do not fit in work_mem.
-    WaitEvent("IO", "BuffileRead", "temp", "temporary files", "BufFileRead"),
-    WaitEvent("IO", "BuffileWrite", "temp", "temporary files", "BufFileWrite"),
-    WaitEvent("IO", "BuffileTruncate", "temp", "", "BufFileTruncate"),
+    KnownWaitEvent("IO", "BuffileRead", "temp", "temporary files", "BufFileRead"),
+    KnownWaitEvent("IO", "BuffileWrite", "temp", "temporary files", "BufFileWrite"),
+    KnownWaitEvent("IO", "BuffileTruncate", "temp", "", "BufFileTruncate"),
     # Sending a sync request to the checkpointer, whose queue is full.
-    WaitEvent("Timeout", "RegisterSyncRequest", "sync queue"),
-    WaitEvent("LWLock", "CheckpointerComm", "sync queue"),
+    KnownWaitEvent("Timeout", "RegisterSyncRequest", "sync queue"),
+    KnownWaitEvent("LWLock", "CheckpointerComm", "sync queue"),
     # The client, and what a script asks for.
-    WaitEvent("Client", "ClientRead", "client", "the client"),
-    WaitEvent("Client", "ClientWrite", "client", "the client"),
-    WaitEvent("Timeout", "PgSleep", "sleep"),
-    *(WaitEvent("IPC", name, "parallel") for name in _PARALLEL),
-    WaitEvent("IPC", "BgworkerShutdown", "parallel", "", "BgWorkerShutdown"),
-    WaitEvent("IPC", "BgworkerStartup", "parallel", "", "BgWorkerStartup"),
-    WaitEvent("IPC", "HashGrowBatchesAllocate", "parallel", last=15),
-    WaitEvent("IPC", "HashGrowBucketsAllocate", "parallel", last=15),
-    WaitEvent("IPC", "HashGrowBatchesReallocate", "parallel", first=16),
-    WaitEvent("IPC", "HashGrowBucketsReallocate", "parallel", first=16),
-    WaitEvent("IPC", "WaitForWalReplay", "wait for LSN", "WAIT FOR LSN", first=19),
-    WaitEvent("IPC", "WaitForWalFlush", "wait for LSN", "WAIT FOR LSN", first=19),
-    WaitEvent("IPC", "WaitForWalWrite", "wait for LSN", "WAIT FOR LSN", first=19),
+    KnownWaitEvent("Client", "ClientRead", "client", "the client"),
+    KnownWaitEvent("Client", "ClientWrite", "client", "the client"),
+    KnownWaitEvent("Timeout", "PgSleep", "sleep"),
+    *(KnownWaitEvent("IPC", name, "parallel") for name in _PARALLEL),
+    KnownWaitEvent("IPC", "BgworkerShutdown", "parallel", "", "BgWorkerShutdown"),
+    KnownWaitEvent("IPC", "BgworkerStartup", "parallel", "", "BgWorkerStartup"),
+    KnownWaitEvent("IPC", "HashGrowBatchesAllocate", "parallel", last=15),
+    KnownWaitEvent("IPC", "HashGrowBucketsAllocate", "parallel", last=15),
+    KnownWaitEvent("IPC", "HashGrowBatchesReallocate", "parallel", first=16),
+    KnownWaitEvent("IPC", "HashGrowBucketsReallocate", "parallel", first=16),
+    KnownWaitEvent("IPC", "WaitForWalReplay", "wait for LSN", "WAIT FOR LSN", first=19),
+    KnownWaitEvent("IPC", "WaitForWalFlush", "wait for LSN", "WAIT FOR LSN", first=19),
+    KnownWaitEvent("IPC", "WaitForWalWrite", "wait for LSN", "WAIT FOR LSN", first=19),
     # COPY from or to a file, a pipe or a program: of the type IO, but none of the server's files.
-    WaitEvent("IO", "CopyFromRead", "other", "COPY", first=19),
-    WaitEvent("IO", "CopyToWrite", "other", "COPY", first=19),
+    KnownWaitEvent("IO", "CopyFromRead", "other", "COPY", first=19),
+    KnownWaitEvent("IO", "CopyToWrite", "other", "COPY", first=19),
     # Processes that sleep so as not to disturb: vacuum, and the checkpointer between writes.
-    WaitEvent("Timeout", "VacuumDelay", "other", "cost-based vacuum delay"),
-    WaitEvent("Timeout", "CheckpointWriteDelay", "other"),
+    KnownWaitEvent("Timeout", "VacuumDelay", "other", "cost-based vacuum delay"),
+    KnownWaitEvent("Timeout", "CheckpointWriteDelay", "other"),
 )
 
 _BY_TYPE: Mapping[str, Wait] = {
@@ -202,7 +202,9 @@ def canonical(wait_event_type: str, wait_event: str) -> str:
     return f"{wait_event_type}:{wait_event}".lower() if wait_event_type else ""
 
 
-BY_NAME: Mapping[str, WaitEvent] = {canonical(event.type, event.name): event for event in EVENTS}
+BY_NAME: Mapping[str, KnownWaitEvent] = {
+    canonical(event.type, event.name): event for event in EVENTS
+}
 """The events by their canonical names."""
 
 

@@ -18,7 +18,7 @@ from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.results import load
 from pgdyno.server import Cluster, Installation, connect_plain
 from pgdyno.spec import Change, Spec, spec_from_fields
-from pgdyno.stats import Effect
+from pgdyno.stats import PairedEffect
 from pgdyno.stats._plan import PairPlan
 from pgdyno.trial import pairs
 
@@ -131,7 +131,7 @@ def test_all_that_two_versions_are_compared_by(
     session: Session, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A whole comparison with two pairs in each trial: the six of a verdict take minutes."""
-    alike = Effect(1.0, 0.9, 1.1, 6, 0.05)
+    alike = PairedEffect(1.0, 0.9, 1.1, 6, 0.05)
     noise = pairs.Noise(alike, alike, "throughput")
     monkeypatch.setattr("pgdyno.compare.change.measure_noise", lambda *_, **__: noise)
     monkeypatch.setattr(pairs, "plan_of", lambda *_, **__: PairPlan(2, 2))

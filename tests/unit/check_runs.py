@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from pgdyno.check._judging import Judgement, judge
-from pgdyno.looks.look import Missing, looks
+from pgdyno.looks.look import MissingLook, looks
 from pgdyno.record import LookRow
 from pgdyno.record.finding import Finding
 
@@ -150,7 +150,7 @@ def judged(
     changed: Mapping[str, Mapping[str, Any]] | None = None,
     server: Mapping[str, Any] | None = None,
     host: Mapping[str, Any] | None = None,
-    missing: Mapping[str, Missing] | None = None,
+    missing: Mapping[str, MissingLook] | None = None,
     **rows: Rows,
 ) -> Judgement:
     """What the rules say of a server that is well, but for these: ``changed`` columns of the only
@@ -176,7 +176,7 @@ class Recorded:
         self,
         rows: Mapping[str, Rows],
         host: Mapping[str, Any],
-        missing: Mapping[str, Missing],
+        missing: Mapping[str, MissingLook],
         server: Mapping[str, Any],
     ) -> None:
         self._rows = rows

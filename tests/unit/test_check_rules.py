@@ -10,7 +10,7 @@ import pytest
 from check_runs import DAY_S, GB, commits, finding, found, judged, setting_rows
 from inline_snapshot import snapshot
 
-from pgdyno.looks.look import Missing, looks
+from pgdyno.looks.look import MissingLook, looks
 from pgdyno.remedy.catalogue import catalogue
 from pgdyno.rules.rule import rules_of_loads, rules_of_looks
 from pgdyno.server.versioned_sql import queries_of
@@ -359,7 +359,7 @@ def test_a_look_alike_is_no_fault(rule: str, given: Given) -> None:
 
 
 def test_what_could_not_be_looked_at_is_listed_and_not_judged() -> None:
-    denied = Missing("permission denied", "GRANT pg_monitor TO dba")
+    denied = MissingLook("permission denied", "GRANT pg_monitor TO dba")
     for look in NAMES:
         judgement = judged(missing={look: denied})
         entries = [each for each in judgement.not_looked_at if each.why == denied.why]

@@ -15,7 +15,7 @@ from record_samples import add_second, at, group_row, new_recorder, script_row
 from report_runs import histogram
 from test_course import SCHEMA, course, text_of
 
-from pgdyno.diagnose._latency_changes import LatencyChange
+from pgdyno.diagnose._latency_changes import PercentileChange
 from pgdyno.diagnose.course import Course
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import render
@@ -160,7 +160,7 @@ def test_a_single_group_is_not_named(tmp_path: Path) -> None:
 def test_two_changes_are_at_one_moment_as_far_as_it_is_known(
     apart_ms: int, within_ms: int, same: bool
 ) -> None:
-    one = LatencyChange(60_000, 1.0, 2.0, percentile=99)
-    other = LatencyChange(60_000 + apart_ms, 1.0, 2.0, percentile=99, within_ms=within_ms)
+    one = PercentileChange(60_000, 1.0, 2.0, percentile=99)
+    other = PercentileChange(60_000 + apart_ms, 1.0, 2.0, percentile=99, within_ms=within_ms)
     assert one.is_with(other) is same
     assert other.is_with(one) is same

@@ -18,7 +18,7 @@ from pgdyno.investigate._proposals import AssessedProposal, assessed_proposals
 from pgdyno.record.finding import Finding, Proposal
 from pgdyno.rules._single_queue_model import ratio_of_fewer
 from pgdyno.spec import Change, spec_from_fields
-from pgdyno.stats import Effect
+from pgdyno.stats import PairedEffect
 from pgdyno.trial.pairs import Matters
 
 MAPPING = ("LWLock", "BufferMapping")
@@ -179,7 +179,7 @@ def assessed(throughput: float, response: float | None) -> list[AssessedProposal
 def measured(throughput: tuple[float, float, float], p99: tuple[float, float, float]) -> Any:
     """An answer with these intervals: low, ratio, high."""
     outcome = "worse" if throughput[2] < 0.97 else "no difference"
-    effects = [Effect(ratio, lo, hi, 6, 0.1) for lo, ratio, hi in (throughput, p99)]
+    effects = [PairedEffect(ratio, lo, hi, 6, 0.1) for lo, ratio, hi in (throughput, p99)]
     return SimpleNamespace(
         throughput=effects[0],
         latency_p99=effects[1],

@@ -19,7 +19,7 @@ from pgdyno.investigate._times import TimeBudget
 from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import assess, catalogue, circumstances
 from pgdyno.spec import Change, spec_from_fields
-from pgdyno.stats import Effect
+from pgdyno.stats import PairedEffect
 from pgdyno.stats.prediction import as_predicted, tolerated
 from pgdyno.trial.pairs import Matters
 from pgdyno.trial.question import Question
@@ -44,10 +44,10 @@ def proposal(predicted: float = 1.5, *, specific: bool = True, pool: int = 4) ->
 def answer(
     lo: float, ratio: float, hi: float, *, outcome: str = "better", measure: str = "throughput"
 ) -> Any:
-    effect = Effect(ratio, lo, hi, 6, 0.1)
+    effect = PairedEffect(ratio, lo, hi, 6, 0.1)
     return SimpleNamespace(
         throughput=effect,
-        latency_p99=Effect(1.0, 0.95, 1.05, 6, 0.1),
+        latency_p99=PairedEffect(1.0, 0.95, 1.05, 6, 0.1),
         measure=measure,
         verdict=SimpleNamespace(outcome=outcome),
         matters=Matters(),
@@ -93,7 +93,7 @@ def test_the_tolerance_is_the_same_on_both_sides() -> None:
     low, high = tolerated(2.0)
     assert (low, high) == (pytest.approx(2**0.5), 4.0)
     assert tolerated(0.5) == (pytest.approx(0.25), pytest.approx(2**-0.5))
-    assert not as_predicted(Effect(1.0, 0.9, 1.1, 6, 0.1), 1.0)
+    assert not as_predicted(PairedEffect(1.0, 0.9, 1.1, 6, 0.1), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_an_interval_that_contains_the_prediction_must_be_precise(
     predicted: float, measured: tuple[float, float, float], met: bool
 ) -> None:
     lo, ratio, hi = measured
-    assert as_predicted(Effect(ratio, lo, hi, 6, 0.1), predicted) is met
+    assert as_predicted(PairedEffect(ratio, lo, hi, 6, 0.1), predicted) is met
 
 
 @pytest.mark.parametrize("may_keep", [True, False])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno import numbers
-from pgdyno.facts.failures import Failures
+from pgdyno.facts.failures import FailedTransactions
 from pgdyno.price._gain import GainTrial
 from pgdyno.price.sentences import gain_words
 from pgdyno.record import RunFile
@@ -23,7 +23,7 @@ from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.words import price_list, sentences
 from pgdyno.results.price import Gain
-from pgdyno.stats import Effect, decide, paired_effect
+from pgdyno.stats import PairedEffect, decide, paired_effect
 from pgdyno.trial.pairs import Answer
 
 RATIOS = st.floats(min_value=0.02, max_value=500)
@@ -35,7 +35,7 @@ def test_the_kept_ratio_is_written_as_the_measured_one(a: float, b: float, c: fl
     words = numbers.effect(ratio, lo, hi)
     assert words == numbers.effect(numbers.rounded(ratio), numbers.rounded(lo), numbers.rounded(hi))
     assert words == str(Ratio(ratio, lo, hi))
-    assert words in decide(Effect(ratio, lo, hi, 6, 0.1)).sentence
+    assert words in decide(PairedEffect(ratio, lo, hi, 6, 0.1)).sentence
 
 
 def terminal(run: RunFile) -> str:
@@ -179,7 +179,7 @@ def answer_of(tps_a: list[float], tps_b: list[float]) -> Answer:
     """The answer of a trial whose slices did these throughputs, with p99 in inverse proportion."""
     p99_a, p99_b = ([1e9 / tps for tps in side] for side in (tps_a, tps_b))
     effect = paired_effect(tps_a, tps_b)
-    none_failed = Failures(count=0, ended=100, top=None)
+    none_failed = FailedTransactions(count=0, ended=100, top=None)
     return Answer(
         trial_id=1, throughput=effect, latency_p99=paired_effect(p99_a, p99_b),
         measure="throughput", verdict=decide(effect), tps_a=tuple(tps_a), tps_b=tuple(tps_b),

@@ -18,7 +18,7 @@ from pgdyno.facts.situation import Situation
 from pgdyno.investigate._questions import interval_columns
 from pgdyno.record.finding import Proposal
 from pgdyno.spec import Change
-from pgdyno.stats import Effect
+from pgdyno.stats import PairedEffect
 from pgdyno.stats.prediction import Prediction, between, overlap, prediction_of
 
 # Eight sessions wait 9 ms for a flush; a transaction takes 0.4 ms of CPU, and its rest is a queue.
@@ -202,6 +202,6 @@ def test_measured_and_predicted_intervals_overlap_or_not(
     measured: tuple[float, float, float], overlaps: bool
 ) -> None:
     lo, ratio, hi = measured
-    effect = Effect(ratio, lo, hi, 6, 0.1)
+    effect = PairedEffect(ratio, lo, hi, 6, 0.1)
     assert overlap(effect, Prediction(20.0, 12.0, 30.0)) is overlaps
     assert not overlap(effect, ratio)

@@ -19,7 +19,7 @@ from pgdyno import numbers
 from pgdyno._engine import Histogram
 from pgdyno.compare.change import _with_verdict, compare_question
 from pgdyno.conduct import Session
-from pgdyno.facts.failures import Failures
+from pgdyno.facts.failures import FailedTransactions
 from pgdyno.investigate._decisions import decision_of
 from pgdyno.investigate._outcome import Outcome, result_of
 from pgdyno.investigate._progress import Kept, Progress, Trial
@@ -261,7 +261,7 @@ def answer_of(run: RunFile, trial_id: int) -> Answer:
         "b": Side([Measured.of(run, b.id) for _, b in pairs]),
     }
     judged = judge(SPEC, sides, 0.95, matters=Matters())
-    failed = Failures(count=0, ended=100, top=None)
+    failed = FailedTransactions(count=0, ended=100, top=None)
     return Answer(
         trial_id=trial_id, throughput=judged.throughput, latency_p99=judged.latency_p99,
         measure=judged.measure, verdict=judged.verdict, tps_a=tuple(sides["a"].tps(SPEC)),

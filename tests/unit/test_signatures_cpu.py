@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.facts.tables import updated_columns
-from pgdyno.rules._conditions import Compared, compared
+from pgdyno.rules._conditions import ComparedColumns, compared
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import names_table
 
@@ -59,9 +59,7 @@ def test_sequential_scans_are_named_with_their_statement(tmp_path: Path) -> None
     assert "index" in first.advice
 
 
-@pytest.mark.parametrize(
-    "backend_type", ["parallel worker", "walwriter"]
-)
+@pytest.mark.parametrize("backend_type", ["parallel worker", "walwriter"])
 def test_parallel_scans_are_counted_by_process(tmp_path: Path, backend_type: str) -> None:
     text = "select count(*) from wide where b = ?"
     waits = {"ticks": 100, "backend_type": backend_type, "state": "active", "wait_event_type": "",
@@ -131,7 +129,7 @@ def test_no_index_is_proposed_that_is_there_or_whose_columns_the_text_does_not_s
 def test_columns_that_a_statement_compares(
     statement: str, table: str, columns: tuple[str, ...]
 ) -> None:
-    assert compared(statement) == Compared(table, columns)
+    assert compared(statement) == ComparedColumns(table, columns)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from inline_snapshot import snapshot
 from numpy.typing import NDArray
 
 from pgdyno.stats import (
-    Effect,
+    PairedEffect,
     PairPlan,
     PairSequence,
-    Verdict,
+    TrialVerdict,
     decide,
     geometric_mean,
     mean_bounds,
@@ -113,7 +113,7 @@ def test_swapping_the_sides_inverts_the_effect(sides: tuple[list[float], list[fl
     assert decide(there, higher_is_better=False).outcome == swapped.get(outcome, outcome)
 
 
-def rounding_decides(effect: Effect) -> bool:
+def rounding_decides(effect: PairedEffect) -> bool:
     """Whether a bound differs from one of a verdict by a rounding error: x below 1 and 1/x above it
     are not rounded alike."""
     off = [
@@ -184,10 +184,10 @@ def test_what_has_no_ratio_is_refused(a: list[float], b: list[float]) -> None:
         paired_effect(a, b)
 
 
-def effect_of(lo: float, hi: float, pairs: int = 6) -> Effect:
+def effect_of(lo: float, hi: float, pairs: int = 6) -> PairedEffect:
     half = math.log(hi / lo) / 2
     log_sd = half * math.sqrt(pairs) / 2.5706  # t(0.975, 5)
-    return Effect(math.sqrt(lo * hi), lo, hi, pairs, log_sd)
+    return PairedEffect(math.sqrt(lo * hi), lo, hi, pairs, log_sd)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_verdicts(lo: float, hi: float, outcome: str) -> None:
     assert (verdict.pairs_needed is not None) == (outcome == "inconclusive")
 
 
-NOISY = Effect(1.02, 0.7, 1.5, 6, 0.265)
+NOISY = PairedEffect(1.02, 0.7, 1.5, 6, 0.265)
 """Identical slices of which six pairs show effects of 45 %, and 60 pairs some of 10 %."""
 
 
@@ -247,7 +247,7 @@ def test_no_verdict_names_an_effect_below_the_noise(
     ratio: float, half: float, pairs: int, log_sd: float
 ) -> None:
     effect = effect_of(ratio * math.exp(-half), ratio * math.exp(half), pairs)
-    noise = Effect(1.0, 0.9, 1.1, 6, log_sd)
+    noise = PairedEffect(1.0, 0.9, 1.1, 6, log_sd)
     for higher in (True, False):
         verdict = decide(effect, higher_is_better=higher, noise=noise)
         if verdict.outcome in ("better", "worse"):
@@ -334,7 +334,7 @@ def test_as_many_pairs_as_needed_are_enough_and_one_less_is_not(
 def test_no_number_of_pairs_makes_an_interval_vanish() -> None:
     assert pairs_needed(0.1, 0.0) is None
     assert pairs_needed(1.0, 1e-6) is None
-    verdict = decide(Effect(1.2, 1e-30, 1e30, 6, 60.0))
+    verdict = decide(PairedEffect(1.2, 1e-30, 1e30, 6, 60.0))
     assert verdict.pairs_needed is None
     assert verdict.sentence == snapshot(
         "inconclusive: 1.20x [0.00, 1000000000000000019884624838656.00] in 6 pairs; more pairs"
@@ -369,9 +369,9 @@ def sequence_of(plan: PairPlan, *outcomes: str) -> tuple[PairSequence, list[floa
     """A sequence whose looks have these outcomes, and the confidences that it asked for."""
     left, asked = list(outcomes), []
 
-    def look(confidence: float) -> Verdict:
+    def look(confidence: float) -> TrialVerdict:
         asked.append(confidence)
-        return Verdict(left.pop(0), None, "")  # type: ignore[arg-type]
+        return TrialVerdict(left.pop(0), None, "")  # type: ignore[arg-type]
 
     return PairSequence(plan, look), asked
 

@@ -12,7 +12,7 @@ from pgdyno.compare.change import check_budget
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.spec import Change, Spec, spec_from_fields
-from pgdyno.stats import Effect, paired_effect
+from pgdyno.stats import PairedEffect, paired_effect
 from pgdyno.trial._arms import GroupSlice, Measured, Side, measure_of
 from pgdyno.trial._judging import Matters, Noise, judge, same_rate, verdict_of
 from pgdyno.trial.recorded import pair_ratios
@@ -104,7 +104,7 @@ def test_whether_both_sides_ask_for_the_same_rate(change: Change, same: bool) ->
 
 
 def test_one_rule_holds_for_throughput_latency_and_each_group() -> None:
-    shown = Effect(1.0, 0.7, 1.4, 6, 0.27)
+    shown = PairedEffect(1.0, 0.7, 1.4, 6, 0.27)
     noise = Noise(shown, shown, "throughput")
     slower = paired_effect([100.0, 102, 98, 100, 103, 99], [83.0, 84, 81, 83, 86, 82])
     assert verdict_of(slower, "throughput", Matters()).outcome == "worse"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pgdyno.check._reach import Reached, answering, session
 from pgdyno.check._window import data_dir_of
-from pgdyno.looks.look import Machine
+from pgdyno.looks.look import ServerMachine
 from pgdyno.looks.looking import take_looks
 from pgdyno.probe import host_facts
 from pgdyno.record import Recorder
@@ -31,7 +31,7 @@ def take_all_looks(reached: Reached, recorder: Recorder, *, again: bool = False)
     """Take all looks and record them; ``again`` only those whose rows must last. Raises SetupError
     if the server stops answering."""
     local = bool(reached.facts.get("is_local"))
-    machine = Machine(data_dir_of(reached), reached.facts.get("postmaster_pid"))
+    machine = ServerMachine(data_dir_of(reached), reached.facts.get("postmaster_pid"))
     with answering(reached.conninfo), session(reached.conninfo) as connection:
         take_looks(connection, recorder, machine if local else None, again=again)
     recorder.flush()

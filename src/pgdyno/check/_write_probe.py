@@ -26,7 +26,7 @@ from pgdyno.conduct import hold_stop_signals, stop_signals
 from pgdyno.errors import SetupError
 from pgdyno.facts.commits import COMMIT, FLUSHED, ROUND_TRIP, UNFLUSHED
 from pgdyno.json_types import Row
-from pgdyno.looks.look import Missing
+from pgdyno.looks.look import MissingLook
 from pgdyno.looks.looking import missing_by, record_look
 from pgdyno.record import Recorder
 from pgdyno.server import ConnInfo
@@ -74,23 +74,23 @@ def take_write_probe(reached: Reached, recorder: Recorder, note: Callable[[str],
     except psycopg.Error as error:
         rows, missing = None, missing_by(error, _grant(conninfo))
     except SetupError as problem:  # The server is away, or the tables are in use.
-        rows, missing = None, Missing(problem.message, problem.hint or "")
+        rows, missing = None, MissingLook(problem.message, problem.hint or "")
     record_look(recorder, LOOK, started_ns, rows, missing)
 
 
 def _probed(
     conninfo: ConnInfo, note: Callable[[str], None]
-) -> tuple[list[Row] | None, Missing | None]:
+) -> tuple[list[Row] | None, MissingLook | None]:
     with _writing(conninfo) as connection:
         if _one(connection, "select pg_is_in_recovery()"):
-            return None, Missing("a standby accepts no writes", "pgdyno check of its primary")
+            return None, MissingLook("a standby accepts no writes", "pgdyno check of its primary")
         if not connection.user_schemas:
             reset = f"ALTER ROLE {quoted(conninfo.user)} RESET search_path"
-            return None, Missing("search_path names no schema that the role may use", reset)
+            return None, MissingLook("search_path names no schema that the role may use", reset)
         schema = connection.user_schemas[0]
         query = _query("write_probe_published", connection)
         if published := connection.execute(query, {"schema": schema}).fetchone():
-            return None, Missing(
+            return None, MissingLook(
                 f"the publication {published[0]} would send the table's rows to subscribers, which"
                 " do not have the table",
                 "ask for it in a database without publications of all tables (-d)",

@@ -28,7 +28,7 @@ from pgdyno.remedy import Assessment, Circumstances, assess
 from pgdyno.results.compare import Ablation, LineEffect
 from pgdyno.results.compare import ProfileLine as LineResult
 from pgdyno.spec import Change
-from pgdyno.stats import PAIRS_MIN, Effect, PairPlan, paired_effect
+from pgdyno.stats import PAIRS_MIN, PairedEffect, PairPlan, paired_effect
 from pgdyno.trial.pairs import Answer, Noise, run_trial
 from pgdyno.trial.question import PAIRS_MAX, Question, question_of
 from pgdyno.trial.result import ci95
@@ -204,7 +204,7 @@ class Ablating:
         gain_max = -_lost(_compared(answer), higher=answer.measure == "throughput")[0]
         return gain_max if gain_max > math.log1p(answer.matters.of(answer.measure)) else None
 
-    def _final(self, names: Sequence[str]) -> tuple[Effect, Effect] | None:
+    def _final(self, names: Sequence[str]) -> tuple[PairedEffect, PairedEffect] | None:
         """Measure the shortest profile against the whole one, and against none, in as many pairs as
         there is time for; None if a slice is void too often."""
         shortest = Change(settings=self._settings(names))
@@ -253,7 +253,7 @@ class Ablating:
         self,
         names: Sequence[str],
         undecided: Sequence[str],
-        final: tuple[Effect, Effect] | None,
+        final: tuple[PairedEffect, PairedEffect] | None,
         more_s: float,
     ) -> Mapping[str, object]:
         lines = [self._line(line, names, undecided) for line in self.plan.checked.profile.lines]
@@ -276,7 +276,7 @@ class Ablating:
         self,
         names: Sequence[str],
         undecided: Sequence[str],
-        final: tuple[Effect, Effect] | None,
+        final: tuple[PairedEffect, PairedEffect] | None,
         more_s: float,
     ) -> str:
         """Return what the shortest profile is worth, and what was not decided."""
@@ -320,7 +320,7 @@ class Ablating:
             " decisions, and hold together at 95 %"
         )
 
-    def _final_sentence(self, final: tuple[Effect, Effect] | None) -> str:
+    def _final_sentence(self, final: tuple[PairedEffect, PairedEffect] | None) -> str:
         if final is None:
             return "the shortest profile could not be measured: too many slices were void"
         whole, gain = final
@@ -392,11 +392,11 @@ def _title(names: Sequence[str]) -> str:
     return f"{len(names)} lines, {names[0]} to {names[-1]}"
 
 
-def _compared(answer: Answer) -> Effect:
+def _compared(answer: Answer) -> PairedEffect:
     return answer.throughput if answer.measure == "throughput" else answer.latency_p99
 
 
-def _effect(answer: Answer, confidence: float) -> Effect:
+def _effect(answer: Answer, confidence: float) -> PairedEffect:
     """Return the effect of a trial of a fixed number of pairs, at another level."""
     sides = (
         (answer.tps_a, answer.tps_b)
@@ -406,13 +406,13 @@ def _effect(answer: Answer, confidence: float) -> Effect:
     return paired_effect(*sides, confidence=confidence)
 
 
-def _lost(effect: Effect, *, higher: bool) -> tuple[float, float]:
+def _lost(effect: PairedEffect, *, higher: bool) -> tuple[float, float]:
     """Return the bounds of a loss, as log ratios."""
     lo, hi = math.log(effect.lo), math.log(effect.hi)
     return (-hi, -lo) if higher else (lo, hi)
 
 
-def _json(effect: Effect | None) -> LineEffect | None:
+def _json(effect: PairedEffect | None) -> LineEffect | None:
     if effect is None:
         return None
     return LineEffect(ratio=numbers.rounded(effect.ratio), ci95=ci95(effect), pairs=effect.pairs)

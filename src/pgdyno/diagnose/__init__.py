@@ -15,9 +15,9 @@ from pgdyno.diagnose._diagnosis import (
 )
 from pgdyno.diagnose._levels import sudden_changes
 from pgdyno.diagnose._seen_load import SeenLoad, SeenStatement, observed
-from pgdyno.diagnose._verdict import HELD, NOTHING, UNEXPLAINED, Verdict
+from pgdyno.diagnose._verdict import HELD, NOTHING, UNEXPLAINED, LimitVerdict
 from pgdyno.facts.headroom import LIGHT_SESSIONS
-from pgdyno.facts.statement_budgets import StatementBudget
+from pgdyno.facts.statement_budgets import StatementTimeBudget
 from pgdyno.record.finding import Evidence, Finding, Lack, Proposal
 
 __all__ = [
@@ -31,12 +31,12 @@ __all__ = [
     "Evidence",
     "Finding",
     "Lack",
+    "LimitVerdict",
     "NamedPart",
     "Proposal",
     "SeenLoad",
     "SeenStatement",
-    "StatementBudget",
-    "Verdict",
+    "StatementTimeBudget",
     "costliest",
     "diagnose",
     "observed",

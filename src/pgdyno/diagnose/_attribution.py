@@ -24,7 +24,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from pgdyno.facts.budget import PART_MAX, QUEUES, LatencyBudget, Part
+from pgdyno.facts.budget import PART_MAX, QUEUES, Part, ResponseTimeBudget
 from pgdyno.facts.sessions import requests_each
 from pgdyno.facts.situation import Situation
 from pgdyno.record.finding import Finding
@@ -83,7 +83,7 @@ def named_parts(s: Situation, findings: Iterable[Finding]) -> list[NamedPart]:
     return sorted(parts, key=lambda each: -each.ms)
 
 
-def _owned(part: Part, findings: Sequence[Finding], budget: LatencyBudget) -> float:
+def _owned(part: Part, findings: Sequence[Finding], budget: ResponseTimeBudget) -> float:
     """Return how much of ``part`` the findings own, 0 to 1: of each of its parts, a finding owns
     what its share is of all of them together."""
     found = [each for each in findings if each.status == "found"]

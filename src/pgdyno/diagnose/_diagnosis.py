@@ -23,12 +23,12 @@ from msgspec import Struct
 from pgdyno.diagnose._attribution import NamedPart, named_parts
 from pgdyno.diagnose._missing import missing_words
 from pgdyno.diagnose._requests import request_budgets
-from pgdyno.diagnose._verdict import Verdict, verdict_of
-from pgdyno.facts.budget import LatencyBudget, Part
+from pgdyno.diagnose._verdict import LimitVerdict, verdict_of
+from pgdyno.facts.budget import Part, ResponseTimeBudget
 from pgdyno.facts.headroom import Held, held_load
 from pgdyno.facts.observed import ObservedRun, is_observed
 from pgdyno.facts.situation import Situation
-from pgdyno.facts.statement_budgets import StatementBudget, statement_budgets
+from pgdyno.facts.statement_budgets import StatementTimeBudget, statement_budgets
 from pgdyno.record.finding import Finding, Lack, Proposal, Severity, Skip
 from pgdyno.rules.rule import Cleared, Found, Rule, rules_of_loads
 
@@ -50,12 +50,12 @@ class Diagnosis(Struct, frozen=True):
     findings: list[Finding]
     """Ranked ones first, rank 1 being the limit; then minor ones, then what was checked and
     cleared, then what could not be checked."""
-    verdict: Verdict
-    budget: LatencyBudget | None
+    verdict: LimitVerdict
+    budget: ResponseTimeBudget | None
     """None if the response time is not known."""
     parts: Sequence[NamedPart] = ()
     """The parts of the budget, the largest first; they add up to the mean response time."""
-    statements: Sequence[StatementBudget] = ()
+    statements: Sequence[StatementTimeBudget] = ()
     """The budget of each statement, those that take the most time first."""
     missing: Sequence[str] = ()
     """Sentences about what the budgets lack."""
@@ -102,7 +102,7 @@ def _diagnosis(situation: Situation, step: int) -> Diagnosis:
     )
 
 
-def _statements(s: Situation) -> Sequence[StatementBudget]:
+def _statements(s: Situation) -> Sequence[StatementTimeBudget]:
     """Return the budgets of what the clients' scripts send: statements, or requests."""
     return request_budgets(s) if s.is_http else statement_budgets(s)
 
@@ -206,7 +206,7 @@ def _finding(
     )
 
 
-def _share(answer: Found, budget: LatencyBudget, claimed: set[Part]) -> float:
+def _share(answer: Found, budget: ResponseTimeBudget, claimed: set[Part]) -> float:
     """Return the share of the response time that is due to a finding."""
     if answer.share is None:
         return budget.owned_share(answer.parts, claimed)

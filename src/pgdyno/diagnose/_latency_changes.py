@@ -15,7 +15,7 @@ from statistics import median
 
 from msgspec import Struct
 
-from pgdyno.diagnose._levels import Change, sudden_changes
+from pgdyno.diagnose._levels import SeriesChange, sudden_changes
 from pgdyno.facts.intervals import GAP_MS
 from pgdyno.record import Interval, RunFile, samples_needed
 from pgdyno.stats import POINTS_MIN
@@ -37,7 +37,7 @@ Stretches = Sequence[Sequence[Point]]
 """The points of each period under one load."""
 
 
-class LatencyChange(Change, frozen=True, kw_only=True):
+class PercentileChange(SeriesChange, frozen=True, kw_only=True):
     """A change of a percentile of the response time, in milliseconds."""
 
     percentile: int
@@ -69,18 +69,20 @@ class LatencyChange(Change, frozen=True, kw_only=True):
             "sentence": self.sentence,
         }
 
-    def is_with(self, other: Change) -> bool:
+    def is_with(self, other: SeriesChange) -> bool:
         """True if another series changed at the same moment."""
-        others_ms = other.within_ms if isinstance(other, LatencyChange) else 0
+        others_ms = other.within_ms if isinstance(other, PercentileChange) else 0
         return abs(self.at_ms - other.at_ms) <= max(SAME_MS, self.within_ms, others_ms)
 
-    def is_said_by_any(self, others: Iterable[Change]) -> bool:
+    def is_said_by_any(self, others: Iterable[SeriesChange]) -> bool:
         """True if one of the other changes says the same."""
         return any(self.is_said_by(other) for other in others)
 
-    def is_said_by(self, other: Change) -> bool:
+    def is_said_by(self, other: SeriesChange) -> bool:
         """True if the change of another series, at the same moment, says the same."""
-        ratio = other.ratio if isinstance(other, LatencyChange) else 1 / (other.ratio or math.inf)
+        ratio = (
+            other.ratio if isinstance(other, PercentileChange) else 1 / (other.ratio or math.inf)
+        )
         alike = bool(ratio) and 1 / SAME_RATIO <= self.ratio / ratio <= SAME_RATIO
         return alike and self.is_with(other)
 
@@ -99,10 +101,10 @@ class LatencySeries(Struct, frozen=True):
         """True if a period has enough points to look for changes."""
         return any(len(points) >= POINTS_MIN for points in self.stretches)
 
-    def changes(self, beside: int) -> list[LatencyChange]:
+    def changes(self, beside: int) -> list[PercentileChange]:
         """Return the changes, where so many series are searched beside each other."""
         return [
-            LatencyChange(
+            PercentileChange(
                 points[index][0],
                 before,
                 after,
@@ -186,13 +188,13 @@ def _within(
 
 
 def latency_changes(
-    series: Sequence[LatencySeries], of_rate: Sequence[Change], *, beside: int
-) -> tuple[list[LatencyChange], bool]:
+    series: Sequence[LatencySeries], of_rate: Sequence[SeriesChange], *, beside: int
+) -> tuple[list[PercentileChange], bool]:
     """Return the changes that no other says, nor one of throughput, ``of_rate``; and whether there
     are any at all. ``beside`` series are searched in all."""
-    listed: list[LatencyChange] = []
-    seen: list[LatencyChange] = []
-    of_all: list[LatencyChange] = []
+    listed: list[PercentileChange] = []
+    seen: list[PercentileChange] = []
+    of_all: list[PercentileChange] = []
     for percentile in PERCENTILES:
         changes = {
             each.group: each.changes(beside)
@@ -217,7 +219,9 @@ def latency_changes(
     return listed, bool(seen)
 
 
-def _is_alike(of_whole: LatencyChange, of_groups: Sequence[LatencyChange], groups: int) -> bool:
+def _is_alike(
+    of_whole: PercentileChange, of_groups: Sequence[PercentileChange], groups: int
+) -> bool:
     """True if every one of so many groups changed as the whole did."""
     return len({each.group for each in of_groups}) == groups and all(
         each.is_said_by(of_whole) for each in of_groups

@@ -19,7 +19,7 @@ SUDDEN_SHARE = 0.5
 """Share of a level change that the adjacent seconds must show; otherwise it is a slow drift."""
 
 
-class Change(Struct, frozen=True):
+class SeriesChange(Struct, frozen=True):
     """A moment at which a series went from one level to another, both medians of intervals."""
 
     at_ms: int
@@ -44,7 +44,7 @@ class Change(Struct, frozen=True):
         return f"{series} {went} {levels}; {beside}"
 
 
-class LevelChange(Change, frozen=True):
+class ThroughputChange(SeriesChange, frozen=True):
     """A change of throughput, in transactions per second."""
 
     @property
@@ -82,9 +82,9 @@ def sudden_changes(
             yield point, before, after
 
 
-def throughput_changes(period: Sequence[Interval], *, beside: int) -> Iterator[LevelChange]:
+def throughput_changes(period: Sequence[Interval], *, beside: int) -> Iterator[ThroughputChange]:
     """Changes of throughput within a period under one load, where ``beside`` series in all are
     searched."""
     rates = [each.throughput_tps for each in period]
     for point, before, after in sudden_changes(rates, beside=beside):
-        yield LevelChange(period[point].at_ms, before, after)
+        yield ThroughputChange(period[point].at_ms, before, after)

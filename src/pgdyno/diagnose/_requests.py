@@ -19,7 +19,7 @@ from pgdyno.facts.situation import Situation
 from pgdyno.facts.statement_budgets import (
     SAMPLED_AS,
     Sampled,
-    StatementBudget,
+    StatementTimeBudget,
     events_of,
     fitted,
     largest_first,
@@ -34,7 +34,7 @@ _ELSEWHERE: tuple[Part, ...] = (*CLIENT_PARTS, "pause", "late", "unknown")
 """Parts that are not the database's."""
 
 
-def request_budgets(s: Situation) -> list[StatementBudget]:
+def request_budgets(s: Situation) -> list[StatementTimeBudget]:
     """Return the budget of each kind of request, those that take the most time first; none without
     a front end that pgdyno started, or without its counts."""
     if s.front is None:
@@ -73,7 +73,7 @@ def _budget_of(
     rate: float,
     database: Mapping[Part, float],
     seen: Sampled,
-) -> StatementBudget:
+) -> StatementTimeBudget:
     ms = total.service.mean / 1e6
     collection_ms = min(page.application_ms, s.front_load.collecting * page.took_ms)
     within: Parts = {
@@ -88,7 +88,7 @@ def _budget_of(
     on_the_way = s.budget.share("connector", "http")
     parts["connector"] = outside_ms * (queue / on_the_way if on_the_way > 0 else 0.0)
     parts["http"] = outside_ms - parts["connector"]
-    return StatementBudget(total, rate, ms, largest_first(parts), events_of(parts, seen))
+    return StatementTimeBudget(total, rate, ms, largest_first(parts), events_of(parts, seen))
 
 
 def _of_database(

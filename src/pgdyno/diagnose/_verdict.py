@@ -55,7 +55,7 @@ _WOULD_TELL: dict[Part, str] = {
 _TELLS_BY_DEFAULT = "a profile of the server's processes (perf, pg_stat_activity)"
 
 
-class Verdict(Struct, frozen=True):
+class LimitVerdict(Struct, frozen=True):
     """An id and a sentence; the id is a finding's, or one of those above."""
 
     finding: str
@@ -68,16 +68,16 @@ class Verdict(Struct, frozen=True):
 
 def verdict_of(
     findings: Iterable[Finding], parts: Sequence[NamedPart], held: Held | None
-) -> Verdict:
+) -> LimitVerdict:
     """Return the verdict; ``parts`` are empty if the response time is not known."""
     first = next((finding for finding in findings if finding.rank == 1), None)
     if first is not None and not _outweighed(first, parts):
-        return Verdict(first.id, first.sentence)
+        return LimitVerdict(first.id, first.sentence)
     if held is not None and first is None:
-        return Verdict(HELD, _held_sentence(held, parts))
+        return LimitVerdict(HELD, _held_sentence(held, parts))
     if first is not None or not all_named(parts):
-        return Verdict(UNEXPLAINED, _unexplained_sentence(parts, first))
-    return Verdict(
+        return LimitVerdict(UNEXPLAINED, _unexplained_sentence(parts, first))
+    return LimitVerdict(
         NOTHING, f"nothing holds the load back: its response time is {_largest_words(parts)}"
     )
 

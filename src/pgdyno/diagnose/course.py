@@ -16,14 +16,14 @@ from msgspec.structs import replace
 
 from pgdyno.diagnose._coinciding import Ties
 from pgdyno.diagnose._latency_changes import (
-    LatencyChange,
+    PercentileChange,
     latency_changes,
     latency_series,
     searched,
     unsearched_groups,
 )
-from pgdyno.diagnose._levels import LevelChange, throughput_changes
-from pgdyno.facts.drops import Drop, Drops, find_drops
+from pgdyno.diagnose._levels import ThroughputChange, throughput_changes
+from pgdyno.facts.drops import Drops, ThroughputDrop, find_drops
 from pgdyno.facts.intervals import follows, timed
 from pgdyno.facts.situation import Situation
 from pgdyno.json_types import Fields
@@ -68,15 +68,15 @@ class Absence(Struct, frozen=True):
 class Course(Struct, frozen=True):
     """Changes and drops of a run, and the reason for each kind of which there are none."""
 
-    changes: Sequence[LevelChange]
+    changes: Sequence[ThroughputChange]
     changes_absent: Absence | None
-    latency_changes: Sequence[LatencyChange]
+    latency_changes: Sequence[PercentileChange]
     """Those that no change of throughput says already."""
     latency_changes_absent: Absence | None
     latency_unsearched: Sequence[str]
     """Client groups, of several, in which too few transactions ended to search their response
     times."""
-    drops: Sequence[Drop]
+    drops: Sequence[ThroughputDrop]
     drops_absent: Absence | None
     median_tps: float
 
@@ -87,11 +87,11 @@ class Course(Struct, frozen=True):
         return absent is None or absent.search.was_made
 
     @property
-    def all_changes(self) -> list[LevelChange | LatencyChange]:
+    def all_changes(self) -> list[ThroughputChange | PercentileChange]:
         """Changes of throughput and of response times, in time order."""
         return sorted([*self.changes, *self.latency_changes], key=lambda change: change.at_ms)
 
-    def drop_sentence(self, drop: Drop) -> str:
+    def drop_sentence(self, drop: ThroughputDrop) -> str:
         """Text of the drop with its duration and cause, without its time."""
         overlap = f"overlapped with {'; '.join(drop.beside)}" if drop.explained else drop.detail
         return (
@@ -168,7 +168,9 @@ def _no_drop(drops: Drops, whole_ms: float) -> Absence | None:
 
 def _changes(
     run: RunFile, slice_ids: list[int]
-) -> tuple[list[LevelChange], Absence | None, list[LatencyChange], Absence | None, list[str]]:
+) -> tuple[
+    list[ThroughputChange], Absence | None, list[PercentileChange], Absence | None, list[str]
+]:
     """Return the changes of throughput and of response times, the reason for each if there are
     none, and the groups whose response times were not searched."""
     plan = _Plan(run)

@@ -16,7 +16,7 @@ from pgdyno.facts.intervals import timed
 from pgdyno.numbers import counted
 from pgdyno.record import Interval, RunFile
 from pgdyno.spec.units import parse_duration_ms
-from pgdyno.stats import ERROR_MAX, Knee, knee
+from pgdyno.stats import ERROR_MAX, ScalabilityLaw, knee
 from pgdyno.stats.scaling import POINTS_MIN
 
 CLASSES_MAX = 40
@@ -30,7 +30,7 @@ class Scaling(Struct, frozen=True):
 
     means_tps: Mapping[int, float]
     """Points by number of clients, ascending."""
-    fit: Knee | None
+    fit: ScalabilityLaw | None
     """None: too few numbers of clients, or no curve of the law."""
 
     @property

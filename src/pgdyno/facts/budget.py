@@ -88,7 +88,7 @@ def part_words(part: Part) -> str:
     return _WORDS[part]
 
 
-class LatencyBudget(Struct, frozen=True):
+class ResponseTimeBudget(Struct, frozen=True):
     """Mean milliseconds of a transaction by part; they add up to ``response_ms``."""
 
     response_ms: float
@@ -127,7 +127,7 @@ class LatencyBudget(Struct, frozen=True):
         return sum(self.parts_ms.get(p, 0.0) for p in parts) / service_ms if service_ms > 0 else 0.0
 
 
-def latency_budget(s: Facts) -> LatencyBudget:
+def latency_budget(s: Facts) -> ResponseTimeBudget:
     """Return the budget of ``s``; without samples of sessions, all service is ``unknown``.
 
     Samples that show only idle sessions are samples: no wait is long then, and the time is that on
@@ -150,7 +150,7 @@ def latency_budget(s: Facts) -> LatencyBudget:
         queue_ms = min(parts["between"], _foreign_queue_ms(s))
         rest_ms = parts["between"] - queue_ms
         parts |= {"web server": rest_ms, "front pool": queue_ms, "between": 0.0}
-    return LatencyBudget(response_ms, parts | outside)
+    return ResponseTimeBudget(response_ms, parts | outside)
 
 
 def front_parts(s: Facts, service_ms: float) -> dict[Part, float]:

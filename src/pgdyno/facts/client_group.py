@@ -17,7 +17,7 @@ _ROUNDING = 0.02
 
 
 @dataclass(frozen=True)
-class Group:
+class MeasuredGroup:
     """A client group as it was while the slices lasted."""
 
     name: str

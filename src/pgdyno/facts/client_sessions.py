@@ -22,7 +22,7 @@ AGES = ("idle_ages", "pause_ages", "transaction_ages", "connection_ages")
 COLUMNS = (*STATES.values(), "hidden")
 
 
-class Origin(Struct, frozen=True):
+class SessionOrigin(Struct, frozen=True):
     """Sessions of one role, application and client address over some slices."""
 
     role: str
@@ -49,7 +49,7 @@ class Origin(Struct, frozen=True):
         return sum(self.means.values())
 
 
-def origins(run: RunFile, slice_ids: Collection[int] | None) -> list[Origin]:
+def origins(run: RunFile, slice_ids: Collection[int] | None) -> list[SessionOrigin]:
     """Return the origins of sessions, those with most sessions first."""
     import numpy as np
 
@@ -65,7 +65,7 @@ def origins(run: RunFile, slice_ids: Collection[int] | None) -> list[Origin]:
         mine = np.array([each == name for each in names], dtype=bool)
         at_end = mine & (rows["at_ms"] == last_ms)
         found.append(
-            Origin(
+            SessionOrigin(
                 role,
                 application,
                 address,
@@ -78,7 +78,7 @@ def origins(run: RunFile, slice_ids: Collection[int] | None) -> list[Origin]:
     return sorted(found, key=lambda origin: -origin.mean)
 
 
-def ages_at_end(found: Collection[Origin], column: str) -> tuple[int, ...]:
+def ages_at_end(found: Collection[SessionOrigin], column: str) -> tuple[int, ...]:
     """Return a histogram of all origins at the end."""
     return reduce(added, (each.ages[column] for each in found), EMPTY)
 
@@ -144,7 +144,7 @@ def churn(run: RunFile, slice_ids: Collection[int] | None) -> Churn | None:
     )
 
 
-class Moments(Struct, frozen=True):
+class SessionMoments(Struct, frozen=True):
     """Client sessions of all origins over time: one number for each sampling, in time order."""
 
     at_ms: NDArray[Any]
@@ -160,7 +160,7 @@ class Moments(Struct, frozen=True):
     """Idle in a transaction for at least this time."""
 
 
-def moments(run: RunFile, slice_ids: Collection[int] | None, bound_s: int) -> Moments:
+def moments(run: RunFile, slice_ids: Collection[int] | None, bound_s: int) -> SessionMoments:
     """Return the sessions over time; ``bound_s`` is one of sessionages.BOUNDS_S."""
     import numpy as np
 
@@ -174,7 +174,7 @@ def moments(run: RunFile, slice_ids: Collection[int] | None, bound_s: int) -> Mo
         return summed(np.array([older(read(text), bound_s) for text in rows[column]], float))
 
     paused = rows["in_transaction"] + rows["in_aborted"]
-    return Moments(
+    return SessionMoments(
         at_ms=at_ms,
         connected=summed(np.sum([rows[name] for name in COLUMNS], axis=0)),
         at_work=summed(rows["active"] + rows["fastpath"] + paused),

@@ -18,7 +18,7 @@ IN_FLIGHT_MIN = 2.0
 """Requests at the device on average: one that is served and one that waits."""
 
 
-class Device(Struct, frozen=True):
+class DeviceLoad(Struct, frozen=True):
     """A device over some slices."""
 
     name: str
@@ -33,7 +33,7 @@ class Device(Struct, frozen=True):
         return self.busy >= BUSY_SHARE and self.in_flight >= IN_FLIGHT_MIN
 
 
-def data_device(s: Facts) -> Device | None:
+def data_device(s: Facts) -> DeviceLoad | None:
     """Return the busiest device that holds data; None if none was recorded."""
     series = s.run.series("metric_disk", s.slice_ids)
     held = zip(series["device"], series["holds"], strict=True)
@@ -41,15 +41,15 @@ def data_device(s: Facts) -> Device | None:
     return max((_device(s, name) for name in names), key=lambda each: each.busy, default=None)
 
 
-def _device(s: Facts, name: str) -> Device:
+def _device(s: Facts, name: str) -> DeviceLoad:
     busy_ms, queue_ms = (
         s.run.delta("metric_disk", column, s.slice_ids, where={"device": name}) or 0.0
         for column in ("busy_ms", "queue_ms")
     )
-    return Device(name, min(1.0, busy_ms / 1000 / s.seconds), queue_ms / 1000 / s.seconds)
+    return DeviceLoad(name, min(1.0, busy_ms / 1000 / s.seconds), queue_ms / 1000 / s.seconds)
 
 
-def device_evidence(s: Facts, device: Device | None) -> Sequence[Evidence]:
+def device_evidence(s: Facts, device: DeviceLoad | None) -> Sequence[Evidence]:
     """Return the evidence of the device that holds the data."""
     if device is None:
         return []

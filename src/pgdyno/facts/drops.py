@@ -48,7 +48,7 @@ EVENTS = ("checkpoint", "vacuum", "sql", "setting", "restart", "standby")
 """Kinds of event that can have a part in a drop."""
 
 
-class Drop(Struct, frozen=True):
+class ThroughputDrop(Struct, frozen=True):
     """A period of nearly no throughput."""
 
     window_ms: Window
@@ -91,7 +91,7 @@ class Drop(Struct, frozen=True):
 class Drops(Struct, frozen=True):
     """The drops of a period of the run."""
 
-    all: tuple[Drop, ...]
+    all: tuple[ThroughputDrop, ...]
     median_tps: float
     intervals: int
     lowest_tps: float
@@ -150,7 +150,7 @@ def _at_rest(s: Situation, interval: Interval, median_tps: float) -> bool:
     return open_loops and due_tps < DROP_SHARE * median_tps
 
 
-def _drop(intervals: list[Interval], median_tps: float, overlap: Overlap) -> Drop:
+def _drop(intervals: list[Interval], median_tps: float, overlap: Overlap) -> ThroughputDrop:
     window = (intervals[0].at_ms, round(intervals[-1].at_ms + intervals[-1].duration_ms))
     lost = sum(median_tps * i.duration_ms / 1000 - i.done for i in intervals)
     events = overlap.events(window)
@@ -158,7 +158,9 @@ def _drop(intervals: list[Interval], median_tps: float, overlap: Overlap) -> Dro
     if reason == "unexplained" and events:
         reason, detail = "event", "; ".join(events)
     done_tps = 1000 * sum(i.done for i in intervals) / sum(i.duration_ms for i in intervals)
-    return Drop(window, lost, reason, detail, done_tps, events, overlap.has_checkpoint(window))
+    return ThroughputDrop(
+        window, lost, reason, detail, done_tps, events, overlap.has_checkpoint(window)
+    )
 
 
 class Overlap:

@@ -16,7 +16,7 @@ from pgdyno.record import ErrorTotal, RunFile
 from pgdyno.spec.load import MAX_FAILURES_DEFAULT, FailuresMax
 
 
-class Failures(Struct, frozen=True):
+class FailedTransactions(Struct, frozen=True):
     """Failed transactions among those that ended, and the most frequent error."""
 
     count: int
@@ -52,21 +52,27 @@ class Failures(Struct, frozen=True):
         }
 
 
-def failures(run: RunFile, slice_ids: Collection[int] | None, group: str | None = None) -> Failures:
+def failures(
+    run: RunFile, slice_ids: Collection[int] | None, group: str | None = None
+) -> FailedTransactions:
     """Return the failures in the slices, or in the whole run; of one client group if given."""
     ledger = run.ledger(slice_ids, group=group)
     if not ledger.failed:
-        return Failures(0, ledger.done, None)
+        return FailedTransactions(0, ledger.done, None)
     kinds = [e for e in run.errors(slice_ids) if group in (None, e.client_group)]
     final = [e for e in kinds if not (e.expected or e.retried) and e.script]
     counts: Counter[str] = Counter()
     for each in final:
         counts[each.sqlstate] += each.count
     top = next(iter(final), None)
-    return Failures(ledger.failed, ledger.done + ledger.failed, top, dict(counts.most_common()))
+    return FailedTransactions(
+        ledger.failed, ledger.done + ledger.failed, top, dict(counts.most_common())
+    )
 
 
-def failures_by_group(run: RunFile, slice_ids: Collection[int] | None) -> dict[str, Failures]:
+def failures_by_group(
+    run: RunFile, slice_ids: Collection[int] | None
+) -> dict[str, FailedTransactions]:
     """Return the failures of each client group; empty if there is only one group."""
     names = dict.fromkeys(row.client_group for row in run.group_intervals(slice_ids))
     return {name: failures(run, slice_ids, name) for name in names} if len(names) > 1 else {}
@@ -79,7 +85,7 @@ def failures_max(run: RunFile) -> FailuresMax:
     )
 
 
-def too_many(failed: Failures, limit: FailuresMax) -> bool:
+def too_many(failed: FailedTransactions, limit: FailuresMax) -> bool:
     """True if more failed than allowed."""
     return not limit.allows(failed.count, failed.ended)
 
@@ -102,7 +108,7 @@ def not_comparable(
     return f"failures differ: {b} with the change, {a} without" if _differ(a, b, limit) else None
 
 
-def _differ(a: Failures, b: Failures, limit: FailuresMax) -> bool:
+def _differ(a: FailedTransactions, b: FailedTransactions, limit: FailuresMax) -> bool:
     if limit.count is not None:
         return abs(b.count - a.count) > limit.count
     return abs(b.share - a.share) > (limit.share or 0.0)

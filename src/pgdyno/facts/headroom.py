@@ -20,7 +20,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pgdyno.facts.client_group import Group
+from pgdyno.facts.client_group import MeasuredGroup
 from pgdyno.facts.sessions import SPARE_SHARE, sending
 from pgdyno.facts.situation import Situation
 from pgdyno.record.finding import Skip
@@ -99,7 +99,7 @@ def _saturated(s: Situation) -> bool:
     return s.runnable >= s.cores_to_use and (cpu is None or cpu.idle_share < SPARE_SHARE)
 
 
-def _rests(s: Situation, group: Group) -> bool:
+def _rests(s: Situation, group: MeasuredGroup) -> bool:
     in_transaction_ms = group.service_ms * s.budget.service_share("client", "late")
     paused_ms = max(0.0, (group.between_statements_ms or 0.0) - in_transaction_ms)
     rest_ms = group.think_ms + paused_ms

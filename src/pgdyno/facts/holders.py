@@ -24,7 +24,7 @@ Calibrated by injection: a session left in a transaction during 18 s of TPC-B at
 transaction access 2 to 3 times as many pages at the end; without it, none was seen for 2 s."""
 
 
-class Holder(Struct, frozen=True):
+class XminHolder(Struct, frozen=True):
     """The last holder of the oldest xmin in a period."""
 
     kind: str
@@ -73,7 +73,7 @@ class Holder(Struct, frozen=True):
         return duration(self.seen_s if self.transaction_s is None else self.transaction_s)
 
 
-def last_holder(s: Facts) -> Holder | None:
+def last_holder(s: Facts) -> XminHolder | None:
     """Return the holder at the end of the period, None if nothing held an xmin then."""
     rows = s.run.series("metric_age", s.slice_ids, where={"database": _database(s)})
     if not len(rows["at_ms"]):
@@ -92,7 +92,7 @@ def last_holder(s: Facts) -> Holder | None:
         first -= 1
     held_ms = rows["xmin_held_ms"][-1]
     ages = rows["xmin_age"]
-    return Holder(
+    return XminHolder(
         kind=str(kind),
         name=str(name),
         about=str(rows["xmin_holder_about"][-1] or ""),

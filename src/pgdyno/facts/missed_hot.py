@@ -17,7 +17,7 @@ from typing import Literal
 from msgspec import Struct
 
 from pgdyno.facts.slices import Facts
-from pgdyno.facts.tables import Index, Table, indexes, tables, updated_columns
+from pgdyno.facts.tables import Index, TableCounts, indexes, tables, updated_columns
 from pgdyno.numbers import counted, percent
 from pgdyno.record.finding import Evidence
 from pgdyno.spec.sql_text import names_table
@@ -36,7 +36,7 @@ _SUMMARISING, _SUMMARISING_SINCE = "brin", 160000
 class Missed(Struct, frozen=True):
     """The updates of a table that were not HOT."""
 
-    table: Table
+    table: TableCounts
     indexes: int
     """0 if they were not recorded."""
     reason: Reason
@@ -91,7 +91,7 @@ def _updates(s: Facts) -> list[_Update]:
     return found
 
 
-def _indexed_column(s: Facts, table: Table, own: list[Index], mine: list[_Update]) -> str:
+def _indexed_column(s: Facts, table: TableCounts, own: list[Index], mine: list[_Update]) -> str:
     """Return the indexed column that is set in at least ``MOST`` of the updates, or ''."""
     blocking = {
         column
@@ -110,7 +110,7 @@ def _indexed_column(s: Facts, table: Table, own: list[Index], mine: list[_Update
     return most if most and per_s[most] >= MOST * every else ""
 
 
-def _reason(table: Table, column: str, *, known: bool) -> Reason:
+def _reason(table: TableCounts, column: str, *, known: bool) -> Reason:
     if column:
         return "indexed column"
     if table.moved is not None:

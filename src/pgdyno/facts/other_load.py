@@ -41,7 +41,7 @@ _TEMPLATES = frozenset({"template0", "template1"})
 _WRITES = ("tup_inserted", "tup_updated", "tup_deleted")
 
 
-class Database(Struct, frozen=True):
+class OtherDatabase(Struct, frozen=True):
     """Other load in one database."""
 
     name: str
@@ -51,10 +51,10 @@ class Database(Struct, frozen=True):
     rows_written_s: float
 
 
-class ForeignLoad(Struct, frozen=True):
+class OtherLoad(Struct, frozen=True):
     """Load of others over some slices."""
 
-    databases: tuple[Database, ...]
+    databases: tuple[OtherDatabase, ...]
     """Databases with other load, the busiest first."""
     own_at_work: float
     own_rows_written_s: float | None
@@ -107,7 +107,7 @@ class ForeignLoad(Struct, frozen=True):
         return f"{what} are not this load's: {busiest}"
 
 
-def foreign_load(run: RunFile, slice_ids: Collection[int]) -> ForeignLoad | None:
+def foreign_load(run: RunFile, slice_ids: Collection[int]) -> OtherLoad | None:
     """Return the other load on the server over these slices; None if not recorded."""
     seconds = run.seconds(slice_ids)
     looks = len(run.samples("metric_database", slice_ids))
@@ -123,7 +123,7 @@ def foreign_load(run: RunFile, slice_ids: Collection[int]) -> ForeignLoad | None
         if name not in _TEMPLATES
     ]
     moved = [each for each in databases if each.at_work or each.transactions_s]
-    return ForeignLoad(
+    return OtherLoad(
         tuple(sorted(moved, key=lambda each: (-each.at_work, -each.rows_written_s))),
         own_at_work=service.count * service.mean / 1e9 / seconds,
         own_rows_written_s=_own_rows_s(run, slice_ids, seconds, done=service.count),
@@ -155,13 +155,13 @@ def _at_work(seen: Collection[float], looks: int) -> float:
 
 def _database(
     run: RunFile, slice_ids: Collection[int], seconds: float, name: str, at_work: float
-) -> Database:
+) -> OtherDatabase:
     rises = {
         column: run.delta("metric_foreign", column, slice_ids, where={"database": name})
         for column in ("active_time_ms", "transactions", "rows_written")
     }
     active_ms = rises["active_time_ms"]
-    return Database(
+    return OtherDatabase(
         name,
         # Sessions are sampled, because the statistics do not attribute time to clients.
         at_work if active_ms is None else max(at_work, active_ms / 1000 / seconds),
@@ -174,7 +174,7 @@ def _part(others: float, own: float) -> float:
     return others / (others + own) if others > 0 else 0.0
 
 
-def _in_words(database: Database) -> str:
+def _in_words(database: OtherDatabase) -> str:
     parts = [counted(database.at_work, "session", "sessions")]
     if database.transactions_s >= 1:
         parts.append(f"{figure(database.transactions_s)} transactions/s")

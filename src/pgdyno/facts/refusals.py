@@ -37,7 +37,7 @@ _TEXTS = {
 """Part of a message → the layer that says so, and its limit; the first that fits."""
 
 
-class Refusal(Struct, frozen=True):
+class RefusedConnections(Struct, frozen=True):
     """Connections that one layer refused because of one limit."""
 
     layer: str
@@ -55,20 +55,24 @@ class Refusal(Struct, frozen=True):
         return f"{self.layer} ({self.limit})"
 
 
-def refusal_in(error: ErrorTotal) -> Refusal | None:
+def refusal_in(error: ErrorTotal) -> RefusedConnections | None:
     """Return who refused a connection, if that is the error."""
     if error.sqlstate not in _CODES:
         return None
     found = (
-        Refusal(*named, error.count) for text, named in _TEXTS.items() if text in error.message
+        RefusedConnections(*named, error.count)
+        for text, named in _TEXTS.items()
+        if text in error.message
     )
     return next(found, None)
 
 
-def refusals_in(errors: Iterable[ErrorTotal]) -> list[Refusal]:
+def refusals_in(errors: Iterable[ErrorTotal]) -> list[RefusedConnections]:
     """Return the refusals of each layer and limit, the most frequent first."""
     counts = Counter[tuple[str, str]]()
     for error in errors:
         if (refusal := refusal_in(error)) is not None:
             counts[refusal.layer, refusal.limit] += refusal.count
-    return [Refusal(layer, limit, count) for (layer, limit), count in counts.most_common()]
+    return [
+        RefusedConnections(layer, limit, count) for (layer, limit), count in counts.most_common()
+    ]

@@ -32,7 +32,7 @@ class Unseen(Skip):
         self.allow = allow
 
 
-class Setting(Struct, frozen=True):
+class SettingRow(Struct, frozen=True):
     """A row of pg_settings."""
 
     name: str
@@ -115,9 +115,9 @@ class Sight:
         return host
 
     @cached_property
-    def _settings(self) -> dict[str, Setting]:
+    def _settings(self) -> dict[str, SettingRow]:
         return {
-            row["name"]: Setting(
+            row["name"]: SettingRow(
                 row["name"], row["setting"], row["unit"] or "", row["boot_val"], row["source"],
                 row["context"], row["pending_restart"],
             )
@@ -125,7 +125,7 @@ class Sight:
         }  # fmt: skip
 
     @property
-    def settings(self) -> Sequence[Setting]:
+    def settings(self) -> Sequence[SettingRow]:
         """All settings that this role may see."""
         return tuple(self._settings.values())
 
@@ -133,7 +133,7 @@ class Sight:
         """Return whether a setting is there and visible."""
         return name in self._settings
 
-    def setting(self, name: str) -> Setting:
+    def setting(self, name: str) -> SettingRow:
         """Return a setting. Unseen if it is hidden from the role, or not in this version."""
         found = self._settings.get(name)
         if found is None:

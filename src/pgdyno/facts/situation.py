@@ -7,7 +7,7 @@ import math
 from functools import cached_property
 
 from pgdyno.facts._resources import HostCpu
-from pgdyno.facts.budget import LatencyBudget, Part, latency_budget
+from pgdyno.facts.budget import Part, ResponseTimeBudget, latency_budget
 from pgdyno.facts.flush import delay_ms, sync_time
 from pgdyno.facts.model import ClosedLoop
 from pgdyno.facts.sessions import SPARE_SHARE
@@ -21,7 +21,7 @@ _AT_COMMIT: tuple[Part, ...] = ("replica", "lock")
 """Waits of a COMMIT other than for its flush: for a standby, and for the lock of NOTIFY."""
 
 
-def fitted_loop(s: Facts, budget: LatencyBudget) -> ClosedLoop:
+def fitted_loop(s: Facts, budget: ResponseTimeBudget) -> ClosedLoop:
     """Return the model of ``s`` with the latency budget ``budget``.
 
     The CPU demand is what the server and the generator use; where processes cannot be seen, all
@@ -68,7 +68,7 @@ def _idle_parts(s: Facts) -> tuple[Part, ...]:
     return ("sleep",) if s.between_statements_ms is None else ("sleep", "client", "pause")
 
 
-def _woken_ms(s: Facts, budget: LatencyBudget) -> float:
+def _woken_ms(s: Facts, budget: ResponseTimeBudget) -> float:
     """Return the time of a transaction that its COMMIT takes beyond the flush: as far as it exceeds
     that of the quickest other statement, it is a queue for a core, of a session that was woken.
 
@@ -103,7 +103,7 @@ class Situation(Facts):
     """The facts, where the time went, and the model fitted to both."""
 
     @cached_property
-    def budget(self) -> LatencyBudget:
+    def budget(self) -> ResponseTimeBudget:
         """The latency budget of the mean transaction."""
         return latency_budget(self)
 

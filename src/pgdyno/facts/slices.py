@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.dimension import fields_with
 from pgdyno.facts._resources import HostCpu, Wal
-from pgdyno.facts.client_group import Group, gap_ms
+from pgdyno.facts.client_group import MeasuredGroup, gap_ms
 from pgdyno.facts.front import (
     NO_FRONT,
     ForeignFront,
@@ -200,23 +200,23 @@ class Facts:
             raise
 
     @cached_property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[MeasuredGroup]:
         """The client groups that did something."""
         spec = fields_with(self.run.run.spec, self.change)
         groups = [self._group(fields) for fields in spec.get("clients", [])]
         return [group for group in groups if group.throughput_tps > 0]
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str) -> MeasuredGroup:
         """Return the client group of that name, which did something."""
         return next(group for group in self.groups if group.name == name)
 
-    def _group(self, fields: Fields) -> Group:
+    def _group(self, fields: Fields) -> MeasuredGroup:
         name = fields["name"]
         response = self.run.histogram("response", self.slice_ids, group=name)
         pool_wait = self.run.histogram("pool_wait", self.slice_ids, group=name)
         service = self.run.histogram("service", self.slice_ids, group=name)
         mine = [each for each in self.statements if each.client_group == name]
-        return Group(
+        return MeasuredGroup(
             name=name,
             clients=fields["count"],
             instances=fields.get("instances", 1),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.facts.client_sessions import Moments, Origin, moments, origins
+from pgdyno.facts.client_sessions import SessionMoments, SessionOrigin, moments, origins
 from pgdyno.facts.holders import sees_all_sessions
 from pgdyno.facts.slices import Facts
 from pgdyno.record.finding import Lack, Skip
@@ -10,7 +10,7 @@ from pgdyno.record.finding import Lack, Skip
 SAMPLINGS_MIN = 2
 
 
-def seen_sessions(s: Facts, bound_s: int) -> Moments:
+def seen_sessions(s: Facts, bound_s: int) -> SessionMoments:
     """Return the client sessions over time. Raises Skip if they were not recorded, or are hidden
     from the role."""
     seen = moments(s.run, s.slice_ids, bound_s)
@@ -31,7 +31,7 @@ def usable(s: Facts) -> float:
     return max(1.0, float(rows["usable"][-1]))
 
 
-def most_of(s: Facts, column: str) -> Origin | None:
+def most_of(s: Facts, column: str) -> SessionOrigin | None:
     """Return the origin with most sessions on average in one of the states."""
     found = [each for each in origins(s.run, s.slice_ids) if each.means[column] > 0]
     most = max(found, key=lambda origin: origin.means[column], default=None)

@@ -38,7 +38,7 @@ _CONFIRMED_AS: Mapping[str, Confirmation] = {
 }
 
 
-class Standby(Struct, frozen=True):
+class StandbyTimes(Struct, frozen=True):
     """A standby; times in milliseconds from the local flush, averaged, NaN if not reported."""
 
     name: str
@@ -86,24 +86,24 @@ def confirmation_of(synchronous_commit: str | None) -> Confirmation:
     return _CONFIRMED_AS.get(choice_of(synchronous_commit or "on"), "flushed")
 
 
-def standbys(s: Facts) -> list[Standby]:
+def standbys(s: Facts) -> list[StandbyTimes]:
     """Return the standbys that were connected, by name; several of one name count as one."""
     series = s.run.series("metric_replication", s.slice_ids)
     names = sorted({str(name) for name in series["application_name"]})
     return [_standby(series, name) for name in names]
 
 
-def synchronous(connected: list[Standby], confirmation: Confirmation) -> list[Standby]:
+def synchronous(connected: list[StandbyTimes], confirmation: Confirmation) -> list[StandbyTimes]:
     """Return those that commits may wait for, the fastest first."""
     chosen = [each for each in connected if each.sync_state in SYNCHRONOUS]
     return sorted(chosen, key=lambda each: _or_zero(each.confirmed_ms(confirmation)))
 
 
-def _standby(series: Series, name: str) -> Standby:
+def _standby(series: Series, name: str) -> StandbyTimes:
     mine = series["application_name"] == name
     written = [float(value) for value in series["write_lag_ms"][mine] if value == value]
     states = [str(state) for state in series["sync_state"][mine]]
-    return Standby(
+    return StandbyTimes(
         name=name,
         sync_state=states[-1],
         written_ms=_mean(series["write_lag_ms"][mine]),

@@ -59,7 +59,7 @@ Sampled = dict[str, dict[str, float]]
 """Class of waits → wait event → average sessions."""
 
 
-class StatementBudget(Struct, frozen=True):
+class StatementTimeBudget(Struct, frozen=True):
     """Mean milliseconds of one execution of a statement by part; they add up to ``ms``."""
 
     total: StatementTotal
@@ -70,7 +70,7 @@ class StatementBudget(Struct, frozen=True):
     events: Mapping[Part, Sequence[str]]
 
 
-def statement_budgets(s: Situation) -> list[StatementBudget]:
+def statement_budgets(s: Situation) -> list[StatementTimeBudget]:
     """Return the budget of each statement of SQL, those that take the most time first."""
     overlapping = s.overlapping_groups
     totals = [t for t in s.statements if t.service.count and t.client_group not in overlapping]
@@ -84,7 +84,7 @@ def statement_budgets(s: Situation) -> list[StatementBudget]:
         sampled = [{} for _ in totals]
         parts = [{"unknown": ms} for ms in times]
     found = [
-        StatementBudget(
+        StatementTimeBudget(
             total=total,
             executions_per_transaction=rate,
             ms=ms,

@@ -31,7 +31,7 @@ _ASSIGNED = re.compile(rf"(?:^|,)\s*({NAME})\s*(?:\[[^]]*\]\s*)*(?:\.\s*{NAME}\s
 _INNERMOST = re.compile(r"\([^()]*\)")
 
 
-class Table(Struct, frozen=True):
+class TableCounts(Struct, frozen=True):
     """Counts of a table per second."""
 
     name: str
@@ -67,13 +67,13 @@ class Index(Struct, frozen=True):
 
 
 @lru_cache(maxsize=1)
-def tables(s: Facts) -> list[Table]:
+def tables(s: Facts) -> list[TableCounts]:
     """Return the recorded tables, the most written first. Raises Skip if there are none."""
     series, scale = s.run.series("metric_table", s.slice_ids), _reported(s) / s.seconds
     found = []
     for name, risen in _risen(series, "relation", _COUNTED).items():
         per_s = {column: rise * scale for column, rise in risen.items()}
-        table = Table(
+        table = TableCounts(
             name=name,
             inserted=per_s.get("n_tup_ins", 0.0),
             updated=per_s.get("n_tup_upd", 0.0),
@@ -101,7 +101,7 @@ def _reported(s: Facts) -> float:
     return min(UNREPORTED_MAX, max(1.0, done / counted)) if counted else 1.0
 
 
-def scanned_tables(s: Facts) -> list[Table]:
+def scanned_tables(s: Facts) -> list[TableCounts]:
     """Return the tables read by sequential scans of many rows each, most rows first."""
     found = [
         table

@@ -29,7 +29,7 @@ Limits = tuple[float, float]
 Rows = list[Row]
 
 
-class Effect(Struct, frozen=True):
+class VacuumRatios(Struct, frozen=True):
     """Ratios of throughput and p99 with their intervals; None: too few seconds."""
 
     seconds_during: int
@@ -38,7 +38,7 @@ class Effect(Struct, frozen=True):
     p99: tuple[float, float, float] | None
 
 
-class Course(Struct, frozen=True):
+class VacuumCourse(Struct, frozen=True):
     """Vacuums of a table of one kind."""
 
     relation: str
@@ -53,10 +53,10 @@ class Course(Struct, frozen=True):
     asleep_share: float | None
     pages_per_s: float | None
     left_s: float | None
-    effect: Effect
+    effect: VacuumRatios
 
 
-class State(Struct, frozen=True):
+class TableAtEnd(Struct, frozen=True):
     """A table at the end of the run."""
 
     relation: str
@@ -80,12 +80,12 @@ class State(Struct, frozen=True):
         return round(self.size_bytes * self.dead / rows)
 
 
-class Account(Struct, frozen=True):
+class VacuumAccount(Struct, frozen=True):
     """Vacuum during a run."""
 
-    states: list[State]
-    courses: list[Course]
-    effect: Effect
+    states: list[TableAtEnd]
+    courses: list[VacuumCourse]
+    effect: VacuumRatios
     xid_age: int | None
     mxid_age: int | None
     members: int | None
@@ -94,7 +94,7 @@ class Account(Struct, frozen=True):
     """Part of the room for them; None: not known, or the version has no limit."""
 
 
-def vacuum_account(run: RunFile, slice_ids: Sequence[int]) -> Account | None:
+def vacuum_account(run: RunFile, slice_ids: Sequence[int]) -> VacuumAccount | None:
     """Return what is known of vacuum; None if the server was not probed."""
     states = _states(run, slice_ids)
     ages = run.samples("metric_age", slice_ids)
@@ -104,7 +104,7 @@ def vacuum_account(run: RunFile, slice_ids: Sequence[int]) -> Account | None:
     seconds = list(_seconds(run, slice_ids))
     members = _most(run.samples("metric_multixact", slice_ids), "members_max")
     room = members_room(int(run.run.server.get("version_num") or 0))
-    return Account(
+    return VacuumAccount(
         states=states,
         courses=_courses(run, slice_ids, progress, seconds),
         effect=_effect(seconds, progress, progress),
@@ -123,7 +123,7 @@ def _most(rows: Rows, column: str) -> int | None:
     return _whole(max((row[column] for row in rows if row[column] is not None), default=None))
 
 
-def _states(run: RunFile, slice_ids: Sequence[int]) -> list[State]:
+def _states(run: RunFile, slice_ids: Sequence[int]) -> list[TableAtEnd]:
     """Return each table, the oldest first."""
     tables = _by_relation(run.samples("metric_table", slice_ids))
     upkeep = _by_relation(run.samples("metric_autovacuum", slice_ids))
@@ -138,11 +138,11 @@ def _by_relation(rows: Rows) -> dict[str, Rows]:
     return found
 
 
-def _state(name: str, rows: Rows, upkeep: Rows) -> State:
+def _state(name: str, rows: Rows, upkeep: Rows) -> TableAtEnd:
     first, last = rows[0], rows[-1]
     sized = [row for row in rows if row["size_bytes"] is not None]
     rest: Row = upkeep[-1] if upkeep else {}
-    return State(
+    return TableAtEnd(
         relation=name,
         live=int(last["n_live_tup"] or 0),
         dead=int(last["n_dead_tup"] or 0),
@@ -186,13 +186,13 @@ def _seconds(run: RunFile, slice_ids: Sequence[int]) -> Iterator[_Second]:
         yield _Second(each.at_ms, ended_ms, tps, float(p99.get(each.at_ms, math.nan)))
 
 
-def _effect(seconds: Sequence[_Second], rows: Rows, progress: Rows) -> Effect:
+def _effect(seconds: Sequence[_Second], rows: Rows, progress: Rows) -> VacuumRatios:
     """Return the seconds with a vacuum of ``rows`` against those without any of ``progress``."""
     mine, any_ = (sorted(float(row["at_ms"]) for row in each) for each in (rows, progress))
     marked = [(each, _seen(each, mine)) for each in seconds]
     kept = [(each, during) for each, during in marked if during or not _seen(each, any_)]
     during = sum(mark for _, mark in kept)
-    return Effect(
+    return VacuumRatios(
         during,
         len(kept) - during,
         _ratio([(each.tps, mark) for each, mark in kept]),
@@ -213,7 +213,7 @@ def _ratio(values: Sequence[tuple[float, bool]]) -> tuple[float, float, float] |
 
 def _courses(
     run: RunFile, slice_ids: Sequence[int], progress: Rows, seconds: Sequence[_Second]
-) -> list[Course]:
+) -> list[VacuumCourse]:
     """Return the vacuums by table and kind, those seen for the longest time first."""
     kinds: dict[tuple[str, bool, bool], Rows] = {}
     for row in progress:
@@ -278,8 +278,8 @@ def _oldest_by_relation(run: RunFile, slice_ids: Collection[int]) -> dict[str, t
 
 
 def _course(
-    kind: tuple[str, bool, bool], rows: Rows, effect: Effect, *, failsafe: bool, end_ms: float
-) -> Course:
+    kind: tuple[str, bool, bool], rows: Rows, effect: VacuumRatios, *, failsafe: bool, end_ms: float
+) -> VacuumCourse:
     single = [list(each) for each in _separate(rows)]
     last = single[-1][-1]
     phases = Counter(str(row["phase"]) for row in rows)
@@ -287,7 +287,7 @@ def _course(
     rate = _pages_per_s(single[-1])
     running = last["at_ms"] >= end_ms - ENDED_MS and scanned < total
     memory = [row["dead_full"] for row in rows if row["dead_full"] is not None]
-    return Course(
+    return VacuumCourse(
         *kind,
         failsafe=failsafe,
         count=len(single),

@@ -37,7 +37,7 @@ GENERATOR_CPU_S = 5e-6
 ROUND_TRIP_CPU_S = 15e-6
 
 
-class _Statements(Struct, frozen=True):
+class _StatementTimes(Struct, frozen=True):
     """Seconds of the statements of a mean transaction."""
 
     count: float
@@ -66,7 +66,7 @@ def with_waking(loop: ClosedLoop, s: Facts) -> ClosedLoop:
     )
 
 
-def _statements(s: Facts, cpu_s: float) -> _Statements | None:
+def _statements(s: Facts, cpu_s: float) -> _StatementTimes | None:
     """Return the statements of a mean transaction; None without their times, or if they overlap.
 
     COMMIT waits for its flush each time, and what takes longer than the CPU time of a transaction,
@@ -83,7 +83,7 @@ def _statements(s: Facts, cpu_s: float) -> _Statements | None:
         for each, quick in zip(timed, quick_ns, strict=True)
     ]
     counts = [each.service.count / done for each in timed]
-    return _Statements(
+    return _StatementTimes(
         count=sum(counts),
         mean_s=sum(n * each.service.mean for n, each in zip(counts, timed, strict=True)) / 1e9,
         quick_s=sum(n * ns for n, ns in zip(counts, least_ns, strict=True)) / 1e9,

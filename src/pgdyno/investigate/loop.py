@@ -44,7 +44,7 @@ from pgdyno.results import store
 from pgdyno.results.investigate import InvestigateResult
 from pgdyno.search.knee import Request, find_capacity
 from pgdyno.spec.durability import DurabilityClass, within
-from pgdyno.stats import Effect
+from pgdyno.stats import PairedEffect
 from pgdyno.trial.noise import WARM_UP_SECONDS, measure_noise
 from pgdyno.trial.pairs import Answer, Noise, resume_trial, run_trial
 from pgdyno.trial.question import Question
@@ -82,7 +82,7 @@ class _Investigation:
         self._rng = random.Random(session.spec.load.seed)
         self._server = circumstances(session.spec, session.target.facts["settings"])
         self._progress = Progress()
-        not_measured = Effect(1.0, 1.0, 1.0, pairs=0, log_sd=0.0)
+        not_measured = PairedEffect(1.0, 1.0, 1.0, pairs=0, log_sd=0.0)
         no_noise = Noise(not_measured, not_measured, "throughput")
         self._outcome = Outcome(limits.allow, no_noise)
         self._records = Records(session, self._progress, self._outcome)

@@ -22,14 +22,14 @@ from pgdyno.registry import by_name, held_by
 Role = Literal["", "pg_read_all_stats", "pg_read_all_settings", "pg_monitor"]
 
 
-class Machine(Struct, frozen=True):
+class ServerMachine(Struct, frozen=True):
     """The machine of the server, which pgdyno runs on too."""
 
     data_dir: Path | None
     postmaster_pid: int | None
 
 
-class Missing(Struct, frozen=True):
+class MissingLook(Struct, frozen=True):
     """Something that a look could not see."""
 
     why: str
@@ -38,7 +38,7 @@ class Missing(Struct, frozen=True):
     """A grant, an extension or a setting that would allow it; '' if nothing would."""
 
 
-def nothing_hidden(_rows: Sequence[Row]) -> Missing | None:
+def nothing_hidden(_rows: Sequence[Row]) -> MissingLook | None:
     """Return None: the query fails where something is hidden."""
     return None
 
@@ -63,9 +63,9 @@ class Look(Struct, frozen=True):
     """The option of pgdyno check with which it is taken; '': always."""
     lasting: bool = False
     """True if it is taken again at the end: what has begun only just now does not count yet."""
-    read: Callable[[Machine], list[Row]] | None = None
+    read: Callable[[ServerMachine], list[Row]] | None = None
     """Reads the machine; None: the look is a query, unless an option asks for it."""
-    hidden: Callable[[Sequence[Row]], Missing | None] = nothing_hidden
+    hidden: Callable[[Sequence[Row]], MissingLook | None] = nothing_hidden
     """Returns what the rows show to be hidden."""
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from pgdyno.json_types import Row
-from pgdyno.looks.look import Look, Machine, Missing, looks
+from pgdyno.looks.look import Look, MissingLook, ServerMachine, looks
 from pgdyno.record import Recorder
 from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.extensions import extension_in, not_created, to_create, within
@@ -31,7 +31,7 @@ LIMITS = {
     "max_parallel_workers_per_gather": "0",
     "work_mem": "32MB",
 }
-_ELSEWHERE = Missing(
+_ELSEWHERE = MissingLook(
     "the server's processes are not visible on this machine",
     "run pgdyno check on the server's machine, as an account that may read /proc",
 )
@@ -45,17 +45,17 @@ _REASONS = {
 }
 
 
-class _Taken(Struct, frozen=True):
+class _LookOutcome(Struct, frozen=True):
     """The outcome of a look."""
 
     rows: list[Row] | None
-    missing: Missing | None
+    missing: MissingLook | None
 
 
 def take_looks(
     connection: psycopg.Connection[Any],
     recorder: Recorder,
-    machine: Machine | None,
+    machine: ServerMachine | None,
     *,
     again: bool = False,
 ) -> None:
@@ -73,10 +73,14 @@ def take_looks(
 
 
 def record_look(
-    recorder: Recorder, name: str, started_ns: int, rows: list[Row] | None, missing: Missing | None
+    recorder: Recorder,
+    name: str,
+    started_ns: int,
+    rows: list[Row] | None,
+    missing: MissingLook | None,
 ) -> None:
     """Record the outcome of a look that began at monotonic ``started_ns`` and ends now."""
-    missing = missing or Missing("")
+    missing = missing or MissingLook("")
     row = {
         "look": name,
         "duration_ms": (time.monotonic_ns() - started_ns) / 1e6,
@@ -87,37 +91,37 @@ def record_look(
     recorder.add_rows("look", [row], ns=started_ns)
 
 
-def _from_machine(look: Look, machine: Machine | None) -> _Taken:
+def _from_machine(look: Look, machine: ServerMachine | None) -> _LookOutcome:
     assert look.read is not None
     if machine is None:
-        return _Taken(None, _ELSEWHERE)
+        return _LookOutcome(None, _ELSEWHERE)
     try:
         rows = look.read(machine)
     except (OSError, ValueError, KeyError) as error:
-        return _Taken(None, Missing(f"it cannot be read: {error}"))
-    return _Taken(rows, look.hidden(rows))
+        return _LookOutcome(None, MissingLook(f"it cannot be read: {error}"))
+    return _LookOutcome(rows, look.hidden(rows))
 
 
-def _from_server(look: Look, connection: psycopg.Connection[Any]) -> _Taken:
+def _from_server(look: Look, connection: psycopg.Connection[Any]) -> _LookOutcome:
     import psycopg
     from psycopg.rows import dict_row
 
     major = connection.info.server_version // 10_000
     query = query_for(ROOM, look.name, major)
     if query is None:
-        return _Taken(None, Missing(f"PostgreSQL {major} does not show it"))
+        return _LookOutcome(None, MissingLook(f"PostgreSQL {major} does not show it"))
     cursor = connection.cursor(row_factory=dict_row)
     try:
         with connection.transaction():
             cursor.execute(_limits(look).encode())
             rows, missing = _rows(look, query.text, cursor)
             if rows is None:
-                return _Taken(None, missing)
+                return _LookOutcome(None, missing)
     except psycopg.Error as error:
         if connection.closed:
             raise
-        return _Taken(None, missing_by(error, _grant(look, cursor)))
-    return _Taken(rows, look.hidden(rows))
+        return _LookOutcome(None, missing_by(error, _grant(look, cursor)))
+    return _LookOutcome(rows, look.hidden(rows))
 
 
 def _limits(look: Look) -> str:
@@ -128,17 +132,17 @@ def _limits(look: Look) -> str:
 
 def _rows(
     look: Look, query: str, cursor: psycopg.Cursor[Row]
-) -> tuple[list[Row] | None, Missing | None]:
+) -> tuple[list[Row] | None, MissingLook | None]:
     """Return the rows of a look, or the role or the extension that it lacks."""
     if look.role and not _has_role(look.role, cursor):
-        return None, Missing(
+        return None, MissingLook(
             f"this role does not have the rights of {look.role}", _grant(look, cursor)
         )
     if not look.extension:
         return cursor.execute(query.encode()).fetchall(), None
     extension = extension_in(cursor, look.extension)
     if extension is None:
-        return None, Missing(not_created(look.extension), to_create(look.extension))
+        return None, MissingLook(not_created(look.extension), to_create(look.extension))
     return cursor.execute(within(extension.schema, query).encode(), {}).fetchall(), None
 
 
@@ -153,9 +157,9 @@ def _grant(look: Look, cursor: psycopg.Cursor[Row]) -> str:
     return text.replace("{role}", quoted(cursor.connection.info.user))
 
 
-def missing_by(error: psycopg.Error, grant: str) -> Missing:
+def missing_by(error: psycopg.Error, grant: str) -> MissingLook:
     """Return the reason that an error gives; ``grant`` allows it where it was denied."""
     said = primary(error)
     why = _REASONS.get(error.sqlstate or "")
     why = f"{why}: {said}" if why else said
-    return Missing(why, grant if error.sqlstate == _DENIED else "")
+    return MissingLook(why, grant if error.sqlstate == _DENIED else "")

@@ -40,7 +40,7 @@ _COMPARED = re.compile(
 )
 
 
-class Compared(Struct, frozen=True):
+class ComparedColumns(Struct, frozen=True):
     """Columns that a statement compares with values."""
 
     table: str
@@ -50,7 +50,7 @@ class Compared(Struct, frozen=True):
     serves all of them."""
 
 
-def compared(statement: str) -> Compared | None:
+def compared(statement: str) -> ComparedColumns | None:
     """Return the table and the columns; None if the text does not show them."""
     text = without_values(statement).strip("; ")
     found = _STATEMENT.fullmatch(text)
@@ -64,4 +64,4 @@ def compared(statement: str) -> Compared | None:
             (equal if match["equal"] else ranges)[folded(match["column"])] = None
     columns = (*equal, *[name for name in ranges if name not in equal][:1])
     table = found["read"] or found["deleted"] or found["updated"]
-    return Compared(table, columns) if columns else None
+    return ComparedColumns(table, columns) if columns else None

@@ -24,7 +24,7 @@ FOREIGN_ADVICE = (
 )
 
 
-class Holder(Struct, frozen=True):
+class LockHolder(Struct, frozen=True):
     """The session that most of those in some queues wait for."""
 
     statement: str | None
@@ -42,7 +42,7 @@ class Holder(Struct, frozen=True):
         return f"; who holds them is not a session of this load: {quoted(self.statement)}"
 
 
-def holder_of(s: Situation, found: Queues) -> Holder:
+def holder_of(s: Situation, found: Queues) -> LockHolder:
     """Return the holder behind which most sessions of ``found`` wait."""
     own = {_shape(each.statement) for each in s.statements}
     # All sessions are the load, where it is that of others.
@@ -52,8 +52,8 @@ def holder_of(s: Situation, found: Queues) -> Holder:
     others = [look for look in looks if look.blocker and not _is_own(look.blocker, own)]
     foreign = sum(look.waiting for look in others)
     if foreign > MOST * waiting:
-        return Holder(commonest((look.blocker, look.waiting) for look in others), hidden=False)
-    return Holder(None, hidden=hidden > MOST * waiting)
+        return LockHolder(commonest((look.blocker, look.waiting) for look in others), hidden=False)
+    return LockHolder(None, hidden=hidden > MOST * waiting)
 
 
 def _is_own(blocker: str, own: set[str]) -> bool:

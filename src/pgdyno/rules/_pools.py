@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pgdyno.facts.client_group import Group
+from pgdyno.facts.client_group import MeasuredGroup
 from pgdyno.facts.situation import Situation
 from pgdyno.record.finding import Proposal
 from pgdyno.spec.change import Change
@@ -30,7 +30,7 @@ def cores_taken(s: Situation) -> bool:
     return busy and s.runnable < RUNNABLE_PER_CORE * s.cores
 
 
-def larger_pools(s: Situation, group: Group) -> list[Proposal]:
+def larger_pools(s: Situation, group: MeasuredGroup) -> list[Proposal]:
     """Larger pools for ``group`` that are predicted to pay, the best first, at most three."""
     assert group.pool_max is not None
     sizes = []

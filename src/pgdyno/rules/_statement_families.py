@@ -11,7 +11,7 @@ from pgdyno.probe.statement_shapes import statement_shape
 _TEXT_MAX = 120
 
 
-class Shape(Struct, frozen=True):
+class StatementFamily(Struct, frozen=True):
     """The sums of statements that differ only in their values."""
 
     text: str
@@ -30,7 +30,7 @@ class Shape(Struct, frozen=True):
         return min(self.jit_ms or 0.0, self.exec_ms)
 
 
-def shapes(sight: Sight) -> list[Shape]:
+def shapes(sight: Sight) -> list[StatementFamily]:
     """Return the shapes of the statements that the look has, those that take the most time first.
     Unseen if it could not be taken."""
     by_text: dict[str, list[Row]] = {}
@@ -41,9 +41,9 @@ def shapes(sight: Sight) -> list[Shape]:
     return sorted(found, key=lambda each: -each.exec_ms)
 
 
-def _shape(text: str, rows: list[Row]) -> Shape:
+def _shape(text: str, rows: list[Row]) -> StatementFamily:
     known = [row["jit_ms"] for row in rows if row["jit_ms"] is not None]
-    return Shape(
+    return StatementFamily(
         text=text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]}…",
         calls=sum(row["calls"] for row in rows),
         exec_ms=sum(row["exec_ms"] for row in rows),

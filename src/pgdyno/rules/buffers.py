@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from pgdyno.facts.budget import Part
-from pgdyno.facts.devices import Device, data_device, device_evidence
+from pgdyno.facts.devices import DeviceLoad, data_device, device_evidence
 from pgdyno.facts.sight import Sight, Unseen, alter_system, measured, proposed
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND
@@ -110,7 +110,7 @@ def data_reads(s: Situation) -> Found | Cleared:
     )
 
 
-def _what(device: Device | None) -> str:
+def _what(device: DeviceLoad | None) -> str:
     name = "the device" if device is None else device.name
     return f"{name}, if that is at its limit"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from pgdyno.facts.budget import image_part_of_flush
-from pgdyno.facts.drops import DROP_SHARE, Drop, Drops, find_drops
+from pgdyno.facts.drops import DROP_SHARE, Drops, ThroughputDrop, find_drops
 from pgdyno.facts.flush import delay_part_of_flush
 from pgdyno.facts.missed_hot import (
     COST_SHARE,
@@ -373,7 +373,7 @@ def checkpoint_dips(s: Situation) -> Found | Cleared:
     )
 
 
-def _lost(dips: list[Drop], drops: Drops) -> float:
+def _lost(dips: list[ThroughputDrop], drops: Drops) -> float:
     return sum(dip.lost for dip in dips) / drops.expected if drops.expected else 0.0
 
 
@@ -395,7 +395,9 @@ def _spread(s: Situation, lost: float) -> list[Proposal]:
     ]
 
 
-def _checkpoint_dips_evidence(s: Situation, dips: list[Drop], lost: float) -> list[Evidence]:
+def _checkpoint_dips_evidence(
+    s: Situation, dips: list[ThroughputDrop], lost: float
+) -> list[Evidence]:
     bar = f"at least {percent(LOST_SHARE)}"
     shown = sorted(dips, key=lambda dip: -dip.lost)[:_SHOWN]
     return [

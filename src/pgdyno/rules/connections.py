@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from pgdyno.facts import client_sessions
-from pgdyno.facts.client_sessions import Moments
+from pgdyno.facts.client_sessions import SessionMoments
 from pgdyno.facts.holders import sees_all_sessions
-from pgdyno.facts.refusals import Refusal, refusals_in
+from pgdyno.facts.refusals import RefusedConnections, refusals_in
 from pgdyno.facts.sight import Sight, measured
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slots import most_of, seen_sessions, usable
@@ -212,7 +212,7 @@ def _closed_by_pooler(s: Situation) -> int:
     return sum(e.count for e in s.run.errors(s.slice_ids) if e.sqlstate == "connect-failed")
 
 
-def _refusals_words(s: Situation, by_server: Sequence[Refusal], closed: int) -> str:
+def _refusals_words(s: Situation, by_server: Sequence[RefusedConnections], closed: int) -> str:
     if by_server:
         refused = sum(each.count for each in by_server)
         behind = f", behind {s.pooler.name}" if s.pooler is not None else ""
@@ -339,7 +339,7 @@ def idle_connections(s: Situation) -> Found | Cleared:
     )
 
 
-def _used_up_s(seen: Moments, slots: float) -> float | None:
+def _used_up_s(seen: SessionMoments, slots: float) -> float | None:
     """Return the seconds until growing idle connections use up all; None if they do not grow."""
     middle, last = len(seen.at_ms) // 2, len(seen.at_ms) - 1
     first_half = seen.long_idle[middle] - seen.long_idle[0]
@@ -353,7 +353,7 @@ def _used_up_s(seen: Moments, slots: float) -> float | None:
 
 
 def _idle_connections_evidence(
-    s: Situation, seen: Moments, slots: float, left_s: float | None
+    s: Situation, seen: SessionMoments, slots: float, left_s: float | None
 ) -> list[Evidence]:
     found = client_sessions.origins(s.run, s.slice_ids)
     ages = client_sessions.ages_at_end(found, "idle_ages")

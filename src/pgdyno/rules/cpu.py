@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from pgdyno.facts.budget import PART_MAX, Part
-from pgdyno.facts.other_load import LOAD_DISTRUST_SHARE, LOAD_FOUND_SHARE, ForeignLoad, foreign_load
+from pgdyno.facts.other_load import LOAD_DISTRUST_SHARE, LOAD_FOUND_SHARE, OtherLoad, foreign_load
 from pgdyno.facts.other_programs import (
     FOUND_SHARE,
     NOBODYS_SHARE,
@@ -405,7 +405,7 @@ def other_load(s: Situation) -> Found | Cleared:
     )
 
 
-def _other_load_evidence(s: Situation, load: ForeignLoad) -> list[Evidence]:
+def _other_load_evidence(s: Situation, load: OtherLoad) -> list[Evidence]:
     bar = (
         f"at least {percent(LOAD_FOUND_SHARE)};"
         f" above {percent(LOAD_DISTRUST_SHARE)} the measurement is not trusted"

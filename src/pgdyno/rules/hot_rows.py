@@ -16,7 +16,7 @@ from pgdyno.facts.wakeup_cost import WOKEN_CPU_S
 from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Proposal
 from pgdyno.rules._fewer_clients import fewer_clients
-from pgdyno.rules._lock_holders import FOREIGN_ADVICE, Holder, holder_of
+from pgdyno.rules._lock_holders import FOREIGN_ADVICE, LockHolder, holder_of
 from pgdyno.rules._pools import WORTHWHILE_RATIO, smaller_pools
 from pgdyno.rules._queues import (
     WAITING_SHARE,
@@ -302,7 +302,7 @@ def _where(found: Queues) -> str:
     return f" in {found.relation}" if found.relation else ""
 
 
-def _by(found: Queues, holder: Holder) -> str:
+def _by(found: Queues, holder: LockHolder) -> str:
     """Return the holder's age and statement, and whether it is a session of the load."""
     age = f", open for {figure(found.blocker_ms('transaction'))} ms on average when seen"
     if holder.words:

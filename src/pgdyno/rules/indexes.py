@@ -8,7 +8,7 @@ from pgdyno.facts.compiling import STATEMENT_CPU_S
 from pgdyno.facts.sight import Sight, Unseen, measured, pages_bytes
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER
-from pgdyno.facts.tables import Index, Table, indexes, scanned_tables, tables
+from pgdyno.facts.tables import Index, TableCounts, indexes, scanned_tables, tables
 from pgdyno.numbers import counted, duration, figure, listed, percent, size
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._conditions import compared
@@ -82,13 +82,13 @@ def missing_index(s: Situation) -> Found | Cleared:
     )
 
 
-def _on_table(s: Situation, table: Table) -> list[StatementTotal]:
+def _on_table(s: Situation, table: TableCounts) -> list[StatementTotal]:
     """Return the scripts' statements that mention a table, those that take the most time first."""
     mine = [each for each in s.statements if mentions(each.statement, table.name)]
     return sorted(mine, key=lambda each: -each.service.count * each.service.mean)
 
 
-def _columns(s: Situation, table: Table) -> tuple[str, ...]:
+def _columns(s: Situation, table: TableCounts) -> tuple[str, ...]:
     """Return the columns that the slowest statement on ``table`` compares with values; none if its
     text does not show them, or if an index on them is there already."""
     statements = _on_table(s, table)
@@ -99,7 +99,7 @@ def _columns(s: Situation, table: Table) -> tuple[str, ...]:
     return () if any(set(found.columns) <= each for each in there) else found.columns
 
 
-def _index(s: Situation, table: Table, columns: tuple[str, ...]) -> list[Proposal]:
+def _index(s: Situation, table: TableCounts, columns: tuple[str, ...]) -> list[Proposal]:
     """Return the proposal of an index.
 
     What it saves is the CPU time of the statements on the table, by their share of the samples that
@@ -123,7 +123,7 @@ def _index(s: Situation, table: Table, columns: tuple[str, ...]) -> list[Proposa
     ]
 
 
-def _rows_words(s: Situation, table: Table) -> str:
+def _rows_words(s: Situation, table: TableCounts) -> str:
     """Return how many rows a scan of a table reads. In every version, each process of a parallel
     scan counts a scan, and the rows that it read itself (heapam.c)."""
     rows = figure(table.scanned_rows / table.scans)
@@ -132,7 +132,7 @@ def _rows_words(s: Situation, table: Table) -> str:
     return f"{rows} rows by each {'process of a parallel scan' if parallel else 'scan'}"
 
 
-def _computing_share(s: Situation, table: Table) -> float:
+def _computing_share(s: Situation, table: TableCounts) -> float:
     """Return the part of the sessions seen computing whose statement mentions a table."""
     computing = [
         wait
@@ -145,7 +145,7 @@ def _computing_share(s: Situation, table: Table) -> float:
     return mine / every if every else 0.0
 
 
-def _statement(s: Situation, table: Table) -> str:
+def _statement(s: Situation, table: TableCounts) -> str:
     """Return the statement, shortened, that mentions the table and runs or reads the most."""
     sampled = [wait for wait in s.run.waits(s.slice_ids) if wait.statement and wait.average > 0]
     for wait in sorted(sampled, key=lambda wait: -wait.average):
@@ -155,7 +155,9 @@ def _statement(s: Situation, table: Table) -> str:
     return ""
 
 
-def _missing_index_evidence(s: Situation, scanned: list[Table], share: float) -> list[Evidence]:
+def _missing_index_evidence(
+    s: Situation, scanned: list[TableCounts], share: float
+) -> list[Evidence]:
     bar = f"at least {percent(COST_SHARE)}"
     evidence = [s.evidence("sequential scans / response time (estimate)", share, "share", bar)]
     for table in scanned[:3]:

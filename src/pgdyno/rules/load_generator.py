@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pgdyno.facts.client_group import Group
+from pgdyno.facts.client_group import MeasuredGroup
 from pgdyno.facts.sessions import SPARE_SHARE
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import figure, percent
@@ -273,11 +273,11 @@ def client_pool(s: Situation) -> Found | Cleared:
     )
 
 
-def _wait_share(group: Group) -> float:
+def _wait_share(group: MeasuredGroup) -> float:
     return group.pool_wait_ms / group.response_ms if group.response_ms else 0.0
 
 
-def _in_use(group: Group) -> float:
+def _in_use(group: MeasuredGroup) -> float:
     return group.in_service / group.pooled if group.pooled else 0.0
 
 
@@ -285,7 +285,7 @@ def _idle_share(s: Situation) -> float | None:
     return None if s.cpu_if_recorded is None else s.cpu.idle_share
 
 
-def _client_pool_evidence(s: Situation, group: Group) -> list[Evidence]:
+def _client_pool_evidence(s: Situation, group: MeasuredGroup) -> list[Evidence]:
     evidence = [
         s.evidence(
             "wait for a connection / response time",

@@ -14,7 +14,7 @@ from pgdyno.facts.flush import device_words
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Proposal
-from pgdyno.rules._lock_holders import FOREIGN_ADVICE, Holder, holder_of
+from pgdyno.rules._lock_holders import FOREIGN_ADVICE, LockHolder, holder_of
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules._queues import (
     WAITING_SHARE,
@@ -71,7 +71,7 @@ def relation_lock(s: Situation) -> Found | Cleared:
     )
 
 
-def _held_by(found: Queues, known: Holder) -> str:
+def _held_by(found: Queues, known: LockHolder) -> str:
     """Return the statement that all wait behind, and that of the session which has the lock."""
     if known.hidden:
         return known.words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.facts.budget import Part
-from pgdyno.facts.holders import KEPT_S_MIN, KEPT_SHARE, Holder, last_holder
+from pgdyno.facts.holders import KEPT_S_MIN, KEPT_SHARE, XminHolder, last_holder
 from pgdyno.facts.sight import Sight, measured
 from pgdyno.facts.situation import Situation
 from pgdyno.json_types import Row
@@ -270,13 +270,13 @@ def xmin_pinned(s: Situation) -> Found | Cleared:
     )
 
 
-def _holds_back(s: Situation, holder: Holder, seen: Bloat) -> bool:
+def _holds_back(s: Situation, holder: XminHolder, seen: Bloat) -> bool:
     if holder.age >= AGE_MAX:
         return True
     return holder.holds_back(s) and seen.rows_dead >= DEAD_ROWS_MIN
 
 
-def _evidence(s: Situation, holder: Holder) -> list[Evidence]:
+def _evidence(s: Situation, holder: XminHolder) -> list[Evidence]:
     bar = f"at least {percent(KEPT_SHARE)} of the time, and {duration(KEPT_S_MIN)}"
     return [
         s.evidence("holder of the oldest xmin", holder.in_words, ""),

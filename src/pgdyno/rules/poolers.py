@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from pgdyno.facts.pooler import PoolerInForce, PoolerQueues
-from pgdyno.facts.refusals import Refusal, refusals_in
+from pgdyno.facts.refusals import RefusedConnections, refusals_in
 from pgdyno.facts.sessions import Sessions, sessions
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, figure, percent
@@ -383,7 +383,7 @@ def pooler_client_limit(s: Situation) -> Found | Cleared:
 
 
 def _refused(
-    refused: list[Refusal], evidence: list[Evidence], pooler: PoolerInForce | None
+    refused: list[RefusedConnections], evidence: list[Evidence], pooler: PoolerInForce | None
 ) -> Found:
     most = refused[0]
     given = pooler.settings.get(most.limit) if pooler is not None else None
@@ -432,7 +432,10 @@ def _more_clients(s: Situation, pooler: PoolerInForce, queues: PoolerQueues) -> 
 
 
 def _pooler_client_limit_evidence(
-    s: Situation, pooler: PoolerInForce | None, queues: PoolerQueues | None, refused: list[Refusal]
+    s: Situation,
+    pooler: PoolerInForce | None,
+    queues: PoolerQueues | None,
+    refused: list[RefusedConnections],
 ) -> list[Evidence]:
     evidence = [
         s.evidence(f"refused by {each.words}", float(each.count), "count", "any")

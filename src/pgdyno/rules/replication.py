@@ -10,7 +10,7 @@ from pgdyno.facts.situation import Situation
 from pgdyno.facts.standbys import (
     SYNCHRONOUS,
     Confirmation,
-    Standby,
+    StandbyTimes,
     WaitedFor,
     confirmation_of,
     standbys,
@@ -78,14 +78,14 @@ def sync_replication(s: Situation) -> Found | Cleared:
     )
 
 
-def _confirming(s: Situation, confirmation: Confirmation) -> list[Standby]:
+def _confirming(s: Situation, confirmation: Confirmation) -> list[StandbyTimes]:
     """Return the standbys whose confirmation a commit needs, the fastest first."""
     candidates = synchronous(standbys(s), confirmation)
     wanted = waited_for(s.settings.text("synchronous_standby_names"))
     return candidates[: wanted.count] if wanted and wanted.any_of else candidates
 
 
-def _sentence(s: Situation, confirming: list[Standby], confirmation: Confirmation) -> str:
+def _sentence(s: Situation, confirming: list[StandbyTimes], confirmation: Confirmation) -> str:
     names = ", ".join(each.name for each in confirming) or "a standby"
     waited_ms = s.budget.parts_ms.get("replica", 0.0)
     level = choice_of(s.settings.text("synchronous_commit") or "on")
@@ -102,7 +102,7 @@ def _sentence(s: Situation, confirming: list[Standby], confirmation: Confirmatio
     return f"{text}, {percent(part)} of it {_UNTIL[longest]}"
 
 
-def _steps(confirming: list[Standby], confirmation: Confirmation) -> dict[Confirmation, float]:
+def _steps(confirming: list[StandbyTimes], confirmation: Confirmation) -> dict[Confirmation, float]:
     """Return the milliseconds of each step of the slowest standby; {} if it reported no times."""
     if not confirming:
         return {}
@@ -120,7 +120,7 @@ def _steps(confirming: list[Standby], confirmation: Confirmation) -> dict[Confir
 
 
 def _evidence(
-    s: Situation, share: float, confirming: list[Standby], confirmation: Confirmation
+    s: Situation, share: float, confirming: list[StandbyTimes], confirmation: Confirmation
 ) -> list[Evidence]:
     names = s.settings.text("synchronous_standby_names") or ""
     evidence = [
@@ -140,7 +140,7 @@ def _evidence(
     return evidence
 
 
-def _of_standby(s: Situation, standby: Standby, confirmation: Confirmation) -> list[Evidence]:
+def _of_standby(s: Situation, standby: StandbyTimes, confirmation: Confirmation) -> list[Evidence]:
     times = {
         "written": standby.written_ms,
         "flushed": standby.flushed_ms,
@@ -162,7 +162,7 @@ def _of_standby(s: Situation, standby: Standby, confirmation: Confirmation) -> l
 
 
 def _proposals(
-    s: Situation, confirming: list[Standby], confirmation: Confirmation
+    s: Situation, confirming: list[StandbyTimes], confirmation: Confirmation
 ) -> list[Proposal]:
     proposals = _lower_levels(s, confirming, confirmation)
     wanted = waited_for(s.settings.text("synchronous_standby_names"))
@@ -172,7 +172,7 @@ def _proposals(
 
 
 def _lower_levels(
-    s: Situation, confirming: list[Standby], confirmation: Confirmation
+    s: Situation, confirming: list[StandbyTimes], confirmation: Confirmation
 ) -> list[Proposal]:
     """Return proposals that wait for less, by the standby's own times."""
     steps = _steps(confirming, confirmation)

@@ -13,7 +13,7 @@ from pgdyno.numbers import figure, listed, percent
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._cpu_uses import cpu_parts, cpu_uses, ratio_without, response_share
 from pgdyno.rules._pools import WORTHWHILE_RATIO
-from pgdyno.rules._statement_families import Shape, shapes
+from pgdyno.rules._statement_families import StatementFamily, shapes
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
 from pgdyno.spec.server_settings import DEFAULTS
@@ -325,7 +325,7 @@ def heavy_statement(sight: Sight) -> Found | Cleared:
         raise Skip("no statement was counted, or the counters are too young")
     sessions = rows[0]["exec_ms_total"] / 1000 / counted_s
     bar = f"at least {percent(TIME_SHARE)}"
-    found: dict[str, tuple[Shape, float]] = {}
+    found: dict[str, tuple[StatementFamily, float]] = {}
     for column, what in _WHAT.items():
         total = rows[0][f"{column}_total"] or 0.0
         most = max(shapes(sight), key=lambda each: getattr(each, column))

@@ -26,7 +26,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from pgdyno.stats.levels import Levels, Sample, levels
+from pgdyno.stats.levels import PointLevels, Sample, levels
 
 KNEE_SHARE = 0.95
 """Share of the highest throughput that the knee has at least."""
@@ -61,7 +61,7 @@ DRAWS = 300
 class Found(Struct, frozen=True):
     """The knee by the levels measured."""
 
-    levels: Levels
+    levels: PointLevels
     knee: int
     """Its size."""
     knee_bounds: tuple[int, int]
@@ -188,7 +188,7 @@ class SizeSearch:
 class _Look:
     """A look at the levels so far."""
 
-    def __init__(self, measured: Levels, most: int, unmet: Collection[int] = ()) -> None:
+    def __init__(self, measured: PointLevels, most: int, unmet: Collection[int] = ()) -> None:
         self.levels = measured
         self.points = measured.points
         self.most = most

@@ -8,8 +8,8 @@ from pgdyno.stats._contrast import CONTRAST_MIN, Contrast, contrast
 from pgdyno.stats._pairs import (
     EFFECT_MATTERS,
     PAIRS_MIN,
-    Effect,
-    Verdict,
+    PairedEffect,
+    TrialVerdict,
     decide,
     geometric_mean,
     mean_bounds,
@@ -20,7 +20,7 @@ from pgdyno.stats._pairs import (
 from pgdyno.stats._plan import SIX_PAIRS, PairPlan, PairSequence, plan_pairs
 from pgdyno.stats._ranks import mann_whitney
 from pgdyno.stats.changes import change_points
-from pgdyno.stats.scaling import ERROR_MAX, Knee, knee
+from pgdyno.stats.scaling import ERROR_MAX, ScalabilityLaw, knee
 from pgdyno.stats.steady import (
     POINTS_MIN,
     Estimate,
@@ -37,12 +37,12 @@ __all__ = [
     "POINTS_MIN",
     "SIX_PAIRS",
     "Contrast",
-    "Effect",
     "Estimate",
-    "Knee",
     "PairPlan",
     "PairSequence",
-    "Verdict",
+    "PairedEffect",
+    "ScalabilityLaw",
+    "TrialVerdict",
     "change_points",
     "contrast",
     "decide",

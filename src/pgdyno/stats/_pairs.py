@@ -50,7 +50,7 @@ Outcome = Literal["better", "worse", "mixed", "no difference", "inconclusive", "
 """Mixed: a client group loses, or more transactions fail. Not comparable: too many failed."""
 
 
-class Effect(Struct, frozen=True):
+class PairedEffect(Struct, frozen=True):
     """Geometric mean of the ratios b/a over ``pairs``, with its interval ``lo`` to ``hi``."""
 
     ratio: float
@@ -84,7 +84,7 @@ class Effect(Struct, frozen=True):
         return math.expm1(sum(quantiles) * self.log_sd / math.sqrt(pairs))
 
 
-class Verdict(Struct, frozen=True):
+class TrialVerdict(Struct, frozen=True):
     """The verdict of a trial about a change."""
 
     outcome: Outcome
@@ -97,7 +97,7 @@ class Verdict(Struct, frozen=True):
 
 def paired_effect(
     a: Sequence[float], b: Sequence[float], *, confidence: float = CONFIDENCE
-) -> Effect:
+) -> PairedEffect:
     """Return the effect of b over a from values measured in pairs, a[i] with b[i].
 
     Interval: the subset means of the log ratios, exponentiated, without the smallest and largest
@@ -115,7 +115,7 @@ def paired_effect(
     lo, hi = mean_bounds(logs, confidence)
     # Rounding errors may put the mean of equal values beyond them.
     lo, hi = math.exp(min(lo, mean)), math.exp(max(hi, mean))
-    return Effect(math.exp(mean), lo, hi, pairs, log_sd, confidence)
+    return PairedEffect(math.exp(mean), lo, hi, pairs, log_sd, confidence)
 
 
 def mean_bounds(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -164,12 +164,12 @@ def geometric_mean(values: Sequence[float]) -> float:
 
 
 def decide(
-    effect: Effect,
+    effect: PairedEffect,
     *,
     effect_matters: float = EFFECT_MATTERS,
     higher_is_better: bool = True,
-    noise: Effect | None = None,
-) -> Verdict:
+    noise: PairedEffect | None = None,
+) -> TrialVerdict:
     """Return the verdict about the effect. ``noise`` is the comparison of identical slices.
 
     - no difference: the whole interval lies within ±effect_matters. The interval shows that a
@@ -183,7 +183,7 @@ def decide(
     measured = f"{numbers.effect(effect.ratio, effect.lo, effect.hi)} in {effect.pairs} pairs"
     if -matters <= math.log(effect.lo) and math.log(effect.hi) <= matters:
         within = f"all within ±{numbers.percent(effect_matters)}"
-        return Verdict("no difference", None, f"no difference: {measured}, {within}")
+        return TrialVerdict("no difference", None, f"no difference: {measured}, {within}")
     shows = noise.can_show(effect.pairs) if noise is not None and noise.pairs else 0.0
     hidden = abs(math.log(effect.ratio)) < math.log1p(shows)
     if hidden and effect.excludes_1:
@@ -191,10 +191,12 @@ def decide(
     if hidden or not effect.excludes_1:
         return _inconclusive(effect, matters, measured, noise if hidden else None)
     outcome: Outcome = "better" if (effect.ratio > 1) == higher_is_better else "worse"
-    return Verdict(outcome, None, f"{outcome}: {measured}")
+    return TrialVerdict(outcome, None, f"{outcome}: {measured}")
 
 
-def _inconclusive(effect: Effect, matters: float, measured: str, noise: Effect | None) -> Verdict:
+def _inconclusive(
+    effect: PairedEffect, matters: float, measured: str, noise: PairedEffect | None
+) -> TrialVerdict:
     """Return the verdict with the pairs that would decide; ``noise`` hides the effect in so many.
     ``matters`` is a log ratio."""
     mean, lo, hi = (math.log(value) for value in (effect.ratio, effect.lo, effect.hi))
@@ -208,7 +210,7 @@ def _inconclusive(effect: Effect, matters: float, measured: str, noise: Effect |
     if more and noise is not None and target == abs(mean):
         shown_by = noise.pairs_to_show(mean)
         more = max(more, shown_by - effect.pairs) if shown_by else None
-    return Verdict("inconclusive", more, f"inconclusive: {measured}; {more_pairs_words(more)}")
+    return TrialVerdict("inconclusive", more, f"inconclusive: {measured}; {more_pairs_words(more)}")
 
 
 def more_pairs_words(pairs: int | None) -> str:

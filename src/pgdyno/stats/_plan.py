@@ -22,7 +22,7 @@ from pgdyno.stats._pairs import (
     EFFECT_MATTERS,
     PAIRS_MAX,
     PAIRS_MIN,
-    Verdict,
+    TrialVerdict,
     pairs_needed,
 )
 
@@ -123,13 +123,13 @@ class PairSequence:
     simulation both run on it.
     """
 
-    def __init__(self, plan: PairPlan, verdict: Callable[[float], Verdict]) -> None:
+    def __init__(self, plan: PairPlan, verdict: Callable[[float], TrialVerdict]) -> None:
         """Start without pairs; ``verdict`` decides about all pairs, at a given confidence."""
         self.plan = plan
         self.confidence = plan.first_confidence
         """Confidence of the interval that is shown."""
         self._decide = verdict
-        self.verdict: Verdict | None = None
+        self.verdict: TrialVerdict | None = None
         """The verdict of the latest look."""
         self.target = plan.first
         """Number of pairs at the next look."""

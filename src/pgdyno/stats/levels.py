@@ -36,7 +36,7 @@ class Sample(NamedTuple):
     value: float
 
 
-class Levels(Struct, frozen=True):
+class PointLevels(Struct, frozen=True):
     """The levels of points, in ascending order of the points."""
 
     points: tuple[int, ...]
@@ -95,7 +95,7 @@ class Levels(Struct, frozen=True):
         return drawn
 
 
-def levels(samples: Sequence[Sample]) -> Levels:
+def levels(samples: Sequence[Sample]) -> PointLevels:
     """Return the levels of all points in ``samples`` by least squares. ValueError without samples,
     or for a value that is not positive and finite."""
     import numpy as np
@@ -116,7 +116,7 @@ def levels(samples: Sequence[Sample]) -> Levels:
     wanted = np.hstack([np.eye(len(points)), np.tile(weights, (len(points), 1))])
     freedom = len(samples) - int(np.linalg.matrix_rank(design))
     misfit = float(np.sum((logs - design @ parts) ** 2))
-    return Levels(
+    return PointLevels(
         points=tuple(points),
         repeats=tuple(sum(each.point == point for each in samples) for point in points),
         logs=wanted @ parts,

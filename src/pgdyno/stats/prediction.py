@@ -7,7 +7,7 @@ import math
 from typing import Self
 
 from pgdyno import numbers
-from pgdyno.stats._pairs import EFFECT_MATTERS, Effect
+from pgdyno.stats._pairs import EFFECT_MATTERS, PairedEffect
 from pgdyno.stats._plan import precise_half_width
 
 TOLERANCE = 2.0
@@ -94,7 +94,7 @@ def tolerated(predicted_ratio: float) -> tuple[float, float]:
 
 
 def as_predicted(
-    effect: Effect, predicted_ratio: float, effect_matters: float = EFFECT_MATTERS
+    effect: PairedEffect, predicted_ratio: float, effect_matters: float = EFFECT_MATTERS
 ) -> bool:
     """Return whether an effect is as predicted: its interval lies on the predicted side of 1, and
     its ratio is within the tolerance or its interval is precise and contains the prediction.
@@ -111,7 +111,7 @@ def as_predicted(
     return predicted_ratio != 1 and same_side and near
 
 
-def overlap(effect: Effect, predicted_ratio: float) -> bool:
+def overlap(effect: PairedEffect, predicted_ratio: float) -> bool:
     """Return whether the interval of a prediction and that of the effect have a ratio in common;
     False without an interval of the prediction."""
     interval = prediction_of(predicted_ratio).interval

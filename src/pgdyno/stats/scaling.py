@@ -29,7 +29,7 @@ KNEE_PRECISION = 1e-4
 MISFIT_MIN = 1e-12
 
 
-class Knee(Struct, frozen=True):
+class ScalabilityLaw(Struct, frozen=True):
     """A fitted Universal Scalability Law, with its knee and its peak."""
 
     single_tps: float
@@ -60,7 +60,7 @@ class Knee(Struct, frozen=True):
         return self.single_tps, self.contention, self.coherence
 
 
-def knee(clients: Sequence[float], throughput: Sequence[float]) -> Knee | None:
+def knee(clients: Sequence[float], throughput: Sequence[float]) -> ScalabilityLaw | None:
     """Fit the Universal Scalability Law (N. J. Gunther, "Guerrilla Capacity Planning", Springer
     2007, chapters 4 to 6) by least squares on the relative misfit, with σ and κ not negative.
 
@@ -83,7 +83,9 @@ def knee(clients: Sequence[float], throughput: Sequence[float]) -> Knee | None:
         return None
     at_peak, peak = _peak(single, contention, coherence)
     bounds = _knee_ci95(counts, measured, peak / single)
-    return Knee(single, contention, coherence, peak / single, at_peak, peak, relative_error, bounds)
+    return ScalabilityLaw(
+        single, contention, coherence, peak / single, at_peak, peak, relative_error, bounds
+    )
 
 
 class LawBounds(Struct, frozen=True):

@@ -16,7 +16,14 @@ from pgdyno import numbers
 from pgdyno.dimension import fields_with
 from pgdyno.results.common import Measure
 from pgdyno.spec import Change, ClientGroup, Spec
-from pgdyno.stats import EFFECT_MATTERS, Effect, Verdict, decide, mean_bounds, paired_effect
+from pgdyno.stats import (
+    EFFECT_MATTERS,
+    PairedEffect,
+    TrialVerdict,
+    decide,
+    mean_bounds,
+    paired_effect,
+)
 from pgdyno.trial._arms import Measured, Side, group_measure, measure_of, working
 
 LATENCY_MATTERS = 0.10
@@ -50,12 +57,12 @@ class Noise(Struct, frozen=True):
     smaller than what as many of their pairs can show is called one.
     """
 
-    throughput: Effect
-    latency_p99: Effect
+    throughput: PairedEffect
+    latency_p99: PairedEffect
     measure: Measure
     """The figure that identical slices were compared by."""
 
-    def of(self, measure: Measure) -> Effect:
+    def of(self, measure: Measure) -> PairedEffect:
         """Return the ratio of identical slices in ``measure``."""
         return self.throughput if measure == "throughput" else self.latency_p99
 
@@ -65,19 +72,19 @@ class GroupEffect(Struct, frozen=True):
 
     name: str
     measure: Measure
-    effect: Effect
-    verdict: Verdict
+    effect: PairedEffect
+    verdict: TrialVerdict
 
 
 class Judged(Struct, frozen=True):
     """The verdict of a trial at one look."""
 
-    throughput: Effect
-    latency_p99: Effect
+    throughput: PairedEffect
+    latency_p99: PairedEffect
     measure: Measure
     groups: tuple[GroupEffect, ...]
     """The effect on each client group, if there are several."""
-    verdict: Verdict
+    verdict: TrialVerdict
 
 
 def judge(
@@ -102,13 +109,13 @@ def judge(
 
 
 def verdict_of(
-    effect: Effect,
+    effect: PairedEffect,
     measure: Measure,
     matters: Matters,
     *,
     noise: Noise | None = None,
     same_rate: bool = True,
-) -> Verdict:
+) -> TrialVerdict:
     """Return the verdict about the compared figure alone."""
     verdict = decided(effect, measure, matters, noise)
     if measure == "throughput":
@@ -121,7 +128,9 @@ def verdict_of(
     return replace(verdict, sentence=f"{held} {verdict.sentence}")
 
 
-def decided(effect: Effect, measure: Measure, matters: Matters, noise: Noise | None) -> Verdict:
+def decided(
+    effect: PairedEffect, measure: Measure, matters: Matters, noise: Noise | None
+) -> TrialVerdict:
     """Return what the pairs say of a figure, of all clients or of one group."""
     return decide(
         effect,
@@ -131,7 +140,7 @@ def decided(effect: Effect, measure: Measure, matters: Matters, noise: Noise | N
     )
 
 
-def guarded(verdict: Verdict, against: Sequence[str]) -> Verdict:
+def guarded(verdict: TrialVerdict, against: Sequence[str]) -> TrialVerdict:
     """Return the verdict with what speaks against the change, which turns any but *worse* into
     *mixed*."""
     if not against:
@@ -139,7 +148,9 @@ def guarded(verdict: Verdict, against: Sequence[str]) -> Verdict:
     words = "; ".join(against)
     if verdict.outcome == "worse":
         return replace(verdict, sentence=f"{verdict.sentence}; {words}", against=tuple(against))
-    return Verdict("mixed", None, f"mixed: {words}; in total {verdict.sentence}", tuple(against))
+    return TrialVerdict(
+        "mixed", None, f"mixed: {words}; in total {verdict.sentence}", tuple(against)
+    )
 
 
 def same_rate(spec: Spec, a: Change, b: Change) -> bool:

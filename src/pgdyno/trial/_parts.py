@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec.structs import asdict
 
 from pgdyno import numbers
-from pgdyno.facts.vacuums import Course, Effect, State, vacuum_account
+from pgdyno.facts.vacuums import TableAtEnd, VacuumCourse, VacuumRatios, vacuum_account
 from pgdyno.record import RunFile, StatementCount, StatementTotal
 from pgdyno.record.failures import is_out_of_ids
 from pgdyno.record.governing import governed_in
@@ -171,7 +171,7 @@ def vacuums_of(run: RunFile, slice_ids: Sequence[int]) -> Vacuums | None:
     )
 
 
-def _table(each: State) -> TableState:
+def _table(each: TableAtEnd) -> TableState:
     return TableState(
         relation=each.relation,
         live=each.live,
@@ -188,7 +188,7 @@ def _table(each: State) -> TableState:
     )
 
 
-def _vacuum(each: Course) -> TableVacuum:
+def _vacuum(each: VacuumCourse) -> TableVacuum:
     return TableVacuum(
         relation=each.relation,
         automatic=each.automatic,
@@ -206,7 +206,7 @@ def _vacuum(each: Course) -> TableVacuum:
     )
 
 
-def _effect(effect: Effect) -> VacuumEffect:
+def _effect(effect: VacuumRatios) -> VacuumEffect:
     tps, tps_ci95 = _ratio(effect.throughput)
     p99, p99_ci95 = _ratio(effect.p99)
     return VacuumEffect(

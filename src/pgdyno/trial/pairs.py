@@ -21,17 +21,17 @@ from msgspec import Struct
 from pgdyno import numbers
 from pgdyno.conduct import Session, warm_up_seconds_max
 from pgdyno.errors import TrustError
-from pgdyno.facts.failures import Failures, failures, not_comparable
+from pgdyno.facts.failures import FailedTransactions, failures, not_comparable
 from pgdyno.record import SliceKind, TrialKind
 from pgdyno.record.void import Cause, VoidReason
 from pgdyno.results.common import Measure
 from pgdyno.stats import (
     PAIRS_MIN,
     SIX_PAIRS,
-    Effect,
+    PairedEffect,
     PairPlan,
     PairSequence,
-    Verdict,
+    TrialVerdict,
     geometric_mean,
     plan_pairs,
 )
@@ -45,19 +45,19 @@ class Answer(Struct, frozen=True):
     """The answer of a trial."""
 
     trial_id: int
-    throughput: Effect
-    latency_p99: Effect
+    throughput: PairedEffect
+    latency_p99: PairedEffect
     measure: Measure
     """The figure that the verdict is about."""
-    verdict: Verdict
+    verdict: TrialVerdict
     tps_a: tuple[float, ...]
     tps_b: tuple[float, ...]
     latency_p99_a: tuple[float, ...]
     latency_p99_b: tuple[float, ...]
     slices_a: tuple[int, ...]
     slices_b: tuple[int, ...]
-    failures_a: Failures
-    failures_b: Failures
+    failures_a: FailedTransactions
+    failures_b: FailedTransactions
     set_by: Mapping[str, str]
     """Setting in which the sides differ → sessions, reload or restart."""
     groups: tuple[GroupEffect, ...] = ()
@@ -256,7 +256,7 @@ class Trial:
         """Return whether void pairs are no longer repeated: after the deadline and six of them."""
         return len(self.voids) >= PAIRS_MIN and not self.pairs_until(deadline_s)
 
-    def _look(self, confidence: float) -> Verdict:
+    def _look(self, confidence: float) -> TrialVerdict:
         """Return the verdict about the pairs so far."""
         session, a, b = self._session, self.sides["a"], self.sides["b"]
         self.judged = judge(
@@ -268,7 +268,7 @@ class Trial:
             same_rate=self.same_rate,
         )
         if why := not_comparable(session.reader(), a.ids, b.ids):
-            return Verdict("not comparable", None, f"not comparable: {why}")
+            return TrialVerdict("not comparable", None, f"not comparable: {why}")
         return self.judged.verdict
 
     def _answer(self, session: Session) -> Answer:

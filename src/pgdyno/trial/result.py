@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from pgdyno import numbers
 from pgdyno._engine import Histogram
-from pgdyno.diagnose import Diagnosis, Finding, NamedPart, StatementBudget, too_short
+from pgdyno.diagnose import Diagnosis, Finding, NamedPart, StatementTimeBudget, too_short
 from pgdyno.diagnose.course import course_of
 from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.dimension import fields_with
 from pgdyno.facts.budget import part_words
-from pgdyno.facts.failures import Failures, failures
+from pgdyno.facts.failures import FailedTransactions, failures
 from pgdyno.facts.groups import GroupAccount, group_accounts, open_loop_sentence
 from pgdyno.record import Distribution, Ledger, RunFile, throughput_tps
 from pgdyno.record.incidents import incidents
@@ -24,7 +24,7 @@ from pgdyno.results import budget, common
 from pgdyno.results import run as results
 from pgdyno.spec import Change
 from pgdyno.spec.disk import emulated_in_words
-from pgdyno.stats import POINTS_MIN, Effect, steady_from, stops_in
+from pgdyno.stats import POINTS_MIN, PairedEffect, steady_from, stops_in
 from pgdyno.trial._parts import entities_of, governor_of, statements_of, vacuums_of
 from pgdyno.trial.costliest import costliest_of
 from pgdyno.trial.trust import distrust
@@ -145,7 +145,7 @@ def _budget_part(part: NamedPart) -> budget.BudgetPart:
     )
 
 
-def _statement_budget(each: StatementBudget, response_ms: float) -> budget.StatementBudget:
+def _statement_budget(each: StatementTimeBudget, response_ms: float) -> budget.StatementBudget:
     return budget.StatementBudget(
         group=each.total.client_group,
         script=each.total.script,
@@ -197,7 +197,7 @@ def emulated_disks(run: RunFile) -> str | None:
     return emulated_in_words([run.run.spec, *specs])
 
 
-def failures_of(failed: Failures) -> common.Failures:
+def failures_of(failed: FailedTransactions) -> common.Failures:
     """Return failures as results have them."""
     return common.Failures.model_validate(failed.to_json())
 
@@ -324,19 +324,19 @@ def generator(run: RunFile, slice_ids: list[int]) -> results.Generator:
     )
 
 
-def effect_of(effect: Effect) -> common.Effect:
+def effect_of(effect: PairedEffect) -> common.Effect:
     """Return a paired effect as results have it."""
     return common.Effect(
         throughput_ratio=numbers.rounded(effect.ratio), ci95=ci95(effect), pairs=effect.pairs
     )
 
 
-def latency_effect_of(effect: Effect) -> common.LatencyEffect:
+def latency_effect_of(effect: PairedEffect) -> common.LatencyEffect:
     """Return an effect on the response time as results have it."""
     return common.LatencyEffect(ratio=numbers.rounded(effect.ratio), ci95=ci95(effect))
 
 
-def ci95(bounds: Effect) -> tuple[float, float]:
+def ci95(bounds: PairedEffect) -> tuple[float, float]:
     """Return the rounded 95 % interval of a ratio."""
     return numbers.rounded(bounds.lo), numbers.rounded(bounds.hi)
 

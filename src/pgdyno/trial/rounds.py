@@ -13,7 +13,7 @@ from msgspec import Struct
 from pgdyno.dimension import spec_with
 from pgdyno.record import RunFile
 from pgdyno.spec import Change, Spec
-from pgdyno.stats import Effect, geometric_mean, paired_effect
+from pgdyno.stats import PairedEffect, geometric_mean, paired_effect
 from pgdyno.trial._arms import Measured, Side, working
 from pgdyno.trial._judging import Judged, Matters, judge, same_rate
 
@@ -48,7 +48,7 @@ def throughputs_tps(run: RunFile, spec: Spec, of: Rounds) -> list[float]:
     return _side(run, of.slice_ids).tps(spec_with(spec, of.change))
 
 
-def effect_within(before: Sequence[float], after: Sequence[float]) -> Effect | None:
+def effect_within(before: Sequence[float], after: Sequence[float]) -> PairedEffect | None:
     """Return the effect from one part of the same measurements to the next; None without them."""
     return paired_effect(before, after, confidence=CONFIDENCE) if len(before) > 1 else None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec.structs import asdict
 
 from pgdyno.json_types import Row
-from pgdyno.looks.look import Look, Machine, Missing
+from pgdyno.looks.look import Look, MissingLook, ServerMachine
 from pgdyno.probe import SYS_BLOCK, device_of, wal_directory
 from pgdyno.probe.space import sample_space
 
@@ -53,7 +53,7 @@ def _chosen(path: Path) -> str | None:
     return text.partition("[")[2].partition("]")[0] if text and "[" in text else text
 
 
-def _kernel(_machine: Machine) -> list[Row]:
+def _kernel(_machine: ServerMachine) -> list[Row]:
     vm = {name: _text(_PROC / "sys" / "vm" / name) for name in _VM}
     huge = _SYS / "kernel" / "mm" / "transparent_hugepage"
     row: Row = {
@@ -66,7 +66,7 @@ def _kernel(_machine: Machine) -> list[Row]:
     return [row | dict(_numbers(_PROC / "vmstat", _VMSTAT))]
 
 
-def _processes(machine: Machine) -> list[Row]:
+def _processes(machine: ServerMachine) -> list[Row]:
     """Memory of the server's processes: in swap, and in page tables."""
     if machine.postmaster_pid is None:
         raise ValueError("its processes are not visible")
@@ -87,7 +87,7 @@ def _processes(machine: Machine) -> list[Row]:
     ]
 
 
-def _devices(machine: Machine) -> list[Row]:
+def _devices(machine: ServerMachine) -> list[Row]:
     """Block devices below the data directory and the WAL, those that they are made of included."""
     if machine.data_dir is None:
         raise ValueError("the data directory is hidden from this role")
@@ -122,18 +122,18 @@ def _device(name: str) -> Row:
     }
 
 
-def _space(machine: Machine) -> list[Row]:
+def _space(machine: ServerMachine) -> list[Row]:
     if machine.data_dir is None:
         raise ValueError("the data directory is hidden from this role")
     return [asdict(disk) for disk in sample_space(machine.data_dir)]
 
 
-def _flags(rows: Sequence[Row]) -> Missing | None:
+def _flags(rows: Sequence[Row]) -> MissingLook | None:
     """Return what only root is shown of encrypted devices."""
     encrypted = [row["device"] for row in rows if row["encrypted"]]
     if not encrypted:
         return None
-    return Missing(
+    return MissingLook(
         f"whether dm-crypt uses work queues on {', '.join(encrypted)} is shown to root alone",
         f"as root: dmsetup table {encrypted[0]}, and see no_read_workqueue, no_write_workqueue",
     )

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from pgdyno import numbers
 from pgdyno.facts import client_sessions
-from pgdyno.facts.client_sessions import AGES, Origin
+from pgdyno.facts.client_sessions import AGES, SessionOrigin
 from pgdyno.record import RunFile
 from pgdyno.record.sessionages import STATES, WORDS
 from pgdyno.report.words.tables import Table, figures_table
@@ -89,7 +89,7 @@ def tables(run: RunFile, slice_ids: Collection[int] | None) -> list[Table]:
     return [table for table in made if table is not None]
 
 
-def _row(origin: Origin) -> list[str]:
+def _row(origin: SessionOrigin) -> list[str]:
     figures = [origin.mean, *origin.means.values()]
     shown = [numbers.significant(each) if each else "0" for each in figures]
     return [origin.name, *shown, numbers.count(origin.most), numbers.count(origin.unused)]
