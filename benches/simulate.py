@@ -20,7 +20,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from pgdyno.diagnose._latency_changes import (
+from pgdyno.diagnose._changes import (
     PERCENTILES,
     LatencySeries,
     PercentileChange,

@@ -21,7 +21,7 @@ from pgdyno.diagnose import Diagnosis, Finding, diagnose
 from pgdyno.front import FrontEnd, FrontSettings
 from pgdyno.remedy import assess
 from pgdyno.remedy.circumstances import circumstances
-from pgdyno.rules._front_pools import FOREIGN_POOL_ADVICE
+from pgdyno.rules._pools import FOREIGN_POOL_ADVICE
 from pgdyno.rules.front_queues import SERVER_ADVICE
 from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.server.replication._relay import Relay

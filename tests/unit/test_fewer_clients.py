@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pgdyno.investigate._decisions import decision_of, proof_of, recheck_decision_of
 from pgdyno.investigate._proposals import AssessedProposal, assessed_proposals
 from pgdyno.record.finding import Finding, Proposal
-from pgdyno.rules._single_queue_model import ratio_of_fewer
+from pgdyno.rules._client_counts import ratio_of_fewer
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.stats import PairedEffect
 from pgdyno.trial.pairs import Matters

@@ -50,7 +50,7 @@ ALLOWED = {
         *("server/local/startup.py", "server/replication/patroni.py"),
     ),
     "messages of servers whose SQLSTATE says less": (
-        *("facts/refusals.py", "record/failures.py"),
+        *("facts/failures.py", "record/failures.py"),
         *("server/settings/_persistent_session.py", "server/settings/_running_sql.py"),
     ),
     "categories of settings": ("compare/_levelling.py",),

@@ -11,8 +11,7 @@ from diagnose_runs import CPU, IDLE, Load, diagnosed, ranked
 from inline_snapshot import snapshot
 from msgspec.structs import replace
 
-from pgdyno.facts.tables import updated_columns
-from pgdyno.rules._conditions import ComparedColumns, compared
+from pgdyno.facts.tables import ComparedColumns, compared, updated_columns
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import names_table
 

@@ -13,7 +13,7 @@ from pgdyno.check._proofs import proofs_of
 from pgdyno.check._write_probe import LOOK
 from pgdyno.diagnose import HELD, LIGHT_SESSIONS, UNEXPLAINED, Diagnosis, Lack
 from pgdyno.facts.autovacuum import recorded_options
-from pgdyno.facts.commits import commits_of
+from pgdyno.facts.flush import commits_of
 from pgdyno.facts.sight import Sight, Unseen
 from pgdyno.probe import OTHER_SESSIONS, TRACKED
 from pgdyno.record import RunFile

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from pgdyno.check._reach import PATIENCE_S, Reached, limited, session
 from pgdyno.conduct import hold_stop_signals, stop_signals
 from pgdyno.errors import SetupError
-from pgdyno.facts.commits import COMMIT, FLUSHED, ROUND_TRIP, UNFLUSHED
+from pgdyno.facts.flush import COMMIT, FLUSHED, ROUND_TRIP, UNFLUSHED
 from pgdyno.json_types import Row
 from pgdyno.looks.look import MissingLook
 from pgdyno.looks.looking import missing_by, record_look

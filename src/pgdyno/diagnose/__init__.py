@@ -4,6 +4,7 @@
 """
 
 from pgdyno.diagnose._attribution import NamedPart
+from pgdyno.diagnose._changes import sudden_changes
 from pgdyno.diagnose._costliest import costliest
 from pgdyno.diagnose._diagnosis import (
     LIMIT_SHARE_MIN,
@@ -13,7 +14,6 @@ from pgdyno.diagnose._diagnosis import (
     refusals,
     too_short,
 )
-from pgdyno.diagnose._levels import sudden_changes
 from pgdyno.diagnose._seen_load import SeenLoad, SeenStatement, observed
 from pgdyno.diagnose._verdict import HELD, NOTHING, UNEXPLAINED, LimitVerdict
 from pgdyno.facts.headroom import LIGHT_SESSIONS

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from pgdyno.facts.denied_cpu import FOUND_SHARE, STOLEN_SHARE
 from pgdyno.facts.drops import AROUND_MS, Overlap
-from pgdyno.facts.other_programs import FOUND_SHARE
-from pgdyno.facts.quota import STOLEN_SHARE
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import percent
 from pgdyno.record import Series

@@ -14,15 +14,16 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pgdyno.diagnose._coinciding import Ties
-from pgdyno.diagnose._latency_changes import (
+from pgdyno.diagnose._changes import (
     PercentileChange,
+    ThroughputChange,
     latency_changes,
     latency_series,
     searched,
+    throughput_changes,
     unsearched_groups,
 )
-from pgdyno.diagnose._levels import ThroughputChange, throughput_changes
+from pgdyno.diagnose._coinciding import Ties
 from pgdyno.facts.drops import Drops, ThroughputDrop, find_drops
 from pgdyno.facts.intervals import follows, timed
 from pgdyno.facts.situation import Situation

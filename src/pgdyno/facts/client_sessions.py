@@ -1,6 +1,7 @@
-"""The client sessions of a run: how many in each state, from where, how old, how many are made.
+"""The client sessions of a run: how many in each state, from where, how old, how many are made, and
+the connections that the server has for them.
 
-Read from the run file alone, for rules, the summary and the page alike.
+The sessions are read from the run file alone, for rules, the summary and the page alike.
 """
 
 from __future__ import annotations
@@ -12,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from pgdyno.facts.holders import sees_all_sessions
+from pgdyno.facts.slices import Facts
 from pgdyno.record import RunFile
+from pgdyno.record.finding import Lack, Skip
 from pgdyno.record.sessionages import EMPTY, STATES, added, older, read
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 AGES = ("idle_ages", "pause_ages", "transaction_ages", "connection_ages")
 COLUMNS = (*STATES.values(), "hidden")
@@ -183,3 +188,35 @@ def moments(run: RunFile, slice_ids: Collection[int] | None, bound_s: int) -> Se
         long_idle=aged("idle_ages"),
         long_paused=aged("pause_ages"),
     )
+
+
+SAMPLINGS_MIN = 2
+
+
+def seen_sessions(s: Facts, bound_s: int) -> SessionMoments:
+    """Return the client sessions over time. Raises Skip if they were not recorded, or are hidden
+    from the role."""
+    seen = moments(s.run, s.slice_ids, bound_s)
+    if len(seen.at_ms) < SAMPLINGS_MIN:
+        raise Skip("client sessions were not recorded")
+    if seen.hidden.any() or not sees_all_sessions(s):
+        raise Skip(
+            "this role may not see the sessions of other roles (pg_monitor may)", Lack.RIGHTS
+        )
+    return seen
+
+
+def usable(s: Facts) -> float:
+    """Return the connections that roles without reserved ones may use."""
+    rows = s.run.series("metric_connection", s.slice_ids)
+    if not len(rows["at_ms"]):
+        raise Skip("the connections in use were not recorded")
+    return max(1.0, float(rows["usable"][-1]))
+
+
+def most_of(s: Facts, column: str) -> SessionOrigin | None:
+    """Return the origin with most sessions on average in one of the states."""
+    found = [each for each in origins(s.run, s.slice_ids) if each.means[column] > 0]
+    most = max(found, key=lambda origin: origin.means[column], default=None)
+    every = sum(origin.means[column] for origin in found)
+    return most if most is not None and most.means[column] > every / 2 else None

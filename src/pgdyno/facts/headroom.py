@@ -20,7 +20,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pgdyno.facts.client_group import MeasuredGroup
+from pgdyno.facts.groups import MeasuredGroup
 from pgdyno.facts.sessions import SPARE_SHARE, sending
 from pgdyno.facts.situation import Situation
 from pgdyno.record.finding import Skip

@@ -18,7 +18,7 @@ A session in service is at one of these stations, by the latency budget:
               so that beyond some m more sessions do less, and fewer do more. ``COHERENCE`` of the
               measured delay is taken to be of the second kind.
     data      a delay: reading and writing data files. Where the sessions wait in one queue for
-              either of these two, ``_single_queue_model`` says what fewer of them do.
+              either of these two, ``rules/_client_counts.py`` says what fewer of them do.
     replica   a delay: a standby's confirmation of the commit, for which rows stay locked too.
     idle      a delay: transactions that sleep or wait for their client, between their statements
               or within, for which rows stay locked too.

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from pgdyno.dimension import fields_with
 from pgdyno.facts._resources import HostCpu, Wal
-from pgdyno.facts.client_group import MeasuredGroup, gap_ms
 from pgdyno.facts.front import (
     NO_FRONT,
     ForeignFront,
@@ -24,7 +23,7 @@ from pgdyno.facts.front import (
     front_load,
     front_of,
 )
-from pgdyno.facts.groups import GroupAccount, group_accounts
+from pgdyno.facts.groups import GroupAccount, MeasuredGroup, gap_ms, group_accounts
 from pgdyno.facts.observed import is_observed
 from pgdyno.facts.pooler import PoolerInForce, PoolerQueues, pooler_of, pooler_queues
 from pgdyno.json_types import Fields

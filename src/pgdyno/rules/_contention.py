@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pgdyno.facts.quota import is_throttled
+from pgdyno.facts.denied_cpu import is_throttled
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence, Proposal
-from pgdyno.rules._fewer_clients import fewer_advice, fewer_clients
+from pgdyno.rules._client_counts import fewer_advice, fewer_clients
 from pgdyno.rules._pools import smaller_pools
 from pgdyno.rules._queues import quoted
 from pgdyno.rules.rule import Cleared, Found

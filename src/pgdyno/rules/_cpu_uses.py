@@ -14,19 +14,18 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from pgdyno.facts.budget import Part
-from pgdyno.facts.compiling import (
+from pgdyno.facts.cpu_costs import (
     STATEMENT_CPU_S,
     STATEMENT_CPU_S_MIN,
     compile_cores,
+    costly_settings_of,
     own_work_cores,
     unexplained_cores,
 )
-from pgdyno.facts.costly import costly_settings_of
-from pgdyno.facts.missed_hot import missed_updates
-from pgdyno.facts.quota import is_crowded_out, is_stolen, is_throttled
+from pgdyno.facts.denied_cpu import is_crowded_out, is_stolen, is_throttled
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER, Facts
-from pgdyno.facts.tables import scanned_tables
+from pgdyno.facts.tables import missed_updates, scanned_tables
 from pgdyno.record.finding import Skip
 from pgdyno.rules._contention import crowded
 from pgdyno.stats.prediction import Prediction, between

@@ -5,15 +5,23 @@ from __future__ import annotations
 from msgspec import Struct
 
 from pgdyno.facts.budget import Part
-from pgdyno.facts.devices import DeviceLoad, data_device, device_evidence
 from pgdyno.facts.sight import Sight, Unseen, alter_system, measured, proposed
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND
 from pgdyno.numbers import counted, figure, percent, size
 from pgdyno.record.finding import Evidence, Proposal, Skip
-from pgdyno.rules._fewer_clients import fewer_advice, fewer_clients
+from pgdyno.rules._client_counts import fewer_advice, fewer_clients
 from pgdyno.rules._pools import WORTHWHILE_RATIO
-from pgdyno.rules._reads import WAITING_SHARE, larger_buffers, read_evidence, reads, waiting_parts
+from pgdyno.rules._reads import (
+    WAITING_SHARE,
+    DeviceLoad,
+    data_device,
+    device_evidence,
+    larger_buffers,
+    read_evidence,
+    reads,
+    waiting_parts,
+)
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
 from pgdyno.spec.server_settings import DEFAULTS
@@ -74,7 +82,7 @@ def data_reads(s: Situation) -> Found | Cleared:
     (IO:DataFileRead and the like, or another session's read of the same page), and not because
     shared_buffers are too small (see ``_reads``, which has the thresholds and their sources).
 
-    Where the device may be at its limit (see ``facts.devices``), more clients at once only make
+    Where the device may be at its limit (see ``_reads``), more clients at once only make
     each read take longer, and fewer clients are proposed.
     """
     found = reads(s)

@@ -7,7 +7,8 @@ from msgspec import Struct
 from pgdyno.facts.budget import image_part_of_flush
 from pgdyno.facts.drops import DROP_SHARE, Drops, ThroughputDrop, find_drops
 from pgdyno.facts.flush import delay_part_of_flush
-from pgdyno.facts.missed_hot import (
+from pgdyno.facts.situation import Situation
+from pgdyno.facts.tables import (
     COST_SHARE,
     MOST,
     Missed,
@@ -15,7 +16,6 @@ from pgdyno.facts.missed_hot import (
     missed_updates,
     missed_words,
 )
-from pgdyno.facts.situation import Situation
 from pgdyno.numbers import duration, figure, percent, size
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.record.own import overlaps_own, own_events
@@ -418,7 +418,7 @@ def full_pages(s: Situation) -> Found | Cleared:
     """Full pages: updates find no space on the row's page, so that they are not HOT.
 
     Trigger: at most ``HOT_SHARE`` of a table's updates are HOT, not because of an indexed column
-    (see ``facts.missed_hot``), and their entries into indexes are estimated to take at least
+    (see ``facts.tables``), and their entries into indexes are estimated to take at least
     ``COST_SHARE`` of the response time.
 
     Threshold: pg_gather proposes a fillfactor for any table with updates that are not HOT; the cost

@@ -22,7 +22,7 @@ from pgdyno.facts.sessions import (
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
-from pgdyno.rules._more_clients import (
+from pgdyno.rules._client_counts import (
     AT_WORK_SHARE,
     clients_for_rate,
     count_for_rate,

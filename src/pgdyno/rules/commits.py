@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from pgdyno.facts.commits import CommitPartName, Commits, commits_of
 from pgdyno.facts.flush import (
     SLOW_SYNC_MS,
+    CommitPartName,
+    Commits,
     SyncTime,
+    commits_of,
     delay_ms,
     delay_part_of_flush,
     device_flush_ms,

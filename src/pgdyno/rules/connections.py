@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from pgdyno.facts import client_sessions
-from pgdyno.facts.client_sessions import SessionMoments
+from pgdyno.facts.client_sessions import SessionMoments, most_of, seen_sessions, usable
+from pgdyno.facts.failures import RefusedConnections, refusals_in
 from pgdyno.facts.holders import sees_all_sessions
-from pgdyno.facts.refusals import RefusedConnections, refusals_in
 from pgdyno.facts.sight import Sight, measured
 from pgdyno.facts.situation import Situation
-from pgdyno.facts.slots import most_of, seen_sessions, usable
 from pgdyno.numbers import counted, duration, figure, percent
 from pgdyno.record.finding import Evidence, Lack, Proposal, Skip
 from pgdyno.record.sessionages import WORDS
+from pgdyno.rules._client_counts import fewer_clients
 from pgdyno.rules._contention import (
     BUSY_SHARE,
     QUEUE_PER_CORE,
@@ -23,10 +23,7 @@ from pgdyno.rules._contention import (
     crowded,
     without_rules,
 )
-from pgdyno.rules._fewer_clients import fewer_clients
-from pgdyno.rules._front_pools import smaller_front_pools
-from pgdyno.rules._pooler_pools import pool_size, smaller_pooler_pools
-from pgdyno.rules._pools import smaller_pools
+from pgdyno.rules._pools import pool_size, smaller_front_pools, smaller_pooler_pools, smaller_pools
 from pgdyno.rules.rule import Cleared, Found, rule
 
 

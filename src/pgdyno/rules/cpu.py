@@ -5,30 +5,28 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from pgdyno.facts.budget import PART_MAX, Part
-from pgdyno.facts.other_load import LOAD_DISTRUST_SHARE, LOAD_FOUND_SHARE, OtherLoad, foreign_load
-from pgdyno.facts.other_programs import (
+from pgdyno.facts.denied_cpu import (
     FOUND_SHARE,
     NOBODYS_SHARE,
-    OtherPrograms,
-    other_programs_of,
-)
-from pgdyno.facts.quota import (
     STOLEN_SHARE,
     THROTTLED_SHARE,
+    OtherPrograms,
     Quota,
     is_crowded_out,
     is_stolen,
     is_throttled,
+    other_programs_of,
     quota_of,
     stolen_share,
 )
+from pgdyno.facts.other_load import LOAD_DISTRUST_SHARE, LOAD_FOUND_SHARE, OtherLoad, foreign_load
 from pgdyno.facts.sessions import round_trips_of, sessions
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
+from pgdyno.rules._client_counts import fewer_advice
 from pgdyno.rules._contention import crowded
 from pgdyno.rules._cpu_uses import cpu_parts, cpu_uses
-from pgdyno.rules._fewer_clients import fewer_advice
 from pgdyno.rules.rule import Cleared, Found, rule
 
 BUSY_SHARE = 0.9
@@ -215,9 +213,9 @@ def cpu_throttled(s: Situation) -> Found | Cleared:
     throttled. Ranked behind every finding that owns more of the response time: what lifting that
     would gain is predicted for the cores of the quota.
 
-    Threshold: that of the Kubernetes project's alert (see ``facts.quota``); confirmed by injection,
-    a quota of half a core against 8 clients. Versions: control groups of version 1 and 2, any
-    PostgreSQL.
+    Threshold: that of the Kubernetes project's alert (see ``facts.denied_cpu``); confirmed by
+    injection, a quota of half a core against 8 clients. Versions: control groups of version 1 and
+    2, any PostgreSQL.
     """
     if s.server_cores is None:
         raise Skip("the server's processes cannot be seen from here")

@@ -8,7 +8,7 @@ from pgdyno.facts.sessions import SPARE_SHARE, idle_evidence, sessions_on_server
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
-from pgdyno.rules._front_pools import (
+from pgdyno.rules._pools import (
     FOREIGN_POOL_ADVICE,
     TAKEN,
     figures_of_users_front,

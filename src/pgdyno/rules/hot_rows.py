@@ -15,14 +15,16 @@ from pgdyno.facts.slices import Facts
 from pgdyno.facts.wakeup_cost import WOKEN_CPU_S
 from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Proposal
-from pgdyno.rules._fewer_clients import fewer_clients
-from pgdyno.rules._lock_holders import FOREIGN_ADVICE, LockHolder, holder_of
+from pgdyno.rules._client_counts import fewer_clients
 from pgdyno.rules._pools import WORTHWHILE_RATIO, smaller_pools
 from pgdyno.rules._queues import (
+    FOREIGN_ADVICE,
     WAITING_SHARE,
+    LockHolder,
     Queues,
     cleared,
     evidence,
+    holder_of,
     matters,
     queues,
     quoted,

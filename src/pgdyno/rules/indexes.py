@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgdyno.facts.compiling import STATEMENT_CPU_S
+from pgdyno.facts.cpu_costs import STATEMENT_CPU_S
 from pgdyno.facts.sight import Sight, Unseen, measured, pages_bytes
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER
-from pgdyno.facts.tables import Index, TableCounts, indexes, scanned_tables, tables
+from pgdyno.facts.tables import Index, TableCounts, compared, indexes, scanned_tables, tables
 from pgdyno.numbers import counted, duration, figure, listed, percent, size
 from pgdyno.record.finding import Evidence, Proposal, Skip
-from pgdyno.rules._conditions import compared
 from pgdyno.rules._cpu_uses import (
     ENTRY_CPU_S,
     backend_cores,
@@ -50,7 +49,7 @@ def missing_index(s: Situation) -> Found | Cleared:
     each (see ``facts.tables`` and ``_cpu_uses``).
 
     The columns of the index that is proposed are those that the statement with the most time on the
-    table compares with values, where its text shows them (see ``_conditions``).
+    table compares with values, where its text shows them (see ``facts.tables``).
 
     Thresholds: no published tool has one that counts the cost; calibrated by injection, a condition
     on a column without an index in tables of 100,000 rows.

@@ -14,13 +14,15 @@ from pgdyno.facts.flush import device_words
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Proposal
-from pgdyno.rules._lock_holders import FOREIGN_ADVICE, LockHolder, holder_of
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules._queues import (
+    FOREIGN_ADVICE,
     WAITING_SHARE,
+    LockHolder,
     Queues,
     cleared,
     evidence,
+    holder_of,
     matters,
     queues,
     quoted,

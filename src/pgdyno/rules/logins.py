@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pgdyno.dimension import fields_with
-from pgdyno.facts.client_sessions import Churn, churn
+from pgdyno.facts.client_sessions import Churn, churn, most_of, seen_sessions
 from pgdyno.facts.situation import Situation
-from pgdyno.facts.slots import most_of, seen_sessions
 from pgdyno.numbers import counted, duration, figure, percent
 from pgdyno.pooler import Ineffective, without_effect
 from pgdyno.record.finding import Evidence, Skip

@@ -10,12 +10,13 @@ from pgdyno.json_types import Row
 from pgdyno.numbers import counted, duration, figure, percent
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.rules._bloat import DEAD_ROWS_MIN, Bloat, bloat, bloat_evidence, cost_in_words
-from pgdyno.rules._lock_holders import FOREIGN_ADVICE, holder_of
 from pgdyno.rules._queues import (
+    FOREIGN_ADVICE,
     THINK_MS,
     Queues,
     cleared,
     evidence,
+    holder_of,
     matters,
     queues,
     quoted,

@@ -8,14 +8,13 @@ from statistics import median
 import numpy as np
 from msgspec.structs import replace
 
+from pgdyno.facts.failures import RefusedConnections, refusals_in
 from pgdyno.facts.pooler import PoolerInForce, PoolerQueues
-from pgdyno.facts.refusals import RefusedConnections, refusals_in
 from pgdyno.facts.sessions import Sessions, sessions
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Proposal, Skip
-from pgdyno.rules._pooler_pools import larger_pooler_pools, pooled_loop
-from pgdyno.rules._pools import cores_taken
+from pgdyno.rules._pools import cores_taken, larger_pooler_pools, pooled_loop
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
 

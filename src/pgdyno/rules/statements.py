@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.facts.budget import Part
-from pgdyno.facts.costly import Costly, costly_settings_of
+from pgdyno.facts.cpu_costs import Costly, costly_settings_of
 from pgdyno.facts.sessions import transfer_ms
 from pgdyno.facts.sight import Sight, alter_system, measured, proposed
 from pgdyno.facts.situation import Situation
@@ -96,10 +96,10 @@ WAL_BUFFERS = "16MB"
 def costly_settings(s: Situation) -> Found | Cleared:
     """Settings that cost CPU time: logging or planning each statement, pglz, tiny WAL buffers.
 
-    Trigger: their estimated cost (see ``facts.costly``, which has the times and their calibration)
-    is at least ``COST_SHARE`` of the response time. The remedy is the default. Settings that make
-    sessions wait are for the rules of those waits: commit_delay, jit_above_cost,
-    checkpoint_timeout.
+    Trigger: their estimated cost (see ``facts.cpu_costs``, which has the times and their
+    calibration) is at least ``COST_SHARE`` of the response time. The remedy is the default.
+    Settings that make sessions wait are for the rules of those waits: commit_delay,
+    jit_above_cost, checkpoint_timeout.
     """
     found, share = costly_settings_of(s), response_share(s, "costly-settings")
     evidence = _evidence(s, found, share)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pgdyno.facts.missed_hot import COST_SHARE, hot_evidence, missed_updates, missed_words
 from pgdyno.facts.sight import NOT_PREDICTED, Sight, alter_system, measured, pages_bytes
 from pgdyno.facts.situation import Situation
+from pgdyno.facts.tables import COST_SHARE, hot_evidence, missed_updates, missed_words
 from pgdyno.json_types import Row
 from pgdyno.numbers import figure, listed, percent, size
 from pgdyno.record.finding import Evidence, Proposal
@@ -25,7 +25,7 @@ def indexed_updates(s: Situation) -> Found | Cleared:
     """Updates of an indexed column: none of them is HOT, whatever space the pages have.
 
     Trigger: at most ``HOT_SHARE`` of a table's updates are HOT because of an indexed column (see
-    ``facts.missed_hot``), and their entries into indexes are estimated to take at least
+    ``facts.tables``), and their entries into indexes are estimated to take at least
     ``COST_SHARE`` of the response time.
 
     Threshold: calibrated by injection, one to four indexes on the updated column; see

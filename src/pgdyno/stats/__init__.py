@@ -4,7 +4,6 @@ Pure functions of arrays, without servers or files. The replicate is the pair of
 second.
 """
 
-from pgdyno.stats._contrast import CONTRAST_MIN, Contrast, contrast
 from pgdyno.stats._pairs import (
     EFFECT_MATTERS,
     PAIRS_MIN,
@@ -18,7 +17,7 @@ from pgdyno.stats._pairs import (
     pairs_needed,
 )
 from pgdyno.stats._plan import SIX_PAIRS, PairPlan, PairSequence, plan_pairs
-from pgdyno.stats._ranks import mann_whitney
+from pgdyno.stats._two_samples import CONTRAST_MIN, Contrast, contrast, mann_whitney
 from pgdyno.stats.changes import change_points
 from pgdyno.stats.scaling import ERROR_MAX, ScalabilityLaw, knee
 from pgdyno.stats.steady import (

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from pgdyno.diagnose import Finding
+from pgdyno.facts.denied_cpu import other_programs_of
 from pgdyno.facts.failures import failures, failures_by_group, failures_max, too_many
 from pgdyno.facts.other_load import foreign_load
-from pgdyno.facts.other_programs import other_programs_of
 from pgdyno.numbers import percent
 from pgdyno.probe.gaps import NOT_SAMPLED, Probe
 from pgdyno.record import RunFile, Slice, SliceKind, TrialKind
