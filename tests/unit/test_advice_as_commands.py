@@ -23,7 +23,7 @@ from pgdyno.cli.compare_options import sql_of
 from pgdyno.escaping import shell_line, visible_line
 from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import Circumstances, catalogue
-from pgdyno.remedy.comparing import compare_words
+from pgdyno.remedy.lines import compare_words
 from pgdyno.spec import Change
 
 URI = "postgresql://dba@db.example.com:5432/shop"

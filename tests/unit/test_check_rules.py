@@ -11,7 +11,7 @@ from check_runs import DAY_S, GB, commits, finding, found, judged, setting_rows
 from inline_snapshot import snapshot
 
 from pgdyno.looks.look import MissingLook, looks
-from pgdyno.remedy.catalogue import catalogue
+from pgdyno.remedy import catalogue
 from pgdyno.rules.rule import rules_of_loads, rules_of_looks
 from pgdyno.server.versioned_sql import queries_of
 

@@ -7,7 +7,7 @@ from pgdyno.escaping import shell_line
 from pgdyno.facts.sight import NOT_PREDICTED
 from pgdyno.record.finding import Finding, Proposal, ProvingCommand
 from pgdyno.remedy import Circumstances, assess, catalogue
-from pgdyno.remedy.comparing import Options, compare_words
+from pgdyno.remedy.lines import Options, compare_words
 from pgdyno.spec import Change
 from pgdyno.spec.durability import severity
 

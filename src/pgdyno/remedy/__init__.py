@@ -6,8 +6,7 @@ is added to a file of this directory; nothing else lists them.
 """
 
 from pgdyno.remedy._assessment import SAFE_FAULTS, Assessment, assess
-from pgdyno.remedy._remedy import Case, Need, Remedy, Risk
-from pgdyno.remedy.catalogue import catalogue
+from pgdyno.remedy._remedy import Case, Need, Remedy, Risk, catalogue
 from pgdyno.remedy.circumstances import Circumstances, circumstances, circumstances_recorded
 
 __all__ = [

@@ -11,9 +11,8 @@ from typing import get_args
 
 from msgspec import Struct
 
-from pgdyno.remedy import _lines
-from pgdyno.remedy._remedy import Case, Need, Remedy, Risk, changed_names
-from pgdyno.remedy.catalogue import catalogue
+from pgdyno.remedy import lines
+from pgdyno.remedy._remedy import Case, Need, Remedy, Risk, catalogue, changed_names
 from pgdyno.remedy.circumstances import Circumstances
 from pgdyno.spec.change import Change, Debt
 from pgdyno.spec.durability import AssessedClass, severity
@@ -67,14 +66,14 @@ class Assessment(Struct, frozen=True):
         """Return the lines to type to apply the change permanently."""
         manual = {line: None for remedy in self.remedies for line in remedy.manual_lines}
         done = {key for r in self.remedies if r.manual_lines for key in r.names_in(self.change)}
-        rest = [_lines.key_line(k, v) for k, v in self.change.spec.items() if k not in done]
-        return _lines.lines_to_apply(
+        rest = [lines.key_line(k, v) for k, v in self.change.spec.items() if k not in done]
+        return lines.lines_to_apply(
             self.change, at_start=self.at_start, unknown=self._unknown, manual=[*manual, *rest]
         )
 
     def lines_to_undo(self, before: Change | None = None) -> list[str]:
         """Return the lines to type to undo it; ``before`` has the known previous values."""
-        return _lines.lines_to_undo(
+        return lines.lines_to_undo(
             self.change, before or Change(), at_start=self.at_start, unknown=self._unknown
         )
 

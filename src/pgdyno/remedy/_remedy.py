@@ -1,4 +1,5 @@
-"""Definition of a remedy: a named kind of change, with its cost.
+"""Definition of a remedy, a named kind of change with its cost, and the list of all remedies in the
+files of this directory.
 
 A remedy defines the changes that it applies to (``touches``, ``when``), the most that they may lose
 (``bound``, or ``risk`` if it depends on the change), the drills that show the loss, and what they
@@ -8,14 +9,17 @@ measured by a trial. The server checks whether a value is in range.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Literal
 
 from msgspec import Struct
 
+from pgdyno.registry import by_name, held_by
 from pgdyno.remedy.circumstances import Circumstances
 from pgdyno.spec.change import Change, Debt
-from pgdyno.spec.durability import AssessedClass
+from pgdyno.spec.durability import AssessedClass, severity
 
 Need = Literal["reload", "restart", "client", "table", "rewrite", "layout", "machine", "sql"]
 """An action needed to apply a change: table sets an option of a table, rewrite rewrites whole
@@ -136,3 +140,13 @@ def changed_names(change: Change) -> Iterable[str]:
     yield from change.spec
     for options in change.table_options.values():
         yield from options
+
+
+@cache
+def catalogue() -> dict[str, Remedy]:
+    """Return every remedy by id, ordered by durability class, then id."""
+    # Not imported: the package imports this module.
+    package = sys.modules[__name__.rpartition(".")[0]]
+    found = by_name(held_by(package, Remedy), "remedies", lambda each: each.id)
+    ordered = sorted(found.items(), key=lambda each: (severity(each[1].durability_class), each[0]))
+    return dict(ordered)

@@ -11,7 +11,7 @@ from pgdyno.escaping import shell_line
 from pgdyno.facts.autovacuum import recorded_options
 from pgdyno.record import RunFile, RunInfo
 from pgdyno.record.finding import Finding
-from pgdyno.remedy.comparing import compare_words
+from pgdyno.remedy.lines import compare_words
 from pgdyno.report.view import view_of
 from pgdyno.spec.change import Change
 
