@@ -40,8 +40,8 @@ class Ties:
         self._overlap = Overlap(s)
 
     def around(self, at_ms: int, *, within_ms: int = 0) -> tuple[str, ...]:
-        """Return what is tied to a change of level, whose moment is known to within ``within_ms``;
-        () if nothing that was watched is."""
+        """Return the events that coincide with a change of level, whose moment is known to within
+        ``within_ms``; () if none that was watched does."""
         near = (at_ms - AROUND_MS - within_ms, at_ms + AROUND_MS + within_ms)
         before, after = (near[0] - BESIDE_MS, near[0]), (near[1], near[1] + BESIDE_MS)
         lasting = self._reasons(before) & self._reasons(after)
@@ -56,7 +56,7 @@ class Ties:
         )
 
     def during(self, window: Window) -> tuple[str, ...]:
-        """Return what is tied to a drop beyond its events and waits."""
+        """Return what else coincides with a drop, beyond its events and waits."""
         before = (window[0] - BESIDE_MS, window[0])
         return (*self._shifts(before, window), *self._switches(window))
 

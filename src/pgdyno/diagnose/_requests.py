@@ -116,7 +116,7 @@ def _of_database(
 
 
 def _shares(s: Situation, part: Part, sampled: Sequence[Sampled]) -> list[float]:
-    """Return what each page owns of the sessions sampled in the class of a part, 0 to 1."""
+    """Return each page's share of the sessions sampled in the class of a part, 0 to 1."""
     name = SAMPLED_AS.get(part, part)
     each = [sum(seen.get(name, {}).values()) for seen in sampled]
     whole = max(sum(n for of, n in s.by_class.items() if of == name), sum(each))
@@ -124,8 +124,8 @@ def _shares(s: Situation, part: Part, sampled: Sequence[Sampled]) -> list[float]
 
 
 def _sampled_by_page(s: Situation, paths: Sequence[str]) -> list[Sampled]:
-    """Return what was sampled of the statements of each path; of one that several kinds of request
-    have, the same part for each."""
+    """Return the samples of the statements of each path; of a statement that several kinds of
+    request have, the same part for each."""
     found: dict[str, Sampled] = {path: defaultdict(lambda: defaultdict(float)) for path in paths}
     for text, waits in sampled_texts(s).items():
         path = page_of(text)

@@ -154,7 +154,7 @@ def latency_budget(s: Facts) -> ResponseTimeBudget:
 
 
 def front_parts(s: Facts, service_ms: float) -> dict[Part, float]:
-    """Return what of ``service_ms`` passes outside the database, by a front end's own counts; empty
+    """Return the parts of ``service_ms`` outside the database, by a front end's own counts; empty
     without one that pgdyno started, or without its counts.
 
     Its pauses stop a request as far as it is at work in the application: what the database does

@@ -191,7 +191,7 @@ class _TimeOfCores(Struct, frozen=True):
 
 
 def _time_of_cores(run: RunFile, slice_ids: Collection[int]) -> _TimeOfCores | None:
-    """Return what the cores did over these slices, as read with the programs; None if it was not
+    """Return the use of the cores over these slices, as read with the programs; None if it was not
     recorded."""
     machine = float(run.run.host.get("cores_host") or run.run.host.get("cores") or 0.0)
     ms = {

@@ -101,7 +101,7 @@ def device_words(s: Facts) -> str:
 
 
 def _without_the_device(s: Facts) -> str:
-    """Return what a slow sync means where the device's own flushes were not counted: with idle
+    """Return the meaning of a slow sync where the device's own flushes were not counted: with idle
     cores the device is slow; without, the sync may have waited for a core."""
     cpu = s.cpu_if_recorded
     if cpu is not None and cpu.idle_share >= SPARE_SHARE:
@@ -157,7 +157,7 @@ class Commits(Struct, frozen=True):
 
 
 def commits_of(rows: Sequence[Row]) -> Commits:
-    """Return what the rows of the probe come to."""
+    """Return the times of commits from the rows of the probe."""
     by_way = {row["way"]: row for row in rows}
     whole = by_way[COMMIT]
     means = {way: row["mean_ms"] for way, row in by_way.items()}

@@ -180,7 +180,7 @@ def front_of(run: RunFile, change: Change) -> FrontInForce | None:
 
 
 def front_load(run: RunFile, slice_ids: list[int]) -> FrontLoad:
-    """Return what the front end did in the slices. Raises Skip if it was not read twice in one."""
+    """Return the front end's counts in the slices. Raises Skip if it was not read twice in one."""
     import numpy as np
 
     front = run.series("metric_front", slice_ids)

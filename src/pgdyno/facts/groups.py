@@ -269,8 +269,8 @@ def open_loop_sentence(account: GroupAccount) -> str:
 
 
 def _carried_words(account: GroupAccount) -> str:
-    """Return what the clients can carry: "all 8 clients were busy; with 4.1 ms for each transaction
-    they carry at most 1,951/s"."""
+    """Return the rate that the clients can carry, in words: "all 8 clients were busy; with 4.1 ms
+    for each transaction they carry at most 1,951/s"."""
     they = "it carries" if account.clients == 1 else "they carry"
     most = f"{they} at most {numbers.rate(account.carried_tps_max)}"
     carries = f"with {numbers.figure(account.busy_ms)} ms for each transaction {most}"

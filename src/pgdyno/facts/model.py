@@ -218,8 +218,8 @@ class ClosedLoop(Struct, frozen=True):
         return self._solve(m, left_s, delay_s, self._row_demand_s() * hold)
 
     def _rest_left_s(self, flush: float, alone: float) -> float:
-        """Return what is left of ``rest_s``: its queues shrink as the cost of being woken does, and
-        those behind a flush go with it."""
+        """Return the part of ``rest_s`` that remains: its queues shrink as the cost of being woken
+        does, and those behind a flush go with it."""
         woken_s = 0.0 if flush > 0 else min(self.woken_s, self.rest_s)
         queued_s = max(0.0, min(self.queued_s, self.rest_s) - woken_s)
         return self.rest_s - woken_s - queued_s * (1.0 - alone)

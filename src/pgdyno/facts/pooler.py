@@ -111,7 +111,7 @@ def _version(run: RunFile, kind: str) -> tuple[int, ...]:
 
 
 def pooler_queues(run: RunFile, slice_ids: list[int]) -> PoolerQueues:
-    """Return what the pooler showed of its queues in the slices."""
+    """Return the pooler's queues in the slices, by its own figures."""
     import numpy as np
 
     rows = run.series("metric_pooler", slice_ids)

@@ -51,8 +51,8 @@ def asked_of(s: Facts) -> float:
 
 
 def late_ms(s: Facts, within_ms: float, outside_ms: float) -> tuple[float, float]:
-    """Return what pauses take beyond what the script asks for, within transaction blocks and
-    outside, where lateness is looked for first; 0 if it asks for none.
+    """Return the time that pauses take beyond the script's, within transaction blocks and outside,
+    where lateness is looked for first; 0 if the script asks for none.
 
     ``within_ms`` and ``outside_ms`` are the clients' own time.
     """

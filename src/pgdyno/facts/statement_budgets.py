@@ -155,7 +155,7 @@ def fitted(parts: Mapping[Part, float], ms: float) -> dict[Part, float]:
 
 
 def _shares(s: Situation, name: str, sampled: Sequence[Sampled]) -> list[float]:
-    """Return what each statement owns of the sessions sampled in the class ``name``, 0 to 1."""
+    """Return each statement's share of the sessions sampled in the class ``name``, 0 to 1."""
     if len(s.statements) == 1:
         return [1.0] * len(sampled)
     each = [sum(seen.get(name, {}).values()) for seen in sampled]
@@ -182,7 +182,7 @@ def events_of(parts: Mapping[Part, float], seen: Sampled) -> dict[Part, list[str
 
 
 def _sampled_by_statement(s: Situation, totals: Sequence[StatementTotal]) -> list[Sampled]:
-    """Return what was sampled of each statement of ``totals``."""
+    """Return the samples of each statement of ``totals``."""
     shapes = [shape(total.statement) for total in totals]
     sessions = [total.service.count * total.service.mean for total in totals]
     found: list[Sampled] = [defaultdict(lambda: defaultdict(float)) for _ in totals]

@@ -95,7 +95,7 @@ class VacuumAccount(Struct, frozen=True):
 
 
 def vacuum_account(run: RunFile, slice_ids: Sequence[int]) -> VacuumAccount | None:
-    """Return what is known of vacuum; None if the server was not probed."""
+    """Return the account of the vacuums of a run; None if the server was not probed."""
     states = _states(run, slice_ids)
     ages = run.samples("metric_age", slice_ids)
     if not states and not ages:

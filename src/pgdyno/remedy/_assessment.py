@@ -98,7 +98,7 @@ class Assessment(Struct, frozen=True):
 
 
 def assess(change: Change, before: Circumstances) -> Assessment:
-    """Return what is known about ``change`` on a server described by ``before``.
+    """Return the catalogue's assessment of ``change`` on a server described by ``before``.
 
     Raises UsageError for an invalid value of a key of the spec.
     """

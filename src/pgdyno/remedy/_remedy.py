@@ -130,7 +130,7 @@ class Remedy(Struct, frozen=True):
         return self.touches(case.change) and self.when(case)
 
     def risk_in(self, case: Case) -> Risk:
-        """Return what the change may lose because of this remedy."""
+        """Return the loss that the change may cause because of this remedy."""
         return self.risk(case) if self.risk else Risk(self.durability_class, self.bound)
 
 

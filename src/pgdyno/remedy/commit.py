@@ -82,7 +82,7 @@ def _sync_method(server: Circumstances) -> str:
 
 
 def _of_sync_method(case: Case) -> Risk:
-    """Return what another method may lose: nothing where fdatasync, the default of Linux and
+    """Return the loss that another method may cause: none where fdatasync, the default of Linux and
     FreeBSD, replaces one that asks the same of the device; fsync_writethrough asks for more.
     fdatasync flushes all that is needed to read the data again (POSIX)."""
     safe = _sync_method(case.before) in _ASKS_THE_SAME and _sync_method(case.after) == "fdatasync"

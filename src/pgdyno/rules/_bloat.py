@@ -92,7 +92,8 @@ class Bloat(Struct, frozen=True):
 
 
 def bloat(s: Situation) -> Bloat:
-    """Return what dead rows did over the period. Skip if it is too short or not recorded."""
+    """Return the effect of dead rows over the period. Raises Skip if it is too short or not
+    recorded."""
     if s.seconds < SECONDS_MIN:
         raise Skip(f"dead rows take more than the {s.seconds:.2g} s measured to show")
     made = [s.run.delta("metric_table", name, s.slice_ids) for name in ("n_tup_upd", "n_tup_del")]

@@ -224,8 +224,8 @@ def _refusals_words(s: Situation, by_server: Sequence[RefusedConnections], close
 
 
 def _held_back_words(s: Situation) -> str:
-    """Return what a pooler lacks that lets its clients wait while the server refuses it: such a
-    refusal is in its log alone."""
+    """Return a clause about the connections that a pooler lacks, so that its clients wait while the
+    server refuses it: such a refusal is in its log alone."""
     size = s.pooler.size if s.pooler is not None else None
     if s.pooler is None or size is None:
         return ""

@@ -196,7 +196,7 @@ def page_contention(s: Situation) -> Found | Cleared:
 
 
 def _page(statement: str) -> tuple[str, str]:
-    """Return what the statement waits for, and advice."""
+    """Return the page that the statement waits for, in words, and advice."""
     insert = _INSERT.match(statement)
     if insert:
         return (

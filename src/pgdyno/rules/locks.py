@@ -121,7 +121,7 @@ def advisory_lock(s: Situation) -> Found | Cleared:
 
 
 def _advisory_lock_advice(statement: str) -> str:
-    """Return what shortens the time that the lock is held: one of a transaction ends with it."""
+    """Return advice to hold the lock for a shorter time: one of a transaction ends with it."""
     sooner = (
         "shorten what follows it in the transaction, at whose end it is let go of,"
         if _OF_TRANSACTION.search(statement)

@@ -219,7 +219,7 @@ def _pooler_evidence(s: Situation, seen: Sessions, share: float) -> list[Evidenc
 
 
 def _own_queue(s: Situation) -> list[Evidence]:
-    """Return what the pooler itself counts, if it tells."""
+    """Return the pooler's own counts, if it shows them."""
     if not s.is_pooled:
         return []
     try:

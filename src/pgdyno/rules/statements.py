@@ -78,7 +78,8 @@ def _part_of_sending(s: Situation) -> Part:
 
 
 def _generator_evidence(s: Situation) -> list[Evidence]:
-    """Return what pgdyno's own clients take to read the answers; none where others are the load."""
+    """Return the time that pgdyno's own clients take to read the answers; none where others are the
+    load."""
     if s.is_observed:
         return []
     generator_ms = 1000 * s.generator_cores / s.throughput_tps

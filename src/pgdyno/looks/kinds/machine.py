@@ -129,7 +129,7 @@ def _space(machine: ServerMachine) -> list[Row]:
 
 
 def _flags(rows: Sequence[Row]) -> MissingLook | None:
-    """Return what only root is shown of encrypted devices."""
+    """Return a note that only root sees the state of encrypted devices; None without any."""
     encrypted = [row["device"] for row in rows if row["encrypted"]]
     if not encrypted:
         return None
