@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgdyno.facts.denied_cpu import other_programs_of
+from pgdyno.facts.denied_time import other_programs_of
 from pgdyno.record import RunFile
 from pgdyno.record.fileformat import CORES_BUSY
 from pgdyno.server import Cluster

@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.diagnose import diagnose
-from pgdyno.facts.cpu_costs import LOG_CPU_S
+from pgdyno.facts.setting_costs import LOG_CPU_S
 from pgdyno.spec.change import Change
 
 DATA_WRITE = ("IO", "DataFileWrite")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pgdyno.facts.denied_cpu import FOUND_SHARE, STOLEN_SHARE
+from pgdyno.facts.denied_time import FOUND_SHARE, STOLEN_SHARE
 from pgdyno.facts.drops import AROUND_MS, Overlap
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import percent

@@ -1,4 +1,4 @@
-"""What to type for a change: SQL statements and comments that apply it permanently or undo it, and
+"""Lines to type for a change: SQL statements and comments that apply it permanently or undo it, and
 the options of ``pgdyno compare`` that measure it."""
 
 from __future__ import annotations

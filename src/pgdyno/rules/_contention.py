@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pgdyno.facts.denied_cpu import is_throttled
+from pgdyno.facts.denied_time import is_throttled
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence, Proposal

@@ -14,7 +14,8 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from pgdyno.facts.budget import Part
-from pgdyno.facts.cpu_costs import (
+from pgdyno.facts.denied_time import is_crowded_out, is_stolen, is_throttled
+from pgdyno.facts.setting_costs import (
     STATEMENT_CPU_S,
     STATEMENT_CPU_S_MIN,
     compile_cores,
@@ -22,7 +23,6 @@ from pgdyno.facts.cpu_costs import (
     own_work_cores,
     unexplained_cores,
 )
-from pgdyno.facts.denied_cpu import is_crowded_out, is_stolen, is_throttled
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER, Facts
 from pgdyno.facts.tables import missed_updates, scanned_tables

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from pgdyno.facts.denied_cpu import FOUND_SHARE
+from pgdyno.facts.denied_time import FOUND_SHARE
 from pgdyno.facts.front import NO_FRONT, ForeignFront
 from pgdyno.facts.groups import MeasuredGroup
 from pgdyno.facts.model import ClosedLoop

@@ -1,9 +1,9 @@
 """Reads of tables and indexes into shared buffers, why sessions wait for them, and whether the
 device that holds the data can do more at once.
 
-Reads are waited for for two reasons. ``small``: shared_buffers hold a part of the data only, and
-are smaller than PostgreSQL's default or are filled again from the kernel's cache. ``slow``: a read
-takes as long as a device needs. A hit ratio tells neither, so it is evidence only.
+Sessions wait for reads for two reasons. ``small``: shared_buffers hold a part of the data only,
+and are smaller than PostgreSQL's default or are filled again from the kernel's cache. ``slow``: a
+read takes as long as a device needs. A hit ratio tells neither, so it is evidence only.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from pgdyno.facts.budget import PART_MAX, Part
-from pgdyno.facts.denied_cpu import (
+from pgdyno.facts.denied_time import (
     FOUND_SHARE,
     NOBODYS_SHARE,
     STOLEN_SHARE,
@@ -213,7 +213,7 @@ def cpu_throttled(s: Situation) -> Found | Cleared:
     throttled. Ranked behind every finding that owns more of the response time: what lifting that
     would gain is predicted for the cores of the quota.
 
-    Threshold: that of the Kubernetes project's alert (see ``facts.denied_cpu``); confirmed by
+    Threshold: that of the Kubernetes project's alert (see ``facts.denied_time``); confirmed by
     injection, a quota of half a core against 8 clients. Versions: control groups of version 1 and
     2, any PostgreSQL.
     """

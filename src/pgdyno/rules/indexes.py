@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgdyno.facts.cpu_costs import STATEMENT_CPU_S
+from pgdyno.facts.setting_costs import STATEMENT_CPU_S
 from pgdyno.facts.sight import Sight, Unseen, measured, pages_bytes
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.facts.cpu_costs import (
+from pgdyno.facts.setting_costs import (
     JIT_SHARE,
     below_default,
     compiled_statements_of,
@@ -190,7 +190,7 @@ def jit(s: Situation) -> Found | Cleared:
     Trigger: compiling takes at least ``COST_SHARE`` of the response time, by pg_stat_statements.
     Where that does not count it: what statements take of the CPU beyond all that is known of them
     does, and sessions have the compiler loaded, or jit_above_cost is below its default (see
-    ``facts.cpu_costs``, which also has the thresholds and their source).
+    ``facts.setting_costs``, which also has the thresholds and their source).
     """
     if not is_possible(s):
         off = "jit is off" if s.can("jit") else "the server was built or installed without JIT"

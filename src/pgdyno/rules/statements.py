@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.facts.budget import Part
-from pgdyno.facts.cpu_costs import Costly, costly_settings_of
 from pgdyno.facts.sessions import transfer_ms
+from pgdyno.facts.setting_costs import Costly, costly_settings_of
 from pgdyno.facts.sight import Sight, alter_system, measured, proposed
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import figure, listed, percent
@@ -97,7 +97,7 @@ WAL_BUFFERS = "16MB"
 def costly_settings(s: Situation) -> Found | Cleared:
     """Settings that cost CPU time: logging or planning each statement, pglz, tiny WAL buffers.
 
-    Trigger: their estimated cost (see ``facts.cpu_costs``, which has the times and their
+    Trigger: their estimated cost (see ``facts.setting_costs``, which has the times and their
     calibration) is at least ``COST_SHARE`` of the response time. The remedy is the default.
     Settings that make sessions wait are for the rules of those waits: commit_delay,
     jit_above_cost, checkpoint_timeout.

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from pgdyno.diagnose import Finding
-from pgdyno.facts.denied_cpu import other_programs_of
+from pgdyno.facts.denied_time import other_programs_of
 from pgdyno.facts.failures import failures, failures_by_group, failures_max, too_many
 from pgdyno.facts.other_load import foreign_load
 from pgdyno.numbers import percent

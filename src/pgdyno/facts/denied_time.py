@@ -10,7 +10,7 @@ hypervisor takes is no program's of this machine (see steal).
 Others are at most what is busy with neither the server nor pgdyno, whatever the rows of programs
 add up to. Where processes can be hidden from pgdyno (another container), all of that is theirs.
 Where none can, others are the programs that were seen, and what is busy beyond all of them belongs
-to nobody: it is told as that.
+to no program, and is named as that.
 
 Where the server may use fewer cores than the machine has, only what kept it from having those
 counts: what others use of cores that would be idle otherwise does not.
