@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from patience import wait_until
 from pgdyno.kernel import _record as records
@@ -112,7 +113,7 @@ def test_kill_9_of_both_leaves_it_to_the_next_pgdyno(start: Start, tmp_path: Pat
     run.wait()
     wait_until(is_free, "both have ended")
     assert file.read_text() == "10\n"
-    assert restore_left_parameters() == ["left by a killed run: vm.test is 60 again"]
+    assert restore_left_parameters() == snapshot(["left by a killed run: vm.test is 60 again"])
     assert file.read_text() == "60\n"
 
 

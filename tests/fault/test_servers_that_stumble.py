@@ -288,10 +288,10 @@ def test_more_clients_than_the_server_takes(
     for other in others:
         other.close()
     assert said.returncode == 4, said.stderr
-    assert "of 10 clients are connected" in said.stderr
     result = json.loads(said.stdout)
-    assert "of 10 clients had a connection: 53300" in result["distrust"][0]
     connected = result["groups"][0]["clients_connected"]
+    assert {str(connected), "10", "53300"} <= set(result["distrust"][0].replace(":", "").split())
+    assert f"{connected} of 10" in said.stderr
     assert 0 < connected < result["groups"][0]["clients"] == 10
     shown = subprocess.run(
         [sys.executable, "-m", "pgdyno", "show", "run.db"],

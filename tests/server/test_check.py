@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from inline_snapshot import snapshot
 from psycopg.errors import ReadOnlySqlTransaction
 from severe_findings import severe
 
@@ -227,7 +228,9 @@ def test_a_server_that_does_not_answer_is_named(new_cluster: Callable[..., Clust
         with pytest.raises(SetupError) as problem:
             checked(cluster)
     assert problem.value.code == "no-answer"
-    assert "locked a system catalog" in str(problem.value.hint)
+    assert problem.value.hint == snapshot(
+        "a session has locked a system catalog: find it in pg_locks with psql, and end it"
+    )
 
 
 def test_a_server_without_a_free_connection_fails(new_cluster: Callable[..., Cluster]) -> None:

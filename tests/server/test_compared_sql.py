@@ -187,7 +187,7 @@ def test_ctrl_c_undoes_it(shop: str, directory: Path) -> None:
     run.send_signal(signal.SIGINT)
     _, complained = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 130, complained
-    assert f"undone on your server: {INDEX}" in complained
+    assert INDEX in complained
     assert state(shop) == before
     assert not list(undo_files())
 

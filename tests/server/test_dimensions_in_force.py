@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from examples import EXAMPLES
+from inline_snapshot import snapshot
 
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.dimension import change_of, dimensions, kinds, spec_with, title_of
@@ -67,8 +68,8 @@ def test_a_file_more_is_a_dimension_more(
     assert change == Change(
         settings={"work_mem": "8MB"}, spec={"statistics.pgbench_accounts": "bid, abalance"}
     )
-    assert (
-        title_of(change, spec) == "work_mem = 8MB, statistics on bid, abalance of pgbench_accounts"
+    assert title_of(change, spec) == snapshot(
+        "work_mem = 8MB, statistics on bid, abalance of pgbench_accounts"
     )
     assert [event.sql for event in spec_with(spec, change).events] == [
         "create statistics pgdyno_pgbench_accounts on bid, abalance from pgbench_accounts"

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from inline_snapshot import snapshot
 
 from pgdyno.disk import open_disk
 from pgdyno.probe import space
@@ -65,7 +66,9 @@ def test_a_disk_that_fills_is_said_once_while_it_can_be_helped(
         recorder.finish("done")
         recorder.close()
         with RunFile(tmp_path / "run.db") as run:
-            assert [event.label for event in run.events("warning")] == ["WAL disk about to fill"]
+            assert [event.label for event in run.events("warning")] == snapshot(
+                ["WAL disk about to fill"]
+            )
             sizes = run.series("metric_space", where={"holds": "wal"})["wal_dir_bytes"]
             assert list(sizes) == [MB * number for number in range(1, 11)]
     finally:

@@ -207,7 +207,8 @@ def test_a_zeroed_page_is_seen(base: Base) -> None:
     base.patch(COLD, 3 * PAGE_BYTES, bytes(PAGE_BYTES))
     found = base.verify()
     assert (found.outcome, found.seen_by) == ("corrupt", "cold-tables")
-    assert "rows and had" in found.checks[3].detail
+    (cold,) = [check for check in found.checks if check.name == "cold-tables"]
+    assert cold.passed is False
 
 
 def test_a_flipped_byte_is_seen(base: Base) -> None:
@@ -368,8 +369,7 @@ def test_a_program_that_does_not_end_has_seen_nothing(
     monkeypatch.setattr("pgdyno.drill.checks.amcheck.SECONDS_MAX", 0)
     found = base.verify()
     assert found.outcome == "clean", found.checks
-    unmade = [(check.name, check.detail) for check in found.checks if check.passed is None]
-    assert unmade == [("amcheck", "pg_amcheck had not ended after 0 s")]
+    assert [check.name for check in found.checks if check.passed is None] == ["amcheck"]
 
 
 def test_a_table_that_is_locked_is_not_damaged(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,7 +174,6 @@ def test_a_disk_that_fails_under_the_server(drilled: Callable[..., Drill]) -> No
     assert lost(cuts["copy-back"]) == 0
     proof = cuts["start"].proof
     assert "Input/output error" in proof.facts["log"][0]
-    assert "and went down" in proof.sentence
     assert not proof.facts["disk_answers"]
     assert (proof.facts["processes_left"], proof.facts["wal_files_readable"]) == (0, 0)
     assert proof.facts["wal_files_before"] > 0
@@ -213,7 +212,7 @@ def test_a_disk_that_did_not_fail_is_seen(drilled: Callable[..., Drill]) -> None
     needs_failing_disks()
     result = drilled(15, {}, variant="io-error/reattach", wal="data", sham=True)
     assert {cut.outcome for cut in result.cuts} == {"no-fault"}
-    assert "the WAL's disk still answers" in result.cuts[0].proof.sentence
+    assert result.cuts[0].proof.facts["disk_answers"]
 
 
 def test_only_a_disk_of_ours_can_fail(drilled: Callable[..., Drill]) -> None:

@@ -314,7 +314,6 @@ def test_a_server_that_stays_away_ends_the_load(new_cluster: Callable[..., Clust
     fatal = run.load.fatal()
     assert fatal is not None
     assert fatal["code"] == "server-gone"
-    assert "no connection to the server for " in fatal["message"]
     # Each client with a transaction that was never sent, but one may have lost its session later.
     assert 0 < run.total["backlog"] <= 4
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -152,7 +153,7 @@ def test_a_second_run_on_the_same_server_is_refused_with_who_is_there(
     try:
         assert any("measuring" in line for line in first.stderr)
         second = subprocess.run(
-            [*to, "-T", "1", "--server-wait", "0"],
+            [*to, "-T", "1", "--server-wait", "0", "--format", "json"],
             cwd=open_dir,
             capture_output=True,
             check=False,
@@ -163,4 +164,6 @@ def test_a_second_run_on_the_same_server_is_refused_with_who_is_there(
         first.kill()
         first.communicate()
     assert second.returncode == 1
-    assert f"another pgdyno is loading this server: process {first.pid} on " in second.stderr
+    error = json.loads(second.stdout)["error"]
+    assert error["code"] == "server-in-use"
+    assert str(first.pid) in error["message"]

@@ -25,6 +25,7 @@ from typing import Any
 import jsonschema
 import psycopg
 import pytest
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 from standby_signal import as_standby
 
@@ -445,7 +446,7 @@ def test_the_lock_of_anybody_else_makes_nobody_go_on(cluster: Cluster) -> None:
         daemon.kill()
         other.execute(f"select pg_advisory_lock({GOVERNOR_KEY})".encode())  # Waits for its end.
         row = other.execute(said).fetchone()
-        assert row == ("pause", "no governor is at work", False)
+        assert row == snapshot(("pause", "no governor is at work", False))
         with governing(cluster) as refused:
             assert refused.process.wait() == 1
         message = "".join(refused.said)
@@ -467,7 +468,7 @@ def test_what_is_there_already_under_the_name_of_the_view_is_left_alone(cluster1
         conn.execute("create schema busy; create table busy.pgdyno_governor (n int)")
         with governing(cluster18, "--sql", "busy") as daemon:
             assert daemon.process.wait() == 1
-        assert "pgdyno did not make it" in "".join(daemon.said)
+        assert "busy.pgdyno_governor" in "".join(daemon.said)
         assert conn.execute("select count(*) from busy.pgdyno_governor").fetchone() == (0,)
         conn.execute("drop schema busy cascade")
 
@@ -510,7 +511,7 @@ def test_a_slot_that_pins_a_high_age_is_named_and_autovacuum_ends_the_pause(
     cluster.start()
     found = decide_once(GovernRequest(text_of(cluster)), print)
     assert (found.decision, [pin.name for pin in found.pins if pin.blocks]) == ("pause", ["old"])
-    assert any("not below the low mark" in each for each in found.warnings)
+    assert any("autovacuum_freeze_max_age" in each for each in found.warnings)
     cluster.stop()
     cluster.configure({"autovacuum_freeze_max_age": "200000000"})
     cluster.start()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from inline_snapshot import snapshot
 
 from patience import PATIENCE_S
 from pgdyno.server import Cluster
@@ -114,5 +115,10 @@ def test_without_a_terminal_nobody_is_asked(guest: list[str], tmp_path: Path) ->
         )
         assert done.returncode == 1
         said[option] = done.stderr
-    assert "the server requires a password, and none is given" in said["-w"]
-    assert "-W requires a terminal to prompt for a password" in said["-W"]
+    hints = {option: text.splitlines()[-1] for option, text in said.items()}
+    assert hints == snapshot(
+        {
+            "-w": "hint: PGPASSWORD or ~/.pgpass can supply it; on a terminal, -W prompts for it",
+            "-W": "hint: set PGPASSWORD or use ~/.pgpass",
+        }
+    )

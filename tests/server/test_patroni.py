@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from patience import PATIENCE_S, wait_until
 from pgdyno.conduct import Session, Silent, check_settings, open_session
@@ -210,9 +211,25 @@ def test_what_patroni_does_not_leave_alone_is_refused(tmp_path: Path) -> None:
             run_drill(managed(), DrillOptions(**options), watcher=Silent(), run=tmp_path / "run.db")
         return raised.value
 
-    assert "fault of one server" in refused(fault="kill").message
-    assert "failover or partition or switchover" in str(refused(fault="stop").hint)
-    assert "Patroni manages the failover" in refused(fault="failover", detect_s=1.0).message
+    asked = ({"fault": "kill"}, {"fault": "stop"}, {"fault": "failover", "detect_s": 1.0})
+    refusals = [refused(**options) for options in asked]
+    assert {said.code for said in refusals} == {"contradiction"}
+    assert [(said.message, said.hint) for said in refusals] == snapshot(
+        [
+            (
+                "kill is a fault of one server, which Patroni would not leave alone",
+                "omit the manager, or use --fault failover or partition or switchover",
+            ),
+            (
+                "stop is a fault of one server, which Patroni would not leave alone",
+                "omit the manager, or use --fault failover or partition or switchover",
+            ),
+            (
+                "--detect is the time that pgdyno waits, and Patroni manages the failover",
+                "use --manager-set ttl=SECONDS",
+            ),
+        ]
+    )
 
 
 def test_a_program_that_is_missing_is_named_with_its_package(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from inline_snapshot import snapshot
 from pgbench_runs import Pair
 
 from pgdyno import _engine
@@ -632,7 +633,9 @@ def test_a_pipeline_in_the_simple_protocol_is_refused_by_both(
     assert pair.pgbench(script).returncode != 0
     with pytest.raises(_engine.ScriptError) as caught:
         pair.engine(script)
-    assert "cannot be used in the simple protocol" in caught.value.message
+    assert caught.value.message == snapshot(
+        "script.sql:1:1: a pipeline cannot be used in the simple protocol"
+    )
 
 
 # (script, what `x` is at its end), run by both in each protocol.

@@ -214,7 +214,7 @@ def test_tables_behind_a_name_of_the_poolers_are_used_there(
         app = replace(pooler.conninfo, database="app")
         assert run_through(tmp_path, app, "-M", "simple", "-c", "2", *LIGHT)["database"] == "behind"
         words = " · ".join(setting_of_run(RunFile(tmp_path / "run.db").run))
-        assert f"database behind, through {app.uri_without_password}" in words
+        assert [app.uri_without_password in words, "behind" in words] == [True, True]
     finally:
         with psycopg.connect(**pg18.conninfo.kwargs(), autocommit=True) as connection:
             connection.execute("drop database behind with (force)")

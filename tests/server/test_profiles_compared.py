@@ -90,14 +90,15 @@ def test_everything_that_is_wrong_is_said_at_once(
     spec = spec_of(own_server(installation_of(major)))
     with pytest.raises(UsageError) as caught:
         checked(parse_profile(BAD, name="bad.conf"), spec, tmp_path / "run.db")
+    assert caught.value.code == "profile-unusable"
     lines = caught.value.message.splitlines()
-    assert lines[0] == "the profile bad.conf has 10 problems"
+    assert {"bad.conf", "10"} <= {*lines[0].split()}
     numbers = [int(line.split()[1].rstrip(":")) for line in lines[1:] if "  line " in line]
     assert numbers == [1, 2, 5, 6, 7, 10, 11, 12, 13, 13, 3, 9]
-    assert "did you mean work_mem?" in lines[1]
+    assert "work_mem" in lines[1]
     assert "memory" in lines[3]
     assert "max_wal_senders = 0" in lines[4]
-    assert "without effect while autovacuum is off" in lines[-1]
+    assert "autovacuum" in lines[-1].split()
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -92,7 +92,8 @@ def test_a_variable_that_libpq_refuses_is_named(
         resolve_conninfo("postgres", host=pg.conninfo.host)
     assert caught.value.message.startswith(f"{variable}: ")
     assert value in caught.value.message
-    assert f"{variable} in the environment" in (caught.value.hint or "")
+    assert caught.value.code == "conninfo"
+    assert variable in (caught.value.hint or "")
 
 
 def test_a_value_of_the_string_that_libpq_refuses_is_told(pg: Cluster) -> None:

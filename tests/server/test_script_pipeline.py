@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 from engine_runs import Run, config
+from inline_snapshot import snapshot
 
 from pgdyno.server import Cluster
 
@@ -270,13 +271,15 @@ def test_scripts_that_fail_inside_a_pipeline_let_the_connection_go_on(
         for row in interval["errors"]
         if row["sqlstate"] == "script-error"
     }
-    assert messages == {
-        "division by zero",
-        "\\startpipeline inside a pipeline",
-        "there is no pipeline to synchronize or end",
-        "the script ended inside a pipeline",
-        "\\gset cannot be used in a pipeline",
-    }
+    assert messages == snapshot(
+        {
+            "division by zero",
+            "\\startpipeline inside a pipeline",
+            "there is no pipeline to synchronize or end",
+            "the script ended inside a pipeline",
+            "\\gset cannot be used in a pipeline",
+        }
+    )
 
 
 def test_a_connection_that_ends_in_mid_pipeline_is_made_again(

@@ -165,7 +165,8 @@ def test_what_a_killed_guardian_leaves_is_swept(owner: Owner) -> None:
     os.kill(owner.guardian, signal.SIGKILL)
     owner.kill()
     wait_until_gone(owner.folder / "data")
-    assert sweep(dismantle) == [f"removed the server of a crashed run in {owner.folder}"]
+    (said,) = sweep(dismantle)
+    assert said.endswith(f" {owner.folder}")
     assert not owner.folder.exists()
     assert sweep(dismantle) == []
 
@@ -201,7 +202,8 @@ def test_a_server_that_stands_still_dies_with_a_killed_owner(owner: Owner, orpha
 def test_a_guardian_that_stands_still_is_swept(owner: Owner) -> None:
     stop([owner.guardian, *processes_in(owner.folder / "data")])
     owner.kill()
-    assert sweep(dismantle) == [f"removed the server of a crashed run in {owner.folder}"]
+    (said,) = sweep(dismantle)
+    assert said.endswith(f" {owner.folder}")
     with suppress(OSError):  # Until init has waited for it, it is there, without a command line.
         assert Path(f"/proc/{owner.guardian}/cmdline").read_bytes() == b""
     wait_until_gone(owner.folder / "data")
@@ -479,10 +481,8 @@ def test_sweep_lets_the_disks_go_before_it_removes_the_folder(owner: Owner) -> N
 
     said = sweep(release)
     assert released == [(owner.folder, True)]
-    assert said == [
-        "unmounted something",
-        f"removed the server of a crashed run in {owner.folder}",
-    ]
+    assert said[0] == "unmounted something"
+    assert [str(owner.folder) in each for each in said] == [False, True]
 
 
 def test_long_state_paths_get_a_short_socket(

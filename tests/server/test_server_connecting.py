@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 from psycopg import sql
 
@@ -98,8 +99,9 @@ def test_missing_database_and_role(pg: Cluster) -> None:
     where = {"host": pg.conninfo.host, "port": pg.conninfo.port}
     with pytest.raises(SetupError) as caught:
         resolve_conninfo("shop", user="pgdyno", **where)
-    assert caught.value.message == "the database shop does not exist"
-    assert caught.value.hint == "createdb shop, or name an existing one with -d"
+    assert caught.value.code == "no-database"
+    assert caught.value.message == snapshot("the database shop does not exist")
+    assert caught.value.hint == snapshot("createdb shop, or name an existing one with -d")
     with pytest.raises(SetupError, match='role "stranger" does not exist'):
         resolve_conninfo("pgdyno", user="stranger", **where)
 
@@ -110,7 +112,8 @@ def test_nobody_answers() -> None:
         port = probe.getsockname()[1]
         with pytest.raises(SetupError) as caught:
             resolve_conninfo(f"postgresql://127.0.0.1:{port}/x")
-    assert caught.value.message == f"no PostgreSQL server answers at 127.0.0.1:{port}"
+    assert caught.value.code == "no-server"
+    assert caught.value.message.endswith(f" 127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +122,8 @@ def test_nobody_answers() -> None:
 def test_what_the_engine_cannot_do_is_refused_plainly(asked: str) -> None:
     with pytest.raises(SetupError) as caught:
         resolve_conninfo(f"postgresql://db.example/x?{asked}")
-    assert caught.value.message == f"{asked}: the load engine does not support this"
+    assert caught.value.code == "connection-unsupported"
+    assert caught.value.message.startswith(f"{asked}: ")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +143,8 @@ def test_own_database_is_made_where_the_role_may(pg: Cluster, guest: str) -> Non
             assert nobody.database == "postgres"
             with pytest.raises(SetupError, match="permission denied to create database") as caught:
                 own_database(nobody, ExitStack())
-            assert caught.value.hint == "as a superuser: CREATE DATABASE pgdyno OWNER guest"
+            assert caught.value.code == "no-own-database"
+            assert "CREATE DATABASE pgdyno OWNER guest" in (caught.value.hint or "")
             owner = resolve_conninfo(
                 "postgres", host=pg.conninfo.host, port=pg.conninfo.port, user="pgdyno"
             )

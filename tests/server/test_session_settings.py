@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 from engine_runs import Run, config
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from patience import wait_until
@@ -115,8 +116,8 @@ def test_no_right_and_no_apply_is_needed_for_them(
     ) as session:
         _changes_are_seen(session, seen)
     assert (pg.data_dir / "postgresql.auto.conf").read_text() == before
-    assert (
-        "set in the load's sessions only, with no change of your server: synchronous_commit" in told
+    assert [each for each in told if "synchronous_commit" in each] == snapshot(
+        ["set in the load's sessions only, with no change of your server: synchronous_commit"]
     )
 
 

@@ -196,7 +196,7 @@ def test_a_stopped_soak_goes_on(pg18: Cluster, tmp_path: Path) -> None:
     finally:
         kill(process)
     assert refused.returncode == 1
-    assert "is being recorded" in json.loads(refused.stdout)["error"]["message"]
+    assert json.loads(refused.stdout)["error"]["code"] == "run-file-busy"
     with RunFile(run) as file:
         assert file.run.status == "interrupted"
     result = result_of(play(rest(pg18, run)))
@@ -291,7 +291,8 @@ def test_the_directory_of_another_user_is_named(open_dir: Path) -> None:
     change_owner(open_dir / "soak.server", account)
     refused = play(command(None, open_dir / "soak.db", "-T", "1s"))
     error = json.loads(refused.stdout)["error"]
-    assert "belongs to another user" in error["message"]
+    assert error["code"] == "state-directory"
+    assert str(open_dir) in error["message"]
     assert "-o" in error["hint"]
     assert "PGDYNO_HOME" not in error["hint"]
 

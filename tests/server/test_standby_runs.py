@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.record import RunFile
@@ -42,11 +43,13 @@ def test_standbys_come_and_go_between_slices(tmp_path: Path) -> None:
         session.slice(0.2, kind="trial")
         session.stop_load()
     run = RunFile(path)
-    assert [event.label for event in run.events("standby")] == [
-        "a standby, each way 1ms: commits wait for it (on)",
-        "no standby",
-        "a standby, each way 1ms: commits wait for it (on)",
-    ]
+    assert [event.label for event in run.events("standby")] == snapshot(
+        [
+            "a standby, each way 1ms: commits wait for it (on)",
+            "no standby",
+            "a standby, each way 1ms: commits wait for it (on)",
+        ]
+    )
     assert run.ledger().done > 0
     assert run.ledger().balanced
 

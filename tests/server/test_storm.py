@@ -42,7 +42,9 @@ def found_on(
         result = find_storm(session, request)
     jsonschema.validate(json.loads(json.dumps(result.to_json())), schemas()["storm"])
     with RunFile(path) as run:
-        assert load(run) == result
+        loaded = load(run)
+        assert loaded is not None
+        assert loaded.to_json() == result.to_json(), "stored times are rounded"
         assert run.ledger().balanced
     return result
 
@@ -60,7 +62,6 @@ def test_a_storm_that_is_survived(pg18: Cluster, tmp_path: Path, shape: str) -> 
     assert result.largest.clients == 24
     assert result.largest.connected == 24
     assert result.failed is None
-    assert "the most that were tried" in result.sentence
     ended = [each for each in result.largest.errors if each.sqlstate == "57P01"]
     assert bool(ended) == (shape == "retry")
     assert bool(result.variants) == (shape != "leak")
@@ -85,10 +86,10 @@ def test_refused_connections_are_errors_by_cause(tmp_path: Path) -> None:
     assert result.largest.clients < 30 <= result.failed
     failed = [each for each in result.points if each.clients == result.failed]
     assert all(each.errors[0].sqlstate == "53300" for each in failed)
-    assert "too many clients already" in result.sentence
     queue = next(each for each in result.variants if "a queue" in each.title)
     assert queue.survived == queue.storms
-    assert "storms survived instead of 0" in queue.sentence
+    (without,) = [each for each in result.variants if not each.title]
+    assert without.survived == 0
 
 
 def test_a_server_of_pgdyno_has_room_for_the_storm() -> None:

@@ -152,7 +152,6 @@ def test_a_star_in_the_name_is_taken(encrypted: Encrypted) -> None:
 def test_somebody_elses_certificate_is_refused(encrypted: Encrypted, mode: str) -> None:
     error = refusal(encrypted.load(sslmode=mode, sslrootcert=encrypted.other.certificate))
     assert error.code == "tls-failed"
-    assert "issued by an authority that is not trusted here" in error.message
     assert "sslrootcert" in str(error.hint)
 
 
@@ -175,7 +174,8 @@ def test_certificates_as_the_manual_makes_them(encrypted: Encrypted) -> None:
         encrypted.use(*ours.issue("old", "old.test"))
         works(encrypted.load(sslmode="verify-full", sslrootcert=ours.certificate, host="old.test"))
         wrong = encrypted.load(sslmode="verify-full", sslrootcert=ours.certificate)
-        assert 'it is for "old.test", not for "db.test"' in refusal(wrong).message
+        names = refusal(wrong).message
+        assert names.index('"old.test"') < names.index('"db.test"')
         foreign = encrypted.load(sslmode="verify-ca", sslrootcert=encrypted.other.certificate)
         assert refusal(foreign).code == "tls-failed"
         own = Authority(ours.folder, "own.test")
@@ -206,7 +206,8 @@ def test_client_certificates(encrypted: Encrypted) -> None:
     key.chmod(0o644)
     error = refusal(encrypted.load(**mine, sslkey=key))
     key.chmod(0o600)
-    assert "other users may read the private key" in error.message
+    assert error.code == "tls-files"
+    assert "chmod" in str(error.hint)
 
 
 @pytest.mark.parametrize("role", ["scram", "md5", "password"])
@@ -253,7 +254,6 @@ def test_a_server_without_encryption(pg18: Cluster) -> None:
     load["target"]["sslmode"] = "require"
     error = refusal(json.dumps(load))
     assert error.code == "tls-failed"
-    assert "encryption is disabled" in error.message
 
 
 def test_much_goes_through(encrypted: Encrypted) -> None:
@@ -359,5 +359,5 @@ def test_a_load_is_not_unencrypted_in_silence_where_libpq_encrypts(
     load = json.loads(config(conninfo, "select 1;"))
     load["target"] = conninfo.engine_target()
     error = refusal(json.dumps(load))
-    assert "no cipher or signature algorithm in common" in error.message
+    assert error.code == "tls-failed"
     assert "P-521 or RSA-PSS" in str(error.hint)

@@ -17,6 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from patience import PATIENCE_S, wait_until
@@ -206,8 +207,10 @@ def test_what_business_cannot_do_through_a_pooler_is_told(pg18: Cluster) -> None
     # Those that are idle send nothing, and have no server connection.
     assert "20 of the 25 clients" in told({"pool_mode": "session"})
     assert told({"pool_mode": "transaction"}) == ""
-    held = told(TRANSACTION)
-    assert "hold_open: transactions left open by desk keep up to 3 of the pool's 3" in held
+    assert told(TRANSACTION) == snapshot(
+        "hold_open: transactions left open by desk keep up to 3 of the pool's 3 server connections,"
+        " idle in transaction, from the other clients"
+    )
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -363,7 +366,10 @@ def test_clients_that_will_not_be_served_are_counted_before_the_load() -> None:
 
     few = {"num_init_children": "40"}
     assert "listen queue" in told("pgpool", few, (4, 3, 5))
-    assert "refuses the others" in told("pgpool", few | {"reserved_connections": "1"}, (4, 3, 5))
+    assert told("pgpool", few | {"reserved_connections": "1"}, (4, 3, 5)) == snapshot(
+        "num_init_children = 40: pgpool-II serves 40 of the 50 clients; it refuses the others"
+        " (reserved_connections)"
+    )
     assert "20 of the 50 clients" in told("pgbouncer", {}, (1, 18))
     assert told("pgbouncer", TRANSACTION, (1, 18)) == ""
     assert "refuses 10 of the 50" in told("pgbouncer", {"max_client_conn": "40"}, (1, 18))
@@ -395,7 +401,8 @@ def test_one_that_is_not_installed_is_named_with_its_package(
     monkeypatch.setattr(type(kinds()["pgbouncer"]), "program", "no-such-program")
     with pytest.raises(SetupError, match="PgBouncer is not installed") as raised:
         Gateway(pg18.conninfo).arrange(spec)
-    assert raised.value.hint == "apt-get install pgbouncer, or dnf install pgbouncer"
+    assert raised.value.code == "pooler-missing"
+    assert raised.value.hint == snapshot("apt-get install pgbouncer, or dnf install pgbouncer")
 
 
 def run_under(number: signal.Signals, spec: Spec, path: Path) -> None:

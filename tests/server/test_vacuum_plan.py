@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import jsonschema
 import psycopg
 import pytest
+from inline_snapshot import snapshot
 from standby_signal import as_standby
 
 from patience import wait_until
@@ -109,7 +110,8 @@ def usual(
 def test_a_standby_is_refused(usual: Cluster) -> None:
     with as_standby(usual), pytest.raises(SetupError, match="is a standby") as refused:
         planned_on(usual)
-    assert (refused.value.code, refused.value.hint) == ("vacuum-plan-standby", "name the primary")
+    assert refused.value.code == "vacuum-plan-standby"
+    assert refused.value.hint == snapshot("name the primary")
 
 
 def test_a_plan_has_a_reason_for_each_option_and_runs_as_it_is(usual: Cluster) -> None:
@@ -157,12 +159,12 @@ def test_a_role_that_may_only_connect_gets_a_plan(pg18: Cluster) -> None:
 def test_what_came_at_once_is_no_rate(usual: Cluster) -> None:
     plan = planned(usual).result
     why = {each.relation: each.why for each in plan.not_planned}
-    assert why["planned.made"] == "it was not there at the first look"
+    assert why["planned.made"] == snapshot("it was not there at the first look")
     assert why["planned.empty"].startswith("it had 0 rows at the first look, and 20,000 more since")
     assert why["planned.burst"].startswith("90 % of its changes came in 1 of 6 parts of the time")
     left = {each.relation for each in plan.tables}
     assert left == {'planned."Grows"', "planned.churns", "planned.small"}
-    assert "planned.made: not planned; it was not there" in as_sql(plan)
+    assert why["planned.made"] in as_sql(plan)
 
 
 @pytest.mark.alike

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno._engine import check_script
@@ -262,8 +263,13 @@ def test_a_drill_checks_only_what_it_knows(database: ConnInfo) -> None:
     text = builtin_texts()["entity-resolution"]
     with connect_plain(database) as conn:
         assert why_not_checked(conn, [text]) == ""
-        assert "another script" in why_not_checked(conn, [text, "delete from er_queue"])
-        assert "no script" in why_not_checked(conn, ["select 1"])
-        assert "not known" in why_not_checked(conn, None)
+        others = [text, "delete from er_queue"]
+        assert why_not_checked(conn, others) == snapshot(
+            "another script uses the tables of entity-resolution"
+        )
+        assert why_not_checked(conn, ["select 1"]) == snapshot(
+            "no script uses the tables of entity-resolution"
+        )
+        assert why_not_checked(conn, None) == snapshot("the load's scripts are not known")
         conn.execute("alter table er_queue set unlogged")
         assert "unlogged" in why_not_checked(conn, [text])

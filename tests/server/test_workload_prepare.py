@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 from psycopg.conninfo import make_conninfo
 
@@ -143,7 +144,7 @@ def test_an_initialisation_drops_what_is_pgbenchs_and_nothing_else(pg: Cluster, 
     run("create table pgbench_history (id int, mine text)")
     with pytest.raises(SetupError) as caught:
         prepare(pg.conninfo, [], wanted, silent)
-    assert caught.value.message == (
+    assert caught.value.message == snapshot(
         "public.pgbench_history in the database pgdyno is not a table of pgbench, and -i would"
         " drop it"
     )
@@ -211,15 +212,15 @@ def test_tables_of_others_are_used_as_they_are(pg: Cluster, run: Run) -> None:
     before = run(_STORED)
     prepared = prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(scale=3), silent)
     assert (prepared.tables, prepared.scale) == ("theirs", 2)
-    assert prepared.notes[0] == (
+    assert prepared.notes[0] == snapshot(
         "the tables in the database pgdyno have scale 2, which is used; -s 3 is ignored"
     )
     assert run(_STORED) == before
     # A scale that nobody asked for is no reason to warn.
     notes = prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(), silent).notes
-    assert notes == [
-        "pgbench_accounts ends at 200, not 200,000 as at scale 2: rows are missing",
-    ]
+    assert notes == snapshot(
+        ["pgbench_accounts ends at 200, not 200,000 as at scale 2: rows are missing"]
+    )
 
 
 _STORED = """
@@ -298,7 +299,9 @@ def test_tables_of_others_that_cannot_be_used_are_left_as_they_are(
     with pytest.raises(SetupError) as caught:
         prepare(pg.conninfo, [builtin("tpcb-like")], WorkloadSpec(), silent)
     assert caught.value.message == message
-    assert "-i drops and makes all four of pgbench's tables there" in (caught.value.hint or "")
+    assert caught.value.hint == snapshot(
+        "-i drops and makes all four of pgbench's tables there, as pgbench -i does"
+    )
     after = run("select relname, relfilenode from pg_class where relname like 'pgbench%'")
     assert after == before
 
@@ -334,9 +337,9 @@ def test_a_table_locked_by_another_is_named_with_its_holder(
         with pytest.raises(SetupError) as caught:
             setting_up()
         assert caught.value.code == "table-locked"
-        assert f"is locked by process {pid}" in caught.value.message
+        assert str(pid) in caught.value.message.split()
         assert f"pg_terminate_backend({pid})" in (caught.value.hint or "")
-    assert "the table public.pgbench_tellers in" in caught.value.message
+    assert "public.pgbench_tellers" in caught.value.message.split()
     run("rollback")
     check_statements(pg.conninfo, own.scripts, "prepared")
 
@@ -360,9 +363,10 @@ def test_tables_that_the_search_path_hides_are_named_with_the_way_to_them(
             for look, grant in itertools.product(looks, [False, True]):
                 with pytest.raises(SetupError) as caught:
                     look()
-                assert "in the schema app of the database hiding" in caught.value.message
-                assert 'search_path is "$user", public' in caught.value.message
-                assert ("no USAGE on app" in caught.value.message) is not grant
+                said = caught.value.message
+                assert {"app", "hiding"} <= {*said.replace(",", "").replace(":", "").split()}
+                assert '"$user", public' in said
+                assert ("USAGE" in said) is not grant
                 hint = caught.value.hint or ""
                 assert hint.endswith(
                     "looks SET search_path = app; or PGOPTIONS='-c search_path=app'"
@@ -385,11 +389,15 @@ def test_two_runs_do_not_remake_each_others_tables(
         run("insert into pgbench_history values (1, 1, 1, 1, now())")
         with ExitStack() as second:
             prepared = prepare(pg.conninfo, workloads, SCALE_1, silent, hold=second)
-            assert prepared.notes == ["another pgdyno uses the same tables, in the database pgdyno"]
+            assert prepared.notes == snapshot(
+                ["another pgdyno uses the same tables, in the database pgdyno"]
+            )
             assert run("select count(*) from pgbench_history") == [(1,)]
         with ExitStack() as second, pytest.raises(SetupError) as caught:
             prepare(pg.conninfo, workloads, WorkloadSpec(scale=2), silent, hold=second)
-        assert caught.value.message == ("another pgdyno is using the tables in the database pgdyno")
+        assert caught.value.message == snapshot(
+            "another pgdyno is using the tables in the database pgdyno"
+        )
         assert run("select count(*) from pgbench_branches") == [(1,)]
     with ExitStack() as alone:
         made = prepare(pg.conninfo, workloads, WorkloadSpec(scale=2), silent, hold=alone)
@@ -463,7 +471,7 @@ def test_own_scripts_stay_in_the_named_database(pg: Cluster, tmp_path: Path, tex
     if own.tables is Tables.PGBENCH:
         with pytest.raises(SetupError) as caught:
             prepare(named, [own], WorkloadSpec(), silent)
-        assert caught.value.hint == "-i makes pgbench's tables there"
+        assert caught.value.hint == snapshot("-i makes pgbench's tables there")
 
 
 @pytest.mark.parametrize(
@@ -500,7 +508,9 @@ def test_a_missing_table_is_named_with_its_script(pg: Cluster, run: Run, tmp_pat
     with pytest.raises(SetupError) as caught:
         prepare(pg.conninfo, [load_mix(spec)], SCALE_1, silent)
     place = f"{bad}:2:15: "
-    assert caught.value.message == f"{place}the table gone does not exist in the database pgdyno"
+    assert caught.value.code == "missing-table"
+    assert caught.value.message.startswith(place)
+    assert "gone" in caught.value.message.split()
 
 
 REFUSED = (

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from pgdyno.dimension import change_of, title_of
 from pgdyno.dimension.kinds.block_devices import crypt_devices
@@ -81,7 +82,7 @@ def test_what_others_have_set_meanwhile_stays(tmp_path: Path) -> None:
     changes.set(parameter, "10", "kernel.x")
     parameter.write("33")
     (said,) = changes.restore_all()
-    assert said == "vm.swappiness was changed by others meanwhile to 33, and is left"
+    assert said == snapshot("vm.swappiness was changed by others meanwhile to 33, and is left")
     assert parameter.read() == "33"
     assert not records.path().exists()
 
@@ -118,7 +119,9 @@ def left_behind(parameter: OneFile, before: str, ours: str, *, boot: str | None 
 def test_what_a_killed_run_and_its_guardian_left_is_put_back(tmp_path: Path) -> None:
     parameter = file_of(tmp_path, "swappiness", "60")
     left_behind(parameter, "60", "10")
-    assert restore_left_parameters() == ["left by a killed run: vm.swappiness is 60 again"]
+    assert restore_left_parameters() == snapshot(
+        ["left by a killed run: vm.swappiness is 60 again"]
+    )
     assert parameter.read() == "60"
     assert restore_left_parameters() == []
 
@@ -153,7 +156,7 @@ def test_a_device_that_is_gone_has_nothing_to_put_back(tmp_path: Path) -> None:
 def test_a_damaged_record_is_named_and_kept() -> None:
     records.path().write_text("{")
     (said,) = restore_left_parameters()
-    assert said == f"the undo record {records.path()} cannot be read"
+    assert str(records.path()) in said
     assert records.path().exists()
 
 
@@ -185,13 +188,10 @@ def test_flags_of_an_encrypted_disk_are_found_and_changed_in_its_table() -> None
 
 
 def test_the_key_of_an_encrypted_disk_is_in_no_record() -> None:
-    fields = to_json(CryptQueues("work queues of the encrypted disk luks", "luks"))
-    assert fields == {
-        "kind": "crypt",
-        "name": "work queues of the encrypted disk luks",
-        "device": "luks",
-    }
-    assert from_json(fields) == CryptQueues(fields["name"], "luks")
+    queues = CryptQueues("work queues of the encrypted disk luks", "luks")
+    fields = to_json(queues)
+    assert fields == {"kind": "crypt", "name": queues.name, "device": "luks"}
+    assert from_json(fields) == queues
 
 
 def test_the_encrypted_disk_is_found_below_the_datas_volume(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_values_that_the_kernel_cannot_have_are_refused(key: str, value: Any, sa
 
 def test_titles_are_the_parameters_words() -> None:
     keys = {f"kernel.{key}": str(value) for key, value in GOOD.items()}
-    assert title_of(change_of(keys, spec=Spec())) == (
+    assert title_of(change_of(keys, spec=Spec())) == snapshot(
         "read-ahead = 4MB, dirty pages at most = 10%, dirty pages written from = 256MB, overcommit"
         " limit = 90%, overcommit_memory = 2, huge pages = 64, dm-crypt = no_read_workqueue"
     )
@@ -264,7 +264,9 @@ def test_titles_are_the_parameters_words() -> None:
 def test_only_disks_on_loop_devices_differ_in_a_comparison() -> None:
     spec = spec_from_fields({"disk": {"data": "loop:fs=ext4,size=128MB"}})
     change = change_of({"disk.data": "loop:fs=ext4,mount=noatime+data=writeback"}, spec=spec)
-    assert title_of(change) == "data on ext4 on a loop device, mounted with noatime,data=writeback"
+    assert title_of(change) == snapshot(
+        "data on ext4 on a loop device, mounted with noatime,data=writeback"
+    )
     for first, other in (("plain", "loop:fs=xfs"), ("loop:fs=xfs", "tmpfs:1GB")):
         spec = spec_from_fields({"disk": {"data": first}})
         with pytest.raises(UsageError, match="only these can differ") as caught:

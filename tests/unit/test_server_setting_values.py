@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.errors import UsageError
@@ -84,10 +85,10 @@ def test_refuses_other_booleans(word: str) -> None:
 def test_wrong_choice_reads_as_the_design_says() -> None:
     with pytest.raises(UsageError) as caught:
         check_value(SYNC, "maybe", "18")
-    assert caught.value.message == (
+    assert caught.value.message == snapshot(
         'synchronous_commit: "maybe" is not one of on, off, local, remote_write, remote_apply'
     )
-    assert caught.value.hint == (
+    assert caught.value.hint == snapshot(
         "PostgreSQL 18 on this server also takes true, false, yes, no, 1, 0"
     )
     check_value(SYNC, "TRUE", "18")
@@ -120,7 +121,7 @@ def test_refuses_what_is_no_amount_of_memory(value: str) -> None:
 def test_range_is_told_in_units_a_person_uses() -> None:
     with pytest.raises(UsageError) as caught:
         check_value(SHARED_BUFFERS, "64kB", "18")
-    assert caught.value.message == ("shared_buffers: 64kB is outside 128kB to 8589934584kB")
+    assert caught.value.message == snapshot("shared_buffers: 64kB is outside 128kB to 8589934584kB")
     with pytest.raises(UsageError, match="wal_writer_delay: 1min is outside 1ms to 10s"):
         check_value(DELAY, "1min", "18")
 
@@ -132,7 +133,7 @@ def test_a_built_in_constant_cannot_be_set() -> None:
 
 def test_unknown_names_come_with_those_that_look_like_them() -> None:
     error = unknown_setting("Shared_Bufers", ["shared_buffers", "wal_buffers", "port"], "18")
-    assert error.message == "Shared_Bufers: PostgreSQL 18 has no such setting"
+    assert error.message == snapshot("Shared_Bufers: PostgreSQL 18 has no such setting")
     assert error.hint is not None
     assert error.hint.startswith("did you mean shared_buffers")
 
