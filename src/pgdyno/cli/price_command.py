@@ -25,7 +25,7 @@ _OWN = ("own", "ladder", "cuts", "budget")
 """Options of the price list that are not keys of the spec."""
 
 
-class PriceOptions(Struct, frozen=True, kw_only=True):
+class PriceListOptions(Struct, frozen=True, kw_only=True):
     """Candidates, and the time for them."""
 
     own: Annotated[
@@ -72,7 +72,7 @@ class PriceOptions(Struct, frozen=True, kw_only=True):
 def command(
     load: Annotated[LoadOptions, instead(pg_bindir=None, urls=None)],
     pg_bindir: Bindirs,
-    own: PriceOptions,
+    own: PriceListOptions,
     output: OutputOptions,
     progress: ProgressOptions,
 ) -> None:
