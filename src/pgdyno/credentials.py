@@ -23,12 +23,10 @@ _NAME = (
     r"|x-functions-key|sig|sid|_?[cx]srf|(?:proxy-)?authorization|(?:set-)?cookie2?)"
 )
 """Names of headers, parameters and members of JSON and XML that hold a credential."""
-MARK = re.compile(r"\[sha256:[0-9a-f]{8}\]")
+MARK = r"\[sha256:[0-9a-f]{8}\]"
 """Text that stands for a credential."""
 _VALUE = r"[^&\s\"'<>#]+"
-_KEPT = re.compile(
-    rf"(?:(?:[\w-]+ )?(?::\w+|:\{{\w+\}}|\$\{{[^}}]*\}}|\$\d+)|\*+|{MARK.pattern}|\s)*"
-)
+_KEPT = rf"(?:(?:[\w-]+ )?(?::\w+|:\{{\w+\}}|\$\{{[^}}]*\}}|\$\d+)|\*+|{MARK}|\s)*"
 """Values that are none: variables of scripts and of plans, and what is hidden already."""
 _TELLTALES = (
     *("token", "key", "secret", "sig", "auth", "cookie", "credential", "sess", "jwt", "eyj"),
@@ -36,39 +34,34 @@ _TELLTALES = (
 )
 """Text without any of these has no credential."""
 _CACHED_LETTERS_MAX = 1000
-_LINE = re.compile(
-    rf"(^[ \t]*(?:\\header[ \t]+)?({_NAME})[ \t]*:[ \t]*)((?:\\\r?\n|[^\r\n])+)", re.I | re.M
+_LINE = rf"(?im)(^[ \t]*(?:\\header[ \t]+)?({_NAME})[ \t]*:[ \t]*)((?:\\\r?\n|[^\r\n])+)"
+_IN_QUOTES = rf"(?i)((['\"])({_NAME})[ \t]*:[ \t]*)((?:(?!\2).)+)"
+_MEMBER = (
+    rf"(?is)((\\{{0,8}}['\"])({_NAME})\2\s*[:=]\s*(\\{{0,8}}['\"]))((?:(?!\4)(?:\\.|[^\\]))+)(?=\4)"
 )
-_IN_QUOTES = re.compile(rf"((['\"])({_NAME})[ \t]*:[ \t]*)((?:(?!\2).)+)", re.I)
-_MEMBER = re.compile(
-    rf"((\\{{0,8}}['\"])({_NAME})\2\s*[:=]\s*(\\{{0,8}}['\"]))((?:(?!\4)(?:\\.|[^\\]))+)(?=\4)",
-    re.I | re.S,
+_PAIR = (  # as a HAR file has headers
+    rf"(?i)(\"name\"\s*:\s*\"({_NAME})\"\s*,\s*\"value\"\s*:\s*\")((?:\\.|[^\"\\])+)"
 )
-_PAIR = re.compile(  # as a HAR file has headers
-    rf"(\"name\"\s*:\s*\"({_NAME})\"\s*,\s*\"value\"\s*:\s*\")((?:\\.|[^\"\\])+)", re.I
+_KEY = (  # of TOML
+    rf"(?im)((?:^[ \t]*|[{{,]\s*)(?:[\w-]+\s*\.\s*)*({_NAME})\s*=\s*(['\"]))"
+    r"((?:(?!\3)(?:\\.|[^\\\n]))+)"
 )
-_KEY = re.compile(  # of TOML
-    rf"((?:^[ \t]*|[{{,]\s*)(?:[\w-]+\s*\.\s*)*({_NAME})\s*=\s*(['\"]))"
-    r"((?:(?!\3)(?:\\.|[^\\\n]))+)",
-    re.I | re.M,
+_ELEMENT = rf"(?i)(<(?:\w+:)?({_NAME})(?:\s[^<>]*)?>)([^<]+)"
+_PART = (  # of a multipart body, in one text or in lines of a script
+    rf"(?i)(name=\"?({_NAME})\"?[^\r\n]*\r?\n"
+    r"(?:[^\r\n:]*:[^\r\n]*\r?\n)*[ \t]*(?:\\body)?[ \t]*\r?\n"
+    r"[ \t]*(?:\\body[ \t]+)?)([^\r\n]+)"
 )
-_ELEMENT = re.compile(rf"(<(?:\w+:)?({_NAME})(?:\s[^<>]*)?>)([^<]+)", re.I)
-_PART = re.compile(  # of a multipart body, in one text or in lines of a script
-    rf"(name=\"?({_NAME})\"?[^\r\n]*\r?\n(?:[^\r\n:]*:[^\r\n]*\r?\n)*[ \t]*(?:\\body)?[ \t]*\r?\n"
-    r"[ \t]*(?:\\body[ \t]+)?)([^\r\n]+)",
-    re.I,
+_PARAMETER = (
+    rf"(?im)((?:[?&]|;(?=jsessionid)|\A|^[ \t]*\\body[ \t]+)(?:{_NAME}|jsessionid)=)({_VALUE})"
+    rf"|((?<![\w.-]){_NAME}=)({_VALUE})(?=&)|([?&]key=)([\w-]{{20,}})"
 )
-_PARAMETER = re.compile(
-    rf"((?:[?&]|;(?=jsessionid)|\A|^[ \t]*\\body[ \t]+)(?:{_NAME}|jsessionid)=)({_VALUE})"
-    rf"|((?<![\w.-]){_NAME}=)({_VALUE})(?=&)|([?&]key=)([\w-]{{20,}})",
-    re.I | re.M,
-)
-_USER = re.compile(r"(\bhttps?://)([^\s/?#@:\"']+)(?=@)", re.I)
-_BEARER = re.compile(r"(\bBearer[ \t]+)(?![a-z]+\b)([\w.~+/-]{8,}=*)", re.I)
-_BASIC = re.compile(r"(\bBasic[ \t]+)([A-Za-z0-9+/]{4,}={0,2})", re.I)
-_JWT = re.compile(r"\beyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*")
-_SCHEME = re.compile(r"([A-Za-z][\w-]*[ \t]+)(.*)", re.S)
-_EXPECTED = re.compile(r"^[ \t]*\\(?:contains|lacks|matches|extract)\b[^\r\n]*", re.M)
+_USER = r"(?i)(\bhttps?://)([^\s/?#@:\"']+)(?=@)"
+_BEARER = r"(?i)(\bBearer[ \t]+)(?![a-z]+\b)([\w.~+/-]{8,}=*)"
+_BASIC = r"(?i)(\bBasic[ \t]+)([A-Za-z0-9+/]{4,}={0,2})"
+_JWT = r"\beyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*"
+_SCHEME = r"(?s)([A-Za-z][\w-]*[ \t]+)(.*)"
+_EXPECTED = r"(?m)^[ \t]*\\(?:contains|lacks|matches|extract)\b[^\r\n]*"
 """Lines of a script about a response, in which names of credentials are no sign of one."""
 _PLACE = "\0"
 _KNOWN_LETTERS_MIN = 6
@@ -103,10 +96,10 @@ def hidden(text: str) -> str:
 
 
 def _hidden(text: str) -> str:
-    expected = [] if _PLACE in text else _EXPECTED.findall(text)
+    expected = [] if _PLACE in text else re.findall(_EXPECTED, text)
     values: set[str] = set()
     hide = partial(_noted, values)
-    shown = _by_form(_by_name(_EXPECTED.sub(_PLACE, text) if expected else text, hide), hide)
+    shown = _by_form(_by_name(re.sub(_EXPECTED, _PLACE, text) if expected else text, hide), hide)
     for line in expected:
         for value in sorted(values, key=len, reverse=True):
             line = line.replace(value, hashed(value))
@@ -117,28 +110,28 @@ def _hidden(text: str) -> str:
 def _by_name(text: str, hide: Hide) -> str:
     """Return ``text`` without the values of keys that are named like a credential."""
     for pattern in (_LINE, _PAIR, _KEY, _ELEMENT, _PART):
-        text = pattern.sub(
-            lambda found: found[1] + _of(found[2], found[found.re.groups], hide), text
+        text = re.sub(
+            pattern, lambda found: found[1] + _of(found[2], found[found.re.groups], hide), text
         )
     for pattern in (_IN_QUOTES, _MEMBER):
-        text = pattern.sub(
-            lambda found: found[1] + _of(found[3], found[found.re.groups], hide), text
+        text = re.sub(
+            pattern, lambda found: found[1] + _of(found[3], found[found.re.groups], hide), text
         )
-    return _PARAMETER.sub(partial(_parameter, hide), text)
+    return re.sub(_PARAMETER, partial(_parameter, hide), text)
 
 
 def _by_form(text: str, hide: Hide) -> str:
     """Return ``text`` without words that have the form of a credential."""
-    text = _USER.sub(lambda found: found[1] + hide(found[2]), text)
-    text = _BASIC.sub(lambda found: found[1] + _basic(found[2]), text)
-    text = _BEARER.sub(lambda found: found[1] + hide(found[2]), text)
-    return _JWT.sub(lambda found: hide(found[0]), text)
+    text = re.sub(_USER, lambda found: found[1] + hide(found[2]), text)
+    text = re.sub(_BASIC, lambda found: found[1] + _basic(found[2]), text)
+    text = re.sub(_BEARER, lambda found: found[1] + hide(found[2]), text)
+    return re.sub(_JWT, lambda found: hide(found[0]), text)
 
 
 def _noted(values: set[str], value: str) -> str:
     """Return the replacement of a credential, and add the credential to ``values`` if it is long
     enough to be recognised elsewhere."""
-    if len(value) >= _KNOWN_LETTERS_MIN and not _KEPT.fullmatch(value):
+    if len(value) >= _KNOWN_LETTERS_MIN and not re.fullmatch(_KEPT, value):
         values.add(value)
     return hashed(value)
 
@@ -149,7 +142,7 @@ _hidden_before = lru_cache(maxsize=4096)(_hidden)
 
 def hashed(value: str) -> str:
     """Return the replacement of a credential; the value itself, if it is none."""
-    if _KEPT.fullmatch(value):
+    if re.fullmatch(_KEPT, value):
         return value
     return f"[sha256:{hashlib.sha256(value.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}]"
 
@@ -160,11 +153,11 @@ def _of(name: str, value: str, hide: Hide) -> str:
     value = value.rstrip()
     if "cookie" in name:
         return ";".join(_cookie(pair, hide) for pair in value.split(";")) + end
-    scheme = _SCHEME.fullmatch(value) if "authorization" in name else None
+    scheme = re.fullmatch(_SCHEME, value) if "authorization" in name else None
     if scheme is None:
         return hide(value) + end
     if scheme[1].strip().lower() == "basic":
-        return scheme[1] + (scheme[2] if _KEPT.fullmatch(scheme[2]) else PASSWORD) + end
+        return scheme[1] + (scheme[2] if re.fullmatch(_KEPT, scheme[2]) else PASSWORD) + end
     return scheme[1] + hide(scheme[2]) + end
 
 

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from pgdyno.credentials import MARK, hidden
 
+# Patterns are texts, compiled when they are first used: every command imports them, few need them.
 _NAMES = (
     r"(?:ssl|pg)?passw(?:or)?d|passphrase|ssl_passphrase_command|pwd"
     r"|scram_(?:client|server)_key|oauth_client_secret"
@@ -31,17 +32,16 @@ NOT_SHOWN = "[not shown: it looks like a connection string]"
 URI_HINT = "a connection string is written postgresql://user@host:5432/database"
 """The hint of an error that does not quote such a word."""
 
-_SECRET_KEY = re.compile(_NAMES, re.I)
 _BLANKED = r"(?!\*\*\*(?:[&\s'\");,\]}]|$))"
 _END = r"(?=['\");,\]}]*(?:\s|$))"
 
 # user:password@ in a URI of any scheme, misspelt ones too, up to the last @ of the word, or to the
 # first one of the line: a password that should have been percent-encoded may hold anything. Digits
 # and a slash are a port.
-_IN_AUTHORITY = re.compile(
-    r"(\b[a-z][a-z0-9+.-]*:/{1,3}[^\s:/?#@'\"]*:)(?!\d*(?:[/?#,\s'\"]|$))(?:\S+|[^\n@]+)(?=@)", re.I
+_IN_AUTHORITY = (
+    r"(?i)(\b[a-z][a-z0-9+.-]*:/{1,3}[^\s:/?#@'\"]*:)(?!\d*(?:[/?#,\s'\"]|$))(?:\S+|[^\n@]+)(?=@)"
 )
-_IN_QUERY = re.compile(rf"([?&](?:{_NAMES})=)[^&\s]+?(?=&|{_END})", re.I)
+_IN_QUERY = rf"(?i)([?&](?:{_NAMES})=)[^&\s]+?(?=&|{_END})"
 
 # A literal that can contain a password: of SQL (also continued on the next line, or truncated), of
 # TOML, JSON and conninfo strings; a conninfo string within an SQL literal has its quotes doubled.
@@ -61,33 +61,30 @@ _PATH = (
 # A name that a message quotes: `missing "=" after "password" in …`.
 _TITLE = rf"(?<![^\s(])\"(?:{_NAMES})\"(?=\s+[a-z]{{2}})"
 _BARE = rf"(?:\\.|[^\s\\]|\\$)+?{_END}"
-_NAMED = re.compile(
-    rf"(?P<path>{_PATH}|{_TITLE})"
+_NAMED = (
+    rf"(?is)(?P<path>{_PATH}|{_TITLE})"
     rf"|(?P<name>(?:{_NAMES})\b(?:['\"]{_GAP}[,=:]|{_GAP}[=:]){_GAP}){_BLANKED}(?!\$\d)"
     rf"(?P<value>{_LITERAL.format('tag')}|{_BARE})"
-    rf"|(?P<word>(?:{_NAMES})\b{_GAP})(?P<literal>{_LITERAL.format('mark')})",
-    re.I | re.S,
+    rf"|(?P<word>(?:{_NAMES})\b{_GAP})(?P<literal>{_LITERAL.format('mark')})"
 )
-_COMMAND = re.compile(r"(\bssl_passphrase_command\s*=\s*)(?=[^\s'\"])[^\n]+", re.I)
+_COMMAND = r"(?i)(\bssl_passphrase_command\s*=\s*)(?=[^\s'\"])[^\n]+"
 # PASSWORD %L, PASSWORD ' || …: any of the following text may be the password.
-_COMPOSED = re.compile(rf"((?:{_NAMES})\b{_GAP}(?:%\d*\$?-?\d*[LsI]|'{_GAP}\|\|)).+", re.I | re.S)
+_COMPOSED = rf"(?is)((?:{_NAMES})\b{_GAP}(?:%\d*\$?-?\d*[LsI]|'{_GAP}\|\|)).+"
 # Stored verifiers of passwords (pg_authid.rolpassword).
-_VERIFIER = re.compile(r"SCRAM-SHA-256\$[^\s'\"]+|\bmd5[0-9a-f]{32}\b")
+_VERIFIER = r"SCRAM-SHA-256\$[^\s'\"]+|\bmd5[0-9a-f]{32}\b"
 # A whole URI whose password _IN_AUTHORITY finds, with parameters that are no passwords.
-_WELL_FORMED = re.compile(
-    r"postgres(?:ql)?://[^\s:/?#@]*(?::[^\s:/?#@]+)?@[^\s@?]*"
-    rf"(?:\?(?:(?!(?:{_NAMES})=)\w+=[^\s@&]+(?:&|$))+)?",
-    re.I,
+_WELL_FORMED = (
+    r"(?i)postgres(?:ql)?://[^\s:/?#@]*(?::[^\s:/?#@]+)?@[^\s@?]*"
+    rf"(?:\?(?:(?!(?:{_NAMES})=)\w+=[^\s@&]+(?:&|$))+)?"
 )
 _PORT = r"\d{1,5}(?=[/,?]|$)"
-_WITH_CREDENTIALS = re.compile(
-    rf".@|:(?!//|{_PORT})[^/]|://[^/?]*:(?!{_PORT})[^/?]|\b(?:{_NAMES})\b[\s=:'\"]+\S"
-    r"|\b(?:user|host|hostaddr|port|dbname|service)\s*=\s*\S+\s+\S",
-    re.I,
+_WITH_CREDENTIALS = (
+    rf"(?i).@|:(?!//|{_PORT})[^/]|://[^/?]*:(?!{_PORT})[^/?]|\b(?:{_NAMES})\b[\s=:'\"]+\S"
+    r"|\b(?:user|host|hostaddr|port|dbname|service)\s*=\s*\S+\s+\S"
 )
 _WEIGHT = re.compile(r"@-?\d*$")
 # Each colon counts, also one behind which another stands: what is before it may be a user.
-_CREDENTIALS = re.compile(rf"(?=:/*([^:/].*)|\b(?:{_NAMES})\b[\s=:'\"]+(\S+))", re.I | re.S)
+_CREDENTIALS = rf"(?is)(?=:/*([^:/].*)|\b(?:{_NAMES})\b[\s=:'\"]+(\S+))"
 _FRAGMENT_MIN = 3
 """Length from which part of a password is recognised in a message."""
 _TELLTALE = re.compile(r":/|pass|pwd|scram|_secret|md5", re.I)
@@ -99,18 +96,18 @@ def blank(text: str) -> str:
     text = hidden(text)
     if not _TELLTALE.search(text):
         return text
-    text = _COMPOSED.sub(rf"\g<1> {BLANK}", text)
-    text = _IN_AUTHORITY.sub(rf"\g<1>{BLANK}", text)
-    text = _IN_QUERY.sub(rf"\g<1>{BLANK}", text)
-    text = _COMMAND.sub(rf"\g<1>{BLANK}", text)
-    text = _NAMED.sub(_blanked, text)
-    return _VERIFIER.sub(BLANK, text)
+    text = re.sub(_COMPOSED, rf"\g<1> {BLANK}", text)
+    text = re.sub(_IN_AUTHORITY, rf"\g<1>{BLANK}", text)
+    text = re.sub(_IN_QUERY, rf"\g<1>{BLANK}", text)
+    text = re.sub(_COMMAND, rf"\g<1>{BLANK}", text)
+    text = re.sub(_NAMED, _blanked, text)
+    return re.sub(_VERIFIER, BLANK, text)
 
 
 def is_blanked(text: str) -> bool:
     """True if ``text`` has something in place of a credential, so that it cannot be run."""
     probed = text.replace(BLANK, "x1y2")
-    return MARK.search(text) is not None or (probed != text and blank(probed) != probed)
+    return re.search(MARK, text) is not None or (probed != text and blank(probed) != probed)
 
 
 def may_hold_password(word: str) -> bool:
@@ -120,9 +117,9 @@ def may_hold_password(word: str) -> bool:
     with something behind it. A path such as ``/etc/passwd`` does not, nor does an address.
     """
     word = _WEIGHT.sub("", word)
-    if _WELL_FORMED.fullmatch(word) or _is_address(word):
+    if re.fullmatch(_WELL_FORMED, word) or _is_address(word):
         return False
-    return _WITH_CREDENTIALS.search(word) is not None
+    return re.search(_WITH_CREDENTIALS, word) is not None
 
 
 def withhold(text: str, words: Iterable[str]) -> str:
@@ -156,7 +153,7 @@ def _forms(word: str) -> Iterator[str]:
 
 def _fragments(word: str) -> Iterator[str]:
     """Yield the possible passwords in ``word``: whole, and up to each separator."""
-    for found in _CREDENTIALS.finditer(word):
+    for found in re.finditer(_CREDENTIALS, word):
         behind = found[1] or found[2]
         parts = (behind, behind.rpartition("@")[0], *re.split(r"[\s/@:?,]", behind)[:1])
         yield from (part for part in parts if len(part) >= _FRAGMENT_MIN)
@@ -164,7 +161,7 @@ def _fragments(word: str) -> Iterator[str]:
 
 def is_secret(key: str) -> bool:
     """True if ``key`` is the name of a secret."""
-    return _SECRET_KEY.fullmatch(key) is not None
+    return re.fullmatch(_NAMES, key, re.I) is not None
 
 
 def _blanked(found: re.Match[str]) -> str:

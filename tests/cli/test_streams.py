@@ -136,3 +136,13 @@ def test_a_password_among_the_arguments_is_in_no_process_list() -> None:
     assert [each.strip() for each in shown[-6:-1]] == [
         *(b"run", b"postgresql://joe:***@db/prod", b"password=***", b"-c", b"3")
     ]
+
+
+def test_a_run_of_one_transaction_loads_no_numpy(tmp_path: Path) -> None:
+    """Loading it takes longer than all that such a run computes."""
+    words = ("run", "select-only", "-c", "1", "-t", "1", "-q")
+    command = [sys.executable, "-X", "importtime", "-m", "pgdyno", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "pgdyno.diagnose" in loaded
+    assert not {"numpy", "scipy", "bokeh"} & loaded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 
 import pytest
 from hypothesis import given
@@ -77,7 +78,7 @@ AS_THEY_ARE = [
 def test_a_credential_is_hidden(text: str) -> None:
     shown = blank(text)
     assert SECRET not in shown
-    assert MARK.search(shown) or "***" in shown
+    assert re.search(MARK, shown) or "***" in shown
     assert blank(shown) == shown
     assert is_blanked(shown)
     assert not is_blanked(text)

@@ -130,7 +130,7 @@ def _read(
     executions: int,
 ) -> float | None:
     """Return the rows that one execution reads in whole tables; None if others read these too."""
-    tables = {str(name) for name in run.series("metric_table", slice_ids)["relation"]}
+    tables = {str(row["relation"]) for row in run.samples("metric_table", slice_ids)}
     mine = sorted(each for each in tables if mentions(text, each))
     if not mine or not executions or any(mentions(each, name) for each in others for name in mine):
         return None

@@ -24,7 +24,7 @@ _INTEGER = re.compile(r"\s*([-+]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*))", re
 """A number as ``strtol`` reads it: hexadecimal after 0x, octal after 0."""
 _REAL = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)", re.ASCII)
 """A number as ``strtod`` reads it, but for hexadecimal ones."""
-_CUSTOM = re.compile(r"[a-z_\x80-\U0010ffff][\w$]*(\.[a-z_\x80-\U0010ffff][\w$]*)+", re.I)
+_CUSTOM = re.compile(r"[A-Za-z_\x80-\U0010ffff][\w$]*(\.[A-Za-z_\x80-\U0010ffff][\w$]*)+")
 _UNLISTED = {
     "client_min_messages": ("debug", "info"),
     "log_min_messages": ("debug",),
