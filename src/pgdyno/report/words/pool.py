@@ -84,10 +84,10 @@ def sentences(result: PoolResult) -> dict[str, str]:
     """Return label and sentence of what is said below the curve; empty ones are left out."""
     arithmetic, application = result.arithmetic, result.application
     said = {
-        "in front": application.sentence if application else "",
+        "application": application.sentence if application else "",
         "limit": verdict_words(result.limit),
-        "beyond": verdict_words(result.limit_beyond) if result.best else "",
-        "beyond it": verdict_words(application.limit_beyond)
+        "larger": verdict_words(result.limit_beyond) if result.best else "",
+        "larger app.": verdict_words(application.limit_beyond)
         if application and application.best and not application.coupled
         else "",
         "sustained": result.sustained.sentence if result.sustained else "not measured",
@@ -95,7 +95,7 @@ def sentences(result: PoolResult) -> dict[str, str]:
         " enough"
         if result.out_of_time
         else "",
-        "instead": _in_place_words(result),
+        "alternative": _in_place_words(result),
         "instances": arithmetic.sentence
         if arithmetic and (arithmetic.instances > 1 or application)
         else "",

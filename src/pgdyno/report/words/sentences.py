@@ -366,12 +366,12 @@ def decision_words(attempt: Attempt) -> str:
 
 
 def postponed_words(attempt: Attempt) -> str:
-    """Return the work that the slices postponed and did at their end; '' if there was none."""
+    """Return the work that the slices deferred and did at their end; '' if there was none."""
     parts = [
         f"{_work(each.after, each)} (without the change {_work(each.before, each)})"
         for each in attempt.postponed
     ]
-    return f"of it postponed: {'; '.join(parts)}; done within each slice" if parts else ""
+    return f"deferred work, done within each slice: {'; '.join(parts)}" if parts else ""
 
 
 def _work(side: PostponedSide, work: Postponed) -> str:
