@@ -21,7 +21,7 @@ from patience import PATIENCE_S, wait_until
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.errors import RunError, SetupError
 from pgdyno.record import RunFile
-from pgdyno.record.own import own_events
+from pgdyno.record.events import own_events
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.server import Cluster
 from pgdyno.server.settings._undo import undo_files

@@ -16,7 +16,7 @@ from pgdyno.errors import SetupError, UsageError
 from pgdyno.govern.in_run import governing
 from pgdyno.investigate.run import run_spec
 from pgdyno.record import RunFile
-from pgdyno.record.governing import governed_in
+from pgdyno.record.events import governed_in
 from pgdyno.report import stdout_console, terminal_summary
 from pgdyno.results import recorded_json, schemas
 from pgdyno.results.run import RunResult

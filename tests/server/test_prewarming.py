@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.conduct import Silent, open_session
 from pgdyno.record import RunFile
-from pgdyno.record.own import own_events
+from pgdyno.record.events import own_events
 from pgdyno.server import connect_plain
 from pgdyno.spec import Change, spec_from_fields
 

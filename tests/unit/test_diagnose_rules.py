@@ -18,7 +18,7 @@ from pgdyno.diagnose import UNEXPLAINED, diagnose
 from pgdyno.facts.model import QUEUE_COST, ClosedLoop
 from pgdyno.facts.situation import Situation
 from pgdyno.record import RunFile
-from pgdyno.record.probing import note_missing
+from pgdyno.record.events import note_missing
 from pgdyno.remedy import Circumstances, assess, catalogue
 from pgdyno.rules.rule import rules_of_loads
 

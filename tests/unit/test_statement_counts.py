@@ -13,9 +13,9 @@ from record_samples import at, new_recorder
 from pgdyno.probe.statements import COUNTS, KEPT, OTHERS, Rise, by_shape, risen
 from pgdyno.record import RunFile
 from pgdyno.record._rollup import HOUR_MS, roll_up
-from pgdyno.record.probing import note_missing
-from pgdyno.record.statements import PROBE, beginning
+from pgdyno.record.events import STATEMENTS, note_missing
 from pgdyno.report.words.statements import sentences, short_rows, tables
+from pgdyno.spec.sql_text import beginning
 from pgdyno.trial._parts import statements_of
 
 INSERT = "insert into item (a, b) values ($1, $2)"
@@ -87,7 +87,7 @@ def recorded(tmp_path: Path, *seconds: dict[str, dict[str, Any]], **given: Any) 
                 for text, row in shapes.items()
             ]
             recorder.add_rows("statement_count", rows, ns=at(recorder, second))
-        detail = {"probe": PROBE, "count": 2}
+        detail = {"probe": STATEMENTS, "count": 2}
         recorder.add_event("probe", "thrown out", detail)
         recorder.close_slice(slice_id)
         recorder.finish("done")
@@ -131,7 +131,7 @@ def test_why_there_are_none_is_said(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     with new_recorder(path, spec=ASKED) as recorder:
         slice_id = recorder.open_slice("run")
-        note_missing(recorder, PROBE, "it is not there; to allow it: create it")
+        note_missing(recorder, STATEMENTS, "it is not there; to allow it: create it")
         recorder.close_slice(slice_id)
         recorder.finish("done")
     with RunFile(path) as run:

@@ -17,8 +17,8 @@ from pgdyno.facts.flush import commits_of
 from pgdyno.facts.sight import Sight, Unseen
 from pgdyno.probe import OTHER_SESSIONS, TRACKED
 from pgdyno.record import RunFile
+from pgdyno.record.events import ProbeState
 from pgdyno.record.finding import Finding, Severity
-from pgdyno.record.probing import ProbeState
 from pgdyno.remedy import Circumstances, assess
 from pgdyno.remedy.circumstances import circumstances_recorded
 from pgdyno.results.check import (

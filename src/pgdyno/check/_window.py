@@ -19,7 +19,7 @@ from pgdyno.check._reach import Reached, check_same_server
 from pgdyno.check._statement_counts import StatementCounts
 from pgdyno.probe import Pace, Probes
 from pgdyno.record import Recorder, SliceKind
-from pgdyno.record.probing import note_missing
+from pgdyno.record.events import note_missing
 from pgdyno.server.extensions import STATEMENTS
 
 TICK_SHARE_MAX = 0.006

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from pgdyno.conduct import Session
 from pgdyno.facts.slices import Facts
 from pgdyno.record import SliceKind
-from pgdyno.record.own import OWN
+from pgdyno.record.events import OWN
 from pgdyno.spec import Change
 
 ROWS = 600_000

@@ -19,7 +19,7 @@ from pgdyno.dimension import title_of
 from pgdyno.dimension.kinds.scripts import MADE, UNDONE
 from pgdyno.errors import TrustError, UsageError
 from pgdyno.record import RunFile, TrialKind
-from pgdyno.record.own import own_events
+from pgdyno.record.events import own_events
 from pgdyno.remedy import Circumstances, Need, assess, circumstances
 from pgdyno.results import store
 from pgdyno.results.common import BothSides

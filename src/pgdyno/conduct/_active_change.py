@@ -35,7 +35,7 @@ from pgdyno.conduct._target import Target
 from pgdyno.dimension import Context, Need, Transition, begin_kernel, dimensions, spec_with
 from pgdyno.dimension.kinds.settings import apply_event, session_statement
 from pgdyno.record import Recorder
-from pgdyno.record.own import OWN
+from pgdyno.record.events import OWN
 from pgdyno.server.connecting.control import Control
 from pgdyno.server.extensions import extension_in, within
 from pgdyno.spec import Change, Spec

@@ -19,8 +19,8 @@ from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND
 from pgdyno.numbers import size
 from pgdyno.record import Event, Interval, Series
+from pgdyno.record.events import overlaps_own, own_events
 from pgdyno.record.finding import Evidence, Skip, Window
-from pgdyno.record.own import overlaps_own, own_events
 from pgdyno.wait_events import CHECKPOINT_SYNC, HEAVYWEIGHT, WaitClass, canonical, wait_class
 
 Reason = Literal[

@@ -18,7 +18,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.govern._reading import Reader, reading
 from pgdyno.govern._vacuuming import Vacuumer
 from pgdyno.govern.deciding import AgeMarks, Decider
-from pgdyno.record.governing import GOVERN, GOVERNED
+from pgdyno.record.events import GOVERN, GOVERNED
 from pgdyno.results.govern import GovernDecision
 from pgdyno.server import ConnInfo
 from pgdyno.server.connecting.exclusive_use import sole_governor

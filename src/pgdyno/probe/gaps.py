@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pgdyno.record import Recorder
-from pgdyno.record.probing import ProbeState, note_missing
+from pgdyno.record.events import ProbeState, note_missing
 
 Probe = Literal["server", "waits"]
 NOT_SAMPLED: dict[Probe, str] = {

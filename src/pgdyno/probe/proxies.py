@@ -17,7 +17,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.json_types import Row
 from pgdyno.probe._probes import SAMPLE_EVERY_S
 from pgdyno.record import Recorder
-from pgdyno.record.probing import note_missing
+from pgdyno.record.events import note_missing
 
 TIME_SHARE_MAX = 0.05
 """Part of the time that samples may take; a slow pooler is asked less often."""

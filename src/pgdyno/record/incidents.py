@@ -13,9 +13,9 @@ from pydantic import Field, PlainSerializer
 
 from pgdyno.record._reader import RunFile
 from pgdyno.record._rows import Event
+from pgdyno.record.events import ProbeState
 from pgdyno.record.failures import is_answer
 from pgdyno.record.part import Fact
-from pgdyno.record.probing import ProbeState
 from pgdyno.record.void import (
     SILENT_MS_MIN,
     Cause,

@@ -17,8 +17,8 @@ from pgdyno.facts.tables import (
     missed_words,
 )
 from pgdyno.numbers import duration, figure, percent, size
+from pgdyno.record.events import overlaps_own, own_events
 from pgdyno.record.finding import Evidence, Proposal, Skip
-from pgdyno.record.own import overlaps_own, own_events
 from pgdyno.rules._cpu_uses import cpu_parts, cpu_uses, ratio_without, response_share
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules.rule import Cleared, Found, rule

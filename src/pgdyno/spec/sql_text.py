@@ -34,6 +34,7 @@ _ESCAPE = re.compile(r"\\(?:(\\)|\+([0-9A-Fa-f]{6})|([0-9A-Fa-f]{4}))")
 _QUOTED = re.compile(
     r"""e'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|(?:u&)?"(?:[^"]|"")*\"""", re.I | re.S
 )
+_SECOND_PARAMETER = re.compile(r"\$2(?!\d)")
 _ENDS = re.compile(r"\s*(?:end|commit)\b", re.IGNORECASE)
 
 
@@ -152,3 +153,13 @@ def trial_index(table: str, columns: str) -> str:
 def columns_text(columns: Iterable[str]) -> str:
     """Return the text that :func:`columns_of` reads."""
     return ", ".join(map(quoted, columns))
+
+
+def beginning(statement: str) -> str:
+    """Return a statement up to its second parameter: lists of different lengths begin alike.
+
+    The query by which many watch pg_stat_statements cuts at the first digit 2, which is the same
+    where no name has one.
+    """
+    found = _SECOND_PARAMETER.search(statement)
+    return statement if found is None else statement[: found.end()]

@@ -11,9 +11,8 @@ from msgspec.structs import asdict
 from pgdyno import numbers
 from pgdyno.facts.vacuums import TableAtEnd, VacuumCourse, VacuumRatios, vacuum_account
 from pgdyno.record import RunFile, StatementCount, StatementTotal
+from pgdyno.record.events import evictions_in, governed_in, statements_absent
 from pgdyno.record.failures import is_out_of_ids
-from pgdyno.record.governing import governed_in
-from pgdyno.record.statements import beginning, evictions_in, why_absent
 from pgdyno.results.run_parts import (
     EntityResolution,
     RunGovernor,
@@ -27,6 +26,7 @@ from pgdyno.results.run_parts import (
     Vacuums,
 )
 from pgdyno.spec.age import STOP_AGE
+from pgdyno.spec.sql_text import beginning
 
 _FINISHES = re.compile(r"update\s+er_observed\s+set\s+features\b", re.IGNORECASE)
 """The statement that finishes a record."""
@@ -115,7 +115,7 @@ def statements_of(run: RunFile, slice_ids: list[int]) -> ServerStatements | None
     total_ms = sum(each.exec_ms for each in counts)
     groups = _by(counts, lambda each: beginning(each.statement))
     return ServerStatements(
-        absent=why_absent(run) or (None if counts else "no statement was counted"),
+        absent=statements_absent(run) or (None if counts else "no statement was counted"),
         exec_ms=numbers.rounded(total_ms),
         evictions=evictions_in(run, slice_ids),
         groups=tuple(

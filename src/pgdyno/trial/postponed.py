@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import get_args
 
 from pgdyno.record import Event, RunFile
-from pgdyno.record.own import own_events
+from pgdyno.record.events import own_events
 from pgdyno.results.common import Postponed, PostponedSide
 from pgdyno.spec.change import Debt
 

@@ -16,8 +16,8 @@ from pgdyno.facts.other_load import foreign_load
 from pgdyno.numbers import percent
 from pgdyno.probe.gaps import NOT_SAMPLED, Probe
 from pgdyno.record import RunFile, Slice, SliceKind, TrialKind
+from pgdyno.record.events import ProbeState
 from pgdyno.record.failures import complete_failure
-from pgdyno.record.probing import ProbeState
 from pgdyno.record.void import VOID_SHARE_MAX, void_share
 
 GAPS_SHARE_MAX = 0.1

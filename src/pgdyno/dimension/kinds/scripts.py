@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pgdyno.dimension._dimension import Context, Dimension, KeyDimension, Need, Transition
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.json_types import Fields
-from pgdyno.record.own import OWN
+from pgdyno.record.events import OWN
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.change import title_of_sql
 

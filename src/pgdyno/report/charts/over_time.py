@@ -12,7 +12,6 @@ from bokeh.models.annotations import Span
 from pgdyno import numbers
 from pgdyno.record import Interval
 from pgdyno.record.sessionages import STATES
-from pgdyno.record.statements import beginning
 from pgdyno.report import palette
 from pgdyno.report.charts._front import cores_by_side, pool_of_front
 from pgdyno.report.charts._groups import group_charts
@@ -27,6 +26,7 @@ from pgdyno.report.view import view_of
 from pgdyno.report.words import sessions
 from pgdyno.report.words.prose import cut
 from pgdyno.report.words.tables import figures_table
+from pgdyno.spec.sql_text import beginning
 
 UNDER_SEVERAL = ", under several settings; the effect of each is shown above."
 
