@@ -22,7 +22,7 @@ from said import error_of
 from patience import PATIENCE_S, wait_until
 from pgdyno.record import RunFile
 from pgdyno.record.incidents import incidents
-from pgdyno.record.void import Cause
+from pgdyno.record.void import IncidentCause
 from pgdyno.report.page.html import render
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.server import Cluster, ConnInfo
@@ -133,7 +133,7 @@ def shop(pg18: Cluster) -> Iterator[ConnInfo]:
         connection.execute("drop role verdicts")
 
 
-def causes(begun: Command) -> list[Cause]:
+def causes(begun: Command) -> list[IncidentCause]:
     """The causes of its incidents."""
     with RunFile(begun.path) as run:
         return [each.cause for each in incidents(run)]
@@ -193,7 +193,7 @@ def test_a_comparison_outlives_a_restart(
     cluster.start()
     result, _ = begun.end(0, 4)
     (incident,) = result["incidents"]
-    assert causes(begun) == [Cause.RESTART]
+    assert causes(begun) == [IncidentCause.RESTART]
     assert result["decision"] in ("better", "worse", "no difference", "inconclusive")
     run = RunFile(begun.path)
     trials = {trial.kind: trial for trial in run.trials()}
@@ -241,7 +241,7 @@ def test_a_dropped_database(shop: ConnInfo, begin: Begin, script: Callable[[str]
     assert result["incidents"]
     untrusted = "error: the measurement cannot be trusted: the connection was lost"
     assert error_of(err).startswith(untrusted)
-    assert Cause.ABSENCE not in causes(begun)
+    assert IncidentCause.ABSENCE not in causes(begun)
 
 
 def test_rights_that_are_revoked_end_the_run(
@@ -368,7 +368,7 @@ def test_connections_refused_until_the_end(shop: ConnInfo, begin: Begin, script:
     )
     result, _ = begun.end(4)
     sentences = str(result["incidents"])
-    assert Cause.ABSENCE not in causes(begun)
+    assert IncidentCause.ABSENCE not in causes(begun)
     assert "53300 too many connections for database" in sentences
     assert any("of the measured time" in reason for reason in result["distrust"])
     assert result["distrust"][0].startswith("clients could not connect for ")
@@ -499,7 +499,7 @@ def test_a_price_list_whose_server_dies_has_no_verdict(
     told = unfinished(begun, result, err)
     assert told["error"]["code"] == "server-gone"
     assert "SIGKILL" in told["error"]["message"]
-    assert Cause.ABSENCE in causes(begun)
+    assert IncidentCause.ABSENCE in causes(begun)
     assert told["so_far"]["verdict"] == f"no verdict: {told['error']['message']}"
     assert not told["so_far"]["trustworthy"]
     assert [trial["kind"] for trial in told["trials"]] == ["noise", "price"]

@@ -29,7 +29,7 @@ from pgdyno.probe.gaps import MissingProbes
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.fileformat import columns
 from pgdyno.record.incidents import incidents
-from pgdyno.record.void import Cause, void_reason
+from pgdyno.record.void import IncidentCause, void_reason
 from pgdyno.server import Cluster, ConnInfo
 from pgdyno.server.replication.standby import Standby
 from pgdyno.wait_events import canonical
@@ -469,8 +469,8 @@ def test_a_promotion_is_seen(new_cluster: Callable[..., Cluster], written: Writt
         with RunFile(written.recorder.path) as run:
             reason = void_reason(run, run.slice(slice_id), run.run.spec)
             assert reason is not None
-            assert reason.cause is Cause.PROMOTION
-            assert [each.cause for each in incidents(run)] == [Cause.PROMOTION]
+            assert reason.cause is IncidentCause.PROMOTION
+            assert [each.cause for each in incidents(run)] == [IncidentCause.PROMOTION]
     finally:
         standby.destroy()
 

@@ -15,7 +15,7 @@ from inline_snapshot import snapshot
 from msgspec.structs import replace
 from report_runs import FREE, POOLED, SPEC, Writer
 
-from pgdyno.diagnose.course import Absence, Course, Search, course_of
+from pgdyno.diagnose.course import Absence, Course, SearchEnd, course_of
 from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import make_page, render
@@ -40,11 +40,11 @@ def course(run: RunFile) -> Course:
     return course_of(run, [piece.id for piece in run.slices(kind="run")])
 
 
-def _search(absent: Absence | None) -> Search | None:
+def _search(absent: Absence | None) -> SearchEnd | None:
     return absent and absent.search
 
 
-def _searches(found: Course) -> set[Search | None]:
+def _searches(found: Course) -> set[SearchEnd | None]:
     """Return the ends of the searches for changes and drops."""
     absences = (found.changes_absent, found.latency_changes_absent, found.drops_absent)
     return {_search(each) for each in absences}
@@ -101,7 +101,7 @@ def test_what_throughput_of_a_closed_loop_says_is_not_said_twice(tmp_path: Path)
     found = course(written(tmp_path, falling))
     assert len(found.changes) == 1
     assert list(found.latency_changes) == []
-    assert _search(found.latency_changes_absent) is Search.SHOWN_BY_THROUGHPUT
+    assert _search(found.latency_changes_absent) is SearchEnd.SHOWN_BY_THROUGHPUT
 
 
 def test_a_tail_that_grows_alone_is_told(tmp_path: Path) -> None:
@@ -120,17 +120,17 @@ def test_few_transactions_tell_nothing_about_response_times(tmp_path: Path) -> N
             writer.second(replace(FREE, tps=3))
 
     run = written(tmp_path, rare)
-    assert _search(course(run).latency_changes_absent) is Search.TOO_FEW_TRANSACTIONS
+    assert _search(course(run).latency_changes_absent) is SearchEnd.TOO_FEW_TRANSACTIONS
     assert "response times: not examined" in " ".join(text_of(run).split())
 
 
 def test_a_steady_run_has_none_and_a_short_one_is_too_short(tmp_path: Path) -> None:
     steady = written(tmp_path, lambda writer: falling(writer, at_s=60))
     assert course(steady).changes == []
-    assert _searches(course(steady)) == {Search.NONE_FOUND}
+    assert _searches(course(steady)) == {SearchEnd.NONE_FOUND}
     (tmp_path / "short").mkdir()
     short = course(written(tmp_path / "short", lambda w: falling(w, at_s=4, seconds=4), seconds=4))
-    assert _searches(short) == {Search.TOO_SHORT}
+    assert _searches(short) == {SearchEnd.TOO_SHORT}
 
 
 def test_a_slow_drift_is_no_sudden_change(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ PLANNED: dict[str, Mapping[str, Any]] = {
 def test_what_changes_by_plan_is_no_finding(tmp_path: Path, plan: str) -> None:
     found = course(written(tmp_path, falling, **PLANNED[plan]))
     assert list(found.changes) == []
-    by_plan = Search.PLANNED_RATE if plan == "a wave" else Search.NONE_FOUND
+    by_plan = SearchEnd.PLANNED_RATE if plan == "a wave" else SearchEnd.NONE_FOUND
     assert _search(found.changes_absent) is by_plan
 
 
@@ -306,7 +306,7 @@ def test_random_arrivals_that_leave_a_second_empty_are_no_drop_and_no_change(
     group = {"name": "web", "count": 16, "arrival": {"rate": 4}}
     found = course(written(tmp_path, sparse, seconds=120, clients=[group]))
     assert (list(found.drops), list(found.all_changes)) == ([], [])
-    assert _search(found.drops_absent) is Search.NONE_FOUND
+    assert _search(found.drops_absent) is SearchEnd.NONE_FOUND
 
 
 def saturating(writer: Writer, *, most: int, counts: tuple[int, ...]) -> None:
@@ -385,4 +385,4 @@ def test_the_reason_not_to_trust_a_run_is_not_repeated(tmp_path: Path) -> None:
     with writer.slice("run") as slice_id:
         writer.recorder.void_slice(slice_id, "the server went away")
     found = course(RunFile(writer.finish()))
-    assert _searches(found) == {Search.UNTRUSTED}
+    assert _searches(found) == {SearchEnd.UNTRUSTED}

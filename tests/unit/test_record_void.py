@@ -14,7 +14,7 @@ from pgdyno.dimension import fields_with
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.failures import complete_failure
 from pgdyno.record.incidents import NEAR_MS, Incident, incidents
-from pgdyno.record.void import Cause, VoidReason, void_reason
+from pgdyno.record.void import IncidentCause, VoidReason, void_reason
 from pgdyno.spec import Change
 
 SERVER = {"system_identifier": "7", "started_unix_ms": 1000, "checkpointer_unix_ms": 1001,
@@ -82,7 +82,7 @@ class Made:
         with RunFile(self.recorder.path) as run:
             return reason(run, slice_id)
 
-    def why(self, slice_id: int) -> Cause | None:
+    def why(self, slice_id: int) -> IncidentCause | None:
         found = self.reason(slice_id)
         return found and found.cause
 
@@ -91,7 +91,7 @@ class Made:
         with RunFile(self.recorder.path) as run:
             return incidents(run)
 
-    def seen(self) -> list[Cause]:
+    def seen(self) -> list[IncidentCause]:
         """Return the causes of the incidents."""
         return [each.cause for each in self.incidents()]
 
@@ -114,15 +114,15 @@ def test_a_slice_in_which_all_went_well_counts(made: Callable[..., Made]) -> Non
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"started_unix_ms": 2000, "checkpointer_unix_ms": 2001}, Cause.RESTART),
-        ({"checkpointer_unix_ms": 2001}, Cause.CRASH),
-        ({"system_identifier": "8", "started_unix_ms": 2000}, Cause.REPLACEMENT),
-        ({"in_recovery": 0}, Cause.PROMOTION),
-        ({"in_recovery": 0, "started_unix_ms": 2000}, Cause.RESTART),
+        ({"started_unix_ms": 2000, "checkpointer_unix_ms": 2001}, IncidentCause.RESTART),
+        ({"checkpointer_unix_ms": 2001}, IncidentCause.CRASH),
+        ({"system_identifier": "8", "started_unix_ms": 2000}, IncidentCause.REPLACEMENT),
+        ({"in_recovery": 0}, IncidentCause.PROMOTION),
+        ({"in_recovery": 0, "started_unix_ms": 2000}, IncidentCause.RESTART),
     ],
 )
 def test_another_server_between_the_edges(
-    made: Callable[..., Made], changed: dict[str, Any], why: Cause
+    made: Callable[..., Made], changed: dict[str, Any], why: IncidentCause
 ) -> None:
     run = made()
     after = [second(server=changed) for _ in range(5)]
@@ -138,7 +138,7 @@ def test_connections_lost_long_before_the_server_is_seen_again_belong_to_its_res
     unseen = [second(answered=False) for _ in range(2 * NEAR_MS // 1000)]
     restarted = {"started_unix_ms": 2000, "checkpointer_unix_ms": 2001}
     run.slice(*well(5), lost, *unseen, second(server=restarted))
-    assert run.seen() == [Cause.RESTART]
+    assert run.seen() == [IncidentCause.RESTART]
 
 
 def test_a_checkpointer_that_is_hidden_tells_nothing(made: Callable[..., Made]) -> None:
@@ -161,7 +161,7 @@ def test_a_promotion_between_slices_is_an_incident(made: Callable[..., Made]) ->
     run = made()
     run.slice(*well(3))
     assert run.why(run.slice(*[second(server={"in_recovery": 0})] * 3)) is None
-    assert run.seen() == [Cause.PROMOTION]
+    assert run.seen() == [IncidentCause.PROMOTION]
 
 
 def test_a_restart_of_ours_between_slices_is_nobodys_business(made: Callable[..., Made]) -> None:
@@ -178,7 +178,7 @@ def test_a_restart_by_others_between_slices_is_an_incident(made: Callable[..., M
     run.slice(*well(3))
     after = [second(server={"started_unix_ms": 2000})] * 3
     assert run.why(run.slice(*after)) is None
-    assert run.seen() == [Cause.RESTART]
+    assert run.seen() == [IncidentCause.RESTART]
 
 
 @pytest.mark.parametrize(("by_us", "trial"), [(True, 1), (False, 1), (False, None)])
@@ -195,7 +195,7 @@ def test_a_restart_by_others_since_the_slice_before_voids_a_slice_of_a_trial(
     again = {"server": {"started_unix_ms": 2000, "checkpointer_unix_ms": 2001}}
     second_one = run.slice(*[second(**again) for _ in range(SECONDS)], **columns, side="b")
     void = trial and not by_us
-    assert run.why(second_one) == (Cause.RESTART if void else None)
+    assert run.why(second_one) == (IncidentCause.RESTART if void else None)
     third = run.slice(*[second(**again) for _ in range(SECONDS)], **columns, side="a")
     assert run.why(third) is None
 
@@ -203,9 +203,9 @@ def test_a_restart_by_others_since_the_slice_before_voids_a_slice_of_a_trial(
 def test_nothing_done_though_something_was_due(made: Callable[..., Made]) -> None:
     run = made()
     due = [second(done=0, intended=2) for _ in range(3)]
-    assert run.why(run.slice(*due)) == Cause.NOTHING_DONE
+    assert run.why(run.slice(*due)) == IncidentCause.NOTHING_DONE
     nothing_due = [second(done=0, intended=0) for _ in range(3)]
-    assert run.why(run.slice(*nothing_due)) == Cause.NOTHING_DONE
+    assert run.why(run.slice(*nothing_due)) == IncidentCause.NOTHING_DONE
 
 
 def test_nothing_due_is_nothing_amiss(made: Callable[..., Made]) -> None:
@@ -217,15 +217,15 @@ def test_nothing_due_is_nothing_amiss(made: Callable[..., Made]) -> None:
     ("connections", "why"),
     [
         ([4] * 10, None),
-        ([7] * 10, Cause.NO_CONNECTIONS),
-        ([0] * 10, Cause.NO_CONNECTIONS),
-        ([19] * 10, Cause.NO_CONNECTIONS),
+        ([7] * 10, IncidentCause.NO_CONNECTIONS),
+        ([0] * 10, IncidentCause.NO_CONNECTIONS),
+        ([19] * 10, IncidentCause.NO_CONNECTIONS),
         ([20] * 9 + [19], None),
-        ([20] * 5 + [0] * 5, Cause.NO_CONNECTIONS),
+        ([20] * 5 + [0] * 5, IncidentCause.NO_CONNECTIONS),
     ],
 )
 def test_clients_that_stay_unconnected(
-    made: Callable[..., Made], connections: list[int], why: Cause | None
+    made: Callable[..., Made], connections: list[int], why: IncidentCause | None
 ) -> None:
     clients = 4 if connections[0] == 4 else 20
     run = made(group={"count": clients})
@@ -295,8 +295,8 @@ def test_all_connections_lost_at_once(made: Callable[..., Made], lost: int, void
     run = made()
     cut = second(errors=[error("connection-lost", lost, statement="update t")])
     why = run.why(run.slice(*well(4), cut, *well(4)))
-    assert why == (Cause.LOST_CONNECTIONS if void else None)
-    assert run.seen() == ([Cause.LOST_CONNECTIONS] if void else [])
+    assert why == (IncidentCause.LOST_CONNECTIONS if void else None)
+    assert run.seen() == ([IncidentCause.LOST_CONNECTIONS] if void else [])
 
 
 @pytest.mark.parametrize(("then", "void"), [(2, False), (3, True)])
@@ -306,8 +306,8 @@ def test_connections_lost_while_an_interval_ends(
     run = made()
     cut = [second(errors=[error("57P01", lost)]) for lost in (1, then)]
     why = run.why(run.slice(*well(4), *cut, *well(4)))
-    assert why == (Cause.LOST_CONNECTIONS if void else None)
-    assert run.seen() == ([Cause.LOST_CONNECTIONS] if void else [])
+    assert why == (IncidentCause.LOST_CONNECTIONS if void else None)
+    assert run.seen() == ([IncidentCause.LOST_CONNECTIONS] if void else [])
 
 
 def test_connections_lost_one_after_the_other(made: Callable[..., Made]) -> None:
@@ -325,16 +325,16 @@ def test_what_a_server_says_of_its_own_end(made: Callable[..., Made], sqlstate: 
 def test_a_server_that_answers_nobody(made: Callable[..., Made]) -> None:
     run = made()
     silent = [second(done=0, intended=1, answered=False) for _ in range(3)]
-    assert run.why(run.slice(*well(4), *silent, *well(4))) == Cause.NO_ANSWERS
+    assert run.why(run.slice(*well(4), *silent, *well(4))) == IncidentCause.NO_ANSWERS
     (seen,) = run.incidents()
-    assert (seen.cause, seen.at_s, seen.lasted_s) == (Cause.NO_ANSWERS, 3.5, 4.0)
+    assert (seen.cause, seen.at_s, seen.lasted_s) == (IncidentCause.NO_ANSWERS, 3.5, 4.0)
 
 
 def test_a_silence_that_begins_within_a_second(made: Callable[..., Made]) -> None:
     run = made()
     silent = [second(done=0, intended=1, answered=False) for _ in range(2)]
     why = run.why(run.slice(*well(4), second(done=9, answered=False), *silent, *well(4)))
-    assert why == Cause.NO_ANSWERS
+    assert why == IncidentCause.NO_ANSWERS
 
 
 def test_a_stall_in_which_the_probes_are_answered_is_measured(made: Callable[..., Made]) -> None:
@@ -353,8 +353,8 @@ def test_a_link_through_which_nothing_comes(
     run = made(group={"script": [{"file": "own.sql", "text": script.replace("\\\\", "\\")}]})
     cut = [second(done=0, intended=1, active=0) for _ in range(5)]
     why = run.why(run.slice(*well(4), *cut))
-    assert why == (Cause.NO_DATA if void else None)
-    assert run.seen() == ([Cause.NO_DATA] if void else [])
+    assert why == (IncidentCause.NO_DATA if void else None)
+    assert run.seen() == ([IncidentCause.NO_DATA] if void else [])
 
 
 def test_a_short_silence_in_a_long_run_is_an_incident_and_not_more(
@@ -363,7 +363,7 @@ def test_a_short_silence_in_a_long_run_is_an_incident_and_not_more(
     run = made()
     silent = [second(done=0, intended=1, answered=False) for _ in range(3)]
     assert run.why(run.slice(*well(30), *silent, *well(30))) is None
-    assert run.seen() == [Cause.NO_ANSWERS]
+    assert run.seen() == [IncidentCause.NO_ANSWERS]
 
 
 def test_probes_that_are_not_answered_alone_say_nothing(made: Callable[..., Made]) -> None:
@@ -406,7 +406,7 @@ def failing(count: int = 3, answered: bool = False) -> list[Second]:
 def test_failures_are_answers(made: Callable[..., Made], answered: bool) -> None:
     run = made()
     run.slice(*well(1))
-    assert run.why(run.slice(*failing(answered=answered))) == Cause.FAILURES
+    assert run.why(run.slice(*failing(answered=answered))) == IncidentCause.FAILURES
     assert run.seen() == []
 
 
@@ -414,14 +414,15 @@ def test_lost_connections_are_no_answers(made: Callable[..., Made]) -> None:
     run = made()
     lost = error("08006", 1, statement="select 1")
     silent = [second(done=0, answered=False, errors=[lost])] * 3
-    assert run.why(run.slice(*well(4), *silent)) == Cause.NO_ANSWERS
+    assert run.why(run.slice(*well(4), *silent)) == IncidentCause.NO_ANSWERS
 
 
 @pytest.mark.parametrize(
-    ("sqlstate", "cause"), [("3D000", Cause.REFUSAL), ("connect-failed", Cause.ABSENCE)]
+    ("sqlstate", "cause"),
+    [("3D000", IncidentCause.REFUSAL), ("connect-failed", IncidentCause.ABSENCE)],
 )
 def test_a_server_that_turns_all_away_is_there(
-    made: Callable[..., Made], sqlstate: str, cause: Cause
+    made: Callable[..., Made], sqlstate: str, cause: IncidentCause
 ) -> None:
     run = made()
     refused = error(sqlstate, statement="connect", message="no such database")
@@ -442,7 +443,7 @@ def test_a_silence_over_several_slices_is_one_incident(
         run.slice(*[silent] * 3)
     run.slice(*well(3))
     (seen,) = run.incidents()
-    assert seen.cause is (Cause.NO_DATA if answered else Cause.NO_ANSWERS)
+    assert seen.cause is (IncidentCause.NO_DATA if answered else IncidentCause.NO_ANSWERS)
     assert seen.lasted_s == pytest.approx(9.5, abs=0.5)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from diagnose_runs import Load, written
 
-from pgdyno.diagnose.course import Search, course_of
+from pgdyno.diagnose.course import SearchEnd, course_of
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words.headlines import headline_and_rest
 from pgdyno.report.words.sentences import _client_words
@@ -30,11 +30,11 @@ def test_a_run_that_stood_still_most_of_the_time_has_no_usual_throughput(tmp_pat
         course = course_of(run, [part.id for part in run.slices()])
     assert not course.drops
     assert course.drops_absent
-    assert course.drops_absent.search is Search.TOO_SHORT
+    assert course.drops_absent.search is SearchEnd.TOO_SHORT
     with written(tmp_path, Load()) as run:
         absent = course_of(run, [part.id for part in run.slices()]).drops_absent
     assert absent
-    assert absent.search is Search.NONE_FOUND
+    assert absent.search is SearchEnd.NONE_FOUND
 
 
 @pytest.mark.parametrize(

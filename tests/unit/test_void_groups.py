@@ -16,7 +16,7 @@ from pgdyno.facts.failures import not_comparable
 from pgdyno.facts.groups import group_accounts, open_loop_sentence
 from pgdyno.record import RunFile
 from pgdyno.record.incidents import incidents
-from pgdyno.record.void import Cause, VoidReason, void_reason
+from pgdyno.record.void import IncidentCause, VoidReason, void_reason
 from pgdyno.report.summary import RunSummary
 from pgdyno.trial.result import run_result
 from pgdyno.trial.trust import distrust
@@ -77,7 +77,7 @@ def reason(run: RunFile) -> VoidReason | None:
 
 def test_a_group_that_did_nothing_voids_the_slice(written: Written) -> None:
     assert reason(written(waiting(3))) == VoidReason(
-        Cause.NOTHING_DONE,
+        IncidentCause.NOTHING_DONE,
         snapshot("nothing was done by client group payments, and 60 transactions were due"),
     )
 
@@ -85,7 +85,8 @@ def test_a_group_that_did_nothing_voids_the_slice(written: Written) -> None:
 def test_a_group_that_always_failed_voids_the_slice(written: Written) -> None:
     failing = [{"intended": 20, "failed": 20, "sqlstate": "42P01"}] * 3
     assert reason(written(failing)) == VoidReason(
-        Cause.FAILURES, snapshot("no transaction of client group payments succeeded: 42P01 ")
+        IncidentCause.FAILURES,
+        snapshot("no transaction of client group payments succeeded: 42P01 "),
     )
 
 
@@ -164,7 +165,7 @@ def test_a_group_that_cannot_connect_voids_the_slice(written: Written, ends: boo
     seconds = [*well(6), away, {**away, "refused": 0}, away, *(well(3) if ends else [])]
     why = reason(written(seconds, connection="per-transaction"))
     assert why is not None
-    assert why.cause is Cause.NO_CONNECTIONS
+    assert why.cause is IncidentCause.NO_CONNECTIONS
     assert f" {25 if ends else 33} % " in why.sentence
 
 

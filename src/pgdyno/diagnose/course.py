@@ -40,7 +40,7 @@ PLANNED_EVENTS = ("sql", "setting", "restart")
 """Kinds of event that a spec, or pgdyno itself, brings about."""
 
 
-class Search(Enum):
+class SearchEnd(Enum):
     """The end of a search that found nothing."""
 
     NONE_FOUND = auto()
@@ -56,13 +56,13 @@ class Search(Enum):
     @property
     def was_made(self) -> bool:
         """True if a change would have been found."""
-        return self in (Search.NONE_FOUND, Search.SHOWN_BY_THROUGHPUT)
+        return self in (SearchEnd.NONE_FOUND, SearchEnd.SHOWN_BY_THROUGHPUT)
 
 
 class Absence(Struct, frozen=True):
     """The reason why there are no changes, or no drops."""
 
-    search: Search
+    search: SearchEnd
     sentence: str
 
 
@@ -137,9 +137,9 @@ def course_of(run: RunFile, slice_ids: list[int]) -> Course:
     if void is not None or not slice_ids:
         # The reason is said once, where the run is called not trusted.
         absent = (
-            Absence(Search.UNTRUSTED, "not examined: the run is not trusted")
+            Absence(SearchEnd.UNTRUSTED, "not examined: the run is not trusted")
             if void
-            else Absence(Search.NOT_MEASURED, "not examined: nothing was measured")
+            else Absence(SearchEnd.NOT_MEASURED, "not examined: nothing was measured")
         )
         return Course((), absent, (), absent, (), (), absent, 0.0)
     changes = _changes(run, slice_ids)
@@ -177,7 +177,7 @@ def _changes(
     plan = _Plan(run)
     if plan.varying_rate:
         sentence = f"not examined: the rate changes by plan ({plan.varying_rate})"
-        absent = Absence(Search.PLANNED_RATE, sentence)
+        absent = Absence(SearchEnd.PLANNED_RATE, sentence)
         return [], absent, [], absent, []
     intervals = timed(run.intervals(slice_ids))
     periods = list(_periods(intervals, plan))
@@ -199,10 +199,10 @@ def _changes(
     none_found = _none_found(searched_ms, whole_ms)
     if not any(each.is_searched for each in series):
         too_few = "not examined: too few transactions ended"
-        why_not = Absence(Search.TOO_FEW_TRANSACTIONS, too_few)
+        why_not = Absence(SearchEnd.TOO_FEW_TRANSACTIONS, too_few)
     elif any_at_all:
         shown = "none but those that throughput shows"
-        why_not = Absence(Search.SHOWN_BY_THROUGHPUT, shown)
+        why_not = Absence(SearchEnd.SHOWN_BY_THROUGHPUT, shown)
     else:
         why_not = none_found
     return (
@@ -215,7 +215,7 @@ def _changes(
 
 
 def _too_short(reason: str) -> Absence:
-    return Absence(Search.TOO_SHORT, f"too short to judge: {reason}")
+    return Absence(SearchEnd.TOO_SHORT, f"too short to judge: {reason}")
 
 
 def _none_found(searched_ms: float, whole_ms: float) -> Absence:
@@ -224,7 +224,7 @@ def _none_found(searched_ms: float, whole_ms: float) -> Absence:
     if searched_ms < 0.9 * whole_ms:
         searched_s, whole_s = searched_ms / 1000, whole_ms / 1000
         sentence += f" in the {searched_s:.0f} of {whole_s:.0f} s that could be searched"
-    return Absence(Search.NONE_FOUND, sentence)
+    return Absence(SearchEnd.NONE_FOUND, sentence)
 
 
 def _periods(intervals: Sequence[Interval], plan: _Plan) -> Iterator[list[Interval]]:

@@ -18,7 +18,7 @@ from pgdyno.record.failures import is_answer
 from pgdyno.record.part import Fact
 from pgdyno.record.void import (
     SILENT_MS_MIN,
-    Cause,
+    IncidentCause,
     Silence,
     broken_links,
     complete_losses,
@@ -37,7 +37,7 @@ class Incident(Fact):
     """An unplanned restart, crash or absence of the server during a run"""
 
     at_s: Annotated[float, PlainSerializer(lambda seconds: round(seconds, 1))]
-    cause: Cause
+    cause: IncidentCause
     sentence: str
     lasted_s: Annotated[float, Field(exclude=True)] = 0.0
     """0: a moment, or until the end of the run"""
@@ -69,7 +69,7 @@ def incidents(run: RunFile) -> tuple[Incident, ...]:
     return tuple(sorted(found or _ends(run), key=lambda incident: incident.at_s))
 
 
-def _incident(at_ms: int, cause: Cause, sentence: str, lasted_ms: int = 0) -> Incident:
+def _incident(at_ms: int, cause: IncidentCause, sentence: str, lasted_ms: int = 0) -> Incident:
     return Incident(at_s=at_ms / 1000, lasted_s=lasted_ms / 1000, cause=cause, sentence=sentence)
 
 
@@ -77,7 +77,7 @@ def _ends(run: RunFile) -> Iterator[Incident]:
     """Yield the end of a server that ended the run before a probe missed it."""
     for event in run.events("ending"):
         if event.detail["code"] == "server-gone":
-            yield _incident(event.at_ms, Cause.ABSENCE, "the server went away")
+            yield _incident(event.at_ms, IncidentCause.ABSENCE, "the server went away")
 
 
 def _absences(run: RunFile) -> Iterator[Incident]:
@@ -128,12 +128,12 @@ def _absence(run: RunFile, away: Event, back: Event | None) -> Incident:
         if is_answer(refusal.sqlstate) and refusal.sqlstate.startswith(_REFUSED):
             said = f"the server refused to connect: {refusal.sqlstate} {refusal.message}"
             lasted_ms = back.at_ms - away.at_ms if back else 0
-            return _incident(away.at_ms, Cause.REFUSAL, said, lasted_ms)
+            return _incident(away.at_ms, IncidentCause.REFUSAL, said, lasted_ms)
     if back is None:
-        return _incident(away.at_ms, Cause.ABSENCE, "the server went away")
+        return _incident(away.at_ms, IncidentCause.ABSENCE, "the server went away")
     away_ms = back.at_ms - away.at_ms
     sentence = f"the server was away for {away_ms / 1000:.1f} s"
-    return _incident(away.at_ms, Cause.ABSENCE, sentence, away_ms)
+    return _incident(away.at_ms, IncidentCause.ABSENCE, sentence, away_ms)
 
 
 def _measured_ms(run: RunFile, silence: Silence) -> int:
@@ -146,4 +146,4 @@ def _measured_ms(run: RunFile, silence: Silence) -> int:
 def _losses(run: RunFile) -> Iterator[Incident]:
     """Yield the losses of all connections."""
     for at_ms, sentence in complete_losses(run):
-        yield _incident(at_ms, Cause.LOST_CONNECTIONS, sentence)
+        yield _incident(at_ms, IncidentCause.LOST_CONNECTIONS, sentence)

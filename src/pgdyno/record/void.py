@@ -46,7 +46,7 @@ EDGE_MS = 50
 """Time by which an interval may exceed a silence, since their clock readings differ."""
 
 
-class Cause(StrEnum):
+class IncidentCause(StrEnum):
     """The cause of a void slice or of an incident."""
 
     REPLACEMENT = "replacement"
@@ -71,8 +71,8 @@ class Cause(StrEnum):
 
 
 _CRASHED = {
-    "57P02": (Cause.CRASH, "a process of the server crashed, which ended all sessions"),
-    "57P03": (Cause.RESTART, "the server was starting up or shutting down"),
+    "57P02": (IncidentCause.CRASH, "a process of the server crashed, which ended all sessions"),
+    "57P03": (IncidentCause.RESTART, "the server was starting up or shutting down"),
 }
 
 
@@ -84,12 +84,12 @@ class Silence(Struct, frozen=True):
     to_ms: int
     idle_ms: float
     """Duration of its intervals, in which nothing was done."""
-    cause: Cause = Cause.NO_ANSWERS
+    cause: IncidentCause = IncidentCause.NO_ANSWERS
     """NO_DATA if the connections were broken: the server waited for the clients."""
 
     def __str__(self) -> str:
         seconds = f"{self.idle_ms / 1000:.1f} s"
-        if self.cause is Cause.NO_ANSWERS:
+        if self.cause is IncidentCause.NO_ANSWERS:
             return f"no client got an answer for {seconds}"
         return f"no data passed between clients and server for {seconds}"
 
@@ -113,7 +113,7 @@ class Connected(Struct, frozen=True):
 class VoidReason(Struct, frozen=True):
     """The reason why a slice is void."""
 
-    cause: Cause
+    cause: IncidentCause
     sentence: str
 
 
@@ -136,11 +136,11 @@ def void_share(slices: Collection[Slice]) -> float:
 
 
 _DIFFERENCES = (
-    ("system_identifier", VoidReason(Cause.REPLACEMENT, "another server answered")),
-    ("started_unix_ms", VoidReason(Cause.RESTART, "the server was restarted")),
-    ("checkpointer_unix_ms", VoidReason(Cause.CRASH, "the server crashed and recovered")),
+    ("system_identifier", VoidReason(IncidentCause.REPLACEMENT, "another server answered")),
+    ("started_unix_ms", VoidReason(IncidentCause.RESTART, "the server was restarted")),
+    ("checkpointer_unix_ms", VoidReason(IncidentCause.CRASH, "the server crashed and recovered")),
 )
-_PROMOTED = VoidReason(Cause.PROMOTION, "the server was promoted")
+_PROMOTED = VoidReason(IncidentCause.PROMOTION, "the server was promoted")
 
 
 def difference(before: Sighting, after: Sighting) -> VoidReason | None:
@@ -191,7 +191,7 @@ def broken_links(run: RunFile, each: Slice | None = None) -> Iterator[Silence]:
         # The first sampling may include a time before the period.
         active = run.active_sessions(began + SAMPLING_MS, ended)
         if active and not any(active):
-            yield Silence(began, ended, _length_ms(idle), Cause.NO_DATA)
+            yield Silence(began, ended, _length_ms(idle), IncidentCause.NO_DATA)
 
 
 def _intervals(run: RunFile, each: Slice | None) -> list[Interval]:
@@ -290,7 +290,7 @@ def _restarted_before(run: RunFile, each: Slice) -> VoidReason | None:
 def _lost_all(run: RunFile, each: Slice) -> VoidReason | None:
     for _, lost in complete_losses(run, [each.id]):
         then = _connect_error(run, each, ", and then: ")
-        return VoidReason(Cause.LOST_CONNECTIONS, f"{lost}{then}")
+        return VoidReason(IncidentCause.LOST_CONNECTIONS, f"{lost}{then}")
     return None
 
 
@@ -359,12 +359,12 @@ def _nothing_done_by(run: RunFile, each: Slice, group: str | None) -> VoidReason
     errors = [e for e in run.errors([each.id]) if group in (None, e.client_group)]
     if failed := commonest(errors):
         of_group = f" of client group {group}" if group else ""
-        return VoidReason(Cause.FAILURES, f"no transaction{of_group} succeeded: {failed}")
+        return VoidReason(IncidentCause.FAILURES, f"no transaction{of_group} succeeded: {failed}")
     if group and _may_take_so_long(run, each, group):
         return None
     by_group = f" by client group {group}" if group else ""
     number = f"{due:,} {'transaction was' if due == 1 else 'transactions were'} due"
-    return VoidReason(Cause.NOTHING_DONE, f"nothing was done{by_group}, and {number}")
+    return VoidReason(IncidentCause.NOTHING_DONE, f"nothing was done{by_group}, and {number}")
 
 
 def _may_take_so_long(run: RunFile, each: Slice, group: str) -> bool:
@@ -397,11 +397,11 @@ def _unconnected(run: RunFile, each: Slice, fields: Fields) -> VoidReason | None
             most = f"{group.connections_max:,}" if group.connections_max else "none"
             sentence = f"{most} of {group.expected:,} clients{of_group} had a connection"
             why = _connect_error(run, each, ": ")
-            return VoidReason(Cause.NO_CONNECTIONS, f"{sentence}{why}")
+            return VoidReason(IncidentCause.NO_CONNECTIONS, f"{sentence}{why}")
         if group.unconnected_share > AWAY_SHARE_MAX:
             share = percent(group.unconnected_share)
             sentence = f"clients{of_group} were without a connection for {share} of their time"
-            return VoidReason(Cause.NO_CONNECTIONS, sentence)
+            return VoidReason(IncidentCause.NO_CONNECTIONS, sentence)
     return None
 
 
@@ -432,7 +432,7 @@ def _unreachable(run: RunFile, each: Slice) -> VoidReason | None:
             of_group = f" of {group}" if len(groups) > 1 else ""
             why = _connect_error(run, each, ": ")
             sentence = f"clients{of_group} could not connect for {percent(share)} of the time{why}"
-            return VoidReason(Cause.NO_CONNECTIONS, sentence)
+            return VoidReason(IncidentCause.NO_CONNECTIONS, sentence)
     return None
 
 

@@ -23,7 +23,7 @@ from pgdyno.conduct import Session, warm_up_seconds_max
 from pgdyno.errors import TrustError
 from pgdyno.facts.failures import FailedTransactions, failures, not_comparable
 from pgdyno.record import SliceKind, TrialKind
-from pgdyno.record.void import Cause, VoidReason
+from pgdyno.record.void import IncidentCause, VoidReason
 from pgdyno.results.common import Measure
 from pgdyno.stats import (
     PAIRS_MIN,
@@ -300,7 +300,7 @@ class Trial:
 def _too_many_void(question: Question, voids: list[VoidReason]) -> TrustError:
     reasons = Counter(each.sentence for each in voids).most_common()
     words = "; ".join(f"{why} ({times}x)" if times > 1 else why for why, times in reasons)
-    if all(each.cause is Cause.NOTHING_DONE for each in voids):
+    if all(each.cause is IncidentCause.NOTHING_DONE for each in voids):
         words += "; transactions that take so long need longer slices (--slice, --budget)"
     return TrustError(
         f"{question.title}: {len(voids)} slices are void, and the {PAIRS_MIN} pairs that a verdict"
@@ -333,7 +333,9 @@ def _measure(session: Session, question: Question, trial_id: int, pair: int, sid
     measured = Measured.of(run, slice_id)
     if not measured.done:
         # At a very low rate no transaction was due; a throughput of 0 has no logarithm.
-        raise VoidSlice(VoidReason(Cause.NOTHING_DONE, "nothing was done, and nothing was due"))
+        raise VoidSlice(
+            VoidReason(IncidentCause.NOTHING_DONE, "nothing was done, and nothing was due")
+        )
     return measured
 
 
