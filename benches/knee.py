@@ -20,7 +20,7 @@ from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.errors import PgdynoError
 from pgdyno.search._curve import merged_response
 from pgdyno.search._points import Aim, PointSlice, measure_point
-from pgdyno.search.knee import Request, find_capacity, prepared_spec
+from pgdyno.search.knee import KneeRequest, find_capacity, prepared_spec
 from pgdyno.search.slo import Limit, parse_limits
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.stats import paired_effect
@@ -74,7 +74,7 @@ def _against_sweep(script: str, limits: tuple[Limit, ...], given: argparse.Names
         if not open_loop:
             session.apply(aim.change(8))
             sweep(session, aim, CLIENTS, given.seconds, rng, swept)
-        request = Request(group, limits, max(CLIENTS), given.budget)
+        request = KneeRequest(group, limits, max(CLIENTS), given.budget)
         capacity = find_capacity(session, request).capacity
         print(f"{script}: {capacity.sentence}", flush=True)
         if capacity.knee is None:

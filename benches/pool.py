@@ -17,7 +17,7 @@ from benches.knee import Swept, size_missed, sweep
 from pgdyno.conduct import Silent, open_session
 from pgdyno.errors import PgdynoError
 from pgdyno.search._points import Aim
-from pgdyno.search.pool import Request, find_pool, prepared_spec
+from pgdyno.search.pool import PoolRequest, find_pool, prepared_spec
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.spec.pooler import SIZE_SETTINGS
 
@@ -62,7 +62,7 @@ def _against_sweep(script: str, given: argparse.Namespace) -> bool:
     ):
         session.apply(aim.change(8))
         sweep(session, aim, SIZES, given.seconds, rng, swept)
-        result = find_pool(session, Request(group, (), max(SIZES), given.budget))
+        result = find_pool(session, PoolRequest(group, (), max(SIZES), given.budget))
         print(f"{script}, pooler {given.pooler}: {result.sentence}", flush=True)
         print(f"  beyond: {result.limit_beyond.sentence}", flush=True)
         if result.best is None:

@@ -39,7 +39,7 @@ from pgdyno.stats import (
     mean_with_interval,
     steady_from,
 )
-from pgdyno.trial._arms import GroupSlice, Measured, Side
+from pgdyno.trial._arms import Arm, GroupSlice, SliceFigures
 from pgdyno.trial._judging import Judged, Matters, judge
 from pgdyno.trial.pairs import Noise, plan_of
 from pgdyno.trial.question import Question
@@ -112,7 +112,7 @@ PROCEDURES = (
 class Slices(Protocol):
     """The source of a trial's slices."""
 
-    def measure(self, side: str) -> Measured:
+    def measure(self, side: str) -> SliceFigures:
         """Return the next slice."""
 
 
@@ -123,12 +123,12 @@ class SlicesOf:
         self._speeds = speeds
         self.ratio = ratio
 
-    def measure(self, side: str) -> Measured:
+    def measure(self, side: str) -> SliceFigures:
         """Return the next slice."""
         speed = next(self._speeds) * (self.ratio if side == "b" else 1.0)
         done = max(1, round(_RATE * SECONDS * speed))
         p99_ns = 1e6 / speed
-        return Measured(0, SECONDS, {"clients": GroupSlice(done, done)}, p99_ns)
+        return SliceFigures(0, SECONDS, {"clients": GroupSlice(done, done)}, p99_ns)
 
 
 @dataclass
@@ -139,7 +139,7 @@ class SimulatedTrial:
     slices: Slices
     rng: random.Random
     matters: Matters = field(default_factory=Matters)
-    sides: dict[str, Side] = field(default_factory=lambda: {"a": Side(), "b": Side()})
+    sides: dict[str, Arm] = field(default_factory=lambda: {"a": Arm(), "b": Arm()})
     noise: Noise | None = None
     judged: Judged = field(init=False)
 
@@ -303,7 +303,7 @@ class OpenLoop:
     backlog: int = 0
     capacity: float = 0.0
 
-    def measure(self, side: str) -> Measured:
+    def measure(self, side: str) -> SliceFigures:
         """Drain the queue under the last side, let the load settle, and measure a slice."""
         self.backlog = max(0, self.backlog - int(self.capacity * DRAIN_SECONDS_MAX))
         self.capacity = self.capacity_tps[side] * math.exp(self.rng.normal(0, 0.02))
@@ -313,7 +313,7 @@ class OpenLoop:
         growth = self.backlog - carried_in
         p99_ns = 1e9 * (max(carried_in, self.backlog) + 1) / self.capacity
         group = GroupSlice(intended, done, backlog_growth=growth, latency_p99_ns=p99_ns)
-        return Measured(0, SECONDS, {"clients": group}, p99_ns)
+        return SliceFigures(0, SECONDS, {"clients": group}, p99_ns)
 
     def _pass(self, seconds: float) -> tuple[int, int]:
         """Return the transactions that became due and were done."""

@@ -21,7 +21,7 @@ from pgdyno.check import _write_probe
 from pgdyno.check._proofs import proofs_of
 from pgdyno.check._reach import Where, limited, session
 from pgdyno.check._result import _of_light_load, _severity
-from pgdyno.check.checking import Request, check
+from pgdyno.check.checking import CheckRequest, check
 from pgdyno.check.watching import Away, Watch, watch
 from pgdyno.conduct import Silent
 from pgdyno.conduct.repeating import fields_of_run
@@ -62,7 +62,7 @@ def checked(
     conninfo = psycopg.conninfo.make_conninfo(
         "", **{**cluster.conninfo.kwargs(), "application_name": None, **values}
     )
-    return check(Request(Where(conninfo), SECONDS, path, write_probe), Silent())
+    return check(CheckRequest(Where(conninfo), SECONDS, path, write_probe), Silent())
 
 
 @contextmanager
@@ -207,7 +207,7 @@ def test_behind_a_pooler_the_server_itself_is_checked(
 ) -> None:
     pooler = pgbouncer(pg15, pool_mode="transaction")
     conninfo = psycopg.conninfo.make_conninfo("", **pooler.conninfo.kwargs())
-    result = check(Request(Where(conninfo), SECONDS, None), Silent())
+    result = check(CheckRequest(Where(conninfo), SECONDS, None), Silent())
     assert str(pooler.port) not in result.server.uri
     assert result.load.at_work is not None
 

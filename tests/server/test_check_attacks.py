@@ -18,7 +18,7 @@ from corrupting import CorruptingRelay
 from patience import PATIENCE_S, wait_until
 from pgdyno.check import _write_probe
 from pgdyno.check._reach import Where
-from pgdyno.check.checking import Request, check
+from pgdyno.check.checking import CheckRequest, check
 from pgdyno.conduct import Silent
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.results.check import CheckResult
@@ -64,7 +64,7 @@ def conninfo_of(cluster: Cluster, **values: str) -> str:
 
 def checked(cluster: Cluster, *, write_probe: bool = False, **values: str) -> CheckResult:
     where = Where(conninfo_of(cluster, **values))
-    return check(Request(where, 2.0, None, write_probe), Silent())
+    return check(CheckRequest(where, 2.0, None, write_probe), Silent())
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def test_a_server_that_dies_during_a_check_is_no_healthy_one(
                     cluster.kill()
 
     with pytest.raises(SetupError) as problem:
-        check(Request(Where(conninfo_of(cluster)), 2.0, None), Killer())
+        check(CheckRequest(Where(conninfo_of(cluster)), 2.0, None), Killer())
     assert problem.value.code in (code, "no-server")
     assert "starts its own server" not in str(problem.value.hint)
 
@@ -255,7 +255,7 @@ def test_answers_that_are_damaged_on_the_way_end_in_a_result_or_a_message(
     relay = CorruptingRelay(info.host, info.port, seed=seed, every_bytes=4_000, spare_bytes=900)
     where = conninfo_of(cluster, host="127.0.0.1", port=str(relay.port), sslmode="disable")
     try:
-        result = check(Request(Where(where), 2.0, None, write_probe=True), Silent())
+        result = check(CheckRequest(Where(where), 2.0, None, write_probe=True), Silent())
         assert result.load is not None
     except PgdynoError as problem:
         assert problem.message

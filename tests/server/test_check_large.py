@@ -14,7 +14,7 @@ from severe_findings import severe
 from patience import wait_until
 from pgdyno.check import _write_probe
 from pgdyno.check._reach import Where
-from pgdyno.check.checking import Request, check
+from pgdyno.check.checking import CheckRequest, check
 from pgdyno.conduct import Silent
 from pgdyno.results.check import CheckResult
 from pgdyno.server import Cluster
@@ -56,7 +56,7 @@ def checked(cluster: Cluster, *, write_probe: bool = False, **values: str) -> Ch
     conninfo = psycopg.conninfo.make_conninfo(
         "", **{**cluster.conninfo.kwargs(), "application_name": None, **values}
     )
-    return check(Request(Where(conninfo), 1.5, None, write_probe), Silent())
+    return check(CheckRequest(Where(conninfo), 1.5, None, write_probe), Silent())
 
 
 def connected(cluster: Cluster) -> psycopg.Connection:

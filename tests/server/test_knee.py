@@ -19,7 +19,7 @@ from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.words.diff import diff
 from pgdyno.results import load, schemas
 from pgdyno.results.knee import KneeResult
-from pgdyno.search.knee import Request, find_knee, prepared_spec
+from pgdyno.search.knee import KneeRequest, find_knee, prepared_spec
 from pgdyno.search.slo import parse_limits
 from pgdyno.server import Cluster
 from pgdyno.spec import Spec, spec_from_fields
@@ -54,7 +54,7 @@ def found_on(
         spec_on(cluster, workload), group=None, clients=clients, limits=limits
     )
     with open_session(spec, run=path, command="knee", spec_text="", watcher=Silent()) as session:
-        result = find_knee(session, Request(group, limits, clients, budget_s))
+        result = find_knee(session, KneeRequest(group, limits, clients, budget_s))
     jsonschema.validate(json.loads(json.dumps(result.to_json())), schemas()["knee"])
     with RunFile(path) as run:
         assert load(run) == result

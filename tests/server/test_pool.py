@@ -21,7 +21,7 @@ from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.results import load, schemas
 from pgdyno.results.pool import PoolResult
 from pgdyno.search.measuring import check_budget
-from pgdyno.search.pool import Request, find_pool, layers_of, prepared_spec
+from pgdyno.search.pool import PoolRequest, find_pool, layers_of, prepared_spec
 from pgdyno.search.slo import parse_limits
 from pgdyno.server import Cluster, connect_plain
 from pgdyno.spec import Change, Spec, spec_from_fields
@@ -53,7 +53,7 @@ def found_on(
         }
     )
     spec, group = prepared_spec(spec, group=None, choose_clients=False)
-    request = Request(group, limits, size_max, budget_s, instances=3, choose_clients=choose)
+    request = PoolRequest(group, limits, size_max, budget_s, instances=3, choose_clients=choose)
     with open_session(spec, run=path, command="pool", spec_text="", watcher=Silent()) as session:
         result = find_pool(session, request)
     jsonschema.validate(json.loads(json.dumps(result.to_json())), schemas()["pool"])
@@ -158,7 +158,7 @@ def test_a_search_through_a_pooler(
     spec, group = prepared_spec(spec, group=None, choose_clients=False)
     path = tmp_path / "run.db"
     with open_session(spec, run=path, command="pool", spec_text="", watcher=Silent()) as session:
-        result = find_pool(session, Request(group, (), 4, budget_s))
+        result = find_pool(session, PoolRequest(group, (), 4, budget_s))
     assert result.pooler == kind
     assert result.best is not None
     assert result.tried_max <= 4
@@ -182,7 +182,7 @@ def test_a_search_through_the_applications_pools_and_a_pooler(
     assert layers_of(spec, group) == (2 if kind == "pgbouncer" else 1)
     path = tmp_path / "run.db"
     with open_session(spec, run=path, command="pool", spec_text="", watcher=Silent()) as session:
-        result = find_pool(session, Request(group, (), 4, budget_s, instances=3))
+        result = find_pool(session, PoolRequest(group, (), 4, budget_s, instances=3))
     jsonschema.validate(json.loads(json.dumps(result.to_json())), schemas()["pool"])
     application = result.application
     assert application is not None
@@ -247,7 +247,7 @@ def test_instances_of_the_spec_have_pools_of_the_size(pg18: Cluster, tmp_path: P
     spec, group = prepared_spec(spec_from_fields(fields), group=None, choose_clients=False)
     path = tmp_path / "run.db"
     with open_session(spec, run=path, command="pool", spec_text="", watcher=Silent()) as session:
-        result = find_pool(session, Request(group, (), None, 12))
+        result = find_pool(session, PoolRequest(group, (), None, 12))
     assert result.application is None
     assert result.tried_max <= 4
     assert result.best is not None

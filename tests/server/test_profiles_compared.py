@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from pgdyno.compare.own_profiles import OWN, Machine, own_profile
+from pgdyno.compare.own_profiles import OWN, MachineSize, own_profile
 from pgdyno.compare.profile import compare_profile
 from pgdyno.compare.profile_check import Checked, ProfileCheck
 from pgdyno.compare.profile_file import Profile, parse_profile
@@ -107,7 +107,7 @@ def test_a_server_takes_our_own_profiles(
     installation_of: Callable[[int], Installation], tmp_path: Path, name: str, major: int
 ) -> None:
     spec = spec_of(own_server(installation_of(major)))
-    found = checked(own_profile(name, Machine(1 << 30, 2.0)), spec, tmp_path / "run.db")
+    found = checked(own_profile(name, MachineSize(1 << 30, 2.0)), spec, tmp_path / "run.db")
     assert len(found.profile.lines) > 5
     classes = {each.durability_class for each in found.assessments.values()}
     assert classes <= ({"D0", "D1", "D2"} if name == "aggressive" else {"D0"})

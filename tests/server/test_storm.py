@@ -20,7 +20,7 @@ from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.results import load, schemas
 from pgdyno.results.storm import StormResult
 from pgdyno.search._storm_load import SHAPES
-from pgdyno.search.storm import Request, find_storm, prepared_spec
+from pgdyno.search.storm import StormRequest, find_storm, prepared_spec
 from pgdyno.server import Cluster
 from pgdyno.spec import spec_from_fields
 from pooler_fixtures import existing
@@ -37,7 +37,7 @@ def found_on(
     spec, group = prepared_spec(
         spec_from_fields(fields), shape=shape, group=None, clients_max=clients, connecting_max=None
     )
-    request = Request(shape, group, clients, within_s, budget_s)
+    request = StormRequest(shape, group, clients, within_s, budget_s)
     with open_session(spec, run=path, command="storm", spec_text="", watcher=Silent()) as session:
         result = find_storm(session, request)
     jsonschema.validate(json.loads(json.dumps(result.to_json())), schemas()["storm"])

@@ -17,7 +17,7 @@ from pgdyno.results import schemas
 from pgdyno.results.vacuum_plan import PlannedOption, PlannedTable, ProofSide, VacuumPlanResult
 from pgdyno.server import Cluster, Installation
 from pgdyno.vacuumplan.as_sql import as_sql
-from pgdyno.vacuumplan.planning import Plan, Request, look, make_plan
+from pgdyno.vacuumplan.planning import VacuumPlan, VacuumPlanRequest, look, make_plan
 from pgdyno.vacuumplan.proving import effects_of, models_of, prove
 
 pytestmark = pytest.mark.server
@@ -81,7 +81,7 @@ def changed(cluster: Cluster) -> None:
         wait_until(lambda: counted(conn, "churns", "n_tup_upd") > before[1], "updates too")
 
 
-def planned(cluster: Cluster, **values: str) -> Plan:
+def planned(cluster: Cluster, **values: str) -> VacuumPlan:
     with connected(cluster) as conn:
         for statement in filter(str.strip, _TABLES.split(";")):
             conn.execute(statement.encode())
@@ -89,12 +89,12 @@ def planned(cluster: Cluster, **values: str) -> Plan:
     return planned_on(cluster, **values)
 
 
-def planned_on(cluster: Cluster, **values: str) -> Plan:
+def planned_on(cluster: Cluster, **values: str) -> VacuumPlan:
     conninfo = psycopg.conninfo.make_conninfo(
         "", **{**cluster.conninfo.kwargs(), "application_name": None, **values}
     )
     # In seconds, since the changes come as fast as they can: 72 s are more than autovacuum_naptime.
-    request = Request(Where(conninfo), every_h=0.02)
+    request = VacuumPlanRequest(Where(conninfo), every_h=0.02)
     return make_plan(request, lambda text: None, lambda seconds: changed(cluster))
 
 
@@ -193,7 +193,7 @@ def test_statistics_that_are_too_young_are_refused(pg: Cluster) -> None:
     conninfo = psycopg.conninfo.make_conninfo(
         "", **{**pg.conninfo.kwargs(), "application_name": None}
     )
-    request = Request(Where(conninfo), since_reset=True)
+    request = VacuumPlanRequest(Where(conninfo), since_reset=True)
     with pytest.raises(SetupError, match="never reset"):
         make_plan(request, lambda text: None)
     with connected(pg) as conn:
@@ -211,7 +211,7 @@ def test_a_reset_between_the_looks_is_no_rate(pg18: Cluster) -> None:
         "", **{**pg18.conninfo.kwargs(), "application_name": None}
     )
     with pytest.raises(SetupError, match="reset between two looks"):
-        make_plan(Request(Where(conninfo)), lambda text: None, reset)
+        make_plan(VacuumPlanRequest(Where(conninfo)), lambda text: None, reset)
 
 
 def plan_of_orders(version: str) -> VacuumPlanResult:

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from pgdyno.investigate._decisions import decision_of
-from pgdyno.investigate._proposals import Limits, assessed_proposals, guarded_settings, obstacle
+from pgdyno.investigate._proposals import (
+    ProposalLimits,
+    assessed_proposals,
+    guarded_settings,
+    obstacle,
+)
 from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import catalogue
 from pgdyno.report.words.sentences import prediction
@@ -112,7 +117,7 @@ def test_tables_of_a_users_server_are_not_altered() -> None:
         ),
     )
     (candidate,) = assessed_proposals([finding], Change(), spec_from_fields({}))
-    bounds = Limits(allow="D3", may_apply=True)
+    bounds = ProposalLimits(allow="D3", may_apply=True)
     theirs: Any = SimpleNamespace(target=SimpleNamespace(ours=False))
     assert obstacle(candidate, theirs, bounds) == (
         "not measured: it alters tables, and tables of this server are not altered"

@@ -12,7 +12,7 @@ from pgdyno import numbers
 from pgdyno.dimension import fields_with
 from pgdyno.investigate._decisions import decision_of, proof_of, recheck_decision_of
 from pgdyno.investigate._outcome import _verdict
-from pgdyno.investigate._progress import Kept, Progress, Trial, Undecided, with_kept
+from pgdyno.investigate._progress import AnsweredTrial, Kept, Progress, Undecided, with_kept
 from pgdyno.investigate._proposals import AssessedProposal, assessed_proposals
 from pgdyno.investigate._questions import recheck_question, remedy_question, total_question
 from pgdyno.investigate._times import TimeBudget
@@ -133,14 +133,14 @@ def progress_of(*pools: int) -> Progress:
     for size in pools:
         tried = proposal(pool=size)
         question = remedy_question(tried, progress.state, slice_s=1.0, step=1)
-        progress.trials.append(Trial(question, answer(1.4, 1.5, 1.6)))
+        progress.trials.append(AnsweredTrial(question, answer(1.4, 1.5, 1.6)))
         progress.kept = with_kept(progress.kept, Kept(tried, answer(1.4, 1.5, 1.6)))
     return progress
 
 
 def headline_of(progress: Progress, total: Any) -> str:
     question = total_question([each.proposal for each in progress.kept], SERVER, slice_s=1.0)
-    progress.trials.append(Trial(question, total))
+    progress.trials.append(AnsweredTrial(question, total))
     return _verdict(progress, None, fields_with(SPEC, Change())).sentence
 
 
@@ -180,7 +180,7 @@ def test_a_value_that_was_tried_on_another_state_needs_a_trial_of_its_own() -> N
     kept = [each.proposal for each in progress.kept]
     question = total_question(kept, circumstances(SPEC), slice_s=1.0)
     assert (question.a.to_json(), question.b.to_json()) == ({}, {"pool_max": {"web": 8}})
-    progress.trials.append(Trial(question, answer(2.0, 2.2, 2.4)))
+    progress.trials.append(AnsweredTrial(question, answer(2.0, 2.2, 2.4)))
     assert progress.trial_of_everything() is progress.trials[-1]
 
 
@@ -195,7 +195,7 @@ def undecided_of(question: Question, pairs_needed: int | None) -> Undecided:
     open_answer = answer(0.9, 1.1, 1.3, outcome="inconclusive")
     open_answer.verdict.pairs_needed = pairs_needed
     open_answer.can_resume = True
-    return Undecided(proposal(pool=8), Trial(question, open_answer))
+    return Undecided(proposal(pool=8), AnsweredTrial(question, open_answer))
 
 
 def test_trials_about_the_final_state_are_extended_the_nearest_to_a_decision_first() -> None:

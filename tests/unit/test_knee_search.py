@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from pgdyno.search._sizes import Found, SizeSearch
+from pgdyno.search._sizes import KneeEstimate, SizeSearch
 from pgdyno.stats.levels import Sample, levels
 
 Curve = Callable[[float], float]
@@ -54,7 +54,7 @@ CURVES: dict[str, Curve] = {
 def search(
     curve: Curve, *, most: int = 512, sd: float = 0.0, drift: float = 0.0, seed: int = 0,
     slices: int = SLICES,
-) -> tuple[Found, int]:  # fmt: skip
+) -> tuple[KneeEstimate, int]:  # fmt: skip
     """Carry out a search; returns what was found and how many slices it took. ``drift`` is the
     deviation of a level that all slices of about a minute share."""
     rng, noise = random.Random(seed), np.random.default_rng(seed)

@@ -24,7 +24,7 @@ from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.words import price_list, sentences
 from pgdyno.results.price import Gain
 from pgdyno.stats import PairedEffect, decide, paired_effect
-from pgdyno.trial.pairs import Answer
+from pgdyno.trial.pairs import TrialAnswer
 
 RATIOS = st.floats(min_value=0.02, max_value=500)
 
@@ -175,12 +175,12 @@ def test_results_have_the_ratio_of_their_levels() -> None:
     assert gain.changed_tps / gain.baseline_tps == pytest.approx(gain.throughput_ratio, rel=1e-3)
 
 
-def answer_of(tps_a: list[float], tps_b: list[float]) -> Answer:
+def answer_of(tps_a: list[float], tps_b: list[float]) -> TrialAnswer:
     """The answer of a trial whose slices did these throughputs, with p99 in inverse proportion."""
     p99_a, p99_b = ([1e9 / tps for tps in side] for side in (tps_a, tps_b))
     effect = paired_effect(tps_a, tps_b)
     none_failed = FailedTransactions(count=0, ended=100, top=None)
-    return Answer(
+    return TrialAnswer(
         trial_id=1, throughput=effect, latency_p99=paired_effect(p99_a, p99_b),
         measure="throughput", verdict=decide(effect), tps_a=tuple(tps_a), tps_b=tuple(tps_b),
         latency_p99_a=tuple(p99_a), latency_p99_b=tuple(p99_b), slices_a=(1, 3, 5),

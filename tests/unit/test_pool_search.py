@@ -16,7 +16,7 @@ from pgdyno.search._points import PointSlice
 from pgdyno.search._pool_result import PoolSearched, pool_figures
 from pgdyno.search._pool_settings import arithmetic, library_settings
 from pgdyno.search._preparing import clients_within
-from pgdyno.search._sizes import Found, SizeSearch
+from pgdyno.search._sizes import KneeEstimate, SizeSearch
 from pgdyno.search.slo import parse_limits
 from pgdyno.spec.pooler import PoolerSpec
 
@@ -31,7 +31,7 @@ def hump(size: float) -> float:
 def search(
     curve: Callable[[float], float], meets: Callable[[float, float], bool], *,
     most: int = 64, sd: float = 0.0, seed: int = 0,
-) -> Found:  # fmt: skip
+) -> KneeEstimate:  # fmt: skip
     """Carry out a search in which ``meets`` judges the mean throughput of a size so far."""
     rng, noise = random.Random(seed), np.random.default_rng(seed)
     looking, taken = SizeSearch(most, rng), 0
@@ -116,7 +116,7 @@ def test_a_limit_has_room_for_so_many_clients(slo: str, clients: int) -> None:
     assert clients_within(parse_limits(slo), 2000, 128) == clients
 
 
-def outcome(found: Found, clients: int = 100, **more: Any) -> dict[str, Any]:
+def outcome(found: KneeEstimate, clients: int = 100, **more: Any) -> dict[str, Any]:
     """The members of a result, with slices that follow from the levels."""
     curve = Curve()
     for place, size in enumerate(found.levels.points):

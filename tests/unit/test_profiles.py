@@ -11,7 +11,7 @@ import pytest
 
 from pgdyno.cli.compare_options import ProfileOptions, profile_of
 from pgdyno.compare._elimination import Elimination, expected_trials
-from pgdyno.compare.own_profiles import OWN, Machine, own_profile, profile_text
+from pgdyno.compare.own_profiles import OWN, MachineSize, own_profile, profile_text
 from pgdyno.compare.profile_check import assessments, units_of
 from pgdyno.compare.profile_file import conf_lines, parse_profile, read_profile
 from pgdyno.errors import UsageError
@@ -118,8 +118,10 @@ def test_what_is_written_is_read_again() -> None:
 
 
 @pytest.mark.parametrize("name", OWN)
-@pytest.mark.parametrize("machine", [Machine(1 << 30, 1.0), Machine(512 << 30, 64.0)], ids=str)
-def test_own_profiles_can_be_read(name: str, machine: Machine) -> None:
+@pytest.mark.parametrize(
+    "machine", [MachineSize(1 << 30, 1.0), MachineSize(512 << 30, 64.0)], ids=str
+)
+def test_own_profiles_can_be_read(name: str, machine: MachineSize) -> None:
     profile = own_profile(name, machine)
     assert profile.lines
     assert not profile.problems
@@ -127,14 +129,14 @@ def test_own_profiles_can_be_read(name: str, machine: Machine) -> None:
 
 
 def test_pgtune_has_its_arithmetic() -> None:
-    settings = own_profile("pgtune", Machine(16 << 30, 8.0)).settings
+    settings = own_profile("pgtune", MachineSize(16 << 30, 8.0)).settings
     assert settings["shared_buffers"] == "4GB"
     assert settings["effective_cache_size"] == "12GB"
     assert settings["maintenance_work_mem"] == "1GB"
     assert settings["work_mem"] == "13617kB"  # 12 GB / ((300 + 8) * 3)
     assert settings["max_parallel_workers_per_gather"] == "4"
     assert settings["huge_pages"] == "try"
-    small = own_profile("pgtune", Machine(1 << 30, 2.0)).settings
+    small = own_profile("pgtune", MachineSize(1 << 30, 2.0)).settings
     assert small["wal_buffers"] == "7864kB"
     assert small["work_mem"] == "4MB"
     assert "max_worker_processes" not in small
@@ -142,7 +144,7 @@ def test_pgtune_has_its_arithmetic() -> None:
 
 def test_an_unknown_own_profile_names_the_others() -> None:
     with pytest.raises(UsageError) as caught:
-        profile_text("fast", Machine(1 << 30, 1.0))
+        profile_text("fast", MachineSize(1 << 30, 1.0))
     assert caught.value.hint == "there are cautious, pgtune, aggressive"
 
 

@@ -22,7 +22,7 @@ from pgdyno.conduct import Session
 from pgdyno.facts.failures import FailedTransactions
 from pgdyno.investigate._decisions import decision_of
 from pgdyno.investigate._outcome import Outcome, result_of
-from pgdyno.investigate._progress import Kept, Progress, Trial
+from pgdyno.investigate._progress import AnsweredTrial, Kept, Progress
 from pgdyno.investigate._proposals import AssessedProposal
 from pgdyno.investigate._records import step_of
 from pgdyno.record import RunFile
@@ -44,9 +44,9 @@ from pgdyno.search._sizes import SizeSearch
 from pgdyno.search.slo import parse_limits
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.spec.pooler import PoolerSpec
-from pgdyno.trial._arms import Measured, Side
+from pgdyno.trial._arms import Arm, SliceFigures
 from pgdyno.trial._judging import Matters, judge
-from pgdyno.trial.pairs import Answer, Noise, _columns
+from pgdyno.trial.pairs import Noise, TrialAnswer, _columns
 from pgdyno.trial.question import Question
 from pgdyno.trial.result import Steadiness, run_result
 
@@ -253,16 +253,16 @@ SPEC = spec_from_fields({"clients": [{"name": "web", "count": 16, "pool": {"max"
 POOL = Change(pool_max={"web": 16})
 
 
-def answer_of(run: RunFile, trial_id: int) -> Answer:
+def answer_of(run: RunFile, trial_id: int) -> TrialAnswer:
     """The answer of a recorded trial, by the functions that decide about one."""
     pairs = run.pairs(trial_id)
     sides = {
-        "a": Side([Measured.of(run, a.id) for a, _ in pairs]),
-        "b": Side([Measured.of(run, b.id) for _, b in pairs]),
+        "a": Arm([SliceFigures.of(run, a.id) for a, _ in pairs]),
+        "b": Arm([SliceFigures.of(run, b.id) for _, b in pairs]),
     }
     judged = judge(SPEC, sides, 0.95, matters=Matters())
     failed = FailedTransactions(count=0, ended=100, top=None)
-    return Answer(
+    return TrialAnswer(
         trial_id=trial_id, throughput=judged.throughput, latency_p99=judged.latency_p99,
         measure=judged.measure, verdict=judged.verdict, tps_a=tuple(sides["a"].tps(SPEC)),
         tps_b=tuple(sides["b"].tps(SPEC)), latency_p99_a=tuple(sides["a"].latency_p99_ns),
@@ -271,7 +271,7 @@ def answer_of(run: RunFile, trial_id: int) -> Answer:
     )  # fmt: skip
 
 
-def noise_in(answer: Answer) -> Noise:
+def noise_in(answer: TrialAnswer) -> Noise:
     return Noise(answer.throughput, answer.latency_p99, "throughput")
 
 
@@ -315,7 +315,7 @@ def investigation(path: Path) -> RunFile:
     progress.kept = [Kept(proposal, answers[1])]
     progress.steps = [step_of(proposal, answers[1], decision, None, ())]
     question = Question("remedy", "pool 2 → 16", Change(), POOL, 2.0)
-    progress.trials = [Trial(question, answers[1])]
+    progress.trials = [AnsweredTrial(question, answers[1])]
     outcome = Outcome("D0", noise_in(answers[0]), run.valid_slices("baseline"))
     result = result_of(run, progress, outcome)
     assert isinstance(result, InvestigateResult)

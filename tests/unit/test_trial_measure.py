@@ -13,7 +13,7 @@ from pgdyno.errors import UsageError
 from pgdyno.record import RunFile, throughput_tps
 from pgdyno.spec import Change, Spec, spec_from_fields
 from pgdyno.stats import PairedEffect, paired_effect
-from pgdyno.trial._arms import GroupSlice, Measured, Side, measure_of
+from pgdyno.trial._arms import Arm, GroupSlice, SliceFigures, measure_of
 from pgdyno.trial._judging import Matters, Noise, judge, same_rate, verdict_of
 from pgdyno.trial.recorded import pair_ratios
 
@@ -22,8 +22,8 @@ CLOSED = {"name": "closed"}
 IDLE = {"name": "idle", "idle": True}
 
 
-def side_of(*slices: dict[str, GroupSlice], seconds: float = 1.0) -> Side:
-    return Side([Measured(n, seconds, groups, 1e6) for n, groups in enumerate(slices)])
+def side_of(*slices: dict[str, GroupSlice], seconds: float = 1.0) -> Arm:
+    return Arm([SliceFigures(n, seconds, groups, 1e6) for n, groups in enumerate(slices)])
 
 
 def verdict_about(

@@ -10,11 +10,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pgdyno.results.vacuum_plan import PlannedTable, VacuumPlanResult
-from pgdyno.vacuumplan._advising import Server, Table, all_in_force, plan_table, rounded
+from pgdyno.vacuumplan._advising import (
+    AutovacuumSettings,
+    TableRates,
+    all_in_force,
+    plan_table,
+    rounded,
+)
 from pgdyno.vacuumplan.as_sql import as_sql
 
-SERVER = Server(18, {}, 2.0, 1e6)
-TABLE = Table("public.t", 1e8, 1_000_000, 8_192_000_000, 1.0, 0, 0, 0, 0, 0, 1000)
+SERVER = AutovacuumSettings(18, {}, 2.0, 1e6)
+TABLE = TableRates("public.t", 1e8, 1_000_000, 8_192_000_000, 1.0, 0, 0, 0, 0, 0, 1000)
 
 
 def options(planned: PlannedTable) -> dict[str, float]:
@@ -142,7 +148,7 @@ def test_forced_freezing_of_large_tables_is_staggered_where_it_is_near() -> None
 
 
 def test_a_cost_limit_that_a_vacuum_cannot_keep_to_is_raised() -> None:
-    slow = Server(18, {"autovacuum_vacuum_cost_delay": 20.0}, 2.0, None)
+    slow = AutovacuumSettings(18, {"autovacuum_vacuum_cost_delay": 20.0}, 2.0, None)
     table = replace(TABLE, pages=100_000_000, rows=1e9, deleted=100_000_000)
     assert options(plan_table(slow, table, 0))["autovacuum_vacuum_cost_limit"] > 200
     assert "autovacuum_vacuum_cost_limit" not in options(

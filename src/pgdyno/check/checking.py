@@ -25,7 +25,7 @@ from pgdyno.results import store
 from pgdyno.results.check import CheckResult
 
 
-class Request(Struct, frozen=True):
+class CheckRequest(Struct, frozen=True):
     """A server to check, and the time for it."""
 
     where: Where
@@ -38,7 +38,7 @@ class Request(Struct, frozen=True):
 
 
 def check(
-    request: Request, watcher: Watcher, finished: Callable[[Path], None] | None = None
+    request: CheckRequest, watcher: Watcher, finished: Callable[[Path], None] | None = None
 ) -> CheckResult:
     """Look at a server without loading it, and return what was found. Nothing is written on it
     unless the write probe was asked for. ``finished`` is called with the run file before one that

@@ -18,7 +18,7 @@ from pgdyno.cli.types import Duration, complete_files
 from pgdyno.errors import PgdynoError, ThresholdError, UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.check.checking import Request
+    from pgdyno.check.checking import CheckRequest
     from pgdyno.results.check import CheckResult
 
 HELP_ORDER = 10
@@ -125,7 +125,7 @@ def command(what: Database, connect: ConnectOptions, options: CheckOptions) -> N
 
 
 def _write_page(
-    page: Path | None, request: Request, unwritten: list[PgdynoError], path: Path
+    page: Path | None, request: CheckRequest, unwritten: list[PgdynoError], path: Path
 ) -> None:
     """Write the page; a problem with that is kept until the result is printed, as there may be no
     run file that has it."""
@@ -142,9 +142,9 @@ def _write_page(
         unwritten.append(problem)
 
 
-def _request(what: tuple[str, ...], connect: ConnectOptions, options: CheckOptions) -> Request:
+def _request(what: tuple[str, ...], connect: ConnectOptions, options: CheckOptions) -> CheckRequest:
     from pgdyno.check import Where
-    from pgdyno.check.checking import Request
+    from pgdyno.check.checking import CheckRequest
     from pgdyno.cli.connection import conninfo_without_load
     from pgdyno.cli.files import run_path
 
@@ -158,10 +158,10 @@ def _request(what: tuple[str, ...], connect: ConnectOptions, options: CheckOptio
     conninfo = conninfo_without_load(what, connect, "check")
     path = run_path(options.output, "check") if options.output else None
     where = Where(conninfo, connect.control, options.cores)
-    return Request(where, seconds, path, options.write_probe)
+    return CheckRequest(where, seconds, path, options.write_probe)
 
 
-def _watch(options: CheckOptions, request: Request) -> None:
+def _watch(options: CheckOptions, request: CheckRequest) -> None:
     """Repeat the check until the user stops it, which is its usual end."""
     from pgdyno.check.watching import Watch, watch
     from pgdyno.cli.process import is_read

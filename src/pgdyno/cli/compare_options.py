@@ -17,7 +17,7 @@ from pgdyno.escaping import is_utf8
 from pgdyno.redact import blank
 
 if TYPE_CHECKING:
-    from pgdyno.compare.own_profiles import Machine
+    from pgdyno.compare.own_profiles import MachineSize
     from pgdyno.compare.profile_file import Profile
     from pgdyno.spec import Spec
 
@@ -252,9 +252,9 @@ def versions_of(against: str | None, spec: Spec) -> str | None:
     return against
 
 
-def _machine() -> Machine:
-    from pgdyno.compare.own_profiles import Machine
+def _machine() -> MachineSize:
+    from pgdyno.compare.own_profiles import MachineSize
     from pgdyno.probe import host_facts
 
     facts = host_facts(None)
-    return Machine(memory_bytes=facts["memory_bytes"], cores=facts["cores"])
+    return MachineSize(memory_bytes=facts["memory_bytes"], cores=facts["cores"])

@@ -72,7 +72,7 @@ def command(
       pgdyno knee my-spec.toml postgresql://host/db -c 200
     """
     from pgdyno.cli.session import ask, measure
-    from pgdyno.search.knee import Request, find_knee, prepared_spec
+    from pgdyno.search.knee import KneeRequest, find_knee, prepared_spec
     from pgdyno.search.measuring import check_budget
     from pgdyno.search.slo import parse_limits
 
@@ -80,6 +80,6 @@ def command(
     limits = parse_limits(own.slo) if own.slo else ()
     asked = ask("knee", load, own, output=output, progress=progress, varied="clients.count")
     spec, varied = prepared_spec(asked.spec, group=own.group, clients=load.clients, limits=limits)
-    request = Request(varied, limits, load.clients, own.budget / 1000)
+    request = KneeRequest(varied, limits, load.clients, own.budget / 1000)
     words = given_options("clients", "slo", "group", "budget")
     measure(asked, spec, partial(find_knee, request=request), words).finish()

@@ -82,7 +82,7 @@ def command(
     """
     from pgdyno.cli.session import ask, measure
     from pgdyno.search.measuring import check_budget
-    from pgdyno.search.pool import Request, find_pool, layers_of, prepared_spec
+    from pgdyno.search.pool import PoolRequest, find_pool, layers_of, prepared_spec
     from pgdyno.search.slo import parse_limits
 
     check_budget(own.budget)
@@ -92,7 +92,7 @@ def command(
         asked.spec, group=own.group, choose_clients=choose, instances=own.instances
     )
     check_budget(own.budget, searches=layers_of(spec, varied))
-    request = Request(
+    request = PoolRequest(
         group=varied,
         limits=parse_limits(own.slo) if own.slo else (),
         size_max=load.connections.pool_max,

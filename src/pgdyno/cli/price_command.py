@@ -88,13 +88,13 @@ def command(
       pgdyno price --pg-bindir DIR --pg-bindir OTHER_DIR
     """
     from pgdyno.cli.session import MeasuredResult, session_for
-    from pgdyno.price.pricing import check_budget, check_price, check_promises, price, price_options
+    from pgdyno.price.pricing import check_budget, check_price, check_promises, price, price_request
 
     servers = servers_of(
         "price", load, pg_bindir, own, scale=_SCALE, clients=_CLIENTS, quiet=progress.quiet
     )
     first = servers.specs[0][0]
-    options = price_options(
+    request = price_request(
         first,
         ladder=own.ladder,
         own=own.own,
@@ -102,14 +102,14 @@ def command(
         budget_ms=own.budget,
     )
     for spec, _ in servers.specs:
-        check_price(spec, options.candidates, options.cuts)
-    check_budget(options)
+        check_price(spec, request.candidates, request.cuts)
+    check_budget(request)
 
     def price_server(run: ServerRun, against: Priced | None) -> Priced:
         with session_for(
             "price", load, progress, run.spec, run.spec_text, run.run_path, run.words
         ) as session:
-            return price(session, options, against=against)
+            return price(session, request, against=against)
 
     page = wanted_page(output.report)
     runs = servers.runs(output.output, f"{first.name}-price", _OWN)

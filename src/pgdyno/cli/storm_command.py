@@ -91,7 +91,13 @@ def command(
       pgdyno storm select-only postgresql://pooler/db --control postgresql://host/db -c 5000
     """
     from pgdyno.cli.session import ask, measure
-    from pgdyno.search.storm import Request, check_budget, clients_most, find_storm, prepared_spec
+    from pgdyno.search.storm import (
+        StormRequest,
+        check_budget,
+        clients_most,
+        find_storm,
+        prepared_spec,
+    )
 
     check_budget(own.budget)
     asked = ask("storm", load, own, output=output, progress=progress, varied="clients.count")
@@ -103,6 +109,6 @@ def command(
         clients_max=most,
         connecting_max=load.connections.connecting_max,
     )
-    request = Request(own.shape, arriving, most, own.within / 1000, own.budget / 1000)
+    request = StormRequest(own.shape, arriving, most, own.within / 1000, own.budget / 1000)
     words = given_options("clients", "shape", "within", "group", "budget")
     measure(asked, spec, partial(find_storm, request=request), words).finish()

@@ -14,7 +14,7 @@ from pgdyno.cli.types import Duration
 from pgdyno.errors import UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.vacuumplan.planning import Request
+    from pgdyno.vacuumplan.planning import VacuumPlanRequest
 
 HELP_ORDER = 12
 _HOUR_MS = 3_600_000
@@ -126,11 +126,13 @@ def command(what: Database, connect: ConnectOptions, options: PlanOptions) -> No
         click.echo(as_sql(plan), nl=False)
 
 
-def _request(what: tuple[str, ...], connect: ConnectOptions, options: PlanOptions) -> Request:
+def _request(
+    what: tuple[str, ...], connect: ConnectOptions, options: PlanOptions
+) -> VacuumPlanRequest:
     from pgdyno.check import Where
     from pgdyno.cli.connection import conninfo_without_load
-    from pgdyno.vacuumplan.planning import Request
+    from pgdyno.vacuumplan.planning import VacuumPlanRequest
 
     where = Where(conninfo_without_load(what, connect, "vacuum-plan"), connect.control)
     every_h = options.every / _HOUR_MS
-    return Request(where, options.time / 1000, options.since_reset, every_h)
+    return VacuumPlanRequest(where, options.time / 1000, options.since_reset, every_h)

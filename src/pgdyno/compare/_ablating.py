@@ -20,16 +20,15 @@ from msgspec import Struct
 from pgdyno import numbers
 from pgdyno.compare._elimination import Elimination, Unit, expected_trials
 from pgdyno.compare.profile_check import Checked, units_of
-from pgdyno.compare.profile_file import ProfileLine, conf_lines
+from pgdyno.compare.profile_file import NumberedSetting, conf_lines
 from pgdyno.conduct import Session
 from pgdyno.errors import TrustError
 from pgdyno.record import TrialKind
 from pgdyno.remedy import Assessment, Circumstances, assess
-from pgdyno.results.compare import Ablation, LineEffect
-from pgdyno.results.compare import ProfileLine as LineResult
+from pgdyno.results.compare import Ablation, LineEffect, ProfileLine
 from pgdyno.spec import Change
 from pgdyno.stats import PAIRS_MIN, PairedEffect, PairPlan, paired_effect
-from pgdyno.trial.pairs import Answer, Noise, run_trial
+from pgdyno.trial.pairs import Noise, TrialAnswer, run_trial
 from pgdyno.trial.question import PAIRS_MAX, Question, question_of
 from pgdyno.trial.result import ci95
 
@@ -55,7 +54,7 @@ _SUBJECTS = (
 )
 
 
-class Plan(Struct, frozen=True):
+class AblationPlan(Struct, frozen=True):
     """An ablation, as far as it is known before the comparison."""
 
     checked: Checked
@@ -106,11 +105,11 @@ _OVERHEAD_S = 1.2
 
 
 @dataclass
-class _Taken:
+class _TakenBack:
     """A trial of lines that were taken back."""
 
     names: tuple[str, ...]
-    answer: Answer | None
+    answer: TrialAnswer | None
     matters: bool
     why: str = ""
 
@@ -120,14 +119,14 @@ class Ablating:
     """An ablation under way, after the pair of the whole profile."""
 
     session: Session
-    plan: Plan
-    whole: Answer
+    plan: AblationPlan
+    whole: TrialAnswer
     noise: Noise
     seconds: float
     deadline_s: float
     rng: random.Random
     server: Circumstances
-    taken: list[_Taken] = field(default_factory=list)
+    taken: list[_TakenBack] = field(default_factory=list)
 
     def measure(self) -> Mapping[str, object]:
         """Take lines back until all are decided or the time is used up, then measure the shortest
@@ -182,20 +181,22 @@ class Ablating:
             pairs_max=self.plan.pairs_max or PAIRS_MAX,
         )
 
-    def _take_back(self, names: tuple[str, ...], question: Question, deadline_s: float) -> _Taken:
+    def _take_back(
+        self, names: tuple[str, ...], question: Question, deadline_s: float
+    ) -> _TakenBack:
         self.session.watcher.phase(f"taking back {_title(names)}")
         try:
             answer = run_trial(
                 self.session, question, noise=self.noise, deadline_s=deadline_s, rng=self.rng
             )
         except TrustError as problem:
-            return _Taken(names, None, matters=True, why=problem.message)
+            return _TakenBack(names, None, matters=True, why=problem.message)
         outcome = answer.verdict.outcome
         # Where neither side can be compared, or one gains and another loses, the lines stay.
         matters = outcome in ("better", "mixed", "not comparable")
-        return _Taken(names, answer, matters, answer.verdict.sentence)
+        return _TakenBack(names, answer, matters, answer.verdict.sentence)
 
-    def _gain_max(self, taken: _Taken) -> float | None:
+    def _gain_max(self, taken: _TakenBack) -> float | None:
         """Return the largest gain that inconclusive pairs leave open, as a log ratio; None if that
         is too small to matter, or they have decided."""
         answer = taken.answer
@@ -348,15 +349,15 @@ class Ablating:
         return max(matters, GAIN_SHARE_LOST * gain)
 
     def _line(
-        self, line: ProfileLine, names: Sequence[str], undecided: Sequence[str]
-    ) -> LineResult:
+        self, line: NumberedSetting, names: Sequence[str], undecided: Sequence[str]
+    ) -> ProfileLine:
         assessed = self.plan.checked.assessments[line.setting]
         taken = next((each for each in reversed(self.taken) if line.setting in each.names), None)
         decided = line.setting not in undecided
         answer = taken.answer if taken else None
         effect = _compared(answer) if answer and decided else None
         reason, figures = _reason(line.setting, taken if decided else None, self.seconds)
-        return LineResult(
+        return ProfileLine(
             line=line.number,
             setting=line.setting,
             value=line.value,
@@ -371,7 +372,7 @@ class Ablating:
             sentence=f"{reason}{figures}",
         )
 
-    def _shortest_text(self, lines: Sequence[LineResult], sentence: str) -> str:
+    def _shortest_text(self, lines: Sequence[ProfileLine], sentence: str) -> str:
         """Return the shortest profile in the syntax of postgresql.conf."""
         kept = [each for each in lines if each.kept]
         run = self.session.reader().run
@@ -392,11 +393,11 @@ def _title(names: Sequence[str]) -> str:
     return f"{len(names)} lines, {names[0]} to {names[-1]}"
 
 
-def _compared(answer: Answer) -> PairedEffect:
+def _compared(answer: TrialAnswer) -> PairedEffect:
     return answer.throughput if answer.measure == "throughput" else answer.latency_p99
 
 
-def _effect(answer: Answer, confidence: float) -> PairedEffect:
+def _effect(answer: TrialAnswer, confidence: float) -> PairedEffect:
     """Return the effect of a trial of a fixed number of pairs, at another level."""
     sides = (
         (answer.tps_a, answer.tps_b)
@@ -418,7 +419,7 @@ def _json(effect: PairedEffect | None) -> LineEffect | None:
     return LineEffect(ratio=numbers.rounded(effect.ratio), ci95=ci95(effect), pairs=effect.pairs)
 
 
-def _reason(name: str, taken: _Taken | None, seconds: float) -> tuple[str, str]:
+def _reason(name: str, taken: _TakenBack | None, seconds: float) -> tuple[str, str]:
     """Return why a line is kept or left out, and the figures or the explanation that follow."""
     if taken is None:
         return "not decided, for lack of time", ""
@@ -440,9 +441,9 @@ def _reason(name: str, taken: _Taken | None, seconds: float) -> tuple[str, str]:
 _IN_FORCE = "the value that is in force without the profile"
 
 
-def _untried(line: ProfileLine, reason: str, assessed: Assessment | None = None) -> LineResult:
+def _untried(line: NumberedSetting, reason: str, assessed: Assessment | None = None) -> ProfileLine:
     """Return a line that was not taken back; ``assessed``: unless it was in force before."""
-    return LineResult(
+    return ProfileLine(
         line=line.number,
         setting=line.setting,
         value=line.value,
@@ -456,7 +457,7 @@ def _untried(line: ProfileLine, reason: str, assessed: Assessment | None = None)
     )
 
 
-def _comment(each: LineResult) -> str:
+def _comment(each: ProfileLine) -> str:
     parts = []
     if each.durability_class != "D0":
         parts.append(f"{each.durability_class}: {each.bound}")

@@ -71,7 +71,7 @@ class Values:
         return one is not None and two is not None and one > share * two
 
 
-class Rule(Struct, frozen=True):
+class ProfileRule(Struct, frozen=True):
     """A statement about lines for some settings, if ``holds``."""
 
     settings: tuple[str, ...]
@@ -105,22 +105,22 @@ def _reserved_too_many(values: Values) -> bool:
 
 
 REFUSED_TOGETHER = (
-    Rule(
+    ProfileRule(
         ("wal_level", "max_wal_senders"),
         lambda v: _minimal(v) and (v.number("max_wal_senders") or 0) > 0,
         "with wal_level = minimal a server starts only with max_wal_senders = 0",
     ),
-    Rule(
+    ProfileRule(
         ("wal_level", "archive_mode"),
         lambda v: _minimal(v) and v.word("archive_mode") in ("on", "always"),
         "with wal_level = minimal a server does not start with archive_mode on",
     ),
-    Rule(
+    ProfileRule(
         ("wal_level", "summarize_wal"),
         lambda v: _minimal(v) and v.word("summarize_wal") == "on",
         "with wal_level = minimal a server does not start with summarize_wal on",
     ),
-    Rule(
+    ProfileRule(
         ("max_connections", "superuser_reserved_connections", "reserved_connections"),
         _reserved_too_many,
         "the reserved connections must be fewer than max_connections",
@@ -147,19 +147,19 @@ def _never_delays(values: Values) -> bool:
 
 
 WITHOUT_EFFECT = (
-    Rule(
+    ProfileRule(
         ("autovacuum_*", "log_autovacuum_min_duration"),
         lambda v: v.is_off("autovacuum"),
         "without effect while autovacuum is off, except to prevent wraparound",
         ("autovacuum", "autovacuum_freeze_max_age", "autovacuum_multixact_freeze_max_age"),
     ),
-    Rule(
+    ProfileRule(
         ("autovacuum_vacuum_cost_limit",),
         _no_cost_delay,
         "without effect: autovacuum does not pause (autovacuum_vacuum_cost_delay is 0)",
         ("autovacuum_vacuum_cost_delay", "vacuum_cost_delay"),
     ),
-    Rule(
+    ProfileRule(
         (
             *("vacuum_cost_page_hit", "vacuum_cost_page_miss", "vacuum_cost_page_dirty"),
             "vacuum_cost_limit",
@@ -169,27 +169,27 @@ WITHOUT_EFFECT = (
         " 0)",
         ("autovacuum_vacuum_cost_delay", "vacuum_cost_delay"),
     ),
-    Rule(("commit_delay", "commit_siblings"), _never_waits, _NO_COMMIT_WAITS,
+    ProfileRule(("commit_delay", "commit_siblings"), _never_waits, _NO_COMMIT_WAITS,
          ("synchronous_commit", "fsync")),
-    Rule(("wal_sync_method",), lambda v: v.is_off("fsync"), "without effect: fsync is off",
+    ProfileRule(("wal_sync_method",), lambda v: v.is_off("fsync"), "without effect: fsync is off",
          ("fsync",)),
-    Rule(
+    ProfileRule(
         ("commit_siblings",),
         lambda v: v.number("commit_delay") == 0,
         "without effect: commit_delay is 0",
         ("commit_delay",),
     ),
-    Rule(
+    ProfileRule(
         ("wal_compression",),
         lambda v: v.is_off("full_page_writes"),
         "nearly without effect: it compresses the full-page images that full_page_writes = off"
         " leaves out",
         ("full_page_writes",),
     ),
-    Rule(("jit_*",), lambda v: v.is_off("jit"), "without effect: jit is off", ("jit",)),
-    Rule(("geqo_*",), lambda v: v.is_off("geqo"), "without effect: geqo is off", ("geqo",)),
+    ProfileRule(("jit_*",), lambda v: v.is_off("jit"), "without effect: jit is off", ("jit",)),
+    ProfileRule(("geqo_*",), lambda v: v.is_off("geqo"), "without effect: geqo is off", ("geqo",)),
     *(
-        Rule(
+        ProfileRule(
             (name,),
             partial(Values.above, name=name, other="max_parallel_workers"),
             "more than max_parallel_workers have no effect",
@@ -197,43 +197,43 @@ WITHOUT_EFFECT = (
         )
         for name in ("max_parallel_workers_per_gather", "max_parallel_maintenance_workers")
     ),
-    Rule(
+    ProfileRule(
         ("max_parallel_workers",),
         lambda v: v.above("max_parallel_workers", "max_worker_processes"),
         "more than max_worker_processes have no effect",
         ("max_worker_processes",),
     ),
-    Rule(
+    ProfileRule(
         ("autovacuum_max_workers",),
         lambda v: v.above("autovacuum_max_workers", "autovacuum_worker_slots"),
         "more than autovacuum_worker_slots have no effect",
         ("autovacuum_worker_slots",),
     ),
-    Rule(
+    ProfileRule(
         ("bgwriter_lru_multiplier",),
         lambda v: v.number("bgwriter_lru_maxpages") == 0,
         "without effect: bgwriter_lru_maxpages is 0",
         ("bgwriter_lru_maxpages",),
     ),
-    Rule(
+    ProfileRule(
         ("vacuum_freeze_min_age",),
         lambda v: v.above("vacuum_freeze_min_age", "autovacuum_freeze_max_age", 0.5),
         "limited to half of autovacuum_freeze_max_age",
         ("autovacuum_freeze_max_age",),
     ),
-    Rule(
+    ProfileRule(
         ("vacuum_freeze_table_age",),
         lambda v: v.above("vacuum_freeze_table_age", "autovacuum_freeze_max_age", 0.95),
         "limited to 95 % of autovacuum_freeze_max_age",
         ("autovacuum_freeze_max_age",),
     ),
-    Rule(
+    ProfileRule(
         ("min_wal_size",),
         lambda v: v.above("min_wal_size", "max_wal_size"),
         "above max_wal_size, which limits the WAL that is kept",
         ("max_wal_size",),
     ),
-    Rule(
+    ProfileRule(
         ("synchronous_commit",),
         lambda v: v.word("synchronous_commit") in ("remote_write", "remote_apply")
         and not v.word("synchronous_standby_names"),

@@ -34,7 +34,7 @@ from pgdyno.trial.noise import (
     measure_noise,
     noise_of,
 )
-from pgdyno.trial.pairs import Answer, Noise, run_trial
+from pgdyno.trial.pairs import Noise, TrialAnswer, run_trial
 from pgdyno.trial.postponed import postponed
 from pgdyno.trial.question import PAIRS_MAX, Question, not_measurable, question_of
 from pgdyno.trial.result import effect_of, head, latency_effect_of
@@ -57,7 +57,12 @@ class Further(Protocol):
         """Return members of the result that are known before anything is measured."""
 
     def after(
-        self, session: Session, answer: Answer, noise: Noise, seconds: float, rng: random.Random
+        self,
+        session: Session,
+        answer: TrialAnswer,
+        noise: Noise,
+        seconds: float,
+        rng: random.Random,
     ) -> Mapping[str, object]:
         """Measure more after the trial, under the same load in slices of ``seconds``; return
         members of the result."""
@@ -294,7 +299,7 @@ def _without_verdict(session: Session, question: Question, why: str) -> CompareR
 
 
 def _with_verdict(
-    session: Session, answer: Answer, noise: Noise, question: Question
+    session: Session, answer: TrialAnswer, noise: Noise, question: Question
 ) -> CompareResult:
     withheld = answer.verdict.outcome == "not comparable"
     no_verdict = answer.verdict.sentence if withheld else None

@@ -18,7 +18,7 @@ from pgdyno.errors import UsageError
 _KB, _MB, _GB = 1 << 10, 1 << 20, 1 << 30
 
 
-class Machine(Struct, frozen=True):
+class MachineSize(Struct, frozen=True):
     """The machine that a profile is computed from."""
 
     memory_bytes: int
@@ -30,19 +30,19 @@ class OwnProfile(Struct, frozen=True):
 
     summary: str
     """Description in a few words."""
-    text: Callable[[Machine], str]
+    text: Callable[[MachineSize], str]
     computed: bool
     """True if it depends on the machine."""
 
 
-def own_profile(name: str, machine: Machine) -> Profile:
+def own_profile(name: str, machine: MachineSize) -> Profile:
     """Return the profile called ``name``."""
     own = OWN[name]
     profile = parse_profile(own.text(machine), name=name)
     return replace(profile, adapts=True, of_machine=own.computed)
 
 
-def profile_text(name: str, machine: Machine) -> str:
+def profile_text(name: str, machine: MachineSize) -> str:
     """Return the text of the profile called ``name``. Raises UsageError for another name."""
     if name not in OWN:
         raise UsageError(
@@ -109,11 +109,11 @@ random_page_cost = 1.1
 """
 
 
-def _aggressive(_machine: Machine) -> str:
+def _aggressive(_machine: MachineSize) -> str:
     return _AGGRESSIVE
 
 
-def _pgtune(machine: Machine) -> str:
+def _pgtune(machine: MachineSize) -> str:
     """Return PGTune's values for the type "oltp" on solid-state disks, under Linux."""
     memory, cores = machine.memory_bytes, max(1, math.floor(machine.cores))
     connections = 300
@@ -166,7 +166,7 @@ def _pgtune_workers(cores: int) -> dict[str, str]:
     return {name: str(value) for name, value in names.items()}
 
 
-def _cautious(machine: Machine) -> str:
+def _cautious(machine: MachineSize) -> str:
     memory = machine.memory_bytes
     buffers = max(min(memory / 4, 8 * _GB) // (128 * _MB), 1) * 128 * _MB
     return f"""\

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from pgdyno.compare._ablating import PAIR_SHARE, Ablating, Plan, not_ablated
+from pgdyno.compare._ablating import PAIR_SHARE, Ablating, AblationPlan, not_ablated
 from pgdyno.compare._elimination import expected_trials
 from pgdyno.compare.change import compare
 from pgdyno.compare.profile_check import Checked, ProfileCheck, units_of
@@ -21,7 +21,7 @@ from pgdyno.remedy import assess, circumstances
 from pgdyno.results.compare import ComparedProfile, CompareResult
 from pgdyno.spec.units import format_duration
 from pgdyno.stats import PAIRS_MIN
-from pgdyno.trial.pairs import Answer, Noise
+from pgdyno.trial.pairs import Noise, TrialAnswer
 
 _SLICE_SECONDS_MIN = 0.8
 _SLICE_SECONDS_MAX = 20.0
@@ -72,7 +72,7 @@ def compare_profile(
     title = f"the profile {checked.profile.name} ({count} setting{'s' if count != 1 else ''})"
     seconds, further = slice_s, _OfProfile(checked)
     if ablate:
-        plan = Plan(checked, budget_s, pairs_max)
+        plan = AblationPlan(checked, budget_s, pairs_max)
         seconds = slice_s or _seconds(session, plan)
         further = _OfProfile(checked, plan, time.monotonic() + budget_s)
     with _naming_lines(checked):
@@ -107,7 +107,7 @@ def _naming_lines(checked: Checked) -> Iterator[None]:
         raise
 
 
-def _seconds(session: Session, plan: Plan) -> float | None:
+def _seconds(session: Session, plan: AblationPlan) -> float | None:
     """Return the length of slices for an ablation; None if the effect of a line comes so late that
     the comparison itself says how long it takes."""
     server = circumstances(session.spec, session.target.facts["settings"])
@@ -129,7 +129,7 @@ class _OfProfile(Struct, frozen=True):
     """The members of a comparison's result that only a profile has."""
 
     checked: Checked
-    plan: Plan | None = None
+    plan: AblationPlan | None = None
     deadline_s: float = 0.0
 
     def members(self) -> Mapping[str, object]:
@@ -144,7 +144,12 @@ class _OfProfile(Struct, frozen=True):
         }
 
     def after(
-        self, session: Session, answer: Answer, noise: Noise, seconds: float, rng: random.Random
+        self,
+        session: Session,
+        answer: TrialAnswer,
+        noise: Noise,
+        seconds: float,
+        rng: random.Random,
     ) -> Mapping[str, object]:
         """Return what is measured under the same load after the trial."""
         if self.plan is None:

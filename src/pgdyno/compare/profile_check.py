@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from pgdyno.compare._profile_rules import REFUSED_TOGETHER, WITHOUT_EFFECT, Values, names_read
-from pgdyno.compare.profile_file import Problem, Profile, ProfileLine
+from pgdyno.compare.profile_file import NumberedSetting, Problem, Profile
 from pgdyno.conduct import Target
 from pgdyno.errors import UsageError
 from pgdyno.probe import host_facts
@@ -44,7 +44,7 @@ class Checked(Struct, frozen=True):
     """Settings that take effect only after a restart."""
     left_out: tuple[Problem, ...] = ()
     """Lines of a profile of pgdyno's that this server cannot have."""
-    in_force: tuple[ProfileLine, ...] = ()
+    in_force: tuple[NumberedSetting, ...] = ()
     """Lines whose value was in force without the profile."""
     remarks: tuple[Problem, ...] = ()
     """Lines without effect, and others that deserve a look."""
@@ -252,7 +252,7 @@ def _remarks(profile: Profile, values: Values, target: Target) -> Iterator[Probl
     yield from _about_the_machine(profile, values, target)
 
 
-def _of_nobody(undefined: Iterable[ProfileLine], profile: Profile) -> Iterator[Problem]:
+def _of_nobody(undefined: Iterable[NumberedSetting], profile: Profile) -> Iterator[Problem]:
     """Yield the lines that no library defines, of those that the profile loads either."""
     libraries = {
         each
@@ -301,7 +301,7 @@ def _wal_space_bytes(target: Target) -> int | None:
     return None if found is None else found >> 20 << 20
 
 
-def _in_force(profile: Profile, found: Mapping[str, Setting]) -> list[ProfileLine]:
+def _in_force(profile: Profile, found: Mapping[str, Setting]) -> list[NumberedSetting]:
     return [line for line in profile.lines if same_value(found[line.setting], line.value)]
 
 

@@ -25,7 +25,7 @@ _STATEMENT = re.compile(r"\s*alter\s+system\s+(?:re)?set\b", re.IGNORECASE)
 _SETTING = re.compile(r"\s*alter\s+system\s+set\s+(\S+?)\s*(?:=|\sto\s)\s*(.*?)\s*;?\s*", re.I)
 
 
-class ProfileLine(Struct, frozen=True):
+class NumberedSetting(Struct, frozen=True):
     """A setting of a profile, and the number of its line."""
 
     number: int
@@ -52,7 +52,7 @@ class Profile(Struct, frozen=True):
     """Settings in the order of their lines."""
 
     name: str
-    lines: tuple[ProfileLine, ...]
+    lines: tuple[NumberedSetting, ...]
     problems: tuple[Problem, ...] = ()
     """Lines that cannot be read."""
     repeated: tuple[Problem, ...] = ()
@@ -67,7 +67,7 @@ class Profile(Struct, frozen=True):
         """Name of each setting → its value."""
         return {each.setting: each.value for each in self.lines}
 
-    def of(self, name: str) -> ProfileLine | None:
+    def of(self, name: str) -> NumberedSetting | None:
         """Return the line of a setting."""
         return next((each for each in self.lines if each.setting == name), None)
 
@@ -98,7 +98,7 @@ def read_profile(path: Path) -> Profile:
 
 def parse_profile(text: str, *, name: str) -> Profile:
     """Return the profile that ``text`` is, in the syntax of postgresql.conf."""
-    lines: list[ProfileLine] = []
+    lines: list[NumberedSetting] = []
     unread: list[ConfLine] = []
     problems: list[Problem] = []
     for line in conf_lines_of(text):
@@ -111,7 +111,7 @@ def parse_profile(text: str, *, name: str) -> Profile:
                 )
             )
         else:
-            lines.append(ProfileLine(line.number, line.name.lower(), line.value))
+            lines.append(NumberedSetting(line.number, line.name.lower(), line.value))
     if any(_STATEMENT.match(line.text) for line in unread):
         problems.append(_statements(unread))
     else:
@@ -155,7 +155,7 @@ def _corrected(line: ConfLine) -> str:
     return f"write {line.name} = {visible(quoted(value))[:80]}"
 
 
-def _distinct(name: str, lines: Iterable[ProfileLine], problems: list[Problem]) -> Profile:
+def _distinct(name: str, lines: Iterable[NumberedSetting], problems: list[Problem]) -> Profile:
     """Return the profile of lines of which some may have the same name."""
     lines = [*lines]
     last = {line.setting: line for line in lines}
@@ -185,7 +185,7 @@ def _of_spec(path: Path, text: str) -> Profile:
             hint="[server.settings], or a file in the syntax of postgresql.conf",
         )
     lines = [
-        ProfileLine(_number_of(name, text), name.lower(), _as_text(value))
+        NumberedSetting(_number_of(name, text), name.lower(), _as_text(value))
         for name, value in settings.items()
     ]
     return _distinct(path.name, lines, [])

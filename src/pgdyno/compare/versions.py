@@ -47,7 +47,7 @@ from pgdyno.server.versions import SUPPORTED_MAJORS
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.units import format_duration
 from pgdyno.stats import geometric_mean, paired_effect
-from pgdyno.trial.pairs import Answer, Noise, run_trial
+from pgdyno.trial.pairs import Noise, TrialAnswer, run_trial
 from pgdyno.trial.question import Question
 from pgdyno.trial.result import ci95, effect_of, latency_effect_of
 
@@ -238,7 +238,12 @@ class _OfVersions(Struct, frozen=True):
         return {"versions": self.compared}
 
     def after(
-        self, session: Session, answer: Answer, noise: Noise, seconds: float, rng: random.Random
+        self,
+        session: Session,
+        answer: TrialAnswer,
+        noise: Noise,
+        seconds: float,
+        rng: random.Random,
     ) -> Mapping[str, object]:
         """Measure the levelled trial."""
         answers = [answer, *(self._again(session, answer, noise, rng, *s) for s in self.trials[1:])]
@@ -252,12 +257,12 @@ class _OfVersions(Struct, frozen=True):
     def _again(
         self,
         session: Session,
-        answer: Answer,
+        answer: TrialAnswer,
         noise: Noise,
         rng: random.Random,
         before: Change,
         after: Change,
-    ) -> Answer | None:
+    ) -> TrialAnswer | None:
         """Return the answer of the levelled trial; None if too many slices were void."""
         assert answer.trial is not None
         question: Question = replace(
@@ -276,7 +281,7 @@ class _OfVersions(Struct, frozen=True):
 
 
 def _trial(
-    session: Session, answer: Answer, written: Sequence[Written], *, levelled: bool
+    session: Session, answer: TrialAnswer, written: Sequence[Written], *, levelled: bool
 ) -> VersionTrial:
     before, after = (each.vacuumed for each in written)
     return VersionTrial(
@@ -313,7 +318,7 @@ def _cpu_us(facts: Facts) -> float | None:
 
 
 def _per_transaction(
-    session: Session, answer: Answer, figure: Callable[[Facts], float | None]
+    session: Session, answer: TrialAnswer, figure: Callable[[Facts], float | None]
 ) -> PerTransaction | None:
     """Return a figure of both sides; None if it was not recorded in each slice."""
     run = session.reader()

@@ -15,7 +15,7 @@ from pgdyno.server import Cluster
 from pgdyno.server.local.leftovers import server_processes
 
 
-class Process(Struct, frozen=True):
+class ProcessState(Struct, frozen=True):
     """A process of a server."""
 
     pid: int
@@ -23,13 +23,13 @@ class Process(Struct, frozen=True):
     """As in proc(5): R running, S sleeping, D waiting for a disk, T stopped, …"""
 
 
-def processes(cluster: Cluster) -> list[Process]:
+def processes(cluster: Cluster) -> list[ProcessState]:
     """Return the server's present processes, without zombies."""
     found = []
     for pid in server_processes(cluster.data_dir):
         state = _state(pid)
         if state not in "XZ":
-            found.append(Process(pid, state))
+            found.append(ProcessState(pid, state))
     return found
 
 

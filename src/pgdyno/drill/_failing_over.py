@@ -76,7 +76,7 @@ NEW_TIMELINE = "selected new timeline ID"
 
 
 @dataclass
-class Moments:
+class FailoverTimes:
     """Times at which a failover reached its steps, in monotonic ns; 0: not yet."""
 
     fault_ns: int
@@ -144,7 +144,7 @@ class Failover:
         self._pids = [process.pid for process in processes(self.primary)]
         self._logs = {each.name: NewLog(each.cluster) for each in drill.receivers.standbys}
         self._primarys_log = NewLog(self.primary)
-        self.moments = Moments(time.monotonic_ns())
+        self.moments = FailoverTimes(time.monotonic_ns())
 
     @property
     def manager(self) -> Patroni | None:
@@ -325,7 +325,7 @@ def _sham(drill: LoadedServer, number: int, seed: int, variant: str) -> Cut:
     return drill.cut(number, seed, cut_ns, proof, verified, variant=variant)
 
 
-def outage_of(acks: AckLedger, moments: Moments) -> Outage | None:
+def outage_of(acks: AckLedger, moments: FailoverTimes) -> Outage | None:
     """Return the time without an acknowledged commit, and its parts; None if no commit was
     acknowledged before the fault or after the failover.
 
@@ -419,7 +419,7 @@ def _know_all_servers(drill: LoadedServer) -> None:
     target.primaries = tuple(Host(each.host, None, each.port) for each in known)
 
 
-def _wait_all_back(drill: LoadedServer, moments: Moments) -> None:
+def _wait_all_back(drill: LoadedServer, moments: FailoverTimes) -> None:
     """Wait until each client has committed on the new primary, or no longer than clients should."""
     deadline_s = time.monotonic() + _BACK_S_MAX
     while time.monotonic() < deadline_s:

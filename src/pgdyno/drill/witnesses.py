@@ -50,7 +50,7 @@ _DYNAMIC = re.compile(
 
 
 @dataclass(frozen=True)
-class TableState:
+class TableContents:
     """The contents of a table."""
 
     name: str
@@ -85,8 +85,8 @@ class Witnesses:
     Kept recordings contain its fields by name.
     """
 
-    cold: tuple[TableState, ...]
-    untouched: tuple[TableState, ...]
+    cold: tuple[TableContents, ...]
+    untouched: tuple[TableContents, ...]
     """The user's tables that the load does not change, or whose number of rows it does not."""
     why_untouched: str
     """Reason why the user's tables cannot be known; '' if they can."""
@@ -220,10 +220,10 @@ def read_witnesses(conn: Control, acks: AckLedger) -> NDArray[Any]:
     return present
 
 
-def table_state(conn: Control, name: str) -> TableState:
+def table_state(conn: Control, name: str) -> TableContents:
     """Count and hash the rows of a table; ``name`` is as SQL needs it."""
     rows, digest = conn.execute(query("table_state", table=name)).fetchone() or (0, "")
-    return TableState(name, int(rows), str(digest))
+    return TableContents(name, int(rows), str(digest))
 
 
 def count_rows(conn: Control, name: str) -> int:
@@ -275,7 +275,7 @@ def _texts(workloads: Mapping[str, Workload]) -> list[str]:
     return list({script.text for each in workloads.values() for script in each.scripts})
 
 
-def _untouched(conn: Control, texts: Iterable[str] | None) -> tuple[tuple[TableState, ...], str]:
+def _untouched(conn: Control, texts: Iterable[str] | None) -> tuple[tuple[TableContents, ...], str]:
     if texts is None:
         return (), "the load's scripts are not known"
     bare = [_without_comments(text) for text in texts]
@@ -291,7 +291,7 @@ def _untouched(conn: Control, texts: Iterable[str] | None) -> tuple[tuple[TableS
         if bytes_ <= _HASHED_BYTES_MAX and not any(_mentions(text, relation) for text in bare):
             states.append(table_state(conn, name))
         else:
-            states.append(TableState(name, count_rows(conn, name), None))
+            states.append(TableContents(name, count_rows(conn, name), None))
     return tuple(states), ""
 
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from pgdyno.investigate._proposals import SHORTER_RATIO, AssessedProposal
 from pgdyno.results.investigate import Decision, Proof
 from pgdyno.stats.prediction import as_predicted, overlap, tolerance_words
-from pgdyno.trial.pairs import Answer
+from pgdyno.trial.pairs import TrialAnswer
 
 
-def improves(answer: Answer) -> bool:
+def improves(answer: TrialAnswer) -> bool:
     """Return whether a trial's change is worth keeping: more throughput, or a much lower p99
     without a loss of throughput, as by fewer clients or without stalls; at a fixed rate that both
     sides hold, a lower p99."""
@@ -31,7 +31,7 @@ def improves(answer: Answer) -> bool:
     return not loses and answer.p99_is_shorter and answer.latency_p99.hi < SHORTER_RATIO
 
 
-def decision_of(proposal: AssessedProposal, answer: Answer, *, may_keep: bool) -> Decision:
+def decision_of(proposal: AssessedProposal, answer: TrialAnswer, *, may_keep: bool) -> Decision:
     """Return the decision about a proposal; with ``may_keep`` it is within the durability limit.
 
     A remedy that guards the server is kept, or offered if it has a cost; the user decides about
@@ -44,14 +44,14 @@ def decision_of(proposal: AssessedProposal, answer: Answer, *, may_keep: bool) -
     return "inconclusive" if answer.verdict.outcome == "inconclusive" else "rejected"
 
 
-def recheck_decision_of(answer: Answer) -> Decision:
+def recheck_decision_of(answer: TrialAnswer) -> Decision:
     """Return the decision about a kept remedy from a trial with and without it."""
     if improves(answer):
         return "still earns"
     return "inconclusive" if answer.verdict.outcome == "inconclusive" else "taken back"
 
 
-def proof_of(proposal: AssessedProposal, answer: Answer) -> Proof | None:
+def proof_of(proposal: AssessedProposal, answer: TrialAnswer) -> Proof | None:
     """Return what the trial shows about the finding; None if the remedy did not improve the
     figures, or was not meant to."""
     if proposal.remedy.guards or not improves(answer):

@@ -19,14 +19,14 @@ from pgdyno.spec import Change
 from pgdyno.spec.durability import DurabilityClass
 from pgdyno.stats import EFFECT_MATTERS, geometric_mean
 from pgdyno.trial.noise import failures_by_side, noise_of
-from pgdyno.trial.pairs import Answer, Noise
+from pgdyno.trial.pairs import Noise, TrialAnswer
 from pgdyno.trial.postponed import postponed
 from pgdyno.trial.result import effect_of, head, latency_effect_of
 from pgdyno.trial.web import web_side
 
 
 @dataclass
-class Outcome:
+class InvestigationOutcome:
     """The results of an investigation apart from its progress."""
 
     allow: DurabilityClass
@@ -46,7 +46,7 @@ class Outcome:
     """The most that the server takes with everything kept; None: not looked for."""
 
 
-def result_of(run: RunFile, progress: Progress, outcome: Outcome) -> InvestigateResult:
+def result_of(run: RunFile, progress: Progress, outcome: InvestigationOutcome) -> InvestigateResult:
     """Return the result of an investigation that ended."""
     total = _total(run, progress)
     absent = None if total or not progress.state else outcome.total_absent or outcome.no_verdict
@@ -140,7 +140,9 @@ def _verdict(progress: Progress, total_absent: str | None, spec: Fields) -> Verd
     return Verdict(finding=first, sentence=f"{gains}; next limit: {limit.sentence}")
 
 
-def _gain_words(progress: Progress, total: Answer | None, absent: str | None, spec: Fields) -> str:
+def _gain_words(
+    progress: Progress, total: TrialAnswer | None, absent: str | None, spec: Fields
+) -> str:
     """Return the benefit of all kept remedies together, and what those that guard prevent. A value
     that was changed more than once is named with the first and the last one."""
     guards = [_guard_words(each) for each in progress.kept if each.proposal.remedy.guards]
@@ -166,7 +168,7 @@ def _in_force(kept: Sequence[Kept]) -> int:
     return count
 
 
-def _tail_words(total: Answer) -> str:
+def _tail_words(total: TrialAnswer) -> str:
     """Return the effect on p99, if that and not throughput is what was gained."""
     p99 = total.latency_p99
     if not improves(total):

@@ -15,17 +15,17 @@ from pgdyno.results.budget import LatencyBudget
 from pgdyno.results.common import Verdict
 from pgdyno.results.investigate import Step
 from pgdyno.spec import Change
-from pgdyno.trial.pairs import Answer
+from pgdyno.trial.pairs import TrialAnswer
 from pgdyno.trial.question import Question
 
 NOT_DIAGNOSED = Verdict(finding=None, sentence="no verdict: nothing was diagnosed")
 
 
-class Trial(Struct, frozen=True):
+class AnsweredTrial(Struct, frozen=True):
     """A question that was asked, and its answer."""
 
     question: Question
-    answer: Answer
+    answer: TrialAnswer
 
     def compares(self, a: Change, b: Change) -> bool:
         """Return whether its sides are the changes ``a`` and ``b``."""
@@ -37,7 +37,7 @@ class Undecided(Struct, frozen=True):
     """A remedy whose trial was inconclusive."""
 
     proposal: AssessedProposal
-    trial: Trial
+    trial: AnsweredTrial
 
     def concerns(self, state: Change) -> bool:
         """Return whether the trial can still be extended, and is about the state ``state``: a
@@ -52,7 +52,7 @@ class Kept:
     """A kept remedy, with its trial."""
 
     proposal: AssessedProposal
-    answer: Answer
+    answer: TrialAnswer
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Progress:
     kept: list[Kept] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     tried: set[str] = field(default_factory=set)
-    trials: list[Trial] = field(default_factory=list)
+    trials: list[AnsweredTrial] = field(default_factory=list)
     undecided: dict[int, Undecided] = field(default_factory=dict)
     """Inconclusive trials, by the index of their step."""
     finding_rows: dict[int, Finding] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Progress:
         state."""
         return f"{self.state.to_json()} + {proposal.key}"
 
-    def trial_of_everything(self) -> Trial | None:
+    def trial_of_everything(self) -> AnsweredTrial | None:
         """Return the last trial of the state at the start against the current one, if any."""
         found = [each for each in self.trials if each.compares(Change(), self.state)]
         return found[-1] if found else None

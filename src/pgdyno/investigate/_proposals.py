@@ -58,7 +58,7 @@ class AssessedProposal(Struct, frozen=True):
         return f"{self.remedy.id} {self.change.to_json()}"
 
 
-class Limits(Struct, frozen=True):
+class ProposalLimits(Struct, frozen=True):
     """The limits of an investigation."""
 
     allow: DurabilityClass
@@ -135,7 +135,7 @@ def _ranked(found: Sequence[AssessedProposal]) -> list[AssessedProposal]:
     return sorted(found, key=worth, reverse=True)
 
 
-def obstacle(proposal: AssessedProposal, session: Session, limits: Limits) -> str | None:
+def obstacle(proposal: AssessedProposal, session: Session, limits: ProposalLimits) -> str | None:
     """Return the reason why the proposal cannot be measured here; ``None`` if it can."""
     target = session.target
     if proposal.change.settings:

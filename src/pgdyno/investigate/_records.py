@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno import numbers
 from pgdyno.conduct import Session
 from pgdyno.investigate._decisions import proof_of
-from pgdyno.investigate._outcome import Outcome
+from pgdyno.investigate._outcome import InvestigationOutcome
 from pgdyno.investigate._progress import Progress, Undecided
 from pgdyno.investigate._proposals import AssessedProposal
 from pgdyno.investigate._questions import interval_columns
@@ -14,7 +14,7 @@ from pgdyno.results.common import Postponed
 from pgdyno.results.investigate import Decision, NotMeasured, Proof, Step, TriedRemedy
 from pgdyno.stats.prediction import rounded_interval, tolerated
 from pgdyno.trial.noise import failures_by_side
-from pgdyno.trial.pairs import Answer
+from pgdyno.trial.pairs import TrialAnswer
 from pgdyno.trial.postponed import postponed
 from pgdyno.trial.question import not_measurable
 from pgdyno.trial.result import effect_of
@@ -23,7 +23,7 @@ from pgdyno.trial.result import effect_of
 class Records:
     """The records of one investigation."""
 
-    def __init__(self, session: Session, progress: Progress, outcome: Outcome) -> None:
+    def __init__(self, session: Session, progress: Progress, outcome: InvestigationOutcome) -> None:
         self._session = session
         self._progress = progress
         self._outcome = outcome
@@ -31,7 +31,7 @@ class Records:
     def step(
         self,
         proposal: AssessedProposal,
-        answer: Answer,
+        answer: TrialAnswer,
         decision: Decision,
         *,
         again: int | None = None,
@@ -115,7 +115,7 @@ class Records:
 
 def step_of(
     proposal: AssessedProposal,
-    answer: Answer,
+    answer: TrialAnswer,
     decision: Decision,
     proof: Proof | None,
     charged: tuple[Postponed, ...],

@@ -20,11 +20,11 @@ from pgdyno.conduct import Session
 from pgdyno.diagnose import Finding
 from pgdyno.errors import SetupError, TrustError
 from pgdyno.investigate._decisions import decision_of, recheck_decision_of
-from pgdyno.investigate._outcome import Outcome, result_of
-from pgdyno.investigate._progress import Kept, Progress, Trial, Undecided, with_kept
+from pgdyno.investigate._outcome import InvestigationOutcome, result_of
+from pgdyno.investigate._progress import AnsweredTrial, Kept, Progress, Undecided, with_kept
 from pgdyno.investigate._proposals import (
     AssessedProposal,
-    Limits,
+    ProposalLimits,
     assessed_proposals,
     guarded_settings,
     obstacle,
@@ -42,11 +42,11 @@ from pgdyno.record import SliceKind, TrialKind
 from pgdyno.remedy import circumstances
 from pgdyno.results import store
 from pgdyno.results.investigate import InvestigateResult
-from pgdyno.search.knee import Request, find_capacity
+from pgdyno.search.knee import KneeRequest, find_capacity
 from pgdyno.spec.durability import DurabilityClass, within
 from pgdyno.stats import PairedEffect
 from pgdyno.trial.noise import WARM_UP_SECONDS, measure_noise
-from pgdyno.trial.pairs import Answer, Noise, resume_trial, run_trial
+from pgdyno.trial.pairs import Noise, TrialAnswer, resume_trial, run_trial
 from pgdyno.trial.question import Question
 from pgdyno.trial.result import budget_of, limit_of
 
@@ -68,12 +68,12 @@ def investigate(
 ) -> InvestigateResult:
     """Investigate within ``budget_s`` of load; record and return the result. With ``knee_group``,
     look at the end, in further ``KNEE_SECONDS``, for the knee by the clients of that group."""
-    return _Investigation(session, budget_s, Limits(allow, may_apply), knee_group).run()
+    return _Investigation(session, budget_s, ProposalLimits(allow, may_apply), knee_group).run()
 
 
 class _Investigation:
     def __init__(
-        self, session: Session, budget_s: float, limits: Limits, knee_group: str | None
+        self, session: Session, budget_s: float, limits: ProposalLimits, knee_group: str | None
     ) -> None:
         self._session = session
         self._knee_group = knee_group
@@ -84,7 +84,7 @@ class _Investigation:
         self._progress = Progress()
         not_measured = PairedEffect(1.0, 1.0, 1.0, pairs=0, log_sd=0.0)
         no_noise = Noise(not_measured, not_measured, "throughput")
-        self._outcome = Outcome(limits.allow, no_noise)
+        self._outcome = InvestigationOutcome(limits.allow, no_noise)
         self._records = Records(session, self._progress, self._outcome)
         self._guarded: dict[str, str] = {}
         """Settings that no other remedy may change, with the reason."""
@@ -235,13 +235,13 @@ class _Investigation:
         else:
             progress.state_slices.extend(answer.slices_a)
 
-    def _keep(self, proposal: AssessedProposal, answer: Answer) -> None:
+    def _keep(self, proposal: AssessedProposal, answer: TrialAnswer) -> None:
         progress = self._progress
         progress.kept = with_kept(progress.kept, Kept(proposal, answer))
         self._session.recorder.add_event("step", f"kept: {proposal.title}")
         self._diagnose_again(answer.slices_b)
 
-    def _answer_of(self, proposal: AssessedProposal, question: Question) -> Answer | None:
+    def _answer_of(self, proposal: AssessedProposal, question: Question) -> TrialAnswer | None:
         """Return the trial's answer. If the server refuses the change (a missing right, a value
         that only its start can check), record the reason and return None."""
         try:
@@ -289,7 +289,7 @@ class _Investigation:
         else:
             self._progress.state_slices = list(answer.slices_b)
 
-    def _take_back(self, proposal: AssessedProposal, answer: Answer) -> None:
+    def _take_back(self, proposal: AssessedProposal, answer: TrialAnswer) -> None:
         """Continue without a remedy that no longer gains."""
         progress = self._progress
         progress.kept = [each for each in progress.kept if each.proposal is not proposal]
@@ -335,7 +335,7 @@ class _Investigation:
         )
         if answer is undecided.trial.answer:
             return
-        self._progress.trials.append(Trial(question, answer))
+        self._progress.trials.append(AnsweredTrial(question, answer))
         decision = (
             recheck_decision_of(answer)
             if recheck
@@ -370,13 +370,13 @@ class _Investigation:
         self._session.watcher.phase(f"measuring {EVERYTHING} against the state at the start")
         answer = self._run(question)
         more = resume_trial(self._session, answer, deadline_s=self._times.deadline_s, rng=self._rng)
-        self._progress.trials.append(Trial(question, more))
+        self._progress.trials.append(AnsweredTrial(question, more))
 
     def _find_knee(self) -> None:
         """Find how much the server takes with everything kept, if that was asked for."""
         if self._knee_group is None:
             return
-        request = Request(self._knee_group, (), None, KNEE_SECONDS, self._progress.state)
+        request = KneeRequest(self._knee_group, (), None, KNEE_SECONDS, self._progress.state)
         self._outcome.capacity = find_capacity(self._session, request).capacity
 
     def _total_question(self, more: AssessedProposal | None = None) -> Question:
@@ -405,7 +405,7 @@ class _Investigation:
             proposal, progress.state, slice_s=self._times.slice_s, step=len(progress.steps) + 1
         )
 
-    def _run(self, question: Question) -> Answer:
+    def _run(self, question: Question) -> TrialAnswer:
         """Run a trial. More than six pairs are measured only if enough time is left for the
         others."""
         measurable = [each for each in self._untried() if not self._obstacle(each)]
@@ -420,5 +420,5 @@ class _Investigation:
             rng=self._rng,
             resumable=True,
         )
-        self._progress.trials.append(Trial(question, answer))
+        self._progress.trials.append(AnsweredTrial(question, answer))
         return answer

@@ -19,7 +19,7 @@ from pgdyno.results.price import Gain, NotMeasured
 from pgdyno.spec import Change, Spec
 from pgdyno.stats import PAIRS_MIN
 from pgdyno.trial.noise import WARM_UP_SECONDS, failures_by_side, measure_noise
-from pgdyno.trial.pairs import Answer, Noise, run_trial
+from pgdyno.trial.pairs import Noise, TrialAnswer, run_trial
 from pgdyno.trial.postponed import postponed
 from pgdyno.trial.question import SLICE_OVERHEAD_SECONDS, Question, not_measurable, question_of
 from pgdyno.trial.result import ci95
@@ -32,7 +32,7 @@ _SHARE_MAX = 0.5
 class GainTrial(Struct, frozen=True):
     """The outcome of a candidate's trial."""
 
-    answer: Answer | None
+    answer: TrialAnswer | None
     why_none: str = ""
     """The reason for the missing answer."""
     void: bool = False

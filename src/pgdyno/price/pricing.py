@@ -47,7 +47,7 @@ whole ladder takes 20 minutes."""
 _GAIN_SHARE = 0.55
 
 
-class PriceOptions(Struct, frozen=True):
+class PriceRequest(Struct, frozen=True):
     """The candidates to price, and the time for them."""
 
     candidates: Sequence[Candidate]
@@ -66,14 +66,14 @@ def default_budget_s(candidates: Sequence[Candidate], cuts: int) -> float:
     return (SECONDS_PER_CANDIDATE * len(candidates) + long_s / _GAIN_SHARE) * share
 
 
-def price_options(
+def price_request(
     spec: Spec,
     *,
     ladder: str | None,
     own: Sequence[str],
     cuts: int | None,
     budget_ms: int | None,
-) -> PriceOptions:
+) -> PriceRequest:
     """Return the options of a price list; those that are not given come from the spec.
 
     Candidates of the spec are ignored if the options name any. Raises UsageError for a candidate
@@ -88,7 +88,7 @@ def price_options(
         candidates = choose(names, of_spec, spec, where="price.candidates")
     cuts = defaults.cuts if cuts is None else cuts
     budget_ms = budget_ms or defaults.budget_ms
-    return PriceOptions(
+    return PriceRequest(
         candidates=candidates,
         cuts=cuts,
         budget_s=budget_ms / 1000 if budget_ms else default_budget_s(candidates, cuts),
@@ -97,22 +97,22 @@ def price_options(
     )
 
 
-def check_budget(options: PriceOptions) -> None:
+def check_budget(request: PriceRequest) -> None:
     """Raise UsageError for a budget that was chosen and in which the list cannot be priced: six
     pairs of each candidate, and of each drill a cut or two."""
-    gain_s = options.budget_s * (_GAIN_SHARE if options.cuts else 1.0)
-    needed_s = least_gain_seconds(options.candidates, gain_s)
-    drills = [fault for each in options.candidates for fault in each.assessment.faults]
-    if options.cuts:
+    gain_s = request.budget_s * (_GAIN_SHARE if request.cuts else 1.0)
+    needed_s = least_gain_seconds(request.candidates, gain_s)
+    drills = [fault for each in request.candidates for fault in each.assessment.faults]
+    if request.cuts:
         needed_s += sum(find_fault(fault).seconds_min for fault in drills)
-    if not options.budget_given or round(needed_s) <= options.budget_s:
+    if not request.budget_given or round(needed_s) <= request.budget_s:
         return
-    measured = counted(len(options.candidates) - 1, "candidate", "candidates")
+    measured = counted(len(request.candidates) - 1, "candidate", "candidates")
     what = f"{measured} and the noise floor, six pairs of slices each"
-    also = f", and {len(drills)} drills" if options.cuts else ""
-    fewer = ", or without drills (--cuts 0)" if options.cuts else ""
+    also = f", and {len(drills)} drills" if request.cuts else ""
+    fewer = ", or without drills (--cuts 0)" if request.cuts else ""
     raise UsageError(
-        f"--budget {format_duration(round(1000 * options.budget_s))}: this list needs about"
+        f"--budget {format_duration(round(1000 * request.budget_s))}: this list needs about"
         f" {needed_s:.0f} s: {what}{also}",
         code="contradiction",
         hint=f"--budget {5 * math.ceil(needed_s / 5)}s, fewer candidates (--ladder){fewer}",
@@ -135,15 +135,15 @@ def check_price(spec: Spec, candidates: Sequence[Candidate], cuts: int) -> None:
         check_witnesses(spec)
 
 
-def price(session: Session, options: PriceOptions, against: Priced | None = None) -> Priced:
+def price(session: Session, request: PriceRequest, against: Priced | None = None) -> Priced:
     """Measure gains and losses under the session's load; record and return the result.
 
     ``against`` is the same list on another server, for comparison. After an error, the run file has
     everything that was measured before it. Raises UsageError at once for a setting that this server
     does not have, and for a candidate that changes nothing.
     """
-    _check_candidates(session, options.candidates)
-    pricing = _Pricing(session, options, against)
+    _check_candidates(session, request.candidates)
+    pricing = _Pricing(session, request, against)
     try:
         pricing.run()
     except (PgdynoError, Interrupted) as problem:
@@ -174,9 +174,9 @@ def _check_candidates(session: Session, candidates: Sequence[Candidate]) -> None
 class _Pricing:
     """A price list that is being measured."""
 
-    def __init__(self, session: Session, options: PriceOptions, against: Priced | None) -> None:
+    def __init__(self, session: Session, request: PriceRequest, against: Priced | None) -> None:
         self._session = session
-        self._options = options
+        self._request = request
         self._against = against
         self._began_s = time.monotonic()
         self._noise: Noise | None = None
@@ -187,21 +187,21 @@ class _Pricing:
 
     def run(self) -> None:
         """Measure gains, then losses."""
-        session, options = self._session, self._options
-        gain_s = options.budget_s * (_GAIN_SHARE if options.cuts else 1.0)
+        session, request = self._session, self._request
+        gain_s = request.budget_s * (_GAIN_SHARE if request.cuts else 1.0)
         rng = random.Random(session.spec.load.seed)
-        seconds = slice_seconds(options.candidates, gain_s)
+        seconds = slice_seconds(request.candidates, gain_s)
         self._noise = begin_gains(session, seconds, rng)
         deadline_s = self._began_s + gain_s
         for candidate, trial in measure_gains(
-            session, options.candidates, seconds, self._noise, deadline_s, rng
+            session, request.candidates, seconds, self._noise, deadline_s, rng
         ):
             self._gains[candidate.id] = trial
             self.record()
-        if options.cuts:
-            deadline_s = self._began_s + options.budget_s
-            plan = DrillPlan(options.cuts, options.seed, deadline_s, options.budget_given)
-            drill_all(session, options.candidates, plan, self._losses, self.record)
+        if request.cuts:
+            deadline_s = self._began_s + request.budget_s
+            plan = DrillPlan(request.cuts, request.seed, deadline_s, request.budget_given)
+            drill_all(session, request.candidates, plan, self._losses, self.record)
         self.ended_by = ""
 
     def record(self) -> Priced | None:
@@ -222,7 +222,7 @@ class _Pricing:
 
     def _result(self, noise: Noise) -> PriceResult:
         run = self._session.reader()
-        prices = tuple(self._price(candidate) for candidate in self._options.candidates)
+        prices = tuple(self._price(candidate) for candidate in self._request.candidates)
         void = [trial.why_none for trial in self._gains.values() if trial.void]
         ended_by = [self.ended_by] if self.ended_by else []
         reasons = (*ended_by, *void, *distrust(run, []), *_faults_missing(prices))
@@ -236,8 +236,8 @@ class _Pricing:
             server_version=str(run.run.server.get("version", "")),
             noise_floor=noise_of(noise, measure),
             compared=measure,
-            cuts=self._options.cuts,
-            seed=self._options.seed,
+            cuts=self._request.cuts,
+            seed=self._request.seed,
             prices=prices,
             verdict=f"no verdict: {self.ended_by}" if self.ended_by else verdict(prices),
             elapsed_s=round(time.monotonic() - self._began_s, 1),

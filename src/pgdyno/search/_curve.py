@@ -23,7 +23,7 @@ from pgdyno.record import Distribution, RunFile
 from pgdyno.results.common import Verdict
 from pgdyno.results.knee import Sustained
 from pgdyno.search._points import PointSlice, is_steady
-from pgdyno.search._sizes import KNEE_SHARE, Found
+from pgdyno.search._sizes import KNEE_SHARE, KneeEstimate
 from pgdyno.search.slo import Limit
 from pgdyno.stats import geometric_mean, mean_bounds
 from pgdyno.trial.result import Steadiness, limit_of, steadiness
@@ -107,24 +107,24 @@ def search_figures(searched: Searched) -> SearchFigures:
     }
 
 
-class Level(NamedTuple):
+class PointLevel(NamedTuple):
     """A throughput, with its 95 % interval."""
 
     tps: float
     ci95: tuple[float, float] | None
 
 
-def level_of_size(found: Found | None, curve: Curve, size: int) -> Level:
+def level_of_size(found: KneeEstimate | None, curve: Curve, size: int) -> PointLevel:
     """Return the level of a size, which only a size that counts has in the search's levels."""
     if found is None or size not in found.levels.points:
-        return Level(round(mean_tps(curve.points[size]), 2), None)
+        return PointLevel(round(mean_tps(curve.points[size]), 2), None)
     interval = found.levels.interval(found.levels.points.index(size))
-    return Level(round(found.level(size), 2), rounded_bounds(interval))
+    return PointLevel(round(found.level(size), 2), rounded_bounds(interval))
 
 
-def level_of_rate(slices: Sequence[PointSlice]) -> Level:
+def level_of_rate(slices: Sequence[PointSlice]) -> PointLevel:
     """Return the level of a rate, of which each slice is as good as another."""
-    return Level(round(mean_tps(slices), 2), interval_of([each.tps for each in slices]))
+    return PointLevel(round(mean_tps(slices), 2), interval_of([each.tps for each in slices]))
 
 
 class PointFigures(TypedDict):
@@ -140,7 +140,7 @@ class PointFigures(TypedDict):
     steady: bool | None
 
 
-def point_figures(level: Level, slices: Sequence[PointSlice]) -> PointFigures:
+def point_figures(level: PointLevel, slices: Sequence[PointSlice]) -> PointFigures:
     """Return the figures of a point over all its slices."""
     percentiles = Distribution.of(merged_response(slices)).percentiles_ns
     p50, p99 = percentiles[50.0], percentiles[99.0]
@@ -173,14 +173,14 @@ def bounds_words(bounds: tuple[int, int]) -> str:
     return "" if low == high else f" (95 % interval {low:,} to {high:,})"
 
 
-def top_words(found: Found) -> str:
+def top_words(found: KneeEstimate) -> str:
     """Return the sizes with the highest throughput."""
     low, high = min(found.top), max(found.top)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def rank_words(
-    found: Found, top: str, level: str, *, have: str = "have", limits: str = "", of: str = ""
+    found: KneeEstimate, top: str, level: str, *, have: str = "have", limits: str = "", of: str = ""
 ) -> str:
     """Return how the answer, with its ``level``, ranks among the sizes within the ``limits``, of
     which ``top`` have the highest throughput."""

@@ -28,7 +28,7 @@ from pgdyno.search._curve import (
     unsteady_words,
 )
 from pgdyno.search._points import PointSlice
-from pgdyno.search._sizes import DRAWS, Found
+from pgdyno.search._sizes import DRAWS, KneeEstimate
 from pgdyno.stats import knee as fitted_law
 from pgdyno.stats.scaling import law_bounds
 
@@ -37,7 +37,9 @@ LAW_ERROR_MAX = 0.10
 the next."""
 
 
-def capacity_of_clients(searched: Searched, found: Found | None, *, why_most: str) -> Capacity:
+def capacity_of_clients(
+    searched: Searched, found: KneeEstimate | None, *, why_most: str
+) -> Capacity:
     """Return the result of a search for clients."""
     knee = _knee_of_clients(found, searched.curve) if found and found.saturated else None
     points = _clients_points(found, searched.curve) if found else ()
@@ -70,7 +72,7 @@ def capacity_of_rates(searched: Searched, search: RateSearch, *, clients: int) -
     )
 
 
-def _knee_of_clients(found: Found, curve: Curve) -> Knee:
+def _knee_of_clients(found: KneeEstimate, curve: Curve) -> Knee:
     level = level_of_size(found, curve, found.knee)
     return Knee(
         clients=found.knee,
@@ -87,17 +89,17 @@ def _knee_of_rate(rate: float, curve: Curve) -> Knee:
     return Knee(rate_tps=rate, tps=level.tps, ci95=level.ci95, p99_ms=p99_ms_of(slices))
 
 
-def _highest(found: Found) -> Highest:
+def _highest(found: KneeEstimate) -> Highest:
     return Highest(
         clients_min=min(found.top), clients_max=max(found.top), tps=round(found.top_tps, 2)
     )
 
 
-def _clients_points(found: Found, curve: Curve) -> tuple[CurvePoint, ...]:
+def _clients_points(found: KneeEstimate, curve: Curve) -> tuple[CurvePoint, ...]:
     return tuple(_clients_point(found, curve, int(clients)) for clients in sorted(curve.points))
 
 
-def _clients_point(found: Found, curve: Curve, clients: int) -> CurvePoint:
+def _clients_point(found: KneeEstimate, curve: Curve, clients: int) -> CurvePoint:
     figures = point_figures(level_of_size(found, curve, clients), curve.points[clients])
     return CurvePoint(clients=clients, **figures, why=unsteady_words(figures["steady"]))
 
@@ -117,7 +119,7 @@ def _why(slices: Sequence[PointSlice]) -> str:
     return next((each.why for each in reversed(slices) if each.why), "")
 
 
-def _clients_sentence(found: Found | None, knee: Knee | None, why_most: str) -> str:
+def _clients_sentence(found: KneeEstimate | None, knee: Knee | None, why_most: str) -> str:
     if found is None:
         return f"nothing was measured: {why_most}"
     if knee is None:
@@ -133,7 +135,7 @@ def _clients_sentence(found: Found | None, knee: Knee | None, why_most: str) -> 
     return f"the knee is at {clients}{bounds_words(found.knee_bounds)}{rank}"
 
 
-def _top_words(found: Found) -> str:
+def _top_words(found: KneeEstimate) -> str:
     return "1 client" if found.top == (1,) else f"{top_words(found)} clients"
 
 
@@ -183,7 +185,7 @@ def _rate(rate: float) -> str:
     return f"{numbers.tps(rate)} transactions per second"
 
 
-def _law(found: Found) -> Law:
+def _law(found: KneeEstimate) -> Law:
     """Return the law fitted to the levels, with the intervals of its parameters."""
     measured = found.levels
     values = [measured.value(place) for place in range(len(measured.points))]

@@ -13,7 +13,7 @@ from pgdyno.facts.budget import part_words
 from pgdyno.results.common import Verdict
 from pgdyno.results.pool import Beyond, TimePart
 from pgdyno.search._curve import Curve, on_connection_ms
-from pgdyno.search._sizes import Found
+from pgdyno.search._sizes import KneeEstimate
 from pgdyno.stats.levels import FREEDOM_ASSUMED
 
 QUEUES = ("pool wait", "queue", "between", "connecting")
@@ -25,7 +25,11 @@ NAMED_MAX = 3
 
 
 def beyond_best(
-    found: Found, curve: Curve, best: Diagnosis | None, larger: Diagnosis | None, pools: int = 1
+    found: KneeEstimate,
+    curve: Curve,
+    best: Diagnosis | None,
+    larger: Diagnosis | None,
+    pools: int = 1,
 ) -> Beyond | None:
     """Return what the largest size measured costs against the best; None if the best is the
     largest. The diagnoses are of the slices at the two; the size is that of each of the pools."""
@@ -69,7 +73,7 @@ def _finding_of(part: TimePart, diagnosis: Diagnosis | None) -> Finding | None:
     return next(known, None)
 
 
-def _ratio(found: Found, size: int) -> tuple[float, float, float]:
+def _ratio(found: KneeEstimate, size: int) -> tuple[float, float, float]:
     """Return the throughput at a size over that at the best one, with its interval."""
     points = found.levels.points
     a, b = points.index(found.knee), points.index(size)
@@ -109,7 +113,7 @@ def _grown(parts: Sequence[TimePart]) -> list[TimePart]:
 
 
 def _sentence(
-    found: Found,
+    found: KneeEstimate,
     size: int,
     ratio: tuple[float, float, float],
     longer_ms: float,

@@ -35,7 +35,7 @@ from pgdyno.search._curve import (
 from pgdyno.search._points import PointSlice
 from pgdyno.search._pool_beyond import beyond_best, limit_beyond
 from pgdyno.search._pool_settings import arithmetic, library_settings, of_instances, pooler_settings
-from pgdyno.search._sizes import Found
+from pgdyno.search._sizes import KneeEstimate
 from pgdyno.search.slo import Limit
 from pgdyno.spec.pooler import TITLES, PoolerSpec
 
@@ -48,7 +48,7 @@ class PoolSearched(Searched, frozen=True, kw_only=True):
     pooler: PoolerSpec
     rate_tps: float | None
     instances: int
-    found: Found | None
+    found: KneeEstimate | None
     larger: Diagnosis | None
     """Of the slices at the largest size."""
     why_no_larger: str
@@ -168,7 +168,7 @@ def _best(searched: PoolSearched) -> BestSize:
     )
 
 
-def _highest(found: Found | None) -> HighestOfSizes | None:
+def _highest(found: KneeEstimate | None) -> HighestOfSizes | None:
     if found is None:
         return None
     tps = round(found.top_tps, 2)
@@ -221,7 +221,7 @@ def _pool_words(searched: PoolSearched) -> str:
     return "the best pool" if searched.pools == 1 else "the best pool of each instance"
 
 
-def _more_words(searched: PoolSearched, found: Found) -> str:
+def _more_words(searched: PoolSearched, found: KneeEstimate) -> str:
     """Return that larger sizes may have more throughput; '' if not."""
     if found.saturated:
         return ""
@@ -239,7 +239,7 @@ def _doubt(diagnosis: Diagnosis | None) -> str:
     return "; other load held the server back, and without it another size may be best"
 
 
-def _none_meets(searched: PoolSearched, found: Found) -> str:
+def _none_meets(searched: PoolSearched, found: KneeEstimate) -> str:
     """Return that no size meets the limits, and what a queue of so many clients takes at least."""
     limits = limits_words(searched) or "the limit of failures"
     size = max(found.top, key=found.level)

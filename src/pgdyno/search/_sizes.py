@@ -58,7 +58,7 @@ POINTS_MIN = 3
 DRAWS = 300
 
 
-class Found(Struct, frozen=True):
+class KneeEstimate(Struct, frozen=True):
     """The knee by the levels measured."""
 
     levels: PointLevels
@@ -148,7 +148,7 @@ class SizeSearch:
         """True if points would still be measured, had there been time."""
         return bool(self._samples) and bool(self._wanted(NEW_SLICES_MIN))
 
-    def found(self) -> Found | None:
+    def found(self) -> KneeEstimate | None:
         """Return the knee by the levels so far; None if nothing was measured. A point that was
         measured only once is not the answer, unless hardly any was measured more often."""
         if not self._samples:
@@ -269,9 +269,9 @@ class _Look:
             return False
         return repeats >= REPEATS_MAX or self.levels.half_width(place) <= PRECISION
 
-    def found(self) -> Found:
+    def found(self) -> KneeEstimate:
         """Return the knee."""
-        return Found(
+        return KneeEstimate(
             levels=self.levels,
             knee=self.points[self.knee],
             knee_bounds=self._bounds(),

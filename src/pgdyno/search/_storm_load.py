@@ -31,7 +31,7 @@ LOW_SHARE = 4
 LEAK_STEP_S = 0.1
 
 
-class Stage(Struct, frozen=True):
+class StormStage(Struct, frozen=True):
     """A part of a storm: so many clients, from one moment to the next."""
 
     clients: int
@@ -43,12 +43,12 @@ class Stage(Struct, frozen=True):
     """It lasts so long; None: until all have arrived."""
 
 
-class Shape(Struct, frozen=True):
+class StormShape(Struct, frozen=True):
     """A shape of arrival."""
 
     title: str
     """In a sentence about ``N clients``."""
-    stages: Callable[[int, float], list[Stage]]
+    stages: Callable[[int, float], list[StormStage]]
     """The stages for so many clients, and the time within which they are to arrive."""
     idle: bool = False
     """True if the clients that arrive only hold connections."""
@@ -56,34 +56,34 @@ class Shape(Struct, frozen=True):
     """True if a client that fails tries again at once."""
 
 
-def _herd(clients: int, within_s: float) -> list[Stage]:
-    return [Stage(clients)]
+def _herd(clients: int, within_s: float) -> list[StormStage]:
+    return [StormStage(clients)]
 
 
-def _sawtooth(clients: int, within_s: float) -> list[Stage]:
+def _sawtooth(clients: int, within_s: float) -> list[StormStage]:
     low = max(clients // LOW_SHARE, 1)
-    swing = [Stage(clients), Stage(low, counts=False, seconds=1.0)]
-    return [Stage(low, counts=False), *(SWINGS * swing)]
+    swing = [StormStage(clients), StormStage(low, counts=False, seconds=1.0)]
+    return [StormStage(low, counts=False), *(SWINGS * swing)]
 
 
-def _leak(clients: int, within_s: float) -> list[Stage]:
+def _leak(clients: int, within_s: float) -> list[StormStage]:
     steps = max(1, min(clients, round(within_s / 2 / LEAK_STEP_S)))
     growing = [
-        Stage(clients * step // steps, counts=False, seconds=LEAK_STEP_S)
+        StormStage(clients * step // steps, counts=False, seconds=LEAK_STEP_S)
         for step in range(1, steps)
     ]
-    return [*growing, Stage(clients)]
+    return [*growing, StormStage(clients)]
 
 
-def _retry(clients: int, within_s: float) -> list[Stage]:
-    return [Stage(clients, counts=False), Stage(clients, ends_sessions=True)]
+def _retry(clients: int, within_s: float) -> list[StormStage]:
+    return [StormStage(clients, counts=False), StormStage(clients, ends_sessions=True)]
 
 
 SHAPES = {
-    "herd": Shape("connect at once", _herd),
-    "sawtooth": Shape(f"come and go, {SWINGS} times", _sawtooth),
-    "leak": Shape("hold idle connections, one after the other", _leak, idle=True),
-    "retry": Shape("lose their sessions and try again at once", _retry, at_once_again=True),
+    "herd": StormShape("connect at once", _herd),
+    "sawtooth": StormShape(f"come and go, {SWINGS} times", _sawtooth),
+    "leak": StormShape("hold idle connections, one after the other", _leak, idle=True),
+    "retry": StormShape("lose their sessions and try again at once", _retry, at_once_again=True),
 }
 
 
@@ -147,7 +147,7 @@ class _Run:
     why: str = ""
     """The reason why the storm was not survived."""
 
-    def stage(self, stage: Stage) -> bool:
+    def stage(self, stage: StormStage) -> bool:
         """Carry a stage out; return whether all its clients arrived in time."""
         session, storms = self.storms.session, self.storms
         began_s = time.monotonic()

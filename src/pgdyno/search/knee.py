@@ -109,7 +109,7 @@ def _arrival(group: ClientGroup, limits: Sequence[Limit]) -> Arrival | str:
     return arrival
 
 
-class Request(Struct, frozen=True):
+class KneeRequest(Struct, frozen=True):
     """The subject of a search."""
 
     group: str
@@ -123,7 +123,7 @@ class Request(Struct, frozen=True):
     """The change on top of which clients or rates are varied."""
 
 
-class Answer(Struct, frozen=True):
+class CapacityAnswer(Struct, frozen=True):
     """The result, and the diagnosis of what ends it."""
 
     capacity: Capacity
@@ -132,7 +132,7 @@ class Answer(Struct, frozen=True):
     """The reason why no answer can be trusted; None if one can."""
 
 
-def find_knee(session: Session, request: Request) -> KneeResult:
+def find_knee(session: Session, request: KneeRequest) -> KneeResult:
     """Find how much the server takes; record and return the result."""
     answer = find_capacity(session, request)
     session.stop_load()
@@ -145,16 +145,16 @@ def find_knee(session: Session, request: Request) -> KneeResult:
     return result
 
 
-def find_capacity(session: Session, request: Request) -> Answer:
+def find_capacity(session: Session, request: KneeRequest) -> CapacityAnswer:
     """Find how much the server takes, within ``budget_s`` of load. The load is left running.
 
     Raises RunError if the server does not come back after it was away.
     """
-    return _Finding(session, request).run()
+    return _KneeSearch(session, request).run()
 
 
-class _Finding:
-    def __init__(self, session: Session, request: Request) -> None:
+class _KneeSearch:
+    def __init__(self, session: Session, request: KneeRequest) -> None:
         self._session = session
         self._request = request
         self._rng = random.Random(session.spec.load.seed)
@@ -169,10 +169,10 @@ class _Finding:
         self._measuring = Measuring(session, self._aim, request.budget_s)
         self._curve, self._times = self._measuring.curve, self._measuring.times
 
-    def run(self) -> Answer:
+    def run(self) -> CapacityAnswer:
         return self._find_rate() if self._request.limits else self._find_clients()
 
-    def _find_clients(self) -> Answer:
+    def _find_clients(self) -> CapacityAnswer:
         self._session.watcher.phase("warming up")
         self._session.apply(self._aim.change(min(self._most, self._warm_clients)))
         self._session.watcher.phase("looking for the knee")
@@ -185,7 +185,7 @@ class _Finding:
         searched = self._searched(hold, limit, out_of_time=self._measuring.lacks_time(search))
         why_most = self._measuring.why_no_larger(search, self._why_most)
         capacity = capacity_of_clients(searched, found, why_most=why_most)
-        return Answer(capacity, limit, self._measuring.no_answer(search.why_ended))
+        return CapacityAnswer(capacity, limit, self._measuring.no_answer(search.why_ended))
 
     def _searched(
         self, hold: Hold | None, limit: Diagnosis | None, *, out_of_time: bool
@@ -204,7 +204,7 @@ class _Finding:
     def _warm_clients(self) -> int:
         return round(2 * (self._session.target.facts.get("cores") or 2))
 
-    def _find_rate(self) -> Answer:
+    def _find_rate(self) -> CapacityAnswer:
         first = self._first_rate()
         self._session.watcher.phase("looking for the highest rate")
         lowest = max(first / STEPS_DOWN, self._lowest_rate)
@@ -215,7 +215,7 @@ class _Finding:
         unsure = search.met is not None and hold is None
         searched = self._searched(hold, limit, out_of_time=unsure or search.next_rate() is not None)
         capacity = capacity_of_rates(searched, search, clients=self._aim.clients)
-        return Answer(capacity, limit, self._measuring.no_answer(None))
+        return CapacityAnswer(capacity, limit, self._measuring.no_answer(None))
 
     def _rate_that_lasts(self, search: RateSearch) -> Hold | None:
         """Search until the answer meets the limits over a long slice as well, as far as there is

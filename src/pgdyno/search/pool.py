@@ -160,7 +160,7 @@ def _with_pooler(spec: Spec, clients: int) -> Spec:
     return spec.model_copy(update={"pooler": pooler, "load": load})
 
 
-class Request(Struct, frozen=True):
+class PoolRequest(Struct, frozen=True):
     """The subject of a search."""
 
     group: str
@@ -173,16 +173,16 @@ class Request(Struct, frozen=True):
     """True: as many clients as the limits have room for."""
 
 
-def find_pool(session: Session, request: Request) -> PoolResult:
+def find_pool(session: Session, request: PoolRequest) -> PoolResult:
     """Find the best pool size; record and return the result.
 
     Raises RunError if the server does not come back after it was away.
     """
-    return _Finding(session, request).run()
+    return _PoolSearch(session, request).run()
 
 
-class _Finding:
-    def __init__(self, session: Session, request: Request) -> None:
+class _PoolSearch:
+    def __init__(self, session: Session, request: PoolRequest) -> None:
         self._session = session
         self._request = request
         self._spec = session.spec

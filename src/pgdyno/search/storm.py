@@ -124,7 +124,7 @@ def _raise_open_files(clients_max: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-class Request(Struct, frozen=True):
+class StormRequest(Struct, frozen=True):
     """The question."""
 
     shape: str
@@ -134,7 +134,7 @@ class Request(Struct, frozen=True):
     budget_s: float
 
 
-def find_storm(session: Session, request: Request) -> StormResult:
+def find_storm(session: Session, request: StormRequest) -> StormResult:
     """Find the largest storm that the server survives; record and return the result."""
     began_s = time.monotonic()
     storms = Storms(session, request.shape, request.group, request.within_s)
@@ -181,7 +181,7 @@ def find_storm(session: Session, request: Request) -> StormResult:
     return result
 
 
-def _changes(session: Session, request: Request, search: StormSearch) -> dict[str, Change]:
+def _changes(session: Session, request: StormRequest, search: StormSearch) -> dict[str, Change]:
     """Return what might change the smallest storm that was not survived, or the largest."""
     clients = search.too_high or search.met
     if clients is None:
@@ -206,7 +206,7 @@ def _largest(points: list[StormPoint], survived: int | None) -> StormPoint | Non
 
 
 def sentence_of(
-    request: Request,
+    request: StormRequest,
     largest: StormPoint | None,
     failed: int | None,
     points: list[StormPoint],

@@ -50,7 +50,7 @@ def held(slices: Iterable[GroupSlice], clients: int) -> bool:
     return intended - done - growth <= slack and growth <= max(clients * len(parts), slack)
 
 
-class Measured(Struct, frozen=True):
+class SliceFigures(Struct, frozen=True):
     """The figures of one slice."""
 
     slice_id: int
@@ -59,10 +59,10 @@ class Measured(Struct, frozen=True):
     latency_p99_ns: float
 
     @staticmethod
-    def of(run: RunFile, slice_id: int) -> Measured:
+    def of(run: RunFile, slice_id: int) -> SliceFigures:
         """Return the figures of a slice of a run file."""
         names = dict.fromkeys(row.client_group for row in run.group_intervals([slice_id]))
-        return Measured(
+        return SliceFigures(
             slice_id=slice_id,
             seconds=run.seconds([slice_id]),
             groups={name: _group_slice(run, slice_id, name) for name in names},
@@ -96,10 +96,10 @@ def _p99_ns(run: RunFile, slice_id: int, group: str | None) -> float:
 
 
 @dataclass
-class Side:
+class Arm:
     """The slices of one side, in the order of the pairs."""
 
-    slices: list[Measured] = field(default_factory=list)
+    slices: list[SliceFigures] = field(default_factory=list)
 
     @property
     def ids(self) -> list[int]:
@@ -130,7 +130,7 @@ def working(spec: Spec) -> list[ClientGroup]:
     return [group for group in spec.clients if not group.idle]
 
 
-def measure_of(spec: Spec, sides: Iterable[Side]) -> Measure:
+def measure_of(spec: Spec, sides: Iterable[Arm]) -> Measure:
     """Return the figure by which the sides are compared.
 
     If every group is an open loop and both sides held the rate of each, their throughput is equal
@@ -143,7 +143,7 @@ def measure_of(spec: Spec, sides: Iterable[Side]) -> Measure:
     return "latency_p99" if all_held else "throughput"
 
 
-def group_measure(group: ClientGroup, *sides: Side) -> Measure:
+def group_measure(group: ClientGroup, *sides: Arm) -> Measure:
     """Return the figure by which the sides of one group are compared."""
     fixed = group.open_loop is not None and all(side.held(group) for side in sides)
     return "latency_p99" if fixed else "throughput"

@@ -24,7 +24,7 @@ from pgdyno.stats import (
     mean_bounds,
     paired_effect,
 )
-from pgdyno.trial._arms import Measured, Side, group_measure, measure_of, working
+from pgdyno.trial._arms import Arm, SliceFigures, group_measure, measure_of, working
 
 LATENCY_MATTERS = 0.10
 """The smallest change of p99 at a fixed rate that matters by default; tails are noisier than
@@ -67,7 +67,7 @@ class Noise(Struct, frozen=True):
         return self.throughput if measure == "throughput" else self.latency_p99
 
 
-class GroupEffect(Struct, frozen=True):
+class JudgedGroup(Struct, frozen=True):
     """The effect on one client group."""
 
     name: str
@@ -82,14 +82,14 @@ class Judged(Struct, frozen=True):
     throughput: PairedEffect
     latency_p99: PairedEffect
     measure: Measure
-    groups: tuple[GroupEffect, ...]
+    groups: tuple[JudgedGroup, ...]
     """The effect on each client group, if there are several."""
     verdict: TrialVerdict
 
 
 def judge(
     spec: Spec,
-    sides: Mapping[str, Side],
+    sides: Mapping[str, Arm],
     confidence: float,
     *,
     matters: Matters,
@@ -164,11 +164,11 @@ def same_rate(spec: Spec, a: Change, b: Change) -> bool:
 
 def _group_effects(
     groups: Sequence[ClientGroup],
-    sides: tuple[Side, Side],
+    sides: tuple[Arm, Arm],
     confidence: float,
     matters: Matters,
     noise: Noise | None,
-) -> tuple[GroupEffect, ...]:
+) -> tuple[JudgedGroup, ...]:
     """Return the effect on each of several groups, at a level divided among them. None is less
     noisy than all of them together."""
     if len(groups) < 2:
@@ -179,18 +179,18 @@ def _group_effects(
 
 def _group_effect(
     group: ClientGroup,
-    sides: tuple[Side, Side],
+    sides: tuple[Arm, Arm],
     confidence: float,
     matters: Matters,
     noise: Noise | None,
-) -> GroupEffect:
+) -> JudgedGroup:
     measure = group_measure(group, *sides)
     of_a, of_b = (_figures(side, group, measure) for side in sides)
     effect = paired_effect(of_a, of_b, confidence=confidence)
-    return GroupEffect(group.name, measure, effect, decided(effect, measure, matters, noise))
+    return JudgedGroup(group.name, measure, effect, decided(effect, measure, matters, noise))
 
 
-def _figures(side: Side, group: ClientGroup, measure: Measure) -> list[float]:
+def _figures(side: Arm, group: ClientGroup, measure: Measure) -> list[float]:
     parts = side.of_group(group.name)
     if measure == "latency_p99":
         return [part.latency_p99_ns for part in parts]
@@ -198,7 +198,7 @@ def _figures(side: Side, group: ClientGroup, measure: Measure) -> list[float]:
     return [each / slice_.seconds for each, slice_ in zip(served, side.slices, strict=True)]
 
 
-def _losses(groups: Sequence[GroupEffect]) -> list[str]:
+def _losses(groups: Sequence[JudgedGroup]) -> list[str]:
     """Return a sentence for each client group that loses."""
     return [
         f"client group {each.name} loses: {_figure(each)}"
@@ -207,12 +207,12 @@ def _losses(groups: Sequence[GroupEffect]) -> list[str]:
     ]
 
 
-def _figure(each: GroupEffect) -> str:
+def _figure(each: JudgedGroup) -> str:
     effect = numbers.effect(each.effect.ratio, each.effect.lo, each.effect.hi)
     return effect if each.measure == "throughput" else f"p99 {effect} at the held rate"
 
 
-def _failing(a: Side, b: Side, confidence: float) -> list[str]:
+def _failing(a: Arm, b: Arm, confidence: float) -> list[str]:
     """Return a sentence if more transactions fail with the change, in all pairs together."""
     shares_a, shares_b = ([_failed_share(each) for each in s.slices] for s in (a, b))
     rises = [after - before for before, after in zip(shares_a, shares_b, strict=True)]
@@ -223,7 +223,7 @@ def _failing(a: Side, b: Side, confidence: float) -> list[str]:
     return [f"{after} of the transactions fail with the change, {before} without"]
 
 
-def _failed_share(measured: Measured) -> float:
+def _failed_share(measured: SliceFigures) -> float:
     failed = sum(part.failed for part in measured.groups.values())
     ended = measured.done + failed
     return failed / ended if ended else 0.0

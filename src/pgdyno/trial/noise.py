@@ -12,8 +12,8 @@ from pgdyno.results import common
 from pgdyno.results.common import FailuresBySide, Measure, NoiseFloor
 from pgdyno.spec import Change
 from pgdyno.stats import PAIRS_MIN
-from pgdyno.trial._judging import GroupEffect
-from pgdyno.trial.pairs import Answer, Noise, run_trial
+from pgdyno.trial._judging import JudgedGroup
+from pgdyno.trial.pairs import Noise, TrialAnswer, run_trial
 from pgdyno.trial.question import Question
 from pgdyno.trial.result import ci95, failures_of
 
@@ -47,14 +47,14 @@ def noise_of(noise: Noise, measure: Measure) -> NoiseFloor:
     return NoiseFloor(of=measure, ci95=ci95(effect), pairs=effect.pairs, six_pairs_show=shows)
 
 
-def failures_by_side(answer: Answer) -> FailuresBySide:
+def failures_by_side(answer: TrialAnswer) -> FailuresBySide:
     """Return the failures in a trial's slices without and with the change."""
     return FailuresBySide(
         before=failures_of(answer.failures_a), after=failures_of(answer.failures_b)
     )
 
 
-def group_effect_of(each: GroupEffect) -> common.GroupEffect:
+def group_effect_of(each: JudgedGroup) -> common.GroupEffect:
     """Return the effect on a client group as results have it."""
     return common.GroupEffect(
         group=each.name,

@@ -35,13 +35,13 @@ from pgdyno.stats import (
     geometric_mean,
     plan_pairs,
 )
-from pgdyno.trial._arms import Measured, Side
-from pgdyno.trial._judging import GroupEffect, Judged, Matters, decided, judge, same_rate
+from pgdyno.trial._arms import Arm, SliceFigures
+from pgdyno.trial._judging import Judged, JudgedGroup, Matters, decided, judge, same_rate
 from pgdyno.trial._judging import Noise as Noise
 from pgdyno.trial.question import PAIRS_MAX, Question
 
 
-class Answer(Struct, frozen=True):
+class TrialAnswer(Struct, frozen=True):
     """The answer of a trial."""
 
     trial_id: int
@@ -60,12 +60,12 @@ class Answer(Struct, frozen=True):
     failures_b: FailedTransactions
     set_by: Mapping[str, str]
     """Setting in which the sides differ → sessions, reload or restart."""
-    groups: tuple[GroupEffect, ...] = ()
+    groups: tuple[JudgedGroup, ...] = ()
     """The effect on each client group, if there are several."""
     matters: Matters = Matters()
     """The smallest effects that matter."""
     noise: Noise | None = None
-    trial: Trial | None = None
+    trial: PairedTrial | None = None
     """The trial, which :func:`resume_trial` continues."""
 
     @property
@@ -97,7 +97,7 @@ class Answer(Struct, frozen=True):
         return f"p99 {numbers.ratio(self.latency_p99.ratio)} at the held rate"
 
 
-class VoidSlice(Exception):
+class VoidSliceError(Exception):
     """Raised when a void slice was measured."""
 
     def __init__(self, reason: VoidReason) -> None:
@@ -114,7 +114,7 @@ def run_trial(
     rng: random.Random,
     resumable: bool = False,
     plan: PairPlan | None = None,
-) -> Answer:
+) -> TrialAnswer:
     """Measure the planned pairs, as far as there is time until the deadline (monotonic); at least
     six.
 
@@ -137,14 +137,14 @@ def run_trial(
         seconds = deadline_s - time.monotonic()
         plan = plan_of(question, noise, matters, seconds, resumable=resumable)
     rates_are_equal = same_rate(session.spec, question.a, question.b)
-    trial = Trial(trial_id, question, set_by, matters, rates_are_equal, noise)
+    trial = PairedTrial(trial_id, question, set_by, matters, rates_are_equal, noise)
     trial.begin(session, plan)
     return trial.go_on(session, deadline_s, rng)
 
 
 def resume_trial(
-    session: Session, answer: Answer, *, deadline_s: float, rng: random.Random
-) -> Answer:
+    session: Session, answer: TrialAnswer, *, deadline_s: float, rng: random.Random
+) -> TrialAnswer:
     """Extend an inconclusive trial: measure more pairs until the deadline (monotonic), in the same
     row of the run file. Returns ``answer`` if the plan has none, or there is no time for them."""
     trial = answer.trial
@@ -178,7 +178,7 @@ def plan_of(
 
 
 @dataclass
-class Trial:
+class PairedTrial:
     """A trial under way, or one that may be extended."""
 
     trial_id: int
@@ -187,7 +187,7 @@ class Trial:
     matters: Matters
     same_rate: bool
     noise: Noise | None
-    sides: dict[str, Side] = field(default_factory=lambda: {"a": Side(), "b": Side()})
+    sides: dict[str, Arm] = field(default_factory=lambda: {"a": Arm(), "b": Arm()})
     voids: list[VoidReason] = field(default_factory=list)
     pair_seconds: float = 0.0
     """The longest time of a pair so far."""
@@ -211,14 +211,14 @@ class Trial:
             return PAIRS_MAX
         return max(0, int((deadline_s - time.monotonic()) / pair_s))
 
-    def go_on(self, session: Session, deadline_s: float, rng: random.Random) -> Answer:
+    def go_on(self, session: Session, deadline_s: float, rng: random.Random) -> TrialAnswer:
         """Measure pairs until the sequence ends; record and return the answer."""
         goes_on = True
         while goes_on:
             began_s = time.monotonic()
             try:
                 pair = self._measure_pair(session, rng)
-            except VoidSlice as void:
+            except VoidSliceError as void:
                 self.voids.append(void.reason)
                 if self._gives_up(deadline_s):
                     break
@@ -244,8 +244,8 @@ class Trial:
             raise problem
         self.sequence.goes_on(self.pairs, 0)
 
-    def _measure_pair(self, session: Session, rng: random.Random) -> dict[str, Measured]:
-        """Measure both sides in random order. Raises VoidSlice at the first void slice."""
+    def _measure_pair(self, session: Session, rng: random.Random) -> dict[str, SliceFigures]:
+        """Measure both sides in random order. Raises VoidSliceError at the first void slice."""
         number = self.pairs + len(self.voids) + 1
         return {
             side: _measure(session, self.question, self.trial_id, number, side)
@@ -271,11 +271,11 @@ class Trial:
             return TrialVerdict("not comparable", None, f"not comparable: {why}")
         return self.judged.verdict
 
-    def _answer(self, session: Session) -> Answer:
+    def _answer(self, session: Session) -> TrialAnswer:
         a, b, judged = self.sides["a"], self.sides["b"], self.judged
         run, verdict = session.reader(), self.sequence.verdict
         assert verdict is not None, "a sequence ends with a look"
-        return Answer(
+        return TrialAnswer(
             trial_id=self.trial_id,
             throughput=judged.throughput,
             latency_p99=judged.latency_p99,
@@ -309,7 +309,9 @@ def _too_many_void(question: Question, voids: list[VoidReason]) -> TrustError:
     )
 
 
-def _measure(session: Session, question: Question, trial_id: int, pair: int, side: str) -> Measured:
+def _measure(
+    session: Session, question: Question, trial_id: int, pair: int, side: str
+) -> SliceFigures:
     bound = question.checkpoint_bound
     session.drain()
     this, other = (question.a, question.b) if side == "a" else (question.b, question.a)
@@ -329,17 +331,17 @@ def _measure(session: Session, question: Question, trial_id: int, pair: int, sid
     )
     run = session.reader()
     if (reason := session.voids.get(slice_id)) is not None:
-        raise VoidSlice(reason)
-    measured = Measured.of(run, slice_id)
+        raise VoidSliceError(reason)
+    measured = SliceFigures.of(run, slice_id)
     if not measured.done:
         # At a very low rate no transaction was due; a throughput of 0 has no logarithm.
-        raise VoidSlice(
+        raise VoidSliceError(
             VoidReason(IncidentCause.NOTHING_DONE, "nothing was done, and nothing was due")
         )
     return measured
 
 
-def _columns(answer: Answer) -> dict[str, object]:
+def _columns(answer: TrialAnswer) -> dict[str, object]:
     throughput, latency = answer.throughput, answer.latency_p99
     return {
         "pairs": throughput.pairs,

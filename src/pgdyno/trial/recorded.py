@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pgdyno.record import RunFile
 from pgdyno.results.common import Measure
-from pgdyno.trial._arms import Measured
+from pgdyno.trial._arms import SliceFigures
 
 
 def pair_ratios(run: RunFile, trial_id: int, measure: Measure) -> dict[int, float]:
@@ -12,7 +12,7 @@ def pair_ratios(run: RunFile, trial_id: int, measure: Measure) -> dict[int, floa
     of an open loop counts no more transactions than became due in it."""
     loops = _open_loops(run)
     values = [
-        tuple(_figure(Measured.of(run, side.id), measure, loops) for side in pair)
+        tuple(_figure(SliceFigures.of(run, side.id), measure, loops) for side in pair)
         for pair in run.pairs(trial_id)
     ]
     return {number: b / a for number, (a, b) in enumerate(values, start=1) if a and b}
@@ -20,7 +20,7 @@ def pair_ratios(run: RunFile, trial_id: int, measure: Measure) -> dict[int, floa
 
 def slice_figures(run: RunFile, slice_id: int) -> tuple[float, float | None]:
     """Return throughput and p99 in ms of a slice, as its trial counts them; no p99 of nothing."""
-    measured = Measured.of(run, slice_id)
+    measured = SliceFigures.of(run, slice_id)
     if not measured.done:
         return 0.0, None
     return measured.tps(_open_loops(run)), measured.latency_p99_ns / 1e6
@@ -31,7 +31,7 @@ def _open_loops(run: RunFile) -> dict[str, bool]:
     return {group["name"]: isinstance(group.get("arrival"), dict) for group in groups}
 
 
-def _figure(measured: Measured, measure: Measure, loops: dict[str, bool]) -> float:
+def _figure(measured: SliceFigures, measure: Measure, loops: dict[str, bool]) -> float:
     if not measured.done:
         return 0.0
     return measured.latency_p99_ns if measure == "latency_p99" else measured.tps(loops)

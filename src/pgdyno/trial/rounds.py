@@ -14,7 +14,7 @@ from pgdyno.dimension import spec_with
 from pgdyno.record import RunFile
 from pgdyno.spec import Change, Spec
 from pgdyno.stats import PairedEffect, geometric_mean, paired_effect
-from pgdyno.trial._arms import Measured, Side, working
+from pgdyno.trial._arms import Arm, SliceFigures, working
 from pgdyno.trial._judging import Judged, Matters, judge, same_rate
 
 CONFIDENCE = 0.95
@@ -59,5 +59,5 @@ def mean_of(values: Sequence[float | None]) -> float | None:
     return geometric_mean(known) if known and len(known) == len(values) else None
 
 
-def _side(run: RunFile, ids: Sequence[int]) -> Side:
-    return Side([Measured.of(run, slice_id) for slice_id in ids])
+def _side(run: RunFile, ids: Sequence[int]) -> Arm:
+    return Arm([SliceFigures.of(run, slice_id) for slice_id in ids])

@@ -64,7 +64,7 @@ _SETTING_OF = {"autovacuum_freeze_min_age": "vacuum_freeze_min_age"}
 """Storage parameter → setting, where that has another name."""
 
 
-class Server(Struct, frozen=True):
+class AutovacuumSettings(Struct, frozen=True):
     """Facts of the server that the plan depends on."""
 
     major: int
@@ -77,7 +77,7 @@ class Server(Struct, frozen=True):
         return self.settings.get(name, _PARAMETERS.get(name, 0.0))
 
 
-class Table(Struct, frozen=True):
+class TableRates(Struct, frozen=True):
     """A table with its changes over ``hours``."""
 
     relation: str
@@ -113,7 +113,7 @@ class Table(Struct, frozen=True):
         return self.inserted / self.hours
 
 
-def plan_table(server: Server, table: Table, rank: int) -> PlannedTable:
+def plan_table(server: AutovacuumSettings, table: TableRates, rank: int) -> PlannedTable:
     """Return the plan of the ``rank``-th busiest table."""
     advice = _Advice(server, table, 1.0 - SPREAD * ((rank * _GOLDEN) % 1.0))
     advice.enable()
@@ -142,7 +142,7 @@ def plan_table(server: Server, table: Table, rank: int) -> PlannedTable:
     )
 
 
-def in_force(server: Server, table: Table, name: str) -> float | None:
+def in_force(server: AutovacuumSettings, table: TableRates, name: str) -> float | None:
     """Return the value of a storage parameter: the table's own, or that of the server."""
     own = table.options.get(name)
     if own is not None:
@@ -159,7 +159,7 @@ _MODELLED = (
 )
 
 
-def all_in_force(server: Server, table: Table) -> dict[str, float]:
+def all_in_force(server: AutovacuumSettings, table: TableRates) -> dict[str, float]:
     """Return the parameters of a table that decide when it is vacuumed."""
     found = {name: in_force(server, table, name) for name in _MODELLED}
     if server.settings.get("autovacuum") == 0:
@@ -170,7 +170,7 @@ def all_in_force(server: Server, table: Table) -> dict[str, float]:
 class _Advice:
     """Collects what should change, part by part."""
 
-    def __init__(self, server: Server, table: Table, stagger: float) -> None:
+    def __init__(self, server: AutovacuumSettings, table: TableRates, stagger: float) -> None:
         self.wanted: list[tuple[str, float, str]] = []
         self.unsure: list[str] = []
         self._server, self._table = server, table
@@ -303,7 +303,9 @@ class _Advice:
             self._set("fillfactor", value, f"{why} come, on all after the table is rewritten")
 
 
-def _every_h(server: Server, table: Table, wanted: Mapping[str, float]) -> float | None:
+def _every_h(
+    server: AutovacuumSettings, table: TableRates, wanted: Mapping[str, float]
+) -> float | None:
     """Return the hours between two vacuums at these rates; None: never, by these triggers."""
     on = wanted.get("autovacuum_enabled", in_force(server, table, "autovacuum_enabled"))
     if on == 0 or (not wanted and server.settings.get("autovacuum") == 0):
@@ -318,16 +320,18 @@ def _every_h(server: Server, table: Table, wanted: Mapping[str, float]) -> float
     return max(min(found), _naptime_h(server))
 
 
-def _naptime_h(server: Server) -> float:
+def _naptime_h(server: AutovacuumSettings) -> float:
     return server.value("autovacuum_naptime") / 3600
 
 
-def _turned_on(server: Server, table: Table) -> dict[str, float]:
+def _turned_on(server: AutovacuumSettings, table: TableRates) -> dict[str, float]:
     """Return the parameter that the plan begins with: the server's autovacuum is turned on."""
     return {"autovacuum_enabled": in_force(server, table, "autovacuum_enabled") or 0.0}
 
 
-def _trigger(server: Server, table: Table, wanted: Mapping[str, float], kind: str) -> float | None:
+def _trigger(
+    server: AutovacuumSettings, table: TableRates, wanted: Mapping[str, float], kind: str
+) -> float | None:
     """Return the rows that make autovacuum come; None: none do (documentation, "The Autovacuum
     Daemon")."""
 

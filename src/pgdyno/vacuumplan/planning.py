@@ -21,7 +21,13 @@ from pgdyno.results.vacuum_plan import (
 from pgdyno.server import ConnInfo
 from pgdyno.server.versioned_sql import query_for
 from pgdyno.server.versions import plain_version
-from pgdyno.vacuumplan._advising import CHANGES_MIN, Server, Table, all_in_force, plan_table
+from pgdyno.vacuumplan._advising import (
+    CHANGES_MIN,
+    AutovacuumSettings,
+    TableRates,
+    all_in_force,
+    plan_table,
+)
 from pgdyno.vacuumplan._bursts import parts_of, seconds_to_tell, why_no_rate
 
 if TYPE_CHECKING:
@@ -34,7 +40,7 @@ statistics and wait for two hours)."""
 _WORKERS_BUSY_MAX = 0.5
 
 
-class Request(Struct, frozen=True):
+class VacuumPlanRequest(Struct, frozen=True):
     """A plan, as the user wants it."""
 
     where: Where
@@ -45,7 +51,7 @@ class Request(Struct, frozen=True):
     every_h: float = 2.0
 
 
-class Look(Struct, frozen=True):
+class TableCounters(Struct, frozen=True):
     """The counters of all tables at a moment."""
 
     at_s: float
@@ -55,7 +61,7 @@ class Look(Struct, frozen=True):
     tables: Mapping[int, Row]
 
 
-class Plan(Struct, frozen=True):
+class VacuumPlan(Struct, frozen=True):
     """A plan, and what it is compared with."""
 
     result: VacuumPlanResult
@@ -64,8 +70,10 @@ class Plan(Struct, frozen=True):
 
 
 def make_plan(
-    request: Request, note: Callable[[str], None], pause: Callable[[float], None] = time.sleep
-) -> Plan:
+    request: VacuumPlanRequest,
+    note: Callable[[str], None],
+    pause: Callable[[float], None] = time.sleep,
+) -> VacuumPlan:
     """Look once or several times, and return the plan.
 
     Raises SetupError if the server cannot be asked, is a standby, or has no statistics that a rate
@@ -96,7 +104,7 @@ def make_plan(
     return _result(request, reached, looks, settings)
 
 
-def _since_reset(now: Look) -> Look:
+def _since_reset(now: TableCounters) -> TableCounters:
     """Return a look of zeros at the time of the reset. Raises SetupError if that is unknown or too
     young."""
     hours = None if now.reset_s is None else (now.at_s - now.reset_s) / 3600
@@ -111,10 +119,10 @@ def _since_reset(now: Look) -> Look:
             f" with what is necessary, and {_SINCE_RESET_H_MIN:g} hours of the usual load",
         )
     assert now.reset_s is not None
-    return Look(now.reset_s, now.next_xid, now.database_age, now.reset_s, {})
+    return TableCounters(now.reset_s, now.next_xid, now.database_age, now.reset_s, {})
 
 
-def look(conninfo: ConnInfo) -> tuple[Look, dict[str, float]]:
+def look(conninfo: ConnInfo) -> tuple[TableCounters, dict[str, float]]:
     """Return the counters now, and the settings that a plan depends on."""
     with session(conninfo) as conn:
         moment = _rows(conn, "moment")[0]
@@ -127,7 +135,7 @@ def look(conninfo: ConnInfo) -> tuple[Look, dict[str, float]]:
             if (value := _number(row["setting"])) is not None
         }
     moment.pop("in_recovery")
-    return Look(tables=tables, **moment), settings
+    return TableCounters(tables=tables, **moment), settings
 
 
 def _sizes(conn: psycopg.Connection, oids: list[int]) -> dict[int, int]:
@@ -158,14 +166,17 @@ def _number(text: str) -> float | None:
 
 
 def _result(
-    request: Request, reached: Reached, looks: Sequence[Look], settings: dict[str, float]
-) -> Plan:
+    request: VacuumPlanRequest,
+    reached: Reached,
+    looks: Sequence[TableCounters],
+    settings: dict[str, float],
+) -> VacuumPlan:
     conninfo = reached.conninfo
     before, now = looks[0], looks[-1]
     hours = (now.at_s - before.at_s) / 3600
     xids_h = None if request.since_reset else (now.next_xid - before.next_xid) / hours
     major = (conninfo.version or 0) // 10_000
-    server = Server(major, settings, request.every_h, xids_h)
+    server = AutovacuumSettings(major, settings, request.every_h, xids_h)
     tables = [
         (_table(before, row, hours, settings), [each.tables.get(oid) for each in looks])
         for oid, row in now.tables.items()
@@ -200,17 +211,21 @@ def _result(
         freeze_max_age=int(freeze_max),
         proof=None,
     )
-    return Plan(result, {each.relation: all_in_force(server, each) for each in enough})
+    return VacuumPlan(result, {each.relation: all_in_force(server, each) for each in enough})
 
 
-def _no_rate(request: Request, table: Table, seen: Sequence[Row | None]) -> str | None:
+def _no_rate(
+    request: VacuumPlanRequest, table: TableRates, seen: Sequence[Row | None]
+) -> str | None:
     """Return why the changes of a table are no rate, or None."""
     if table.changes < CHANGES_MIN:
         return f"{table.changes:,} rows changed, less than {CHANGES_MIN:,}: too few for a rate"
     return None if request.since_reset else why_no_rate(seen)
 
 
-def _table(before: Look, row: Row, hours: float, settings: Mapping[str, float]) -> Table:
+def _table(
+    before: TableCounters, row: Row, hours: float, settings: Mapping[str, float]
+) -> TableRates:
     was = before.tables.get(row["oid"], {})
     # None are known before the first vacuum or analyze.
     pages = int(row["pages"] or (row["bytes"] or 0) / settings.get("block_size", 8192))
@@ -218,7 +233,7 @@ def _table(before: Look, row: Row, hours: float, settings: Mapping[str, float]) 
     def grown(name: str) -> int:
         return max(0, int(row[name] or 0) - int(was.get(name) or 0))
 
-    return Table(
+    return TableRates(
         relation=row["relation"],
         rows=max(float(row["rows"]), float(row["live"] or 0)),
         pages=pages,
@@ -235,7 +250,9 @@ def _table(before: Look, row: Row, hours: float, settings: Mapping[str, float]) 
     )
 
 
-def _server_settings(server: Server, planned: tuple[PlannedTable, ...]) -> list[PlannedOption]:
+def _server_settings(
+    server: AutovacuumSettings, planned: tuple[PlannedTable, ...]
+) -> list[PlannedOption]:
     """Return settings of the server that the plan needs."""
     found = []
     if server.value("autovacuum") == 0 and "autovacuum" in server.settings:
@@ -262,7 +279,9 @@ def _server_settings(server: Server, planned: tuple[PlannedTable, ...]) -> list[
     return found
 
 
-def _warnings(request: Request, now: Look, planned: tuple[PlannedTable, ...]) -> list[str]:
+def _warnings(
+    request: VacuumPlanRequest, now: TableCounters, planned: tuple[PlannedTable, ...]
+) -> list[str]:
     said = []
     if len(now.tables) == _TABLES_MAX:
         said.append(f"only the {_TABLES_MAX} tables with the most changes were looked at")

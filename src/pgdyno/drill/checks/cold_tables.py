@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.drill._checking import CheckContext, CheckResult, CheckRule, Stage
-from pgdyno.drill.witnesses import TableState, count_rows, table_state
+from pgdyno.drill.witnesses import TableContents, count_rows, table_state
 
 
 def _run(context: CheckContext) -> CheckResult:
@@ -19,9 +19,9 @@ def _run(context: CheckContext) -> CheckResult:
     return True, detail
 
 
-def _difference(context: CheckContext, state: TableState) -> str:
+def _difference(context: CheckContext, state: TableContents) -> str:
     if state.digest is None:
-        now = TableState(state.name, count_rows(context.conn, state.name), None)
+        now = TableContents(state.name, count_rows(context.conn, state.name), None)
     else:
         now = table_state(context.conn, state.name)
     if now.rows != state.rows:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pgdyno.drill._bounds import Bound
 from pgdyno.drill._drill import LoadedServer
-from pgdyno.drill._evidence import NewLog, Process, processes, remaining_processes
+from pgdyno.drill._evidence import NewLog, ProcessState, processes, remaining_processes
 from pgdyno.drill.fault import Fault, no_requirements, unchanged_spec
 from pgdyno.record import AckLedger, AckOutcome
 from pgdyno.record.cut import Cut, Facts, Proof
@@ -73,7 +73,7 @@ def _pause_server(drill: LoadedServer, rng: random.Random) -> _Pause:
     return pause
 
 
-def _stopped(drill: LoadedServer) -> list[Process]:
+def _stopped(drill: LoadedServer) -> list[ProcessState]:
     """Return the processes when all have stopped, or after the time limit.
 
     A process that was just being forked is stopped as well.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from pgdyno.drill.power._names import BlockOf, Location
-from pgdyno.drill.power._walrecords import Record
+from pgdyno.drill.power._walrecords import WalRecord
 
 _SECTORS_SHOWN = 5
 
@@ -16,11 +16,11 @@ _SECTORS_SHOWN = 5
 class RecordsOf:
     """The WAL records that refer to a block, or the record at a position of the WAL."""
 
-    first: Record | None = None
-    last: Record | None = None
+    first: WalRecord | None = None
+    last: WalRecord | None = None
     count: int = 0
 
-    def add(self, record: Record) -> None:
+    def add(self, record: WalRecord) -> None:
         """Add a record, which must be later than those before."""
         self.first = self.first or record
         self.last = record
@@ -38,7 +38,7 @@ class RecordsOf:
         return first if self.count == 1 else f"{first}; the last is {self.last.sentence()}"
 
 
-def records_of(locations: Sequence[Location], records: Iterable[Record]) -> list[RecordsOf]:
+def records_of(locations: Sequence[Location], records: Iterable[WalRecord]) -> list[RecordsOf]:
     """Return the records of each location; ``records`` are read once."""
     found = [RecordsOf() for _ in locations]
     of_block: dict[BlockOf, list[RecordsOf]] = {}

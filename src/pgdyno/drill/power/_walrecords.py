@@ -22,7 +22,7 @@ _BLOCK = re.compile(
 )
 
 
-class Record(Struct, frozen=True):
+class WalRecord(Struct, frozen=True):
     """A WAL record."""
 
     lsn: int
@@ -41,7 +41,7 @@ class Record(Struct, frozen=True):
 
 def read_records(
     installation: Installation, wal_dir: Path, timeline: int, begin: int
-) -> Iterator[Record]:
+) -> Iterator[WalRecord]:
     """Yield all records from ``begin`` to the end of the valid WAL."""
     command = [
         str(installation.program("pg_waldump")),
@@ -63,7 +63,7 @@ def read_records(
             dump.kill()
 
 
-def parse_records(lines: Iterator[str] | Collection[str]) -> Iterator[Record]:
+def parse_records(lines: Iterator[str] | Collection[str]) -> Iterator[WalRecord]:
     """Yield the records in the output of ``pg_waldump``."""
     before: re.Match[str] | None = None
     for line in lines:
@@ -75,10 +75,10 @@ def parse_records(lines: Iterator[str] | Collection[str]) -> Iterator[Record]:
         yield _record(before, None)
 
 
-def _record(found: re.Match[str], next_lsn: int | None) -> Record:
+def _record(found: re.Match[str], next_lsn: int | None) -> WalRecord:
     references = list(_BLOCK.finditer(found["description"]))
     record_type = re.split(r"[\s:;,]", found["description"], maxsplit=1)[0]
-    return Record(
+    return WalRecord(
         lsn=parse_lsn(found["lsn"]),
         next_lsn=next_lsn,
         kind=f"{found['manager']}/{record_type}",
