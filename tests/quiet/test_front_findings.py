@@ -19,6 +19,7 @@ from patience import wait_until
 from pgdyno.conduct import Session, Silent, open_session
 from pgdyno.diagnose import Diagnosis, Finding, diagnose
 from pgdyno.front import FrontEnd, FrontSettings
+from pgdyno.investigate._outcome import web_side
 from pgdyno.remedy import assess
 from pgdyno.remedy.circumstances import circumstances
 from pgdyno.rules._pools import FOREIGN_POOL_ADVICE
@@ -27,7 +28,6 @@ from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.server.replication._relay import Relay
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.trial.trust import distrust
-from pgdyno.trial.web import web_side
 from pgdyno.workload import load_workloads, prepare
 
 pytestmark = pytest.mark.server

@@ -18,9 +18,8 @@ from severe_findings import severe
 
 from patience import wait_until
 from pgdyno.check import _write_probe
-from pgdyno.check._proofs import proofs_of
 from pgdyno.check._reach import Where, limited, session
-from pgdyno.check._result import _of_light_load, _severity
+from pgdyno.check._result import _of_light_load, _severity, proofs_of
 from pgdyno.check.checking import CheckRequest, check
 from pgdyno.check.watching import Away, Watch, watch
 from pgdyno.conduct import Silent

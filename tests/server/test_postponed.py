@@ -12,7 +12,7 @@ from pgdyno.record import RunFile
 from pgdyno.record.events import own_events
 from pgdyno.server import connect_plain
 from pgdyno.spec import Change, spec_from_fields
-from pgdyno.trial.postponed import postponed
+from pgdyno.trial.recorded import postponed
 
 
 @pytest.mark.alike

@@ -17,7 +17,7 @@ from test_check_rules import FAULTS
 from test_hostile_advice import LOADS
 
 import pgdyno
-from pgdyno.check._proofs import proofs_of
+from pgdyno.check._result import proofs_of
 from pgdyno.cli import cli
 from pgdyno.cli.compare_options import sql_of
 from pgdyno.escaping import shell_line, visible_line

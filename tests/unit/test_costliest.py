@@ -9,7 +9,7 @@ import pytest
 from diagnose_runs import CPU, Load, written
 
 from pgdyno.diagnose import costliest
-from pgdyno.trial.costliest import costliest_of
+from pgdyno.trial.result import costliest_of
 
 READS = "select count(*) from wide where b = ?"
 WRITES = "update small set n = n + 1 where id = ?"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from msgspec.structs import replace
 
-from pgdyno.investigate._decisions import decision_of, proof_of, recheck_decision_of
 from pgdyno.investigate._proposals import AssessedProposal, assessed_proposals
+from pgdyno.investigate._trials import decision_of, proof_of, recheck_decision_of
 from pgdyno.record.finding import Finding, Proposal
 from pgdyno.rules._client_counts import ratio_of_fewer
 from pgdyno.spec import Change, spec_from_fields

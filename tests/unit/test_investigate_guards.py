@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from pgdyno.investigate._decisions import decision_of
 from pgdyno.investigate._proposals import (
     ProposalLimits,
     assessed_proposals,
     guarded_settings,
     obstacle,
 )
+from pgdyno.investigate._trials import decision_of
 from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import catalogue
 from pgdyno.report.words.sentences import prediction

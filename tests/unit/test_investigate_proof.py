@@ -10,12 +10,18 @@ from msgspec.structs import replace
 
 from pgdyno import numbers
 from pgdyno.dimension import fields_with
-from pgdyno.investigate._decisions import decision_of, proof_of, recheck_decision_of
 from pgdyno.investigate._outcome import _verdict
 from pgdyno.investigate._progress import AnsweredTrial, Kept, Progress, Undecided, with_kept
 from pgdyno.investigate._proposals import AssessedProposal, assessed_proposals
-from pgdyno.investigate._questions import recheck_question, remedy_question, total_question
 from pgdyno.investigate._times import TimeBudget
+from pgdyno.investigate._trials import (
+    decision_of,
+    proof_of,
+    recheck_decision_of,
+    recheck_question,
+    remedy_question,
+    total_question,
+)
 from pgdyno.record.finding import Finding, Proposal
 from pgdyno.remedy import assess, catalogue, circumstances
 from pgdyno.spec import Change, spec_from_fields

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from pgdyno.facts.model import ClosedLoop
 from pgdyno.facts.situation import Situation
-from pgdyno.investigate._questions import interval_columns
+from pgdyno.investigate._trials import interval_columns
 from pgdyno.record.finding import Proposal
 from pgdyno.spec import Change
 from pgdyno.stats import PairedEffect

@@ -15,7 +15,7 @@ from msgspec import Struct
 from pgdyno.compare.change import compare_question
 from pgdyno.drill.faults import fault_names
 from pgdyno.investigate._proposals import assessed_proposals
-from pgdyno.investigate._questions import remedy_question
+from pgdyno.investigate._trials import remedy_question
 from pgdyno.price._gain import price_question
 from pgdyno.price.candidates import of_change
 from pgdyno.price.remedies import candidates_of

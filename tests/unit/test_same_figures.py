@@ -20,11 +20,11 @@ from pgdyno._engine import Histogram
 from pgdyno.compare.change import _with_verdict, compare_question
 from pgdyno.conduct import Session
 from pgdyno.facts.failures import FailedTransactions
-from pgdyno.investigate._decisions import decision_of
-from pgdyno.investigate._outcome import Outcome, result_of
+from pgdyno.investigate._outcome import InvestigationOutcome, result_of
 from pgdyno.investigate._progress import AnsweredTrial, Kept, Progress
 from pgdyno.investigate._proposals import AssessedProposal
 from pgdyno.investigate._records import step_of
+from pgdyno.investigate._trials import decision_of
 from pgdyno.record import RunFile
 from pgdyno.remedy import assess, catalogue, circumstances
 from pgdyno.report.page.html import make_page
@@ -316,7 +316,7 @@ def investigation(path: Path) -> RunFile:
     progress.steps = [step_of(proposal, answers[1], decision, None, ())]
     question = Question("remedy", "pool 2 → 16", Change(), POOL, 2.0)
     progress.trials = [AnsweredTrial(question, answers[1])]
-    outcome = Outcome("D0", noise_in(answers[0]), run.valid_slices("baseline"))
+    outcome = InvestigationOutcome("D0", noise_in(answers[0]), run.valid_slices("baseline"))
     result = result_of(run, progress, outcome)
     assert isinstance(result, InvestigateResult)
     assert result.total is not None

@@ -6,7 +6,7 @@ from pgdyno import numbers
 from pgdyno.diagnose import SeenStatement, observed
 from pgdyno.record import RunFile
 from pgdyno.results.check import BusyStatement, ObservedLoad, WaitEvent
-from pgdyno.trial.costliest import costliest_of
+from pgdyno.trial.result import costliest_of
 
 STATEMENTS_MAX = 10
 WAITS_MAX = 12

@@ -1,4 +1,6 @@
-"""The result of a check, from its run file and its findings."""
+"""The result of a check, from its run file and its findings; also the commands that prove what a
+finding proposes: each is a ``pgdyno compare`` with the proposed change.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,20 @@ from msgspec import Struct
 
 from pgdyno import numbers
 from pgdyno.check._judging import Judgement
-from pgdyno.check._proofs import proofs_of
 from pgdyno.check._write_probe import LOOK
 from pgdyno.diagnose import HELD, LIGHT_SESSIONS, UNEXPLAINED, Diagnosis, Lack
+from pgdyno.dimension import title_of
+from pgdyno.escaping import shell_line
 from pgdyno.facts.autovacuum import recorded_options
 from pgdyno.facts.flush import commits_of
-from pgdyno.facts.sight import Sight, Unseen
+from pgdyno.facts.sight import NOT_PREDICTED, Sight, Unseen
 from pgdyno.probe import OTHER_SESSIONS, TRACKED
 from pgdyno.record import RunFile
 from pgdyno.record.events import ProbeState
-from pgdyno.record.finding import Finding, Severity
-from pgdyno.remedy import Circumstances, assess
+from pgdyno.record.finding import Finding, Proposal, ProvingCommand, Severity
+from pgdyno.remedy import Circumstances, assess, catalogue
 from pgdyno.remedy.circumstances import circumstances_recorded
+from pgdyno.remedy.lines import Options, compare_words
 from pgdyno.results.check import (
     CheckedServer,
     CheckResult,
@@ -31,6 +35,8 @@ from pgdyno.results.check import (
     worst_first,
 )
 from pgdyno.server.extensions import STATEMENTS, to_create
+from pgdyno.spec import Change
+from pgdyno.spec.durability import severity
 from pgdyno.spec.sql_text import quoted
 
 _GRANT = "GRANT pg_monitor TO {role}"
@@ -205,3 +211,52 @@ def _skipped(findings: Iterable[Finding], role: str) -> Iterator[NotChecked]:
     for (reason, lack), ids in by_reason.items():
         allow = _SUPPLY[lack].format(role=quoted(role)) if lack else ""
         yield NotChecked(subject=", ".join(ids), why=reason, allow=allow, checks=tuple(ids))
+
+
+SCRIPT = "SCRIPT.sql"
+"""Stands for the statements of the application, which pgdyno does not know."""
+SNAPSHOT = "SNAPSHOT"
+"""Stands for a snapshot with the server's tables, for a change that needs a restart."""
+
+
+def proofs_of(
+    finding: Finding, uri: str, before: Circumstances, options: Options, *, predicts: bool
+) -> tuple[ProvingCommand, ...]:
+    """Return a command for each proposal about the server, those that lose nothing first; with its
+    predicted gain, if the model ``predicts``: it needs the server's cores. ``options`` are the
+    storage parameters of tables at present.
+
+    Left out are those about the clients, whose number is not pgdyno's to change, and those that may
+    lose everything.
+    """
+    proofs = [
+        _proof(each, uri, before, options, predicts)
+        for each in finding.proposals
+        if _is_of_server(each.change) and catalogue()[each.remedy_id].durability_class != "D3"
+    ]
+    return tuple(sorted(proofs, key=lambda each: severity(each.durability_class)))
+
+
+def _is_of_server(change: Change) -> bool:
+    return not (change.clients or change.pool_max or change.rate or change.spec)
+
+
+def _proof(
+    proposal: Proposal, uri: str, before: Circumstances, options: Options, predicts: bool
+) -> ProvingCommand:
+    assessed = assess(proposal.change, before)
+    guards = catalogue()[proposal.remedy_id].guards or proposal.guards
+    predicts = predicts and not guards and proposal.predicted_ratio != NOT_PREDICTED
+    # A server that pgdyno did not start is not restarted.
+    elsewhere = bool(set(assessed.needs) - {"reload", "client", "table", "rewrite"})
+    server = ["--snapshot", SNAPSHOT] if elsewhere else [uri]
+    words = ["pgdyno", "compare", *server, "-f", SCRIPT]
+    words += compare_words(proposal.change, existing=not elsewhere, before=options)
+    return ProvingCommand(
+        title=title_of(proposal.change),
+        command=shell_line(words),
+        predicted_ratio=proposal.predicted_ratio if predicts else None,
+        guards=guards,
+        durability_class=assessed.durability_class,
+        why=proposal.why,
+    )

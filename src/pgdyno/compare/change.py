@@ -35,8 +35,8 @@ from pgdyno.trial.noise import (
     noise_of,
 )
 from pgdyno.trial.pairs import Noise, TrialAnswer, run_trial
-from pgdyno.trial.postponed import postponed
 from pgdyno.trial.question import PAIRS_MAX, Question, not_measurable, question_of
+from pgdyno.trial.recorded import postponed
 from pgdyno.trial.result import effect_of, head, latency_effect_of
 
 _SLICE_SECONDS_MIN = 0.8

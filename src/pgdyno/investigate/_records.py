@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from pgdyno import numbers
 from pgdyno.conduct import Session
-from pgdyno.investigate._decisions import proof_of
 from pgdyno.investigate._outcome import InvestigationOutcome
 from pgdyno.investigate._progress import Progress, Undecided
 from pgdyno.investigate._proposals import AssessedProposal
-from pgdyno.investigate._questions import interval_columns
+from pgdyno.investigate._trials import interval_columns, proof_of
 from pgdyno.record import TrialDecision, TrialKind
 from pgdyno.results.common import Postponed
 from pgdyno.results.investigate import Decision, NotMeasured, Proof, Step, TriedRemedy
 from pgdyno.stats.prediction import rounded_interval, tolerated
 from pgdyno.trial.noise import failures_by_side
 from pgdyno.trial.pairs import TrialAnswer
-from pgdyno.trial.postponed import postponed
 from pgdyno.trial.question import not_measurable
+from pgdyno.trial.recorded import postponed
 from pgdyno.trial.result import effect_of
 
 

@@ -19,7 +19,6 @@ import time
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Finding
 from pgdyno.errors import SetupError, TrustError
-from pgdyno.investigate._decisions import decision_of, recheck_decision_of
 from pgdyno.investigate._outcome import InvestigationOutcome, result_of
 from pgdyno.investigate._progress import AnsweredTrial, Kept, Progress, Undecided, with_kept
 from pgdyno.investigate._proposals import (
@@ -29,14 +28,16 @@ from pgdyno.investigate._proposals import (
     guarded_settings,
     obstacle,
 )
-from pgdyno.investigate._questions import (
+from pgdyno.investigate._records import Records
+from pgdyno.investigate._times import TimeBudget, trial_seconds
+from pgdyno.investigate._trials import (
     EVERYTHING,
+    decision_of,
+    recheck_decision_of,
     recheck_question,
     remedy_question,
     total_question,
 )
-from pgdyno.investigate._records import Records
-from pgdyno.investigate._times import TimeBudget, trial_seconds
 from pgdyno.investigate.run import record_diagnosis
 from pgdyno.record import SliceKind, TrialKind
 from pgdyno.remedy import circumstances

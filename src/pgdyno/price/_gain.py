@@ -20,8 +20,8 @@ from pgdyno.spec import Change, Spec
 from pgdyno.stats import PAIRS_MIN
 from pgdyno.trial.noise import WARM_UP_SECONDS, failures_by_side, measure_noise
 from pgdyno.trial.pairs import Noise, TrialAnswer, run_trial
-from pgdyno.trial.postponed import postponed
 from pgdyno.trial.question import SLICE_OVERHEAD_SECONDS, Question, not_measurable, question_of
+from pgdyno.trial.recorded import postponed
 from pgdyno.trial.result import ci95
 
 _SLICE_SECONDS_RANGE = (0.8, 20.0)

@@ -24,7 +24,7 @@ from pgdyno.remedy import (
 from pgdyno.results.common import Postponed
 from pgdyno.spec.change import Change
 from pgdyno.stats import geometric_mean
-from pgdyno.trial.postponed import postponed
+from pgdyno.trial.recorded import postponed
 
 
 class Ratio(Struct, frozen=True):

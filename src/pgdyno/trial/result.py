@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from pgdyno import numbers
 from pgdyno._engine import Histogram
-from pgdyno.diagnose import Diagnosis, Finding, NamedPart, StatementTimeBudget, too_short
+from pgdyno.diagnose import Diagnosis, Finding, NamedPart, StatementTimeBudget, costliest, too_short
 from pgdyno.diagnose.course import course_of
 from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.dimension import fields_with
@@ -22,11 +22,11 @@ from pgdyno.record.incidents import incidents
 from pgdyno.record.latencies import ConnectKind, ScriptKind
 from pgdyno.results import budget, common
 from pgdyno.results import run as results
+from pgdyno.results.run_parts import CostliestStatement
 from pgdyno.spec import Change
 from pgdyno.spec.disk import emulated_in_words
 from pgdyno.stats import POINTS_MIN, PairedEffect, steady_from, stops_in
 from pgdyno.trial._parts import entities_of, governor_of, statements_of, vacuums_of
-from pgdyno.trial.costliest import costliest_of
 from pgdyno.trial.trust import distrust
 
 LATENCY_PARTS: tuple[ScriptKind, ...] = (
@@ -34,6 +34,10 @@ LATENCY_PARTS: tuple[ScriptKind, ...] = (
 )  # fmt: skip
 CONNECT_PHASES: tuple[ConnectKind, ...] = ("tcp", "tls", "auth", "ready", "total")
 _WHOLE_INTERVAL_MS = 900
+_COSTLIEST_UNKNOWN = (
+    "not known: no statement was timed, counted or seen; pg_stat_statements and the rights of"
+    " pg_monitor would show them"
+)
 
 
 def run_result(
@@ -92,6 +96,24 @@ def error_counts(run: RunFile) -> tuple[common.ErrorCount, ...]:
     """Return the errors by SQLSTATE and position in the script, the most frequent first."""
     return tuple(
         common.ErrorCount.model_validate(row, from_attributes=True) for row in run.errors()
+    )
+
+
+def costliest_of(run: RunFile, slice_ids: Collection[int]) -> CostliestStatement:
+    """Return the statement that takes the most time, or the means of finding it out."""
+    found = costliest(run, slice_ids)
+    if found is None:
+        unknown = dict.fromkeys(("statement", "share", "measure", "rows_read", "rows_returned"))
+        return CostliestStatement.model_validate({**unknown, "sentence": _COSTLIEST_UNKNOWN})
+    rows = (found.rows_read, found.rows_returned)
+    read, returned = (None if each is None else numbers.rounded(each) for each in rows)
+    return CostliestStatement(
+        statement=found.statement,
+        share=numbers.rounded(found.share),
+        measure=found.measure,
+        rows_read=read,
+        rows_returned=returned,
+        sentence=found.sentence,
     )
 
 
