@@ -13,9 +13,8 @@ from pathlib import Path, PurePosixPath
 import psycopg
 import pytest
 
-from pgdyno.drill.power._filemap import FileMap
-from pgdyno.drill.power._names import BlockOf, Location, Names, read_names
-from pgdyno.drill.power._walrecords import read_records
+from pgdyno.drill.power._explain import read_records
+from pgdyno.drill.power._location import BlockOf, FileMap, Location, Names, read_names
 from pgdyno.server import Cluster
 from pgdyno.server.lsn import lsn_text, parse_lsn
 

@@ -16,11 +16,11 @@ from pgdyno.drill.model import (
     NOTHING_ACKED,
     DrillOptions,
     Verified,
+    in_words,
     share_upper_bound,
     summarise,
 )
 from pgdyno.drill.storage import store_drill, stored_drills
-from pgdyno.drill.words import in_words
 from pgdyno.record import RunFile
 from pgdyno.record.cut import Check, Cut, LedgerCount, Outcome, Proof
 from pgdyno.results.drill import Drill

@@ -45,7 +45,7 @@ ALLOWED = {
         "server/connecting/marks.py",
     ),
     "logs of servers": (
-        *("drill/_interference.py", "drill/_recovery.py", "drill/_wal_loss.py"),
+        *("drill/_evidence.py", "drill/_recovery.py", "drill/_wal_loss.py"),
         *("drill/checks/unlogged.py", "drill/faults/during_recovery.py"),
         *("server/local/startup.py", "server/replication/patroni.py"),
     ),

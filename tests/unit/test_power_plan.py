@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.drill.power._plan import Moment, plan_cuts
+from pgdyno.drill.power._cutting import Moment, plan_cuts
 
 moments = st.lists(st.builds(Moment, st.integers(0, 10**10), st.just("mark")), max_size=60)
 

@@ -19,8 +19,7 @@ from msgspec.structs import replace
 
 from pgdyno.conduct import Session
 from pgdyno.drill._bounds import Bound
-from pgdyno.drill._evidence import NewLog
-from pgdyno.drill._interference import disturbed_from_outside, interference, outside_kill
+from pgdyno.drill._evidence import NewLog, disturbed_from_outside, interference, outside_kill
 from pgdyno.drill._verify import Crashed, verify
 from pgdyno.drill.model import DrillOptions, Verified
 from pgdyno.drill.witnesses import (

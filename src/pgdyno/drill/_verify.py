@@ -14,7 +14,7 @@ from contextlib import closing
 from msgspec.structs import replace
 
 from pgdyno.drill._checking import CheckContext, Crashed, Stage, check_rules, run_check
-from pgdyno.drill._interference import interference, outside_kill
+from pgdyno.drill._evidence import interference, outside_kill
 from pgdyno.drill._pages import newest_page_lsn
 from pgdyno.drill._recovery import Recovery, first_problems, log_since, log_size, recover
 from pgdyno.drill.model import Verified

@@ -12,10 +12,9 @@ from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill._failing_over import DETECT_S_MAX, DETECTED
 from pgdyno.drill.fault import Fault, find_fault
 from pgdyno.drill.faults import fault_names
-from pgdyno.drill.model import DrillOptions, drill_of
+from pgdyno.drill.model import DrillOptions, drill_of, in_words
 from pgdyno.drill.storage import store_drill, version_of
 from pgdyno.drill.witnesses import check_witnesses
-from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
 from pgdyno.record import Recorder
 from pgdyno.record.cut import Cut

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.drill._interference import disturbed_from_outside
-from pgdyno.drill.words import in_words
+from pgdyno.drill._evidence import disturbed_from_outside
+from pgdyno.drill.model import in_words
 from pgdyno.errors import ThresholdError, TrustError
 from pgdyno.record import RunFile
 from pgdyno.results.drill import Drill

@@ -19,10 +19,9 @@ from pgdyno.conduct import Watcher, open_session
 from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.dimension import change_of, spec_with
 from pgdyno.drill.fault import find_fault
-from pgdyno.drill.model import DrillOptions
+from pgdyno.drill.model import DrillOptions, in_words
 from pgdyno.drill.running import check_drill, run_drill
 from pgdyno.drill.trust import untrusted
-from pgdyno.drill.words import in_words
 from pgdyno.errors import ThresholdError, TrustError, UsageError
 from pgdyno.facts import client_sessions
 from pgdyno.govern.in_run import governing

@@ -12,10 +12,9 @@ from pgdyno.drill._bounds import Bound, of_a_crash, of_a_lost_wal
 from pgdyno.drill._drill import LoadedServer
 from pgdyno.drill.fault import Fault
 from pgdyno.drill.model import DrillOptions, Verified
-from pgdyno.drill.power._cutting import HARMED, Cutter, proof_of
+from pgdyno.drill.power._cutting import HARMED, KEEPS, Cutter, Moment, Planned, plan_cuts, proof_of
 from pgdyno.drill.power._failing import Minimisation
-from pgdyno.drill.power._loaded import RecordedLoad
-from pgdyno.drill.power._plan import KEEPS, Moment, Planned, plan_cuts
+from pgdyno.drill.power._images import RecordedLoad
 from pgdyno.drill.power._recording import recorded_load
 from pgdyno.errors import UsageError
 from pgdyno.record.cut import Cut, Facts

@@ -1,4 +1,5 @@
-"""Power cuts of one recorded load, each verified by a new server on the disks after the cut.
+"""Power cuts of one recorded load: their plan (times, sector sizes, treatment of pending sectors),
+and the verification of each by a new server on the disks after the cut.
 
 The server of the load is stopped meanwhile. The disks after a cut are mounted below the directory
 of the server that verifies them, and removed with it.
@@ -6,18 +7,17 @@ of the server that verifies them, and removed with it.
 
 from __future__ import annotations
 
+import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from pgdyno.drill._verify import Crashed, verify
 from pgdyno.drill.model import Verified
-from pgdyno.drill.power._images import CutDisks, FileSystemBroken, RollingImages
-from pgdyno.drill.power._loaded import RecordedLoad
-from pgdyno.drill.power._plan import Planned
+from pgdyno.drill.power._images import CutDisks, FileSystemBroken, RecordedLoad, RollingImages
 from pgdyno.errors import SetupError
 from pgdyno.record.cut import Outcome, Proof
 from pgdyno.server import Cluster
@@ -27,6 +27,82 @@ from pgdyno.server.local.controldata import ControlData
 if TYPE_CHECKING:
     from pgdyno._engine import Cut as DiskCut
     from pgdyno.drill._drill import LoadedServer
+
+
+Keep = Literal["subset", "none", "all", "garbage"]
+KEEPS: tuple[Keep, ...] = ("subset", "none", "all", "garbage")
+"""Treatment of the pending sectors by the disk: a subset of them is written, none, all, or some
+with content that nobody wrote. ``garbage`` simulates disks that break their guarantees, and is only
+used on request."""
+
+_SECTORS = (4096, 512)
+# Of each 8 cuts one keeps nothing and one everything; the others keep subsets, which find more.
+_ROUND = 8
+
+
+class Moment(Struct, frozen=True):
+    """A time for a cut."""
+
+    at_ns: int
+    why: str
+    """pending, flush-edge, mark or random."""
+
+
+class Planned(Struct, frozen=True):
+    """A planned power cut."""
+
+    number: int
+    """Number from 1, in the order of time."""
+    at_ns: int
+    why: str
+    seed: int
+    sector_bytes: int
+    keep: Keep
+
+    @property
+    def variant(self) -> str:
+        """The variant in results, such as ``subset-4096`` or ``none``."""
+        whole = self.keep in ("none", "all")
+        return self.keep if whole else f"{self.keep}-{self.sector_bytes}"
+
+
+def plan_cuts(
+    moments: Iterable[Moment],
+    seed: int,
+    *,
+    sector_bytes: int | None = None,
+    keep: Keep | None = None,
+) -> list[Planned]:
+    """Plan a cut for each moment, in the order of time, as rolling images require.
+
+    The seed decides what is not given; the seed of a cut depends only on its number.
+    """
+    planned = []
+    for number, moment in enumerate(sorted(moments, key=lambda moment: moment.at_ns), start=1):
+        rng = random.Random(f"{seed}/power/{number}")
+        own_seed, mixed = rng.getrandbits(31), rng.choice(_SECTORS)
+        planned.append(
+            Planned(
+                number=number,
+                at_ns=moment.at_ns,
+                why=moment.why,
+                seed=own_seed,
+                sector_bytes=sector_bytes or mixed,
+                keep=keep or _kept(number),
+            )
+        )
+    return planned
+
+
+def _kept(number: int) -> Keep:
+    match number % _ROUND:
+        case 3:
+            return "none"
+        case 6:
+            return "all"
+        case _:
+            return "subset"
+
 
 HARMED: tuple[Outcome, ...] = ("refused", "corrupt")
 _COPIES = 4

@@ -7,22 +7,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pgdyno.drill._checking import check_rules
-from pgdyno.drill._interference import disturbed_from_outside
+from pgdyno.drill._evidence import disturbed_from_outside
 from pgdyno.drill.model import Verified
-from pgdyno.drill.power._cutting import HARMED, Cutter, wal_directory
+from pgdyno.drill.power._cutting import HARMED, Cutter, Planned, wal_directory
 from pgdyno.drill.power._explain import (
     ExplainedSector,
     Minimised,
     Sector,
     explained,
+    read_records,
     records_of,
     sentence,
 )
-from pgdyno.drill.power._filemap import FileMap
+from pgdyno.drill.power._location import FileMap, Location
 from pgdyno.drill.power._minimise import Search, TestLimit
-from pgdyno.drill.power._names import Location
-from pgdyno.drill.power._plan import Planned
-from pgdyno.drill.power._walrecords import read_records
 from pgdyno.server.local.controldata import ControlData
 
 if TYPE_CHECKING:

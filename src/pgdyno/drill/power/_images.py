@@ -1,4 +1,4 @@
-"""Disk images of one recording: advanced to a time, copied, cut, mounted.
+"""Disk images of one recorded load: advanced to a time, copied, cut, mounted.
 
 All are below one directory, which the sweep of a later start removes after a crash.
 """
@@ -13,12 +13,15 @@ from msgspec import Struct
 
 from pgdyno.disk import FileSystem, clean_up_if_killed, mount_image, unmount_all
 from pgdyno.disk.mounting import run_program
+from pgdyno.drill.power._location import Names
 from pgdyno.errors import SetupError
 from pgdyno.server.directories import shared_directory
 from pgdyno.server.local.safefiles import remove_own_directory
 
 if TYPE_CHECKING:
     from pgdyno._engine import Cut, DiskLogs
+    from pgdyno.record import AckLedger
+
 
 _ROLES = ("data", "wal")
 _PATIENCE_S = 10.0
@@ -103,3 +106,18 @@ def copy_sparse(image: Path, target: Path) -> None:
         ["cp", "--reflink=auto", "--sparse=auto", image, target],
         f"copy the image of a disk to {target}",
     )
+
+
+class RecordedLoad(Struct, frozen=True):
+    """Recordings of the disks, ack ledger and names of relations of one load."""
+
+    disks: Recorded
+    acks: AckLedger
+    names: Names
+    marks_ns: Sequence[int]
+    """Starts and ends of checkpoints."""
+
+    @property
+    def last_ns(self) -> int:
+        """The last time that the recordings of all disks include."""
+        return min(disk["last_ns"] for disk in self.disks.logs.facts())

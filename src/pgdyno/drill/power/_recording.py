@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgdyno.drill._interference import disturbed_from_outside
-from pgdyno.drill.power._images import Recorded
-from pgdyno.drill.power._loaded import RecordedLoad
-from pgdyno.drill.power._names import read_names
+from pgdyno.drill._evidence import disturbed_from_outside
+from pgdyno.drill.power._images import Recorded, RecordedLoad
+from pgdyno.drill.power._location import read_names
 from pgdyno.drill.power._saved import is_recording, load_recording, save_recording
 from pgdyno.errors import UsageError
 

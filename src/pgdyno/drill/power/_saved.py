@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdyno.disk import FileSystem
-from pgdyno.drill.power._images import Recorded, copy_sparse
-from pgdyno.drill.power._loaded import RecordedLoad
-from pgdyno.drill.power._names import Names
+from pgdyno.drill.power._images import Recorded, RecordedLoad, copy_sparse
+from pgdyno.drill.power._location import Names
 from pgdyno.drill.witnesses import Witnesses
 from pgdyno.errors import UsageError
 from pgdyno.spec import Spec

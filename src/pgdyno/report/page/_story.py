@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from pgdyno import numbers
+from pgdyno.drill.model import in_words
 from pgdyno.drill.storage import stored_drills
-from pgdyno.drill.words import in_words
 from pgdyno.errors import UsageError
 from pgdyno.record import RunFile
 from pgdyno.report.charts.chart import Chart
