@@ -1,4 +1,4 @@
-"""``pgdyno check``: what ails a server under the load of others. Read-only, and without a load."""
+"""``pgdyno check``: problems of a server under the load of others. Read-only, without a load."""
 
 from pgdyno.check._reach import Reached, Where, answering, reach, session
 

@@ -1,4 +1,4 @@
-"""Findings of the rules from what the looks of a check recorded, and what was not looked at."""
+"""Findings of the rules from the recorded looks of a check, and subjects that were not seen."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class NotLookedAt(Struct, frozen=True):
 
 
 class Judgement(Struct, frozen=True):
-    """The findings of the rules, and the list of what no rule saw."""
+    """The findings of the rules, and the subjects that no rule saw."""
 
     findings: tuple[Finding, ...]
-    """The worst first; what was cleared and skipped comes last."""
+    """The worst first; cleared and skipped ones come last."""
     not_looked_at: tuple[NotLookedAt, ...]
 
 

@@ -1,4 +1,4 @@
-"""The load of others in the window of a check: what its sessions wait for, and its statements."""
+"""The load of others in the window of a check: waits of its sessions, and its statements."""
 
 from __future__ import annotations
 

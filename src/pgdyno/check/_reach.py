@@ -49,7 +49,7 @@ class Where(Struct, frozen=True):
 
 
 class Reached(Struct, frozen=True):
-    """A server that answers, and what it is."""
+    """A server that answers, with its facts."""
 
     conninfo: ConnInfo
     """The server itself, also where the user named a pooler; with limits."""

@@ -1,5 +1,5 @@
-"""The result of a check, from its run file and its findings; also the commands that prove what a
-finding proposes: each is a ``pgdyno compare`` with the proposed change.
+"""The result of a check, from its run file and its findings; also the commands that prove the
+proposals of a finding: each is a ``pgdyno compare`` with the proposed change.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ALLOW = {
     STATEMENTS: f"{to_create(STATEMENTS)} and the rights of pg_monitor",
     **{name: _ON.format(name) for name in TRACKED},
 }
-"""By probe, what would allow it."""
+"""By probe, the command that would allow it."""
 _RUN = "pgdyno run with the application's statements, on a copy of the server"
 _SUPPLY = {
     Lack.RIGHTS: _GRANT,
@@ -54,7 +54,7 @@ _SUPPLY = {
     Lack.CLIENTS: _RUN,
     Lack.SECONDS: f"{_RUN}; on this one, its log with log_checkpoints and log_lock_waits",
 }
-"""Ways to supply what rules lacked."""
+"""Ways to supply the facts that rules lacked."""
 
 
 class Seen(Struct, frozen=True):
@@ -182,7 +182,7 @@ def _verdict(findings: Sequence[Finding], load: ObservedLoad, diagnosis: Diagnos
 
 
 def _not_checked(run: RunFile, seen: Seen) -> tuple[NotChecked, ...]:
-    """Return what the rules and the probes did not see or judge."""
+    """Return the subjects that rules and probes did not see or judge."""
     by_rules = [
         NotChecked(subject=each.subject, why=each.why, allow=each.allow, checks=each.rules)
         for each in seen.judgement.not_looked_at
@@ -194,7 +194,7 @@ def _not_checked(run: RunFile, seen: Seen) -> tuple[NotChecked, ...]:
 
 
 def _of_probes(run: RunFile, role: str) -> Iterator[NotChecked]:
-    """Yield what the probes could not read, with what would allow it."""
+    """Yield the subjects that probes could not read, with the command that would allow it."""
     for event in run.events("probe"):
         if ProbeState.MISSING.is_of(event):
             probe, reason = str(event.detail["probe"]), str(event.detail["reason"])

@@ -69,7 +69,7 @@ def temporary_run_file() -> Iterator[Path]:
 
 
 def _sweep() -> None:
-    """Remove what killed checks of this user left."""
+    """Remove the directories that killed checks of this user left."""
     for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError, PgdynoError):
             status = left.lstat()

@@ -111,7 +111,7 @@ T = TypeVar("T")
 
 
 class StatementCounts:
-    """The counts of pg_stat_statements at the start of the window, and what comes of them."""
+    """The counts of pg_stat_statements: read at the start of the window, recorded at its end."""
 
     def __init__(self, conninfo: ConnInfo) -> None:
         self._conninfo = conninfo
@@ -150,7 +150,7 @@ class StatementCounts:
         self._ask(record)
 
     def _ask(self, work: Callable[[psycopg.Connection[Any], StatementSource], T]) -> T | None:
-        """Return what ``work`` reads; None, and the reason, if it cannot be read."""
+        """Return the rows that ``work`` reads; None, and the reason, if it cannot read them."""
         import psycopg
 
         try:

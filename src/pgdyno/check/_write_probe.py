@@ -1,4 +1,4 @@
-"""The write probe of a check: how long a commit takes, and what of it is network, server and flush.
+"""The write probe of a check: the time of a commit, divided into network, server and flush.
 
 One client commits one row after the other, like a program without a pool that commits each
 statement. Sessions take turns, so that what passes on the machine meanwhile meets all of them: one

@@ -39,7 +39,7 @@ class CheckRequest(Struct, frozen=True):
 def check(
     request: CheckRequest, watcher: Watcher, finished: Callable[[Path], None] | None = None
 ) -> CheckResult:
-    """Look at a server without loading it, and return what was found. Nothing is written on it
+    """Look at a server without loading it, and return the findings. Nothing is written on it
     unless the write probe was asked for. ``finished`` is called with the run file before one that
     is not to be kept is removed."""
     began_s = time.monotonic()
@@ -77,7 +77,7 @@ def check(
 
 
 def _look(reached: Reached, recorder: Recorder, watcher: Watcher) -> None:
-    """Take all looks, and show at once what they find."""
+    """Take all looks, and show their findings at once."""
     watcher.phase("looking at settings, catalogs and statistics")
     take_all_looks(reached, recorder)
     with RunFile(recorder.path) as run:

@@ -28,7 +28,7 @@ ROUNDS_PER_FILE = 120
 
 
 class Watch(Struct, frozen=True):
-    """A server to watch, and how often to say what was seen."""
+    """A server to watch, and the time between reports."""
 
     where: Where
     every_s: float

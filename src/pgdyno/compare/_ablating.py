@@ -1,6 +1,6 @@
 """Which lines of a profile make the difference, and the shortest profile that keeps it.
 
-Lines are taken back in groups, in fresh interleaved pairs of what is left with and without them
+Lines are taken back in groups, in fresh interleaved pairs of the other lines with and without them
 (``_elimination.py``). Each of these trials holds its level by itself, and there are many, so that a
 decision about a line may be wrong by chance; nothing is claimed of them together. The claim rests
 on pairs that are measured at the end: the shortest profile against the whole one and against none,
@@ -280,7 +280,7 @@ class Ablating:
         final: tuple[PairedEffect, PairedEffect] | None,
         more_s: float,
     ) -> str:
-        """Return what the shortest profile is worth, and what was not decided."""
+        """Return a sentence on the gain of the shortest profile, and the lines left undecided."""
         everything = len(names) == len(self.plan.checked.profile.lines)
         if not names:
             found = self._none_sentence()
@@ -297,7 +297,7 @@ class Ablating:
         )
 
     def _none_sentence(self) -> str:
-        """Return what is known where no line was kept: not that none matters, if the whole does."""
+        """Return the sentence for no kept line: that none matters only if the whole does not."""
         if self.whole.verdict.outcome not in ("better", "mixed"):
             return "no line makes a difference that these pairs show"
         whole = _compared(self.whole)

@@ -1,4 +1,4 @@
-"""The defaults in which two versions differ, and what makes them equal.
+"""The defaults in which two versions differ, and the settings that make them equal.
 
 Both servers' pg_settings tell which they are: what has another value in a new session of one than
 of the other, without anybody having set it. A setting that only the newer version has gets the
@@ -109,8 +109,8 @@ def level(
     installations: tuple[Installation, Installation],
     chosen: Collection[str],
 ) -> Levelling:
-    """Return what makes the second build's defaults and the first one's equal; ``chosen`` are the
-    settings that somebody has set for both."""
+    """Return the settings that make the defaults of both builds equal; ``chosen`` are set for both
+    by the user."""
     sides = ("before", "after")
     newer = "after" if builds[1].version_num >= builds[0].version_num else "before"
     both = _Sides(

@@ -16,7 +16,7 @@ from pgdyno.server.settings.setting_values import as_shown, in_base_unit
 
 
 class Values:
-    """Settings of a server, with the lines of a profile in place of what is in force."""
+    """Settings of a server, with the lines of a profile in place of the values in force."""
 
     def __init__(self, found: Mapping[str, Setting], given: Mapping[str, str]) -> None:
         self._found = found

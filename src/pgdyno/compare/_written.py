@@ -115,7 +115,7 @@ class Written(Struct, frozen=True):
 
 
 def all_written(session: Session, trials: Sequence[Sides]) -> Sequence[Sequence[Written]]:
-    """Return what each side of each trial writes; the session's first server runs again then."""
+    """Return the WAL that each side of each trial writes. The first server runs at the end."""
     session.watcher.phase("counting the WAL of a vacuum and of transactions")
     found = [
         [Written(_vacuum_work(session, side), _wal_without_images(session, side)) for side in sides]

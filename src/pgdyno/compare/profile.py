@@ -133,7 +133,7 @@ class _OfProfile(Struct, frozen=True):
     deadline_s: float = 0.0
 
     def members(self) -> Mapping[str, object]:
-        """Return what is known before anything is measured."""
+        """Return the members that are known before anything is measured."""
         checked = self.checked
         return {
             "profile": ComparedProfile(
@@ -151,7 +151,7 @@ class _OfProfile(Struct, frozen=True):
         seconds: float,
         rng: random.Random,
     ) -> Mapping[str, object]:
-        """Return what is measured under the same load after the trial."""
+        """Measure the lines under the same load after the trial; return members of the result."""
         if self.plan is None:
             return {}
         if answer.verdict.outcome not in _DIVIDED:

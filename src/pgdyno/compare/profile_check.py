@@ -39,7 +39,7 @@ class Checked(Struct, frozen=True):
     profile: Profile
     """Its lines that are applied."""
     assessments: Mapping[str, Assessment]
-    """Setting → what its line may lose beside the other lines."""
+    """Setting → the possible loss by its line beside the other lines."""
     restarts: frozenset[str]
     """Settings that take effect only after a restart."""
     left_out: tuple[Problem, ...] = ()
@@ -55,7 +55,7 @@ class Checked(Struct, frozen=True):
         return Change(settings=self.profile.settings)
 
     def notes(self) -> Iterator[str]:
-        """Yield what to say before the measurement."""
+        """Yield the notes to print before the measurement."""
         name = self.profile.name
         if self.left_out:
             yield f"{name}: left out here: {'; '.join(map(str, self.left_out))}"
@@ -87,7 +87,7 @@ class ProfileCheck:
 def check_profile(
     profile: Profile, target: Target, spec: Spec, allow: DurabilityClass | None
 ) -> Checked:
-    """Return what of a profile is applied. Raises UsageError with everything that is wrong."""
+    """Return the lines of a profile to apply. Raises UsageError with everything that is wrong."""
     if profile.of_machine and not target.facts["is_local"]:
         raise UsageError(
             f"the profile {profile.name} is computed from the server's machine, which is not this"
@@ -156,7 +156,7 @@ def _unusable(
 
 
 def assessments(profile: Profile, server: Circumstances) -> dict[str, Assessment]:
-    """Return what each line may lose on ``server`` with the other lines in force: what is lost with
+    """Return the possible loss by each line on ``server`` with the other lines in force: that by
     synchronous_commit = off depends on the line for wal_writer_delay."""
     settings = profile.settings
     return {
@@ -243,7 +243,7 @@ def _memory_bytes(target: Target) -> int:
 
 
 def _remarks(profile: Profile, values: Values, target: Target) -> Iterator[Problem]:
-    """Yield what there is to say about lines that can be applied."""
+    """Yield the remarks about lines that can be applied."""
     for line in profile.lines:
         for rule in WITHOUT_EFFECT:
             if rule.about(line.setting) and rule.holds(values):

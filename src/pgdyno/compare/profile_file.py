@@ -120,7 +120,7 @@ def parse_profile(text: str, *, name: str) -> Profile:
 
 
 def _statements(lines: list[ConfLine]) -> Problem:
-    """Return what is wrong with a file of SQL: once, and not line by line."""
+    """Return the problem of a file of SQL: once, and not line by line."""
     count = sum(_STATEMENT.match(line.text) is not None for line in lines)
     found = (_SETTING.fullmatch(line.text) for line in lines)
     example = next((f"{each[1]} = {each[2]}" for each in found if each), "NAME = VALUE")

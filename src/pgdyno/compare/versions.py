@@ -6,7 +6,7 @@ defaults that differ made equal.
 
 Where there are several builds of a version, two of one family are taken: builds by different
 packagers differ in compilers and flags (some are made small, others fast), and that can be more
-than what the versions differ in.
+than the difference of the versions.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class _OfVersions(Struct, frozen=True):
     """End of the time for pairs (monotonic)."""
 
     def members(self) -> Mapping[str, object]:
-        """Return what is known before anything is measured."""
+        """Return the members that are known before anything is measured."""
         return {"versions": self.compared}
 
     def after(
@@ -343,7 +343,7 @@ def _per_transaction(
 
 
 def flags_of(build: Build, installation: Installation) -> BuildFlags:
-    """Return what the build says of itself."""
+    """Return the compiler, flags and options that the build reports."""
     compiler = _COMPILER.search(build.told)
     configure = build.flags.get("CONFIGURE", "")
     return BuildFlags(

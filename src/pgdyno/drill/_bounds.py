@@ -25,7 +25,7 @@ SETTINGS = (
     "synchronous_standby_names",
     "wal_sync_method",
 )
-"""Settings that decide what a crash may lose."""
+"""Settings on which the possible loss in a crash depends."""
 
 _UNLOGGED = "a crash leaves unlogged tables empty"
 

@@ -37,7 +37,7 @@ _NOT_DAMAGE = ("57014", "55P03", "53100", "53200", "53400")
 
 
 class Crashed(Struct, frozen=True):
-    """A database after a fault, and what is known of it from outside."""
+    """A database after a fault, and the facts known from outside it."""
 
     cluster: Cluster
     """Not running, as the fault left it."""

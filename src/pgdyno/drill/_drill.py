@@ -47,7 +47,7 @@ _POLL_S = 0.02
 
 
 class LoadedServer:
-    """A loaded server, with what a fault needs to break and verify it."""
+    """A loaded server, with the tools that a fault needs to break and verify it."""
 
     def __init__(
         self,

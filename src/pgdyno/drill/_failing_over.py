@@ -130,11 +130,11 @@ class FailoverTimes:
 
 
 Break = Callable[["Failover"], None]
-"""Does what makes the failover necessary, and ends it with the primary gone."""
+"""Makes the failover necessary; ends with the primary gone."""
 
 
 class Failover:
-    """A failover: the servers, and what was seen of them."""
+    """A failover: the servers, and the observed times and messages."""
 
     def __init__(self, drill: LoadedServer) -> None:
         """Create it just before the fault."""
@@ -264,7 +264,7 @@ class Failover:
 def failovers(
     drill: LoadedServer, breaking: Callable[[str], Break], variants: Sequence[str]
 ) -> Iterator[Cut]:
-    """Yield the drill's cuts; ``breaking`` returns what a variant does, ``variants`` in turn."""
+    """Yield the drill's cuts, of each variant in turn; ``breaking`` returns its action."""
     for number, rng, seed in drill.plan():
         variant = variants[(number - 1) % len(variants)]
         _know_all_servers(drill)

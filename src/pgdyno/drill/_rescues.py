@@ -1,6 +1,6 @@
 """Rescues of a server whose WAL is lost; each works on copies of the same remains.
 
-A rescue makes a cluster of what is left and leaves it down for verification. It verifies nothing
+A rescue makes a cluster of the remains and leaves it down for verification. It verifies nothing
 itself: some rescues make a corrupt database.
 """
 

@@ -1,5 +1,5 @@
 """Tables of ``business``, whose sums must agree after a crash, and of ``entity-resolution``, which
-are checked record by record; and whether a load permits to say so."""
+are checked record by record; and whether the load permits these checks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def why_not_checked(conn: Control, texts: Collection[str] | None) -> str:
 
 
 def differences(conn: Control) -> dict[str, int]:
-    """Return what each sum of ``business`` differs by; all are 0 unless a transaction was lost in
+    """Return the difference of each sum of ``business``; all are 0 unless a transaction was lost in
     part."""
     schema = quoted(schema_of(conn, next(iter(BUSINESS_COLUMNS))))
     row = conn.execute(query("business_sums", schema=schema)).fetchone()

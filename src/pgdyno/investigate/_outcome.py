@@ -1,5 +1,5 @@
-"""The result of an investigation: levels before and after, the verdict, and what was left out; of a
-load by HTTP also the figures of the front end and the database behind the web server.
+"""The result of an investigation: levels before and after, the verdict, and omissions; of a load
+by HTTP also the figures of the front end and the database behind the web server.
 """
 
 from __future__ import annotations

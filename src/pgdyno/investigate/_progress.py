@@ -1,4 +1,4 @@
-"""The state of an investigation: what was kept, what was tried, and the findings of now."""
+"""The state of an investigation: remedies kept, remedies tried, and the present findings."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class AssessedProposal(Struct, frozen=True):
     specific: bool = False
     """True if the remedy acts on nothing but the finding's cause."""
     predicted_response_ratio: float | None = None
-    """The ratio predicted for the mean response time, if that is what it is to shorten."""
+    """The ratio predicted for the mean response time, for a remedy that is to shorten it."""
 
     def slice_seconds(self, usual_s: float) -> float:
         """Return the length of a slice that shows the effect, at least ``usual_s``."""

@@ -1,4 +1,4 @@
-"""Recording of what an investigation did with each remedy: in its progress and in the run file."""
+"""Records each remedy's trial and decision, in the investigation's progress and in the run file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Records:
         *,
         again: int | None = None,
     ) -> None:
-        """Record the decision about a measured remedy, and what it says about the finding.
+        """Record the decision about a measured remedy, and the proof of the finding.
 
         ``again`` is the index of the step whose trial was extended; its record is replaced.
         """
@@ -64,7 +64,7 @@ class Records:
             progress.undecided[place] = Undecided(proposal, progress.trials[-1])
 
     def _finding(self, finding_id: str, proof: Proof) -> None:
-        """Record what was shown about a finding; a proof remains one."""
+        """Record the proof of a finding; one that was proved remains so."""
         proved = self._outcome.proved
         rows = self._progress.finding_rows
         for row in [row for row, each in rows.items() if each.id == finding_id]:

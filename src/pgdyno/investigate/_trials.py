@@ -122,8 +122,8 @@ def recheck_decision_of(answer: TrialAnswer) -> Decision:
 
 
 def proof_of(proposal: AssessedProposal, answer: TrialAnswer) -> Proof | None:
-    """Return what the trial shows about the finding; None if the remedy did not improve the
-    figures, or was not meant to."""
+    """Return the proof of the finding by the trial; None if the remedy did not improve the figures,
+    or was not meant to."""
     if proposal.remedy.guards or not improves(answer):
         return None
     if not proposal.specific:

@@ -42,7 +42,7 @@ def unfinished(run: RunFile) -> Unfinished:
 
 
 def recorded_result(run: RunFile) -> Json:
-    """Return the JSON of a run's result, or of what an unfinished run has instead."""
+    """Return the JSON of a run's result, or of an unfinished run's measurements."""
     if run.run.status == "done":
         return recorded_json(run)
     result: Json = plain(unfinished(run).to_json())

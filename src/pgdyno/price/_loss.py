@@ -37,7 +37,7 @@ class DrillPlan(Struct, frozen=True):
 
 @dataclass
 class LossTable:
-    """The losses in the drills so far. An error keeps what was measured before it."""
+    """The losses in the drills so far. An error keeps the measurements before it."""
 
     cells: dict[tuple[str, str], list[Loss]] = field(default_factory=dict)
     """Cells of the price list, by candidate and fault."""

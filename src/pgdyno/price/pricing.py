@@ -56,7 +56,7 @@ class PriceRequest(Struct, frozen=True):
     budget_s: float
     seed: int
     budget_given: bool = False
-    """True for a budget that somebody chose, which is kept."""
+    """True for a budget that the user chose, which is kept."""
 
 
 def default_budget_s(candidates: Sequence[Candidate], cuts: int) -> float:

@@ -1,4 +1,4 @@
-"""The slices of a search by point, and what they say together: level, response time, whether it
+"""The slices of a search by point, and their figures together: level, response time, whether it
 lasts.
 
 A point has one throughput and one p99, in the curve, the answer and every sentence: those of its
@@ -70,7 +70,7 @@ class Curve:
 
 
 class Searched(Struct, frozen=True, kw_only=True):
-    """A search that has ended: what was measured."""
+    """The measurements of a search that has ended."""
 
     group: str
     limits: tuple[Limit, ...]
@@ -227,14 +227,14 @@ def rounded_bounds(bounds: tuple[float, float] | None) -> tuple[float, float] | 
 
 
 def limit_verdict(diagnosis: Diagnosis | None) -> Verdict:
-    """Return what ends it."""
+    """Return the limit that ends the curve."""
     if diagnosis is None:
         return Verdict(finding=None, sentence="not examined: too little was measured where it ends")
     return limit_of(diagnosis)
 
 
 def sustained(hold: Hold | None, curve_tps: Mapping[float, float]) -> Sustained | None:
-    """Return what the long slice says, beside the throughput of its point in the curve."""
+    """Return the figures of the long slice, beside the throughput of its point in the curve."""
     if hold is None:
         return None
     measured = hold.measured

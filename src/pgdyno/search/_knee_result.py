@@ -1,4 +1,4 @@
-"""The result of a search: the curve, the answer in a sentence, the law fitted, what ends it."""
+"""The result of a search: the curve, the answer in a sentence, the law fitted, the limit."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Varied = Literal["clients", "rate", "pool", "pooler"]
 
 
 class Aim(Struct, frozen=True):
-    """The subject of a search: what is varied of which group, on top of which change."""
+    """The aim of a search: the quantity that is varied, of which group, on top of which change."""
 
     varied: Varied
     group: str

@@ -31,7 +31,7 @@ def beyond_best(
     larger: Diagnosis | None,
     pools: int = 1,
 ) -> Beyond | None:
-    """Return what the largest size measured costs against the best; None if the best is the
+    """Return the cost of the largest size measured against the best; None if the best is the
     largest. The diagnoses are of the slices at the two; the size is that of each of the pools."""
     size = found.levels.points[-1]
     if size <= found.knee:

@@ -93,7 +93,7 @@ def _beyond(searched: PoolSearched) -> Beyond | None:
 
 
 def _application(searched: PoolSearched) -> ApplicationPools | None:
-    """Return what was found of the pools in front of the pooler."""
+    """Return the result for the pools in front of the pooler."""
     layer = searched.application
     if layer is None:
         return None
@@ -147,7 +147,7 @@ def _settings(
 
 
 def _sustained(searched: PoolSearched) -> Sustained | None:
-    """Return what the long slice says, which is of both layers where there are two."""
+    """Return the figures of the long slice, which are of both layers where there are two."""
     layer = searched.application or searched
     curve = layer.curve
     levels = {size: level_of_size(layer.found, curve, round(size)) for size in curve.points}
@@ -240,7 +240,7 @@ def _doubt(diagnosis: Diagnosis | None) -> str:
 
 
 def _none_meets(searched: PoolSearched, found: KneeEstimate) -> str:
-    """Return that no size meets the limits, and what a queue of so many clients takes at least."""
+    """Return the sentence for limits that no size meets, with the least wait of so many clients."""
     limits = limits_words(searched) or "the limit of failures"
     size = max(found.top, key=found.level)
     tps, why = found.level(size), _why(searched.limits, searched.curve.points[size])

@@ -88,7 +88,7 @@ def compared(
     rng: random.Random,
 ) -> list[Variant]:
     """Make storms under each change, in rounds of random order, as long as there is time for a
-    whole round; return what each did."""
+    whole round; return the outcome of each."""
     measured: dict[str, list[StormPoint]] = {title: [] for title in changes}
     for _ in range(ROUNDS):
         for title in rng.sample(list(changes), len(changes)):
@@ -113,7 +113,7 @@ def _whole(measured: dict[str, list[StormPoint]], clients: int) -> list[Variant]
 def variant_of(
     title: str, clients: int, points: Sequence[StormPoint], plain: Sequence[StormPoint]
 ) -> Variant:
-    """Return what the storms under one change did, against those without it."""
+    """Return the outcome of the storms under one change, against those without it."""
     took = [each.steady_s for each in points if each.steady_s is not None]
     late = [each.connect_ms_p99 for each in points if each.connect_ms_p99 is not None]
     return Variant(

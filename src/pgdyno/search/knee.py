@@ -124,7 +124,7 @@ class KneeRequest(Struct, frozen=True):
 
 
 class CapacityAnswer(Struct, frozen=True):
-    """The result, and the diagnosis of what ends it."""
+    """The result, and the diagnosis of the limit that ends it."""
 
     capacity: Capacity
     diagnosis: Diagnosis | None

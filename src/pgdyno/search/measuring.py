@@ -102,7 +102,7 @@ class Measuring:
         self._voids: list[str] = []
 
     def search(self, search: SizeSearch) -> None:
-        """Measure what a search for a size wants, until it ends or the time is over."""
+        """Measure the sizes that a search asks for, until it ends or the time is over."""
         while wanted := search.next_round(self.times.slices_left):
             for size in wanted:
                 if search.fewest <= size <= search.most:
@@ -177,7 +177,7 @@ class Measuring:
         return self.times.slices_left == 0 and search.is_open
 
     def why_no_larger(self, search: SizeSearch, why_most: str) -> str:
-        """Return why no larger size was tried; ``why_most``: what limits the largest."""
+        """Return why no larger size was tried; ``why_most``: the limit of the largest."""
         if max(self.curve.points, default=0) < search.most:
             return "the time budget ended"
         return search.why_ended or why_most

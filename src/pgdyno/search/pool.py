@@ -267,7 +267,7 @@ class _PoolSearch:
         )
 
     def _warm_aim(self) -> Aim:
-        """Start the load, and return what is varied, with as many clients as there is room for."""
+        """Start the load with as many clients as there is room for, and return the search's aim."""
         self._session.watcher.phase("warming up")
         aim = self._aim()
         first = min(FIRST_SIZE, self._most)
@@ -285,7 +285,7 @@ class _PoolSearch:
         return aim
 
     def _aim(self) -> Aim:
-        """Return what is varied: the size of the pooler's pool, or of the clients'."""
+        """Return the aim of the search: the size of the pooler's pool, or of the clients'."""
         group, limits = self._request.group, self._request.limits
         kind = self._session.spec.pooler.kind
         if kind == "none":
@@ -296,7 +296,7 @@ class _PoolSearch:
         return Aim("pooler", group, Change(), limits, setting=f"pooler.{SIZE_SETTINGS[kind]}")
 
     def _application_aim(self, aim: Aim, pooler_size: int) -> Aim:
-        """Return the pools of the application as what is varied, with a size of the pooler's."""
+        """Return the aim of the search for the application's pools, with a size of the pooler's."""
         base = Change(spec={aim.setting: str(pooler_size)}).over(aim.base)
         return replace(aim, varied="pool", base=base, setting="")
 
@@ -314,8 +314,8 @@ class _PoolSearch:
 
 
 def _summed(searched: PoolSearched) -> PoolSearched:
-    """Return what was measured with the sum of the application's pools as the pooler's size, and
-    the pools themselves as the layer in front of it."""
+    """Return the measurements with the sum of the application's pools as the pooler's size, and the
+    pools themselves as the layer in front of it."""
     pools, found, curve = searched.pools, searched.found, searched.curve
     if found is not None:
         points = tuple(pools * each for each in found.levels.points)

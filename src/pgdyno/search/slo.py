@@ -1,4 +1,4 @@
-"""Limits of the response time, such as ``p99<20ms``: what a rate must meet (``--slo``)."""
+"""Limits of the response time, such as ``p99<20ms``, which a rate must meet (``--slo``)."""
 
 from __future__ import annotations
 

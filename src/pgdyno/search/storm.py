@@ -182,7 +182,7 @@ def find_storm(session: Session, request: StormRequest) -> StormResult:
 
 
 def _changes(session: Session, request: StormRequest, search: StormSearch) -> dict[str, Change]:
-    """Return what might change the smallest storm that was not survived, or the largest."""
+    """Return the changes to try on the smallest storm that was not survived, or the largest."""
     clients = search.too_high or search.met
     if clients is None:
         return {}
@@ -192,7 +192,7 @@ def _changes(session: Session, request: StormRequest, search: StormSearch) -> di
 
 def _variants(session: Session, storms: Storms, changes: dict[str, Change], search: StormSearch,
               has_time: Callable[[], bool]) -> list[Variant]:  # fmt: skip
-    """Return what the changes do to that storm."""
+    """Measure the changes under that storm, and return their effects."""
     clients = search.too_high or search.met
     if clients is None or len(changes) < 2:
         return []

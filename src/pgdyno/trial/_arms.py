@@ -75,7 +75,7 @@ class SliceFigures(Struct, frozen=True):
         return sum(group.done for group in self.groups.values())
 
     def tps(self, open_loops: Mapping[str, bool]) -> float:
-        """Return the throughput; ``open_loops`` tells by group what it is."""
+        """Return the throughput; ``open_loops`` has by group whether its loop is open."""
         served = (
             part.served(open_loop=open_loops.get(name, False))
             for name, part in self.groups.items()

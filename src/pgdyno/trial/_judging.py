@@ -131,7 +131,7 @@ def verdict_of(
 def decided(
     effect: PairedEffect, measure: Measure, matters: Matters, noise: Noise | None
 ) -> TrialVerdict:
-    """Return what the pairs say of a figure, of all clients or of one group."""
+    """Return the verdict of the pairs on one figure, of all clients or of one group."""
     return decide(
         effect,
         effect_matters=matters.of(measure),

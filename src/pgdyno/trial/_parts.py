@@ -58,7 +58,7 @@ def _executed(totals: Iterable[StatementTotal]) -> int:
 
 
 def governor_of(run: RunFile) -> RunGovernor | None:
-    """Return what the governor did, and what came of it; None for a run without one."""
+    """Return the actions of the governor and their effect; None for a run without one."""
     summary = governed_in(run)
     if summary is None:
         return None
@@ -108,7 +108,7 @@ def _refusals(refused: int) -> str:
 
 
 def statements_of(run: RunFile, slice_ids: list[int]) -> ServerStatements | None:
-    """Return what pg_stat_statements counted; None for a run that does not ask for it."""
+    """Return the counts of pg_stat_statements; None for a run that does not ask for them."""
     if not (run.run.spec.get("server") or {}).get("statements"):
         return None
     counts = run.statement_counts(slice_ids)
@@ -156,7 +156,7 @@ def _rounded(value: float) -> float:
 
 
 def vacuums_of(run: RunFile, slice_ids: Sequence[int]) -> Vacuums | None:
-    """Return what is known of vacuum; None if the server was not probed."""
+    """Return the account of vacuum; None if the server was not probed."""
     account = vacuum_account(run, slice_ids)
     if account is None:
         return None

@@ -44,7 +44,7 @@ def run_result(
     run: RunFile, slice_ids: list[int], diagnosis: Diagnosis | None, refused: Sequence[Finding] = ()
 ) -> results.RunResult:
     """Return the result of ``pgdyno run``; without a diagnosis it has no verdict, and the findings
-    are those on who ``refused`` clients.
+    are those on refused clients (``refused``).
 
     Its figures are over ``slice_ids``, except the first ledger, which is over the whole run; the
     ledgers of the groups add up to the second one.

@@ -168,7 +168,7 @@ def all_in_force(server: AutovacuumSettings, table: TableRates) -> dict[str, flo
 
 
 class _Advice:
-    """Collects what should change, part by part."""
+    """Collects the parameters to change, part by part."""
 
     def __init__(self, server: AutovacuumSettings, table: TableRates, stagger: float) -> None:
         self.wanted: list[tuple[str, float, str]] = []
@@ -205,7 +205,7 @@ class _Advice:
         self._set("autovacuum_vacuum_threshold", threshold, why)
 
     def inserted_rows(self) -> None:
-        """Lower the threshold of inserted rows, and freeze what will not change."""
+        """Lower the threshold of inserted rows, and freeze rows that will not change."""
         table = self._table
         only_grows = table.dead_h < 0.01 * table.inserts_h
         aim = table.inserts_h * self._hours

@@ -62,7 +62,7 @@ class TableCounters(Struct, frozen=True):
 
 
 class VacuumPlan(Struct, frozen=True):
-    """A plan, and what it is compared with."""
+    """A plan, and the parameters in force that it is compared with."""
 
     result: VacuumPlanResult
     present: Mapping[str, Mapping[str, float]]

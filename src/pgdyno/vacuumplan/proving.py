@@ -43,7 +43,7 @@ ROUNDS_DEFAULT = 6
 ROWS_MAX, ROWS_MIN = 50_000, 200
 TABLES_MAX = 8
 ROWS_S_MAX = 2_000.0
-"""Rows changed per second on all tables: what one busy core does without a queue."""
+"""Rows changed per second on all tables: the rate of one busy core without a queue."""
 PERIOD_S = 8.0
 """The aim of the plan in the model: autovacuum looks once a second, and no more often."""
 _ROUND_S = 0.05
@@ -84,7 +84,7 @@ def prove(
     rounds: int,
     note: Callable[[str], None],
 ) -> Proof:
-    """Return what both sides came to, each of ``seconds`` in every round. ``present`` has the
+    """Return the outcome of both sides, each of ``seconds`` in every round. ``present`` has the
     parameters in force, by table.
 
     Raises UsageError without a table to plan for, SetupError if no server of this version is
@@ -130,7 +130,7 @@ def prove(
 
 
 def _mean(sides: Sequence[ProofSide]) -> ProofSide:
-    """Return the means over the rounds; of what one of them does not know, there is none."""
+    """Return the means over the rounds; a figure that one round lacks has none."""
     rows = [dict(each) for each in sides]
     means = {
         name: None if None in values else fmean(values)
