@@ -102,9 +102,9 @@ def test_sentences() -> None:
         return names.locate((PurePosixPath(path), byte), 0).sentence()
 
     assert said("pgdata/base/5/16397", 8704) == "accounts, block 1, byte 512 (base/5/16397)"
-    assert said("pgdata/base/5/16397_fsm", 0) == "accounts, fsm fork, block 0, byte 0 (base/5/16397_fsm)"  # fmt: skip  # noqa: E501
+    assert said("pgdata/base/5/16397_fsm", 0) == "accounts, fsm fork, block 0, byte 0 (base/5/16397_fsm)"  # fmt: skip
     assert said("pgdata/base/1/7", 0) == "relation 7 of database 1, block 0, byte 0 (base/1/7)"
-    assert said("pg_wal/000000010000000000000002", 32) == "WAL at 0/2000020 (pg_wal/000000010000000000000002)"  # fmt: skip  # noqa: E501
+    assert said("pg_wal/000000010000000000000002", 32) == "WAL at 0/2000020 (pg_wal/000000010000000000000002)"  # fmt: skip
     assert said("pgdata/pg_xact/0000", 5) == "pg_xact/0000, byte 5"
     assert names.locate(None, 77).sentence() == "metadata of the file system, byte 77 of the disk"
     assert lsn_text(parse_lsn("A/1F000028")) == "A/1F000028"

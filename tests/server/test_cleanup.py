@@ -116,7 +116,7 @@ kept: public.kept in the database shop was made by pgdyno, but has been renamed
 to remove: the database pgdyno
 to remove: in the database shop: public.pgbench_accounts, public.pgbench_branches, public.test_table, public.test_table_id
 to remove: in the database we"ird\\ndb: public.pgbench_accounts, public.pgbench_branches, public.test_table, public.test_table_id
-""")  # noqa: E501
+""")
     before = tables(made, "shop")
     unasked = cleanup(made.conninfo)
     assert unasked.returncode == 1
@@ -165,7 +165,7 @@ def test_what_may_not_be_removed_is_told_and_the_rest_goes(made: Cluster) -> Non
 error: not everything was removed: in the database shop: public.pgbench_accounts, public.pgbench_branches, public.test_table, public.test_table_id: cannot drop desired object(s) because other objects depend on them
 
 hint: view public.uses depends on table public.test_table
-""")  # noqa: E501
+""")
     assert "test_table" in tables(made, "shop")
     assert tables(made, ODD) == set()
     at(made, "postgres", "create role guest login password 'guest'; revoke connect on database"

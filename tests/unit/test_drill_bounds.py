@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from inline_snapshot import snapshot
 
 from pgdyno.drill._bounds import Bound
 from pgdyno.drill.fault import find_fault
@@ -38,12 +39,19 @@ def test_the_defaults_lose_nothing(fault: str) -> None:
 @pytest.mark.parametrize(("delay", "bound_ms"), [("200ms", 600), ("1s", 3000), ("10ms", 30)])
 def test_a_commit_that_does_not_wait(fault: str, delay: str, bound_ms: float) -> None:
     settings = {**DEFAULTS, "synchronous_commit": "off", "wal_writer_delay": delay}
-    bound = documented_bound(fault, settings)
-    assert bound.ms == bound_ms
-    assert "less if 1MB of WAL is written sooner" in bound.words
+    assert documented_bound(fault, settings).ms == bound_ms
     assert documented_bound("stop", settings).ms == 0
-    at_once = documented_bound(fault, {**settings, "wal_writer_flush_after": "0"})
-    assert "flushes with every write" in at_once.words
+
+
+def test_bound_in_words_names_the_settings() -> None:
+    settings = {**DEFAULTS, "synchronous_commit": "off"}
+    at_once = {**settings, "wal_writer_flush_after": "0"}
+    assert [documented_bound("kill", each).words for each in (settings, at_once)] == snapshot(
+        [
+            "with synchronous_commit = off the commits of the last 600ms may be lost, three times wal_writer_delay; less if 1MB of WAL is written sooner",
+            "with synchronous_commit = off the commits of the last 600ms may be lost, three times wal_writer_delay; less under load, because wal_writer_flush_after = 0 flushes with every write",
+        ]
+    )
 
 
 @pytest.mark.parametrize("name", ["fsync", "full_page_writes"])

@@ -25,11 +25,12 @@ def test_a_check_does_not_swallow_it() -> None:
 
 def test_an_error_of_the_server_is_a_finding() -> None:
     def fails(_: Any) -> NoReturn:
-        raise SetupError("the binary is gone", code="x")
+        raise problem
 
+    problem = SetupError("the binary is gone", code="x")
     context: Any = None
     check = run_check(CheckRule("readable", Stage.READING, fails), context)
-    assert (check.passed, check.detail) == (False, "the binary is gone")
+    assert (check.passed, check.detail) == (False, problem.message)
 
 
 def test_a_start_does_not_swallow_it(tmp_path: Path) -> None:
