@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from inline_snapshot import snapshot
 
 from pgdyno.investigate._proposals import (
     ProposalLimits,
@@ -65,9 +66,9 @@ def test_what_guards_the_server_comes_first_though_it_buys_nothing() -> None:
 
 def test_no_other_remedy_may_change_what_a_guard_holds() -> None:
     held = guarded_settings(assessed_proposals([STORM, FILLING], Change(), spec_from_fields({})))
-    assert held == {
-        "max_wal_size": "not measured: max_wal_size = 272MB is needed because of disk-filling"
-    }
+    assert held == snapshot(
+        {"max_wal_size": "not measured: max_wal_size = 272MB is needed because of disk-filling"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,9 +99,12 @@ def test_a_promise_that_is_no_throughput() -> None:
         return prediction(catalogue()[remedy], proposal, load)
 
     assert predicted("wal-within-disk", 1.0) == catalogue()["wal-within-disk"].summary
-    assert predicted("commit-delay", 1.25, " at full load") == "predicted 1.2x at full load"
-    shorter = predicted("client-count", 1.0, response=0.5)
-    assert shorter == "predicted 1.0x, response time 0.50x"
+    assert predicted("commit-delay", 1.25, " at full load") == snapshot(
+        "predicted 1.2x at full load"
+    )
+    assert predicted("client-count", 1.0, response=0.5) == snapshot(
+        "predicted 1.0x, response time 0.50x"
+    )
 
 
 def test_tables_of_a_users_server_are_not_altered() -> None:
@@ -119,7 +123,7 @@ def test_tables_of_a_users_server_are_not_altered() -> None:
     (candidate,) = assessed_proposals([finding], Change(), spec_from_fields({}))
     bounds = ProposalLimits(allow="D3", may_apply=True)
     theirs: Any = SimpleNamespace(target=SimpleNamespace(ours=False))
-    assert obstacle(candidate, theirs, bounds) == (
+    assert obstacle(candidate, theirs, bounds) == snapshot(
         "not measured: it alters tables, and tables of this server are not altered"
     )
     ours: Any = SimpleNamespace(target=SimpleNamespace(ours=True))

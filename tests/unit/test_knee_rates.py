@@ -7,6 +7,7 @@ import random
 from statistics import median
 
 import pytest
+from inline_snapshot import snapshot
 
 from pgdyno._engine import Histogram
 from pgdyno.search._bisection import CONFIRMED, FAILURES_MIN, RateSearch
@@ -164,7 +165,9 @@ def test_slices_that_failed_at_the_answer_are_told_with_p99_over_all() -> None:
         return PointSlice(1, 2.0, 100.0, (100.0, 100.0), Histogram(), 1.0, False, "", why)
 
     stalled = [measured(""), measured("p99 120 ms"), measured("")]
-    assert _met_words(stalled, 90.7) == " in 2 of 3 slices (p99 90.7 ms over all of these)"
-    assert _met_words(stalled, None) == " in 2 of 3 slices"
-    assert _met_words(stalled[::2], 3.5) == ", with p99 3.50 ms"
+    assert _met_words(stalled, 90.7) == snapshot(
+        " in 2 of 3 slices (p99 90.7 ms over all of these)"
+    )
+    assert _met_words(stalled, None) == snapshot(" in 2 of 3 slices")
+    assert _met_words(stalled[::2], 3.5) == snapshot(", with p99 3.50 ms")
     assert _met_words(stalled[::2], None) == ""

@@ -129,19 +129,19 @@ def test_the_most_clients_are_never_exceeded() -> None:
 
 
 def test_clients_that_cannot_be_measured_end_the_growth() -> None:
-    looking = SizeSearch(512, random.Random(1))
+    looking, why = SizeSearch(512, random.Random(1)), "sorry, too many clients already"
     taken = 0
     while wanted := looking.next_round(60 - taken):
         for clients in wanted:
             taken += 1
             if clients > 40:
-                looking.cannot(clients, "sorry, too many clients already")
+                looking.cannot(clients, why)
             else:
                 looking.add(clients, 1000.0 * clients)
     found = looking.found()
     assert found is not None
     assert not found.saturated
-    assert looking.why_ended == "sorry, too many clients already"
+    assert looking.why_ended == why
     assert max(found.levels.points) <= 40
 
 

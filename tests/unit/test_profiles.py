@@ -145,7 +145,8 @@ def test_pgtune_has_its_arithmetic() -> None:
 def test_an_unknown_own_profile_names_the_others() -> None:
     with pytest.raises(UsageError) as caught:
         profile_text("fast", MachineSize(1 << 30, 1.0))
-    assert caught.value.hint == "there are cautious, pgtune, aggressive"
+    assert caught.value.code == "profile-unknown"
+    assert all(each in str(caught.value.hint) for each in OWN)
 
 
 def test_a_line_is_assessed_beside_the_others() -> None:
@@ -290,5 +291,5 @@ def test_an_ablation_keeps_its_word_with_noise() -> None:
 def test_an_empty_name_is_not_taken_for_a_directory(name: str) -> None:
     with pytest.raises(UsageError) as raised:
         profile_of(ProfileOptions(profile=name))
-    assert raised.value.message == "--profile is empty"
-    assert "cautious, pgtune or aggressive" in str(raised.value.hint)
+    assert raised.value.code == "empty-option"
+    assert all(each in str(raised.value.hint) for each in OWN)

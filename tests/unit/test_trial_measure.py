@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import report_runs
+from inline_snapshot import snapshot
 
 from pgdyno.compare.change import check_budget
 from pgdyno.errors import UsageError
@@ -127,8 +128,9 @@ def test_a_starved_group_vetoes_a_larger_sum() -> None:
     b = [{"reads": closed(1500 + n), "checkout": closed(40 + n)} for n in range(6)]
     verdict = verdict_about(TWO, a, b)
     assert verdict.outcome == "mixed"
-    assert "client group checkout loses: 0.4" in verdict.sentence
-    assert "in total better: 1.4" in verdict.sentence
+    assert verdict.sentence == snapshot(
+        "mixed: client group checkout loses: 0.41x [0.40, 0.43]; in total better: 1.40x [1.40, 1.40] in 6 pairs"
+    )
     assert len(verdict.against) == 1
     assert verdict_about(TWO, b, a).outcome == "worse", "reads lose, and with them the sum"
 
@@ -150,7 +152,9 @@ def test_a_change_that_fails_transactions_does_not_win() -> None:
     b = [{"clients": closed(1500 + n, failed=5 + n)} for n in range(6)]
     verdict = verdict_about(ONE, a, b)
     assert verdict.outcome == "mixed"
-    assert "of the transactions fail with the change, 0 % without" in verdict.sentence
+    assert verdict.sentence == snapshot(
+        "mixed: 0.5 % of the transactions fail with the change, 0 % without; in total better: 1.50x [1.50, 1.50] in 6 pairs"
+    )
     few = [{"clients": closed(15_000 + n, failed=1)} for n in range(6)]
     many = [{"clients": closed(10_000 + n)} for n in range(6)]
     assert verdict_about(ONE, many, few).outcome == "better", "a failure in 15,000 is no veto"
@@ -161,7 +165,9 @@ def test_a_change_that_loses_in_total_is_worse_whoever_loses() -> None:
     b = [{"reads": closed(500 + n), "checkout": closed(120 + n)} for n in range(6)]
     verdict = verdict_about(TWO, a, b)
     assert verdict.outcome == "worse"
-    assert "client group reads loses" in verdict.sentence
+    assert verdict.sentence == snapshot(
+        "worse: 0.57x [0.56, 0.57] in 6 pairs; client group reads loses: 0.50x [0.50, 0.50]"
+    )
 
 
 def test_an_open_loop_is_credited_with_what_became_due_in_the_slice() -> None:

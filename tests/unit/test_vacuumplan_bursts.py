@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 
 import pytest
+from inline_snapshot import snapshot
 
 from pgdyno.vacuumplan._bursts import parts_of, why_no_rate
 
@@ -42,7 +43,7 @@ def test_a_table_that_more_than_doubles_is_being_filled() -> None:
 
 
 def test_a_new_table_has_no_rate() -> None:
-    assert why_no_rate([None, *seen([100] * 5)]) == "it was not there at the first look"
+    assert why_no_rate([None, *seen([100] * 5)]) == snapshot("it was not there at the first look")
 
 
 @pytest.mark.parametrize(("seconds", "parts"), [(1, 1), (8.9, 1), (9, 3), (20, 6), (3600, 6)])

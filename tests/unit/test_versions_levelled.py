@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.compare import _levelling, versions
@@ -140,8 +141,9 @@ def test_what_no_version_takes_stays_as_shipped(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(_levelling, "accepts", lambda *_: False)
     found = level((OLD, NEW), (SEVENTEEN, EIGHTEEN), chosen=())
     why = {each.name: each.why for each in found.not_levelled}
-    assert why["effective_io_concurrency"] == "neither version takes the other's value"
-    assert why["io_method"] == "only PostgreSQL 18.4 has it"
+    assert [why[name] for name in ("effective_io_concurrency", "io_method")] == snapshot(
+        ["neither version takes the other's value", "only PostgreSQL 18.4 has it"]
+    )
 
 
 def test_two_equal_builds_have_nothing_to_level() -> None:
