@@ -21,7 +21,7 @@ from pgdyno.report.view import (
 )
 from pgdyno.report.words import knee
 from pgdyno.report.words.findings import verdict_words
-from pgdyno.report.words.tables import Table, figures_table
+from pgdyno.report.words.tables import Table, figures_table, point_row
 
 if TYPE_CHECKING:
     from pgdyno.json_types import Row
@@ -60,19 +60,10 @@ def _sections(summary: RunSummary) -> list[Section]:
 def _csv(result: KneeResult) -> Iterator[Row]:
     """Yield one row per point of the curve."""
     for point in result.curve:
-        low, high = point.ci95 or (None, None)
         yield {
             "clients": point.clients,
             "rate_tps": point.rate_tps,
-            "throughput_tps": point.tps,
-            "lo": low,
-            "hi": high,
-            "response_ms_p50": point.p50_ms,
-            "response_ms_p99": point.p99_ms,
-            "slices": point.slices,
-            "seconds": point.seconds,
-            "met": point.met,
-            "steady": point.steady,
+            **point_row(point),
             "knee": knee.is_knee(result, point),
         }
 

@@ -20,7 +20,7 @@ from pgdyno.report.view import (
     View,
 )
 from pgdyno.report.words import pool
-from pgdyno.report.words.tables import Table, figures_table
+from pgdyno.report.words.tables import Table, figures_table, point_row
 
 if TYPE_CHECKING:
     from pgdyno.json_types import Row
@@ -71,20 +71,10 @@ def _csv(result: PoolResult) -> Iterator[Row]:
 
 def _layer_rows(result: Layer, named: Row) -> Iterator[Row]:
     for point in result.curve:
-        low, high = point.ci95 or (None, None)
         yield {
             **named,
             "size": point.size,
-            "throughput_tps": point.tps,
-            "lo": low,
-            "hi": high,
-            "response_ms_p50": point.p50_ms,
-            "response_ms_p99": point.p99_ms,
-            "service_ms": point.service_ms,
-            "slices": point.slices,
-            "seconds": point.seconds,
-            "met": point.met,
-            "steady": point.steady,
+            **point_row(point, after_response={"service_ms": point.service_ms}),
             "best": result.best is not None and result.best.size == point.size,
         }
 
