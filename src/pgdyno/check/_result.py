@@ -1,5 +1,5 @@
-"""The result of a check, from its run file and its findings; also the commands that prove the
-proposals of a finding: each is a ``pgdyno compare`` with the proposed change.
+"""The result of a check, from its run file and its findings: the load of others, the findings with
+commands that prove their proposals (each a ``pgdyno compare``), and the subjects not checked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ from msgspec import Struct
 from pgdyno import numbers
 from pgdyno.check._judging import Judgement
 from pgdyno.check._write_probe import LOOK
-from pgdyno.diagnose import HELD, LIGHT_SESSIONS, UNEXPLAINED, Diagnosis, Lack
+from pgdyno.diagnose import (
+    HELD,
+    LIGHT_SESSIONS,
+    UNEXPLAINED,
+    Diagnosis,
+    Lack,
+    SeenStatement,
+    observed,
+)
 from pgdyno.dimension import title_of
 from pgdyno.escaping import shell_line
 from pgdyno.facts.autovacuum import recorded_options
@@ -26,11 +34,13 @@ from pgdyno.remedy import Circumstances, assess, catalogue
 from pgdyno.remedy.circumstances import circumstances_recorded
 from pgdyno.remedy.lines import Options, compare_words
 from pgdyno.results.check import (
+    BusyStatement,
     CheckedServer,
     CheckResult,
     CommitPart,
     NotChecked,
     ObservedLoad,
+    WaitEvent,
     WriteProbe,
     worst_first,
 )
@@ -38,6 +48,7 @@ from pgdyno.server.extensions import STATEMENTS, to_create
 from pgdyno.spec import Change
 from pgdyno.spec.durability import severity
 from pgdyno.spec.sql_text import quoted
+from pgdyno.trial.result import costliest_of
 
 _GRANT = "GRANT pg_monitor TO {role}"
 _ON = "ALTER SYSTEM SET {0} = on; SELECT pg_reload_conf()"
@@ -260,3 +271,56 @@ def _proof(
         durability_class=assessed.durability_class,
         why=proposal.why,
     )
+
+
+STATEMENTS_MAX = 10
+WAITS_MAX = 12
+BUSY_SHARE = 0.001
+"""Least time of a statement that is listed, in sessions."""
+LETTERS_MAX = 300
+
+
+def observed_load(run: RunFile, slice_ids: list[int]) -> ObservedLoad:
+    """Return the load of others in the slices."""
+    seen = observed(run, slice_ids)
+    busy = [each for each in seen.statements if _is_busy(each, seen.seconds)][:STATEMENTS_MAX]
+    return ObservedLoad(
+        transactions_s=None
+        if seen.transactions_s is None
+        else numbers.rounded(seen.transactions_s),
+        sessions=seen.sessions,
+        at_work=None if seen.waits is None else numbers.rounded(sum(seen.waits.values())),
+        cores=seen.cores,
+        samplings=run.samplings(slice_ids),
+        waits=tuple(
+            WaitEvent(event=event, sessions=numbers.rounded(sessions))
+            for event, sessions in _largest(seen.waits or {}, WAITS_MAX)
+            if sessions > 0
+        ),
+        statements=tuple(_statement(each, seen.seconds) for each in busy),
+        costliest=costliest_of(run, slice_ids),
+    )
+
+
+def _largest(sessions: dict[str, float], most: int) -> list[tuple[str, float]]:
+    return sorted(sessions.items(), key=lambda item: -item[1])[:most]
+
+
+def _statement(each: SeenStatement, seconds: float) -> BusyStatement:
+    counted = each.counted
+    if counted is None or not seconds:
+        rates = dict.fromkeys(("calls_s", "mean_ms", "wal_bytes_s", "blocks_read_s"))
+        return BusyStatement(statement=each.text[:LETTERS_MAX], sessions=each.sessions, **rates)
+    return BusyStatement(
+        statement=each.text[:LETTERS_MAX],
+        sessions=each.sessions,
+        calls_s=numbers.rounded(counted.calls / seconds),
+        mean_ms=numbers.rounded(counted.exec_ms / counted.calls),
+        wal_bytes_s=numbers.rounded(counted.wal_bytes / seconds),
+        blocks_read_s=numbers.rounded(counted.blocks_read / seconds),
+    )
+
+
+def _is_busy(each: SeenStatement, seconds: float) -> bool:
+    by_count = each.counted is not None and each.counted.exec_ms >= BUSY_SHARE * 1000 * seconds
+    return by_count or (each.sessions or 0.0) >= BUSY_SHARE

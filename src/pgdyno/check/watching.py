@@ -12,9 +12,8 @@ import psycopg
 from msgspec import Struct
 
 from pgdyno.check._judging import Judgement, judge
-from pgdyno.check._observed_load import observed_load
 from pgdyno.check._reach import Reached, Where, reach
-from pgdyno.check._result import Seen, check_result, findings_of
+from pgdyno.check._result import Seen, check_result, findings_of, observed_load
 from pgdyno.check._run_file import new_recorder, take_all_looks, temporary_run_file
 from pgdyno.check._window import Window
 from pgdyno.conduct.watch import Watcher
