@@ -203,8 +203,7 @@ def test_a_search_through_the_applications_pools_and_a_pooler(
         assert changes[-1]["pool_max"] == {group: application.best.size}
         assert changes[-1]["spec"][setting] == str(result.best.size)
         text = "\n".join(line.text for line in summary_lines(run, 120))
-        assert "the pool of each of 3 instances" in text
-        assert "in front    the best pool of each instance has" in text
+        assert application.sentence in " ".join(text.split())
         assert "\ninstead " not in text
         page = render(run)
         assert ("pool-application-tps" in page) == (len(application.curve) > 1)
