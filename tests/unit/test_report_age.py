@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 
 import pytest
 import report_runs
+from inline_snapshot import snapshot
 from report_runs import Level
 from result_samples import age_period, age_result
 
@@ -25,13 +27,30 @@ def run_with(path: Path, result: AgeResult | None) -> RunFile:
 
 
 def test_an_old_server_on_the_terminal(tmp_path: Path) -> None:
-    text = report_runs.text_of(run_with(tmp_path / "run.db", age_result()), 200)
-    assert "11 before, 2,146,008,372 after 0.32 s" in text
-    assert "5,000 transactions were refused an ID" in text
-    assert "652 vacuums of tables went on without cost delay" in text
-    assert "of the load's: public.test_table" in text
-    assert "age below 200,000,000 after 2.4 s, 760 at the end; it assigned IDs again after" in text
-    assert "all 10 are there, 3 of them inserted under load, in 1 table; of 1 tables" in text
+    text = report_runs.text_of(run_with(tmp_path / "run.db", age_result()), 98)
+    assert text == snapshot("""\
+PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale 20 · 16 clients
+through a pool of 2
+
+period            seconds  tps  p99 ms  refused  forced vacuums  failsafe  warnings
+before               10.0  900    20.0        0               0         0         0
+at that age          10.0  900    20.0    5,000             326       326         4
+recovery             10.0  900    20.0      300             326       326         0
+
+The oldest transaction ID was 11 old
+
+age         the oldest transaction ID: 11 before, 2,146,008,372 after 0.32 s, in which the server
+            was stopped and started
+statements  at that age, 800 that read and 0 others were done; 5,000 transactions were refused an
+            ID
+failsafe    652 vacuums of tables went on without cost delay and without indexes, of the load's:
+            public.test_table
+recovery    age below 200,000,000 after 2.4 s, 760 at the end; it assigned IDs again after 1.9 s;
+            by autovacuum alone, with autovacuum_naptime = 1s
+rows        all 10 are there, 3 of them inserted under load, in 1 table; of 1 tables it is not
+            known
+pg_amcheck  pg_amcheck found nothing\
+""")
 
 
 def test_an_old_server_on_the_page_and_as_rows(tmp_path: Path) -> None:
@@ -51,19 +70,26 @@ def test_a_run_that_did_not_end_has_a_summary(tmp_path: Path) -> None:
 
 
 def test_the_answer_names_refusals_recovery_and_rows() -> None:
-    said = sentence_of(age_result())
-    assert "all writes were refused, and 800 reads were done; 326 vacuums of tables" in said
-    assert "writes were accepted again after 1.9 s, and autovacuum lowered the age to 760" in said
-    assert said.endswith(
-        "all 10 rows are there (1 table is not known), and pg_amcheck found nothing"
-    )
+    said = fill(sentence_of(age_result()), 98)
+    assert said == snapshot("""\
+the oldest transaction ID was 11 old and, 0.3 s later, 2,146,008,372; all writes were refused, and
+800 reads were done; 326 vacuums of tables to prevent wraparound ended, all of them under the
+failsafe; once the pin was removed, writes were accepted again after 1.9 s, and autovacuum lowered
+the age to 760 within 2.4 s; all 10 rows are there (1 table is not known), and pg_amcheck found
+nothing\
+""")
 
 
 def test_the_answer_of_a_server_that_does_not_recover() -> None:
     recovery = {"below": 200_000_000, "age": 2_146_100_000, "seconds": None,
                 "writes_seconds": None, "period": age_period(seconds=120.0)}  # fmt: skip
-    said = sentence_of(age_result(recovery=recovery))
-    assert "not recovered: 120 s after the pin was removed the age is 2,146,100,000" in said
+    said = fill(sentence_of(age_result(recovery=recovery)), 98)
+    assert said == snapshot("""\
+the oldest transaction ID was 11 old and, 0.3 s later, 2,146,008,372; all writes were refused, and
+800 reads were done; 326 vacuums of tables to prevent wraparound ended, all of them under the
+failsafe; not recovered: 120 s after the pin was removed the age is 2,146,100,000; all 10 rows are
+there (1 table is not known), and pg_amcheck found nothing\
+""")
 
 
 def test_the_answer_of_lost_rows() -> None:

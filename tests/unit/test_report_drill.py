@@ -6,6 +6,7 @@ from pathlib import Path
 
 import drill_runs
 import pytest
+from inline_snapshot import snapshot
 
 from pgdyno.errors import UsageError
 from pgdyno.record import Recorder, RunFile
@@ -19,20 +20,64 @@ def said(path: Path, width: int = 120) -> str:
         return "\n".join(line.text for line in summary_lines(run, width))
 
 
+def without_cuts(text: str) -> str:
+    """Return the text without the lines of single cuts."""
+    return "\n".join(line for line in text.splitlines() if not line[:1].isdigit())
+
+
 def test_a_lossy_drill_in_the_terminal(tmp_path: Path) -> None:
-    text = said(drill_runs.lossy_run(tmp_path / "run.db"))
-    assert "1 of 20 cuts came up corrupt; the server refused to start after 1 of 20 cuts" in text
-    assert "the commits of the last 600ms may be lost" in text
-    assert "18 lost, 1 refused to start, 1 corrupt" in text
-    assert "amcheck failed in 1 of 20 cuts: pgbench_accounts_pkey" in text
-    assert "checksums: data checksums are off" in text
-    assert "lost commits: median 1,331 on 18.6 and 7.5 on 15.20: a difference" in text
+    text = said(drill_runs.lossy_run(tmp_path / "run.db"), 98)
+    assert without_cuts(text) == snapshot("""\
+PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale 20 · 16 clients
+through a pool of 2
+
+drill       SIGKILL of all of the server's processes at once, PostgreSQL 18.6, 20 times; seed 7
+verdict     1 of 20 cuts came up corrupt; the server refused to start after 1 of 20 cuts; 18 of 20
+            cuts lost acknowledged commits: at most 2,207, acknowledged up to 110 ms before the
+            fault; median 1,331 and 66.5 ms
+documented  with synchronous_commit = off the commits of the last 600ms may be lost, three times
+            wal_writer_delay; less if 1MB of WAL is written sooner
+settings    synchronous_commit = off, wal_writer_delay = 200ms, wal_writer_flush_after = 1MB,
+            fsync = on, full_page_writes = on
+outcomes    18 lost, 1 refused to start, 1 corrupt
+recovery    median 329 ms, at most 392 ms
+proof       of cut 1: all 24 server processes are gone
+compared    lost commits: median 1,331 on 18.6 and 7.5 on 15.20: a difference (p = 1.6e-06)
+compared    lost commits reach back: median 66.5 ms on 18.6 and 0.375 ms on 15.20: a difference (p
+            = 1.6e-06)
+compared    recovery: median 329 ms on 18.6 and 323 ms on 15.20: no difference seen (p = 0.76)
+compared    corrupt or refused to start: 2 of 20 on 18.6 and 0 of 20 on 15.20: no difference seen
+            (p = 0.49)
+
+cut                after           outcome  acked   lost
+cut               oldest lost  unknown  ghosts  recovery  decided by
+   … and 13 more lines in the report
+
+failed      amcheck failed in 1 of 20 cuts: pgbench_accounts_pkey
+not made    checksums: data checksums are off\
+""")
 
 
 def test_a_harmless_drill_says_what_that_proves(tmp_path: Path) -> None:
-    text = said(drill_runs.harmless_run(tmp_path / "run.db"))
-    assert "0 of 20 cuts lost anything: at most 14 % of such crashes would" in text
-    assert "passed      ledger, amcheck" in text
+    text = said(drill_runs.harmless_run(tmp_path / "run.db"), 98)
+    assert without_cuts(text) == snapshot("""\
+PostgreSQL 18.6, started by pgdyno · 2 cores, 24 GB, ext4 · tpcb-like at scale 20 · 16 clients
+through a pool of 2
+
+drill       SIGKILL of all of the server's processes at once, PostgreSQL 18.6, 20 times; seed 7
+verdict     0 of 20 cuts lost anything: at most 14 % of such crashes would, with 95 % confidence
+documented  a commit is acknowledged once its WAL is on disk: none may be lost
+settings    synchronous_commit = on, wal_writer_delay = 200ms, wal_writer_flush_after = 1MB, fsync
+            = on, full_page_writes = on
+outcomes    20 clean
+recovery    median 323 ms, at most 392 ms
+proof       of cut 1: all 24 server processes are gone
+
+cut                after  outcome  acked  unknown  ghosts  recovery
+
+passed      ledger, amcheck
+not made    checksums: data checksums are off\
+""")
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
@@ -77,7 +122,7 @@ def test_where_no_ledger_could_be_compared_no_acknowledgements_are_counted(tmp_p
 
 
 def test_what_differs_between_two_servers_comes_before_the_cuts(tmp_path: Path) -> None:
-    text = said(drill_runs.lossy_run(tmp_path / "run.db"))
+    text = said(drill_runs.lossy_run(tmp_path / "run.db"), 98)
     assert text.index("compared ") < text.index("cut  ")
     verdicts = [line for line in text.splitlines() if "difference (p" in line]
     assert "a difference" in verdicts[0]

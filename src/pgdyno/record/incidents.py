@@ -7,9 +7,7 @@ drill are not incidents.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
-
-from pydantic import Field, PlainSerializer
+from typing import NamedTuple
 
 from pgdyno.record._reader import RunFile
 from pgdyno.record._rows import Event
@@ -36,16 +34,26 @@ _REFUSED = ("28", "3D", "42", "53", "55")
 class Incident(Fact):
     """An unplanned restart, crash or absence of the server during a run"""
 
-    at_s: Annotated[float, PlainSerializer(lambda seconds: round(seconds, 1))]
+    at_s: float
     cause: IncidentCause
     sentence: str
-    lasted_s: Annotated[float, Field(exclude=True)] = 0.0
-    """0: a moment, or until the end of the run"""
 
-    def is_near(self, at_ms: int, lasted_ms: int = 0) -> bool:
+
+class _Sighted(NamedTuple):
+    """An incident, with the time that it lasted."""
+
+    at_ms: int
+    cause: IncidentCause
+    sentence: str
+    lasted_ms: int = 0
+    """0: a moment, or until the end of the run."""
+
+    def is_near(self, at_ms: int, lasted_ms: int) -> bool:
         """Return whether it happened at about the same time as another event."""
-        began_ms, ended_ms = 1000 * self.at_s, 1000 * (self.at_s + self.lasted_s)
-        return began_ms - NEAR_MS <= at_ms + lasted_ms and at_ms - NEAR_MS <= ended_ms
+        return (
+            self.at_ms - NEAR_MS <= at_ms + lasted_ms
+            and at_ms - NEAR_MS <= self.at_ms + self.lasted_ms
+        )
 
 
 def incidents(run: RunFile) -> tuple[Incident, ...]:
@@ -56,7 +64,7 @@ def incidents(run: RunFile) -> tuple[Incident, ...]:
     ours = [event.at_ms for event in run.events("restart")]
     restarted = list(restarts(run, run.sightings()))
     found = [
-        _incident(each.after.at_ms, each.difference.cause, each.difference.sentence)
+        _Sighted(each.after.at_ms, each.difference.cause, each.difference.sentence)
         for each in restarted
     ]
     # A restart happened between two sightings, which are far apart on a busy machine.
@@ -65,22 +73,21 @@ def incidents(run: RunFile) -> tuple[Incident, ...]:
     for each in (*_absences(run), *_losses(run)):
         if not any(each.is_near(at_ms, lasted_ms) for at_ms, lasted_ms in spans):
             found.append(each)
-            spans.append((round(1000 * each.at_s), round(1000 * each.lasted_s)))
-    return tuple(sorted(found or _ends(run), key=lambda incident: incident.at_s))
+            spans.append((each.at_ms, each.lasted_ms))
+    return tuple(
+        Incident(at_s=round(each.at_ms / 1000, 1), cause=each.cause, sentence=each.sentence)
+        for each in sorted(found or _ends(run), key=lambda sighted: sighted.at_ms)
+    )
 
 
-def _incident(at_ms: int, cause: IncidentCause, sentence: str, lasted_ms: int = 0) -> Incident:
-    return Incident(at_s=at_ms / 1000, lasted_s=lasted_ms / 1000, cause=cause, sentence=sentence)
-
-
-def _ends(run: RunFile) -> Iterator[Incident]:
+def _ends(run: RunFile) -> Iterator[_Sighted]:
     """Yield the end of a server that ended the run before a probe missed it."""
     for event in run.events("ending"):
         if event.detail["code"] == "server-gone":
-            yield _incident(event.at_ms, IncidentCause.ABSENCE, "the server went away")
+            yield _Sighted(event.at_ms, IncidentCause.ABSENCE, "the server went away")
 
 
-def _absences(run: RunFile) -> Iterator[Incident]:
+def _absences(run: RunFile) -> Iterator[_Sighted]:
     """Yield times without answers: from the probes' events, and from silences without an event.
 
     A gap of the probes during which clients were served is no absence of the server.
@@ -91,7 +98,7 @@ def _absences(run: RunFile) -> Iterator[Incident]:
     for silence in (*silences(run), *broken_links(run)):
         lasted_ms = silence.to_ms - silence.from_ms
         if _measured_ms(run, silence) >= SILENT_MS_MIN:
-            yield _incident(silence.from_ms, silence.cause, str(silence), lasted_ms)
+            yield _Sighted(silence.from_ms, silence.cause, str(silence), lasted_ms)
 
 
 def _gaps(run: RunFile) -> Iterator[tuple[Event, Event | None]]:
@@ -119,7 +126,7 @@ def _served(run: RunFile, from_ms: int, to_ms: int | None) -> bool:
     )
 
 
-def _absence(run: RunFile, away: Event, back: Event | None) -> Incident:
+def _absence(run: RunFile, away: Event, back: Event | None) -> _Sighted:
     """Return an absence seen by the probes, or the refusals of a running server that caused it."""
     for refusal in run.refusals():
         late = back is not None and refusal.at_ms > back.at_ms
@@ -128,12 +135,12 @@ def _absence(run: RunFile, away: Event, back: Event | None) -> Incident:
         if is_answer(refusal.sqlstate) and refusal.sqlstate.startswith(_REFUSED):
             said = f"the server refused to connect: {refusal.sqlstate} {refusal.message}"
             lasted_ms = back.at_ms - away.at_ms if back else 0
-            return _incident(away.at_ms, IncidentCause.REFUSAL, said, lasted_ms)
+            return _Sighted(away.at_ms, IncidentCause.REFUSAL, said, lasted_ms)
     if back is None:
-        return _incident(away.at_ms, IncidentCause.ABSENCE, "the server went away")
+        return _Sighted(away.at_ms, IncidentCause.ABSENCE, "the server went away")
     away_ms = back.at_ms - away.at_ms
     sentence = f"the server was away for {away_ms / 1000:.1f} s"
-    return _incident(away.at_ms, IncidentCause.ABSENCE, sentence, away_ms)
+    return _Sighted(away.at_ms, IncidentCause.ABSENCE, sentence, away_ms)
 
 
 def _measured_ms(run: RunFile, silence: Silence) -> int:
@@ -143,7 +150,7 @@ def _measured_ms(run: RunFile, silence: Silence) -> int:
     return sum(max(0, share) for share in shares)
 
 
-def _losses(run: RunFile) -> Iterator[Incident]:
+def _losses(run: RunFile) -> Iterator[_Sighted]:
     """Yield the losses of all connections."""
     for at_ms, sentence in complete_losses(run):
-        yield _incident(at_ms, IncidentCause.LOST_CONNECTIONS, sentence)
+        yield _Sighted(at_ms, IncidentCause.LOST_CONNECTIONS, sentence)
