@@ -16,6 +16,8 @@ ABSENT = "—"
 DECIMALS = 4
 SMALL_RATIO = 0.1
 """Ratios below it would have one digit, or none, in two decimals."""
+UNBOUNDED = 1e6
+"""The end of an interval from which on it is no bound of a ratio."""
 
 
 def is_missing(value: float | None) -> bool:
@@ -104,7 +106,7 @@ def interval(lo: float | None, hi: float | None) -> str:
     """Return the 95 % interval of a ratio: ``[1.97, 2.20]``; '' if there is none."""
     if lo is None or hi is None or is_missing(lo) or is_missing(hi):
         return ""
-    return f"[{rounded(lo):.2f}, {rounded(hi):.2f}]"
+    return f"[{rounded(lo):.2f}, {f'{rounded(hi):.2f}' if hi < UNBOUNDED else '∞'}]"
 
 
 def effect(measured: float, lo: float, hi: float) -> str:

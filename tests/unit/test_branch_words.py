@@ -39,7 +39,7 @@ def test_branches_on_the_terminal(tmp_path: Path) -> None:
     assert "1.50x [1.20, 1.80]" in text
     assert [line for line in text.splitlines() if "vacuum" in line or " rows " in line] == snapshot(
         [
-            "freeze  vacuum freeze t at 2 s, which took 1.2 s (ended in 1 measurements)",
+            "freeze  vacuum freeze t at 2 s, which took 1.2 s (ended in 1 measurement)",
             "plain   vacuum t at 2 s, which never ended within the measurement",
             (
                 "state   286 MB on xfs, after 15 s under load: 10 rows in 1 table, 8 files with"
@@ -109,8 +109,7 @@ def test_a_matched_branch_says_what_its_clients_were_chosen_by(tmp_path: Path) -
     assert [line.text for line in summary_lines(run, 200) if " 900 tps " in line.text] == snapshot(
         [
             (
-                "few     5 of 8 clients come nearest to the 900 tps of freeze from its first"
-                " event on; vacuum freeze t at 2 s, which took 1.2 s (ended in 1 measurements)"
+                "few     5 of 8 clients come nearest to the 900 tps of freeze from its first event on; vacuum freeze t at 2 s, which took 1.2 s (ended in 1 measurement)"
             )
         ]
     )

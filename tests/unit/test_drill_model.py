@@ -85,7 +85,7 @@ def test_a_fault_that_did_not_happen_proves_nothing() -> None:
     assert sentences == snapshot(
         [
             "0 of 1 cut lost anything; in 1 of 2 cuts the fault did not happen",
-            "the fault did not happen in any of 1 cut: nothing is known",
+            "the fault did not happen in the only cut: nothing is known",
             "no cut was made: nothing is known",
         ]
     )

@@ -128,6 +128,7 @@ def test_each_quantity_is_written_one_way(write, value: float, text: str) -> Non
         (numbers.from_to_ms(14.8, 8.7), "14.8 → 8.70 ms"),
         (numbers.from_to_ms(14_800, 8.7), "14.8 s → 8.70 ms"),
         (numbers.interval(1.97, 2.2), "[1.97, 2.20]"),
+        (numbers.interval(0.001, 1e30), "[0.00, ∞]"),
         (numbers.interval(None, 2.2), ""),
         (numbers.effect(2.0777, 1.97, 2.2), "2.08x [1.97, 2.20]"),
         (numbers.predicted(1.5, [1.49, 1.51]), "1.5x"),

@@ -66,8 +66,7 @@ def test_what_was_not_sampled_is_not_named(tmp_path: Path) -> None:
     found = concluded(tmp_path, replace(OWN_WORK, sessions={}, on_server=0))
     assert found.verdict.finding == UNEXPLAINED
     assert found.verdict.sentence == snapshot(
-        "unexplained: 100 % of the response time in time of which no samples are known; samples"
-        " of pg_stat_activity (pg_monitor) would tell"
+        "unexplained: 100 % of the response time in time without samples; samples of pg_stat_activity (pg_monitor) would tell"
     )
     assert any("are hidden" in sentence for sentence in found.missing)
 

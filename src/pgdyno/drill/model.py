@@ -188,7 +188,8 @@ def _sentence(
     if cuts == 0:
         return "no cut was made: nothing is known"
     if n == 0:
-        return f"the fault did not happen in any of {_cuts(cuts)}: nothing is known"
+        tried = "the only cut" if cuts == 1 else f"any of {_cuts(cuts)}"
+        return f"the fault did not happen in {tried}: nothing is known"
     parts = []
     if counts["corrupt"]:
         parts.append(f"{counts['corrupt']} of {_cuts(n)} came up corrupt")

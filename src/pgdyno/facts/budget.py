@@ -78,7 +78,7 @@ _WORDS: dict[str, str] = {
     "front pool": "the wait for a connection of the application's pool",
     "application": "the application",
     "collection": "garbage collection",
-    "unknown": "time of which no samples are known",
+    "unknown": "time without samples",
     "too few samples": "not known (too few samples)",
 }
 

@@ -63,10 +63,18 @@ class MeasuredGroup:
 
     @property
     def pool_words(self) -> str:
-        """The connections that a client may get, such as ``2 connections``."""
+        """The pool's connections that a client may get, such as ``2 connections``."""
+        connections = numbers.counted(self.pool_max or 0, "connection", "connections")
         if self.instances == 1:
-            return f"{self.pool_max} connections"
-        return f"the {self.pool_max} connections of its instance ({self.instances:,} instances)"
+            return connections
+        return f"the {connections} of its instance ({self.instances:,} instances)"
+
+    @property
+    def one_of_pool(self) -> str:
+        """The connection that a client waits for, such as ``one of 2 connections``."""
+        if self.pool_max != 1:
+            return f"one of {self.pool_words}"
+        return f"the only connection{' of its instance' if self.instances > 1 else ''}"
 
 
 def gap_ms(service: Histogram, statements: Iterable[StatementTotal]) -> float | None:

@@ -244,8 +244,8 @@ def client_pool(s: Situation) -> Found | Cleared:
     evidence = _client_pool_evidence(s, group)
     if _wait_share(group) < WAIT_SHARE or _in_use(group) < IN_USE:
         return Cleared(
-            f"clients wait {percent(_wait_share(group))} of their response time for one of"
-            f" {group.pool_words}",
+            f"clients wait {percent(_wait_share(group))} of their response time for"
+            f" {group.one_of_pool}",
             evidence,
             parts=("pool wait",),
         )
@@ -261,8 +261,8 @@ def client_pool(s: Situation) -> Found | Cleared:
         server = ", and other programs take the cores that more of them would need"
     return Found(
         sentence=(
-            f"clients wait {figure(group.pool_wait_ms)} of {figure(group.response_ms)} ms for one"
-            f" of {group.pool_words}{server}"
+            f"clients wait {figure(group.pool_wait_ms)} of {figure(group.response_ms)} ms for"
+            f" {group.one_of_pool}{server}"
         ),
         parts=("pool wait",),
         removable_share=proposals[0].prediction.lifted if proposals else 0.0,

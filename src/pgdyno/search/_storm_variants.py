@@ -143,6 +143,8 @@ def _sentence(
     if len(took) != len(before):
         return f"{title}: {len(took)} of {len(points)} storms survived instead of {len(before)}"
     errors = f"{errors_in(points):,} instead of {errors_in(plain):,} errors"
+    if not errors_in(points) and not errors_in(plain):
+        errors = "no errors"
     if not took:
         return f"{title}: no storm survived either, with {errors}"
     now_s, was_s = statistics.median(took), statistics.median(before)

@@ -86,7 +86,8 @@ def _event(event: BranchEvent) -> str:
         return head
     if event.seconds is None:
         return f"{head}, which never ended within the measurement"
-    return f"{head}, which took {event.seconds:.2g} s (ended in {event.ended} measurements)"
+    ended = numbers.counted(event.ended, "measurement", "measurements")
+    return f"{head}, which took {event.seconds:.2g} s (ended in {ended})"
 
 
 def _state(result: BranchResult) -> str:

@@ -280,7 +280,7 @@ def _commits(probe: WriteProbe | None) -> Iterator[Text | Table]:
         return
     rows = [
         ["mean", numbers.significant(probe.mean_ms)],
-        *([f"of it {each.part}", numbers.significant(each.mean_ms)] for each in probe.parts),
+        *([f"of which {each.part}", numbers.significant(each.mean_ms)] for each in probe.parts),
         ["p50", numbers.significant(probe.p50_ms)],
         ["p95", numbers.significant(probe.p95_ms)],
         ["p99", numbers.significant(probe.p99_ms)],
