@@ -24,12 +24,12 @@ from pgdyno.diagnose import (
 from pgdyno.dimension import title_of
 from pgdyno.escaping import shell_line
 from pgdyno.facts.autovacuum import recorded_options
-from pgdyno.facts.flush import commits_of
 from pgdyno.facts.sight import NOT_PREDICTED, Sight, Unseen
 from pgdyno.probe import OTHER_SESSIONS, TRACKED
 from pgdyno.record import RunFile
 from pgdyno.record.events import ProbeState
 from pgdyno.record.finding import Finding, Proposal, ProvingCommand, Severity
+from pgdyno.record.write_probe import WriteProbe, write_probe_of
 from pgdyno.remedy import Circumstances, assess, catalogue
 from pgdyno.remedy.circumstances import circumstances_recorded
 from pgdyno.remedy.lines import Options, compare_words
@@ -37,11 +37,9 @@ from pgdyno.results.check import (
     BusyStatement,
     CheckedServer,
     CheckResult,
-    CommitPart,
     NotChecked,
     ObservedLoad,
     WaitEvent,
-    WriteProbe,
     worst_first,
 )
 from pgdyno.server.extensions import STATEMENTS, to_create
@@ -153,22 +151,9 @@ def check_result(
 
 def _write_probe(run: RunFile) -> WriteProbe | None:
     try:
-        commits = commits_of(Sight(run).rows(LOOK))
+        return write_probe_of(Sight(run).rows(LOOK))
     except Unseen:
         return None
-    return WriteProbe(
-        commits=commits.count,
-        mean_ms=numbers.rounded(commits.mean_ms),
-        p50_ms=numbers.rounded(commits.p50_ms),
-        p95_ms=numbers.rounded(commits.p95_ms),
-        p99_ms=numbers.rounded(commits.p99_ms),
-        max_ms=numbers.rounded(commits.max_ms),
-        round_trip_p50_ms=numbers.rounded(commits.round_trip_p50_ms),
-        parts=tuple(
-            CommitPart(part=part, mean_ms=numbers.rounded(ms))
-            for part, ms in commits.parts_ms.items()
-        ),
-    )
 
 
 def _indexes_of(finding: Finding, before: Circumstances) -> tuple[str, ...]:

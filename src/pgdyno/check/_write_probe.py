@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any
 from pgdyno.check._reach import PATIENCE_S, Reached, limited, session
 from pgdyno.conduct import hold_stop_signals, stop_signals
 from pgdyno.errors import SetupError
-from pgdyno.facts.flush import COMMIT, FLUSHED, ROUND_TRIP, UNFLUSHED
 from pgdyno.json_types import Row
 from pgdyno.looks.look import MissingLook
 from pgdyno.looks.looking import missing_by, record_look
 from pgdyno.record import Recorder
+from pgdyno.record.write_probe import COMMIT, FLUSHED, ROUND_TRIP, UNFLUSHED
 from pgdyno.server import ConnInfo
 from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.connecting.marks import PLAIN, WRITE_PROBE, is_of_write_probe, is_ours, mark

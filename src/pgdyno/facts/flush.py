@@ -1,5 +1,4 @@
-"""The time of a WAL sync, where it was measured, and the parts of a commit by the write probe of a
-check.
+"""The time of a WAL sync, where it was measured.
 
 With ``commit_delay`` the session that is about to flush sleeps first, with the lock held for which
 all others queue, if at least ``commit_siblings`` other transactions are open (XLogFlush in xlog.c).
@@ -14,14 +13,10 @@ Where it does not, the device is not called slow unless cores are idle (``SPARE_
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
-
 from msgspec import Struct
 
 from pgdyno.facts.sessions import SPARE_SHARE
 from pgdyno.facts.slices import Facts
-from pgdyno.json_types import Row
 from pgdyno.numbers import figure
 from pgdyno.wait_events import HEAVYWEIGHT, WAL_SYNC, WAL_WRITE, canonical
 
@@ -135,43 +130,3 @@ def delay_part_of_flush(s: Facts) -> float:
     """Return the part of the time behind another's flush that is its commit_delay, 0 to 1."""
     delay, sync = delay_ms(s), sync_time(s)
     return 0.0 if delay <= 0 or sync is None else delay / (delay + sync.ms)
-
-
-ROUND_TRIP, UNFLUSHED, FLUSHED, COMMIT = "round trip", "without flush", "own flush", "commit"
-"""The ways in which the write probe of a check is timed: values of its column ``way``."""
-CommitPartName = Literal["network", "server", "flush", "standby"]
-
-
-class Commits(Struct, frozen=True):
-    """Times of one client's commits of one row each, in milliseconds."""
-
-    count: int
-    mean_ms: float
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-    max_ms: float
-    round_trip_p50_ms: float
-    parts_ms: Mapping[CommitPartName, float]
-    """Part → mean time: differences of means, none below zero."""
-
-
-def commits_of(rows: Sequence[Row]) -> Commits:
-    """Return the times of commits from the rows of the probe."""
-    by_way = {row["way"]: row for row in rows}
-    whole = by_way[COMMIT]
-    means = {way: row["mean_ms"] for way, row in by_way.items()}
-    flushed = means.get(FLUSHED, means[COMMIT])
-    parts: dict[CommitPartName, float] = {
-        "network": means[ROUND_TRIP],
-        "server": means[UNFLUSHED] - means[ROUND_TRIP],
-        "flush": flushed - means[UNFLUSHED],
-    }
-    if FLUSHED in means:
-        parts["standby"] = means[COMMIT] - flushed
-    return Commits(
-        count=whole["count"],
-        round_trip_p50_ms=by_way[ROUND_TRIP]["p50_ms"],
-        parts_ms={part: max(0.0, ms) for part, ms in parts.items()},
-        **{name: whole[name] for name in ("mean_ms", "p50_ms", "p95_ms", "p99_ms", "max_ms")},
-    )

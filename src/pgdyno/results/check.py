@@ -10,6 +10,7 @@ from pydantic import ConfigDict
 
 from pgdyno.record.finding import SEVERITIES, Finding, Severity
 from pgdyno.record.part import Part
+from pgdyno.record.write_probe import WriteProbe
 from pgdyno.results.run_parts import CostliestStatement
 
 if TYPE_CHECKING:
@@ -66,28 +67,6 @@ class ObservedLoad(Part):
     statements: tuple[BusyStatement, ...]
     """Those that take the most time first"""
     costliest: CostliestStatement
-
-
-class CommitPart(Part):
-    part: Literal["network", "server", "flush", "standby"]
-    """network: the plain round trip of select 1; server: the rest of an insert that does not wait
-    for the flush; flush: of the server's own WAL; standby: what standbys add"""
-    mean_ms: float
-    """A difference of means; 0 where it is below zero"""
-
-
-class WriteProbe(Part):
-    """Inserts of one client, each with its commit, into a table of pgdyno's own"""
-
-    commits: int
-    mean_ms: float
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-    max_ms: float
-    round_trip_p50_ms: float
-    """Of select 1"""
-    parts: tuple[CommitPart, ...]
 
 
 class ClearedCheck(Part):

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pgdyno.facts.flush import (
     SLOW_SYNC_MS,
-    CommitPartName,
-    Commits,
     SyncTime,
-    commits_of,
     delay_ms,
     delay_part_of_flush,
     device_flush_ms,
@@ -19,6 +16,7 @@ from pgdyno.facts.sight import Sight, measured
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence, Proposal, Skip
+from pgdyno.record.write_probe import CommitPartName, WriteProbe, write_probe_of
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
@@ -332,29 +330,29 @@ def slow_commits(sight: Sight) -> Found | Cleared:
     6,000 inserts in 3 s, for software that commits each statement; "many systems, even cloud
     systems" take 0.1 to 0.3 ms.
     """
-    commits = commits_of(sight.rows("write_probe"))
-    if commits.mean_ms <= COMMIT_MS_MAX:
+    probe = write_probe_of(sight.rows("write_probe"))
+    if probe.mean_ms <= COMMIT_MS_MAX:
         return Cleared(
-            f"a commit takes {figure(commits.mean_ms)} ms on average",
-            _slow_commits_evidence(commits),
+            f"a commit takes {figure(probe.mean_ms)} ms on average",
+            _slow_commits_evidence(probe),
         )
-    part, part_ms = max(commits.parts_ms.items(), key=lambda item: item[1])
+    largest = max(probe.parts, key=lambda part: part.mean_ms)
     return Found(
         sentence=(
-            f"a commit of one row takes {figure(commits.mean_ms)} ms on average, of which"
-            f" {figure(part_ms)} ms for the {part}"
+            f"a commit of one row takes {figure(probe.mean_ms)} ms on average, of which"
+            f" {figure(largest.mean_ms)} ms for the {largest.part}"
         ),
         severity="costs",
         confidence=0.9,
-        evidence=_slow_commits_evidence(commits),
-        advice=_ADVICE[part],
+        evidence=_slow_commits_evidence(probe),
+        advice=_ADVICE[largest.part],
     )
 
 
-def _slow_commits_evidence(commits: Commits) -> list[Evidence]:
+def _slow_commits_evidence(probe: WriteProbe) -> list[Evidence]:
     return [
-        measured("mean time of a commit", commits.mean_ms, "ms", f"more than {COMMIT_MS_MAX} ms"),
-        *(measured(f"of it {part}", ms, "ms") for part, ms in commits.parts_ms.items()),
-        measured("99th percentile of a commit", commits.p99_ms, "ms"),
-        measured("commits", commits.count, "count"),
+        measured("mean time of a commit", probe.mean_ms, "ms", f"more than {COMMIT_MS_MAX} ms"),
+        *(measured(f"of it {each.part}", each.mean_ms, "ms") for each in probe.parts),
+        measured("99th percentile of a commit", probe.p99_ms, "ms"),
+        measured("commits", probe.commits, "count"),
     ]
