@@ -56,7 +56,7 @@ class Ties:
         )
 
     def during(self, window: Window) -> tuple[str, ...]:
-        """Return what else coincides with a drop, beyond its events and waits."""
+        """Return coincidences with a drop beyond its events and waits."""
         before = (window[0] - BESIDE_MS, window[0])
         return (*self._shifts(before, window), *self._switches(window))
 

@@ -109,7 +109,7 @@ class Course(Struct, frozen=True):
         }
 
     def to_json(self) -> dict[str, object]:
-        """Return what concerns throughput, in its form in results."""
+        """Return the changes and drops of throughput, in their form in results."""
         return {
             "changes": [change.to_json() for change in self.changes],
             "changes_absent": _sentence(self.changes_absent),

@@ -154,7 +154,7 @@ class Recording(Struct, frozen=True):
 
 
 def read_recording(content: bytes, file: str) -> Recording:
-    """Return what a HAR file says.
+    """Return the contents of a HAR file.
 
     Raises UsageError with the line or the key of what is wrong.
     """

@@ -66,7 +66,7 @@ class Look(Struct, frozen=True):
     read: Callable[[ServerMachine], list[Row]] | None = None
     """Reads the machine; None: the look is a query, unless an option asks for it."""
     hidden: Callable[[Sequence[Row]], MissingLook | None] = nothing_hidden
-    """Returns what the rows show to be hidden."""
+    """Returns the words for the data that the rows show to be hidden."""
 
 
 @cache

@@ -286,7 +286,7 @@ class RunFile(LatencyReader, Samples):
         )
 
     def statement_counts(self, slice_ids: Collection[int] | None = None) -> list[StatementCount]:
-        """Return what pg_stat_statements counted, those statements first that took most time: of
+        """Return the counts of pg_stat_statements, those statements first that took most time: of
         others in a check, of all in a run that asks for it."""
         names = [each.name for each in fields(StatementCount) if each.name != "statement"]
         sums = ", ".join(f"sum({name}) as {name}" for name in names)
@@ -434,7 +434,7 @@ class RunFile(LatencyReader, Samples):
         return [self._db.fact(Finding, row, id=row["finding"]) for row in rows]
 
     def looks(self) -> list[LookRow]:
-        """Return what a check looked at, by name and time; empty for other runs."""
+        """Return the looks of a check, by name and time; empty for other runs."""
         names = ", ".join(("look", "at_ms", "duration_ms", "rows_json", "why", "allow"))
         return self._db.all(LookRow, f"select {names} from look order by look, at_ms")
 

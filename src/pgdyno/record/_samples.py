@@ -47,7 +47,7 @@ class Samples:
         slice_ids: Collection[int] | None = None,
         where: Mapping[str, object] | None = None,
     ) -> list[Row]:
-        """Return what ``series`` returns, as rows and with None for NULL. Needs no numpy, whose
+        """Return the values of ``series`` as rows, with None for NULL. Needs no numpy, whose
         import takes longer than a short run is read."""
         types, rows = self._selected(table, slice_ids, where)
         with self._db.reading():

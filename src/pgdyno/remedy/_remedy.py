@@ -91,7 +91,7 @@ class Remedy(Struct, frozen=True):
     when: Callable[[Case], bool] = _always
     """Returns whether a change of these is this remedy: fsync = on is not "fsync-off"."""
     risk: Callable[[Case], Risk] | None = None
-    """Returns what a change may lose, if that depends on the change."""
+    """Returns the possible losses of a change, if they depend on the change."""
     faults: tuple[str, ...] = ()
     """The drills that show its price; if empty, the safe faults."""
     manual_lines: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ Point = CurvePoint | SizePoint
 
 
 def varied(point: Point) -> float:
-    """Return what was varied: clients, rate or pool size."""
+    """Return the varied quantity: clients, rate or pool size."""
     if isinstance(point, SizePoint):
         return point.size
     return point.clients if point.rate_tps is None else point.rate_tps

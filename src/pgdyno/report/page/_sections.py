@@ -166,8 +166,7 @@ def _failed(run: RunFile, summary: RunSummary) -> list[Headline]:
 
 
 def banners(run: RunFile, summary: RunSummary, *, with_chapter: bool = True) -> list[Banner]:
-    """Return what a reader must know before the rest; ``with_chapter``: also the chapter of a story
-    that the run is."""
+    """Return the banners at the top of the page; ``with_chapter``: with that of its chapter."""
     found = []
     if summary.distrust:
         reasons = prose.sentence("; ".join(summary.distrust))
@@ -400,7 +399,7 @@ def course_texts(course: Course) -> list[tuple[str, list[str]]]:
 
 
 def unmeasured(run: RunFile) -> str:
-    """Return what the probes could not read, from their events; '' if they read everything."""
+    """Return the gaps of the probes, from their events; '' if they read everything."""
     missing = {
         f"{event.detail.get('probe', event.label)} ({event.detail['reason']})": None
         for event in run.events("probe")

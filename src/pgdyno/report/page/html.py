@@ -174,7 +174,7 @@ def _of_one_command(summary: RunSummary) -> dict[str, Any]:
 
 
 def _governor(summary: RunSummary) -> list[str]:
-    """Return what the governor of a run did, as a sentence."""
+    """Return a sentence on the actions of a run's governor."""
     return [prose.sentence(summary.governor)] if summary.governor else []
 
 

@@ -133,7 +133,7 @@ def load_words(load: ObservedLoad) -> str:
 
 
 def statement_words(each: BusyStatement) -> str:
-    """Return what a statement takes, and its beginning."""
+    """Return the costs of a statement, and its beginning."""
     parts = []
     if each.sessions is not None:
         parts.append(f"{numbers.significant(each.sessions, 2)} sessions")
@@ -161,14 +161,14 @@ def commit_words(probe: WriteProbe | None) -> str:
 
 
 def manner_words(result: CheckResult) -> str:
-    """Return what the check did to the server."""
+    """Return the actions of the check on the server."""
     if result.write_probe is None:
         return "read-only and without a load"
     return "without a load but that of the write probe, into a table of its own"
 
 
 def gain_words(proof: ProvingCommand) -> str:
-    """Return what a change is predicted to gain."""
+    """Return the predicted gain of a change."""
     if proof.guards:
         return "prevents a fault"
     ratio = proof.predicted_ratio
@@ -224,7 +224,7 @@ def _not_checked_terms(result: CheckResult) -> Iterator[Term]:
 
 
 def _subject(each: NotChecked) -> str:
-    """Return what was not checked; of many checks their number, and some."""
+    """Return the names of checks not made; of many their number, and some."""
     if each.subject != ", ".join(each.checks) or len(each.checks) <= NAMES_MAX:
         return each.subject
     return f"{len(each.checks)} checks ({', '.join(each.checks[:NAMES_MAX])}, …)"

@@ -90,7 +90,7 @@ def sentences(result: Result | None, *, tabled: bool) -> dict[str, str]:
 
 
 def trial_words(each: VersionTrial) -> str:
-    """Return what the interval of a trial allows to say."""
+    """Return the conclusion that the interval of a trial allows."""
     of_latency = each.compared == "latency_p99"
     ratio, (lo, hi) = (
         (each.latency_p99.ratio, each.latency_p99.ci95)

@@ -148,10 +148,10 @@ def _statement_parts(each: StatementBudget) -> Sequence[str]:
 
 
 def note(budget: LatencyBudget) -> str:
-    """Return what this budget lacks that others have, such as samples enough; '' if nothing."""
+    """Return the data that this budget lacks, such as enough samples; '' if it lacks none."""
     return "; ".join(budget.missing[:-1])
 
 
 def missing_sentence(budget: LatencyBudget) -> str:
-    """Return what the budget lacks, as a sentence."""
+    """Return the data that the budget lacks, as a sentence."""
     return prose.sentence("; ".join(budget.missing))

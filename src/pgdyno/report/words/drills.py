@@ -40,7 +40,7 @@ def outcome_counts(drill: Drill) -> str:
 
 
 def minimised_sentences(drill: Drill) -> list[str]:
-    """Return what the search for the smallest failing power cut found, for cuts that have it."""
+    """Return the smallest failing power cut of each cut for which it was searched."""
     return [
         f"cut {cut.number}: {cut.facts['minimised']['sentence']}"
         for cut in drill.cuts

@@ -57,7 +57,7 @@ def _requests(reading: FrontReading) -> str:
 
 
 def run_words(run: RunFile, slice_ids: Collection[int] | None) -> str:
-    """Return what the front end of a run did; '' without one, or if it was not recorded."""
+    """Return the figures of a run's front end as a sentence; '' without one, or if not recorded."""
     if not run.has_samples("metric_front", slice_ids):
         return ""
     rows = run.series("metric_front", slice_ids)

@@ -46,7 +46,7 @@ def layer_rows(result: PoolResult) -> Iterator[tuple[str, list[list[str]]]]:
 
 
 def application_title(application: ApplicationPools) -> str:
-    """Return what the pools in front of the pooler are called."""
+    """Return the name of the pools in front of the pooler."""
     count = application.instances
     return "the application's pool" if count == 1 else f"the pool of each of {count:,} instances"
 
@@ -104,7 +104,7 @@ def sentences(result: PoolResult) -> dict[str, str]:
 
 
 def _in_place_words(result: PoolResult) -> str:
-    """Return what the settings of the pool libraries are, where a pooler was measured."""
+    """Return the settings of the pool libraries, where a pooler was measured."""
     if result.pooler == "none" or not result.settings or result.application:
         return ""
     libraries = numbers.listed([each.of for each in result.settings[1:]], most=None)

@@ -292,7 +292,7 @@ def _response_words(ratio: float | None) -> str:
 
 
 def full_load(info: RunInfo) -> str:
-    """Return what to add to a predicted throughput: `` at full load`` if some clients send at a
+    """Return the addition to a predicted throughput: `` at full load`` if some clients send at a
     rate, which may be less than the server's capacity."""
     groups: Sequence[Fields] = info.spec.get("clients") or []
     open_loops = [group for group in groups if isinstance(group.get("arrival"), Mapping)]
@@ -386,7 +386,7 @@ def _work(side: PostponedSide, work: Postponed) -> str:
 
 
 def proof_words(attempt: Attempt) -> str:
-    """Return what the trial says about the finding, with the reason; '' if nothing."""
+    """Return the trial's conclusion on the finding, with the reason; '' if there is none."""
     trial = attempt.trial
     return f"{trial.proof}: {trial.proof_why}" if trial.proof else ""
 

@@ -99,7 +99,7 @@ def _text(each: StatementFigures) -> str:
 
 
 def sentences(found: ServerStatements | None) -> list[str]:
-    """Return what is said beside the tables, or why there are none."""
+    """Return the notes beside the tables, or the reason why there are none."""
     if found is None:
         return []
     if found.absent:

@@ -59,7 +59,7 @@ def storms_table(result: StormResult) -> Table:
 
 
 def variants_table(result: StormResult) -> Table:
-    """Return what would change a storm as a table of the page."""
+    """Return the variants of a storm as a table of the page."""
     caption = f"Storms of {result.variants[0].clients:,} clients, in random order"
     return figures_table(caption, VARIANTS_HEAD, variant_rows(result))
 

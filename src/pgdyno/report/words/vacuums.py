@@ -64,7 +64,7 @@ def title(each: TableVacuum) -> str:
 
 
 def effect_words(effect: VacuumEffect) -> str:
-    """Return what the load did during vacuums."""
+    """Return the figures of the load during vacuums."""
     if effect.throughput_ratio is None:
         few = f"{effect.seconds_during} with and {effect.seconds_without} without"
         return f"too few seconds to compare, {few}"
@@ -138,7 +138,7 @@ def _effect_rows(found: Vacuums) -> list[list[str]]:
 
 
 def page_sentences(found: Vacuums | None) -> list[str]:
-    """Return what the page says below these tables."""
+    """Return the notes below these tables on the page."""
     if found is None:
         return []
     ages = (
