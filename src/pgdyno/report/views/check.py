@@ -35,15 +35,10 @@ from pgdyno.report.words.tables import Table, figures_table
 if TYPE_CHECKING:
     from pgdyno.json_types import Row
     from pgdyno.record.finding import Finding, ProvingCommand
+    from pgdyno.record.write_probe import WriteProbe
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary
-    from pgdyno.results.check import (
-        BusyStatement,
-        CheckResult,
-        NotChecked,
-        ObservedLoad,
-        WriteProbe,
-    )
+    from pgdyno.results.check import BusyStatement, CheckResult, NotChecked, ObservedLoad
 
 EVIDENCE_MAX = 4
 PROOFS_MAX = 2
