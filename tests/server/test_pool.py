@@ -168,7 +168,7 @@ def test_a_search_through_a_pooler(
         text = "\n".join(line.text for line in summary_lines(run, 120))
         assert f"through {TITLES[kind]} " in text
         assert f"{SIZE_SETTINGS[kind]} = {result.best.size}" in text
-        assert "\ninstead " in text
+        assert "\nalternative " in text
 
 
 @pytest.mark.parametrize(("kind", "budget_s"), [("pgbouncer", 20), ("pgpool", 25)])
@@ -204,7 +204,7 @@ def test_a_search_through_the_applications_pools_and_a_pooler(
         assert changes[-1]["spec"][setting] == str(result.best.size)
         text = "\n".join(line.text for line in summary_lines(run, 120))
         assert application.sentence in " ".join(text.split())
-        assert "\ninstead " not in text
+        assert "\nalternative " not in text
         page = render(run)
         assert ("pool-application-tps" in page) == (len(application.curve) > 1)
         layers = [row["layer"] for row in result_rows(run)]
