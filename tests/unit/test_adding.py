@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from diagnose_runs import CPU, IDLE, Load, written
-from examples import EXAMPLES
+from examples import EXAMPLES, package_with_examples
 
 import pgdyno
 from pgdyno.record import Recorder
@@ -27,15 +27,7 @@ Python = Callable[..., str]
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tree with a copy of the package and the examples in it."""
-    tree = tmp_path_factory.mktemp("copy")
-    # Compiled files come and go while other tests run.
-    compiled = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(PACKAGE, tree / "src" / "pgdyno", symlinks=True, ignore=compiled)
-    for name, text in EXAMPLES.items():
-        path = tree / "src" / "pgdyno" / name
-        assert not path.exists(), f"{name} is no example of something new"
-        path.write_text(text)
-    return tree
+    return package_with_examples(tmp_path_factory.mktemp("copy"))
 
 
 @pytest.fixture
@@ -58,9 +50,10 @@ def python(copy: Path, tmp_path: Path) -> Python:
 
 def test_there_is_an_example_of_each() -> None:
     directories = {str(Path(name).parent) for name in EXAMPLES}
-    assert len(EXAMPLES) == len(directories) + 1, "of rules there are two kinds"
+    assert len(EXAMPLES) == len(directories) + 2, "of commands and rules there are two kinds"
     assert directories == {
-        "cli", "rules", "remedy", "drill/faults", "drill/checks", "dimension/kinds",
+        "cli", "results", "investigate", "report/views", "rules", "remedy", "drill/faults",
+        "drill/checks", "dimension/kinds",
     }  # fmt: skip
 
 

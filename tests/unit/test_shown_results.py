@@ -20,7 +20,7 @@ from pgdyno.cli import cli
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import render, render_story
 from pgdyno.report.view import views
-from pgdyno.results._stored import result_type
+from pgdyno.results import result_type
 
 CHAPTERS = [name for name in NAMES if name.startswith("story-")]
 _NOT_TEXT = ("script", "style")

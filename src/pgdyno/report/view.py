@@ -15,6 +15,7 @@ from msgspec import Struct
 from pgdyno.json_types import Row
 from pgdyno.registry import by_name, held_by
 from pgdyno.report.words.tables import Table
+from pgdyno.results import result_type
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
@@ -265,5 +266,11 @@ def views() -> dict[str, View]:
 
 
 def view_of(command: str) -> View:
-    """Return the view of a command; that of a single run without sections if it has none."""
-    return views().get(command) or View(command, is_run=True)
+    """Return the view of a command; that of a single run without sections if it has none.
+
+    Raises LookupError if it has a result, whose members that view does not know.
+    """
+    found = views().get(command)
+    if found is None and result_type(command) is not None:
+        raise LookupError(f"report/views has no view of pgdyno {command}")
+    return found or View(command, is_run=True)

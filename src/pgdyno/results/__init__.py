@@ -7,12 +7,12 @@ Each command's result is one frozen type in a file of its own; its published JSO
 from typing import TYPE_CHECKING
 
 from pgdyno.json_types import Json
-from pgdyno.results._stored import load, recorded_json, store
+from pgdyno.results._stored import load, recorded_json, result_type, store
 
 if TYPE_CHECKING:
     from pgdyno.results._stored import Result
 
-__all__ = ["Result", "load", "recorded_json", "schemas", "store"]
+__all__ = ["Result", "load", "recorded_json", "result_type", "schemas", "store"]
 
 
 def schemas() -> dict[str, Json]:

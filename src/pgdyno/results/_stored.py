@@ -30,7 +30,13 @@ def result_type(command: str) -> type[Result] | None:
 
 
 def store(recorder: Recorder, result: Result) -> None:
-    """Write ``result`` to the run file and replace an earlier one."""
+    """Write ``result`` to the run file and replace an earlier one.
+
+    Raises TypeError if it would not be found again by its command.
+    """
+    command = type(result).__module__.rpartition(".")[2]
+    if result_type(command) is not type(result):
+        raise TypeError(f"{type(result).__name__} is not {command.capitalize()}Result")
     members = result.to_json()
     for name in result.in_tables:
         del members[name]
