@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from pgdyno.server.settings.setting_values import unescaped
+
 _LETTER = r"[A-Za-z_\x80-\xff]"
 _LATER = r"[A-Za-z_0-9\x80-\xff]"
 _NAME = rf"{_LETTER}{_LATER}*"
@@ -30,8 +32,6 @@ _WORDS = {
 """Kinds of words; of two that are as long, the first one counts."""
 _BETWEEN = re.compile(r"[ \t\r]*(?:#[^\n]*)?")
 _VALUES = {"name", "quoted", "word", "integer", "real"}
-_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_ESCAPE = re.compile(r"\\([0-7]{1,3}|[^\n])|''")
 
 
 class Word(Struct, frozen=True):
@@ -117,19 +117,7 @@ def _line(number: int, words: list[Word], line: str) -> ConfLine:
         end = words[-1].start + len(words[-1].text)
         written = as_text(line[value.start : end])
         return ConfLine(number, name, wrong=wrong, text=as_text(line), written=written)
-    said = unescaped(value.text) if value.kind == "quoted" else value.text
+    said = value.text
+    if value.kind == "quoted":
+        said = unescaped(said[1:-1]).partition("\0")[0]  # An escaped zero byte ends it.
     return ConfLine(number, name, as_text(said), text=as_text(line))
-
-
-def unescaped(quoted: str) -> str:
-    """Return the value of a quoted text, which ends at an escaped zero byte."""
-    return _ESCAPE.sub(_character, quoted[1:-1]).partition("\0")[0]
-
-
-def _character(found: re.Match[str]) -> str:
-    escaped = found[1]
-    if escaped is None:
-        return "'"
-    if escaped[0] in "01234567":
-        return chr(int(escaped, 8) & 0xFF)
-    return _ESCAPES.get(escaped, escaped)

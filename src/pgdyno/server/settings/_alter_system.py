@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pgdyno.server.settings.setting_values import unescaped
+
 if TYPE_CHECKING:
     from psycopg import sql
 
@@ -67,8 +69,6 @@ _LINE = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _EMPTY = re.compile(r"\s*(?:#.*)?")
-_ESCAPED = re.compile(r"''|\\([0-7]{1,3}|.)")
-_CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 def parse_auto_conf(text: str) -> dict[str, str] | None:
@@ -84,15 +84,6 @@ def parse_auto_conf(text: str) -> dict[str, str] | None:
         if match is None or match["name"].lower().startswith("include"):
             return None
         plain = match["plain"]
-        value = _ESCAPED.sub(_unescaped, match["quoted"]) if plain is None else plain
+        value = unescaped(match["quoted"]) if plain is None else plain
         values[match["name"].lower()] = value
     return values
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    escaped = match[1]
-    if escaped is None:
-        return "'"
-    if escaped[0] in "01234567":
-        return chr(int(escaped, 8) & 0xFF)
-    return _CONTROLS.get(escaped, escaped)

@@ -24,7 +24,11 @@ _INTEGER = re.compile(r"\s*([-+]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*))", re
 """A number as ``strtol`` reads it: hexadecimal after 0x, octal after 0."""
 _REAL = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)", re.ASCII)
 """A number as ``strtod`` reads it, but for hexadecimal ones."""
-_CUSTOM = re.compile(r"[A-Za-z_\x80-\U0010ffff][\w$]*(\.[A-Za-z_\x80-\U0010ffff][\w$]*)+")
+_CUSTOM = re.compile(r"[^\x00-@\[-^`{-\x7f][\w$]*(\.[^\x00-@\[-^`{-\x7f][\w$]*)+")
+"""A name with dots, whose parts begin with a letter, ``_`` or beyond ASCII. They are given by those
+that they do not begin with: a range up to the end of Unicode takes long to compile."""
+_ESCAPED = re.compile(r"''|\\([0-7]{1,3}|.)")
+_CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _UNLISTED = {
     "client_min_messages": ("debug", "info"),
     "log_min_messages": ("debug",),
@@ -274,3 +278,17 @@ def _shown(setting: Setting, bound: str | None) -> str:
     fitting = [(name, size) for name, size in table.items() if amount % size == 0]
     name, size = fitting[-1]
     return f"{amount // size:.0f}{name}"
+
+
+def unescaped(quoted: str) -> str:
+    """Return the text between quotes of a configuration file as the server reads it."""
+    return _ESCAPED.sub(_character, quoted)
+
+
+def _character(match: re.Match[str]) -> str:
+    escaped = match[1]
+    if escaped is None:
+        return "'"
+    if escaped[0] in "01234567":
+        return chr(int(escaped, 8) & 0xFF)
+    return _CONTROLS.get(escaped, escaped)
