@@ -64,6 +64,15 @@ _SUPPLY = {
     Lack.SECONDS: f"{_RUN}; on this one, its log with log_checkpoints and log_lock_waits",
 }
 """Ways to supply the facts that rules lacked."""
+SCRIPT = "SCRIPT.sql"
+"""Stands for the statements of the application, which pgdyno does not know."""
+SNAPSHOT = "SNAPSHOT"
+"""Stands for a snapshot with the server's tables, for a change that needs a restart."""
+STATEMENTS_MAX = 10
+WAITS_MAX = 12
+BUSY_SHARE = 0.001
+"""Least time of a statement that is listed, in sessions."""
+LETTERS_MAX = 300
 
 
 class Seen(Struct, frozen=True):
@@ -209,12 +218,6 @@ def _skipped(findings: Iterable[Finding], role: str) -> Iterator[NotChecked]:
         yield NotChecked(subject=", ".join(ids), why=reason, allow=allow, checks=tuple(ids))
 
 
-SCRIPT = "SCRIPT.sql"
-"""Stands for the statements of the application, which pgdyno does not know."""
-SNAPSHOT = "SNAPSHOT"
-"""Stands for a snapshot with the server's tables, for a change that needs a restart."""
-
-
 def proofs_of(
     finding: Finding, uri: str, before: Circumstances, options: Options, *, predicts: bool
 ) -> tuple[ProvingCommand, ...]:
@@ -256,13 +259,6 @@ def _proof(
         durability_class=assessed.durability_class,
         why=proposal.why,
     )
-
-
-STATEMENTS_MAX = 10
-WAITS_MAX = 12
-BUSY_SHARE = 0.001
-"""Least time of a statement that is listed, in sessions."""
-LETTERS_MAX = 300
 
 
 def observed_load(run: RunFile, slice_ids: list[int]) -> ObservedLoad:

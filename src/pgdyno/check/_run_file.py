@@ -24,6 +24,10 @@ from pgdyno.record import Recorder
 from pgdyno.server.locks import try_lock
 
 NAME = "check"
+_PREFIX = "pgdyno-check-"
+_LOCK = "lock"
+_YOUNG_S = 60.0
+"""A younger directory may not have its lock yet."""
 
 
 def new_recorder(path: Path, reached: Reached) -> Recorder:
@@ -47,12 +51,6 @@ def take_all_looks(reached: Reached, recorder: Recorder, *, again: bool = False)
     with answering(reached.conninfo), session(reached.conninfo) as connection:
         take_looks(connection, recorder, machine if local else None, again=again)
     recorder.flush()
-
-
-_PREFIX = "pgdyno-check-"
-_LOCK = "lock"
-_YOUNG_S = 60.0
-"""A younger directory may not have its lock yet."""
 
 
 @contextlib.contextmanager

@@ -41,6 +41,15 @@ from pgdyno.server.extensions import extension_in, within
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.change import Debt
 
+_PREWARM = "pg_prewarm"
+PREWARM_SECONDS_MAX = 5.0
+"""Beyond it, a trial would spend more time on restarts than on slices."""
+_REFUSED = (
+    psycopg.errors.QueryCanceled,
+    psycopg.errors.InsufficientPrivilege,
+    psycopg.errors.UndefinedFile,
+)
+
 
 class ActiveChange:
     """The active change, and the server's control connection."""
@@ -138,14 +147,6 @@ class ActiveChange:
         return self._context.connect()
 
 
-_PREWARM = "pg_prewarm"
-PREWARM_SECONDS_MAX = 5.0
-"""Beyond it, a trial would spend more time on restarts than on slices."""
-_REFUSED = (
-    psycopg.errors.QueryCanceled,
-    psycopg.errors.InsufficientPrivilege,
-    psycopg.errors.UndefinedFile,
-)
 _SQL = Path(__file__).with_name("sql")
 
 

@@ -28,6 +28,11 @@ _REFUSAL_CODES = ("locked-out", "startup-library")
 """Errors of connecting to a running server: they do not pass."""
 
 T = TypeVar("T")
+HOPELESS_S = 5.0
+"""Time since the first failure, with no transaction done."""
+FAILURES_MIN = 10
+SILENT_S = 30.0
+"""Time without a transaction done and without an answer to the probes."""
 
 
 def retry_while_away(
@@ -78,13 +83,6 @@ def _gone(problem: BaseException, within_s: float) -> RunError:
         code="server-gone",
         hint="see the server's log for the reason",
     )
-
-
-HOPELESS_S = 5.0
-"""Time since the first failure, with no transaction done."""
-FAILURES_MIN = 10
-SILENT_S = 30.0
-"""Time without a transaction done and without an answer to the probes."""
 
 
 class Standstill:

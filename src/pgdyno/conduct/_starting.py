@@ -19,6 +19,8 @@ from pgdyno.spec.age import PIN_SETTINGS, unfit_setting
 from pgdyno.spec.workload import WorkloadSpec
 from pgdyno.workload import Setup
 
+_PRELOAD = "shared_preload_libraries"
+
 
 def snapshot_of(spec: Spec) -> Snapshot | None:
     """Return the snapshot that a server starts from. Raises UsageError, SetupError."""
@@ -103,9 +105,6 @@ def setup_digest(workload: WorkloadSpec) -> str | None:
     """Return the digest of the statements of the workload's setup; None without one."""
     setup = Setup.of(workload)
     return None if setup is None else setup.digest
-
-
-_PRELOAD = "shared_preload_libraries"
 
 
 def with_statements(

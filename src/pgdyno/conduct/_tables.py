@@ -36,6 +36,7 @@ from pgdyno.workload import (
 
 SHOP = "business"
 """The built-in workload whose tables a front end uses."""
+_AGAIN = "the tables may be incomplete; run again with -i to make them from the start"
 
 
 def workloads_of_tables(spec: Spec, workloads: Collection[Workload]) -> Collection[Workload]:
@@ -106,9 +107,6 @@ def check_tables(session: Session) -> None:
         "broken": dict(found.broken),
     }
     session.recorder.add_event("consistency", "tables of entity-resolution", detail)
-
-
-_AGAIN = "the tables may be incomplete; run again with -i to make them from the start"
 
 
 class Initialised(Struct, frozen=True):

@@ -25,6 +25,16 @@ from pgdyno.stats.steady import DRIFT_MATTERS
 
 SUDDEN_SHARE = 0.5
 """Share of a level change that the adjacent seconds must show; otherwise it is a slow drift."""
+PERCENTILES = (50, 99)
+SAME_MS = 2000
+"""Changes of two series at most this far apart are at the same moment."""
+SAME_RATIO = 1.25
+"""Two ratios that differ by less say the same: in a closed loop, throughput times response time is
+the number of clients (Little's law)."""
+AMPLE = 1.25
+"""Transactions of the mean interval over those that a percentile needs, from which on nearly every
+interval has enough; with fewer, intervals are merged."""
+_POINTS_MAX = 2000
 
 
 class SeriesChange(Struct, frozen=True):
@@ -97,17 +107,6 @@ def throughput_changes(period: Sequence[Interval], *, beside: int) -> Iterator[T
     for point, before, after in sudden_changes(rates, beside=beside):
         yield ThroughputChange(period[point].at_ms, before, after)
 
-
-PERCENTILES = (50, 99)
-SAME_MS = 2000
-"""Changes of two series at most this far apart are at the same moment."""
-SAME_RATIO = 1.25
-"""Two ratios that differ by less say the same: in a closed loop, throughput times response time is
-the number of clients (Little's law)."""
-AMPLE = 1.25
-"""Transactions of the mean interval over those that a percentile needs, from which on nearly every
-interval has enough; with fewer, intervals are merged."""
-_POINTS_MAX = 2000
 
 Point = tuple[int, float]
 """Start in ms since the start of the run, and a percentile in ms."""

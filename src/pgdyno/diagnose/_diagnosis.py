@@ -41,6 +41,13 @@ if TYPE_CHECKING:
 SAMPLED_MIN = 30
 """Sightings of sessions at work below which shares are rough: 30 give 15 % ± 13 % (95 %,
 binomial)."""
+LIMIT_SHARE_MIN = 0.1
+"""Share of the response time below which a finding is no limit: if all of it went, throughput would
+rise by a ninth, about what identical slices on a shared machine differ by."""
+SECONDS_MIN = 1
+"""Shortest period that is diagnosed: the probes read the server's views once a second."""
+_SLACK_S = 0.05
+"""Time by which a period may be shorter than requested."""
 
 
 def missing_words(s: Situation) -> list[str]:
@@ -92,15 +99,6 @@ def _of_samples(s: Situation) -> Iterator[str]:
         yield f"sessions at work were seen {seen:.0f} times only: shares of waits are rough"
     elif not any(wait.statement for wait in s.waits):
         yield "the server's samples have no texts of statements (grant pg_monitor)"
-
-
-LIMIT_SHARE_MIN = 0.1
-"""Share of the response time below which a finding is no limit: if all of it went, throughput would
-rise by a ninth, about what identical slices on a shared machine differ by."""
-SECONDS_MIN = 1
-"""Shortest period that is diagnosed: the probes read the server's views once a second."""
-_SLACK_S = 0.05
-"""Time by which a period may be shorter than requested."""
 
 
 class Diagnosis(Struct, frozen=True):

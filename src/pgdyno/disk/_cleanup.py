@@ -17,6 +17,10 @@ from pgdyno.disk.mounting import STUCK_DEAD_S, unmount_all
 
 _processes: list[subprocess.Popen[bytes]] = []
 """The process, once there was a disk. It ends with pgdyno, which does not wait for it."""
+DAEMON_MODULE = "pgdyno.disk.daemon"
+_PATIENCE_S = 5.0
+_END_S_MAX = 1.0
+_POLL_S = 0.01
 
 
 def clean_up_if_killed(cluster: Path) -> None:
@@ -61,12 +65,6 @@ def _send(process: subprocess.Popen[bytes], line: bytes) -> bool:
     except BrokenPipeError:
         return False
     return True
-
-
-DAEMON_MODULE = "pgdyno.disk.daemon"
-_PATIENCE_S = 5.0
-_END_S_MAX = 1.0
-_POLL_S = 0.01
 
 
 def end_leftovers(directory: Path) -> list[str]:

@@ -46,6 +46,10 @@ _BUSY_S_MAX = 10.0
 _ANSWER_S_MAX = 10.0
 """Time for requests that a daemon carries out at once."""
 _END_S_MAX = 10.0
+SIZE_BYTES_DEFAULT = 4 << 30
+"""The image is sparse: unused blocks need no space."""
+_FREE_PART = 0.8
+_STEP_BYTES = 64 << 20
 
 
 class EmulatedDevice:
@@ -339,12 +343,6 @@ def _require_space(directory: Path, fs: FileSystem, size_bytes: int) -> None:
             code="disk-space",
             hint="make it smaller with size=…, or set PGDYNO_HOME to a directory with more space",
         )
-
-
-SIZE_BYTES_DEFAULT = 4 << 30
-"""The image is sparse: unused blocks need no space."""
-_FREE_PART = 0.8
-_STEP_BYTES = 64 << 20
 
 
 class ImagedDisk(Struct, frozen=True):

@@ -22,6 +22,9 @@ from pgdyno.errors import TrustError
 from pgdyno.server import Cluster
 from pgdyno.server.local.leftovers import server_processes
 
+KILLING = (Signals.SIGKILL, Signals.SIGTERM, Signals.SIGINT, Signals.SIGQUIT, Signals.SIGHUP)
+_QUIT = "because of unexpected SIGQUIT"
+
 
 class ProcessState(Struct, frozen=True):
     """A process of a server."""
@@ -79,10 +82,8 @@ class NewLog:
         return ""
 
 
-KILLING = (Signals.SIGKILL, Signals.SIGTERM, Signals.SIGINT, Signals.SIGQUIT, Signals.SIGHUP)
 _ENDED = re.compile(r"LOG:  +(.+?) was terminated by signal (\d+)\b")
 _REQUESTED = re.compile(r"LOG:  +received (?:fast|smart|immediate) shutdown request")
-_QUIT = "because of unexpected SIGQUIT"
 
 
 def interference(cluster: Cluster, log: str) -> str:

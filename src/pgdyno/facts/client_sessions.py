@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 AGES = ("idle_ages", "pause_ages", "transaction_ages", "connection_ages")
 COLUMNS = (*STATES.values(), "hidden")
+SECOND_MS = 500
+"""Samples that are closer are not compared: a rate over milliseconds is noise."""
+SAMPLINGS_MIN = 2
 
 
 class SessionOrigin(Struct, frozen=True):
@@ -122,10 +125,6 @@ class Churn(Struct, frozen=True):
         return self.made / self.seconds if self.seconds else 0.0
 
 
-SECOND_MS = 500
-"""Samples that are closer are not compared: a rate over milliseconds is noise."""
-
-
 def churn(run: RunFile, slice_ids: Collection[int] | None) -> Churn | None:
     """Return the connections made; None if they were not recorded."""
     import numpy as np
@@ -188,9 +187,6 @@ def moments(run: RunFile, slice_ids: Collection[int] | None, bound_s: int) -> Se
         long_idle=aged("idle_ages"),
         long_paused=aged("pause_ages"),
     )
-
-
-SAMPLINGS_MIN = 2
 
 
 def seen_sessions(s: Facts, bound_s: int) -> SessionMoments:

@@ -46,6 +46,12 @@ _NAMED_SHARE = 0.02
 _NAMED_MAX = 3
 _POOLERS = frozenset({"pgbouncer", "pgpool", "odyssey", "pgcat", "pgagroal", "pgdog"})
 """Command names of poolers, which are part of the load."""
+THROTTLED_SHARE = 0.25
+"""Part of the quota's periods that are cut short from which the quota is a limit: the bar of
+CPUThrottlingHigh in the alerts of the Kubernetes project (kubernetes-mixin)."""
+STOLEN_SHARE = 0.1
+"""Part of the machine's CPU time from which stealing is a finding; that of other programs, whose
+effect is the same."""
 
 
 class Program(Struct, frozen=True):
@@ -240,14 +246,6 @@ def _programs(run: RunFile, slice_ids: Collection[int], seconds: float) -> tuple
         if name != LITTLE_EACH
     ]
     return tuple(sorted(found, key=lambda each: -each.cores))
-
-
-THROTTLED_SHARE = 0.25
-"""Part of the quota's periods that are cut short from which the quota is a limit: the bar of
-CPUThrottlingHigh in the alerts of the Kubernetes project (kubernetes-mixin)."""
-STOLEN_SHARE = 0.1
-"""Part of the machine's CPU time from which stealing is a finding; that of other programs, whose
-effect is the same."""
 
 
 class Quota(Struct, frozen=True):

@@ -20,6 +20,28 @@ from pgdyno.numbers import percent
 from pgdyno.record import ErrorTotal, RunFile
 from pgdyno.spec.load import MAX_FAILURES_DEFAULT, FailuresMax
 
+_CODES = ("53300", "08P01")
+_TEXTS = {
+    "sorry, too many clients already": ("PostgreSQL", "max_connections"),
+    "remaining connection slots are reserved": (
+        "PostgreSQL",
+        "max_connections, less the reserved ones",
+    ),
+    "too many connections for role": ("PostgreSQL", "CONNECTION LIMIT of the role"),
+    "too many connections for database": ("PostgreSQL", "CONNECTION LIMIT of the database"),
+    "Sorry, too many clients already": ("pgpool-II", "num_init_children"),
+    "no more connections allowed (max_db_client_connections)": (
+        "PgBouncer",
+        "max_db_client_connections",
+    ),
+    "no more connections allowed (max_user_client_connections)": (
+        "PgBouncer",
+        "max_user_client_connections",
+    ),
+    "no more connections allowed": ("PgBouncer", "max_client_conn"),
+}
+"""Part of a message → the layer that says so, and its limit; the first that fits."""
+
 
 class FailedTransactions(Struct, frozen=True):
     """Failed transactions among those that ended, and the most frequent error."""
@@ -117,29 +139,6 @@ def _differ(a: FailedTransactions, b: FailedTransactions, limit: FailuresMax) ->
     if limit.count is not None:
         return abs(b.count - a.count) > limit.count
     return abs(b.share - a.share) > (limit.share or 0.0)
-
-
-_CODES = ("53300", "08P01")
-_TEXTS = {
-    "sorry, too many clients already": ("PostgreSQL", "max_connections"),
-    "remaining connection slots are reserved": (
-        "PostgreSQL",
-        "max_connections, less the reserved ones",
-    ),
-    "too many connections for role": ("PostgreSQL", "CONNECTION LIMIT of the role"),
-    "too many connections for database": ("PostgreSQL", "CONNECTION LIMIT of the database"),
-    "Sorry, too many clients already": ("pgpool-II", "num_init_children"),
-    "no more connections allowed (max_db_client_connections)": (
-        "PgBouncer",
-        "max_db_client_connections",
-    ),
-    "no more connections allowed (max_user_client_connections)": (
-        "PgBouncer",
-        "max_user_client_connections",
-    ),
-    "no more connections allowed": ("PgBouncer", "max_client_conn"),
-}
-"""Part of a message → the layer that says so, and its limit; the first that fits."""
 
 
 class RefusedConnections(Struct, frozen=True):

@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 
 _ROUNDING = 0.02
 """Relative error of the means of histograms with two significant digits, both together."""
+CONNECTS_MIN = 100
+"""So many connections made are worth telling of, even if each was made only once."""
+SHORTFALL_SHARE = 0.01
+"""Largest share of the due transactions that may fail, be skipped or be left in the backlog while
+the rate still counts as held."""
+BUSY_SHARE = 0.9
+"""Part of the time that the clients spend on transactions from which on no more arrivals can be
+carried: what is left of it passes between two transactions."""
 
 
 @dataclass(frozen=True)
@@ -85,16 +93,6 @@ def gap_ms(service: Histogram, statements: Iterable[StatementTotal]) -> float | 
     if not answered_ns or gap_ms < -_ROUNDING * service.mean / 1e6:
         return None
     return max(0.0, gap_ms)
-
-
-CONNECTS_MIN = 100
-"""So many connections made are worth telling of, even if each was made only once."""
-SHORTFALL_SHARE = 0.01
-"""Largest share of the due transactions that may fail, be skipped or be left in the backlog while
-the rate still counts as held."""
-BUSY_SHARE = 0.9
-"""Part of the time that the clients spend on transactions from which on no more arrivals can be
-carried: what is left of it passes between two transactions."""
 
 
 class Connects(Struct, frozen=True):

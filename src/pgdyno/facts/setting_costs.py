@@ -41,6 +41,17 @@ _ALWAYS_LOGGED = {
     "log_min_duration_sample": ("0",),
 }
 _PLANNED = re.compile(r"\s*(?:select|insert|update|delete|merge|with|values)\b", re.IGNORECASE)
+JIT_SHARE = 0.2
+"""Part of a statement's time that compiling takes, from which on it costs more than it saves."""
+UNEXPLAINED_S = 0.5e-3
+"""CPU time of a statement beyond what it is known to do, above which it may be compiled."""
+STATEMENT_CPU_S = 100e-6
+"""Most that a short statement takes by itself, with reserve."""
+STATEMENT_CPU_S_MIN = 18e-6
+"""Least: a prepared select-only transaction (see ``PLAN_CPU_S`` of ``_cpu_uses``)."""
+RETURNED_ROW_CPU_S = 200e-9
+LOADED_SHARE = 0.25
+"""Of the four busiest sessions."""
 
 
 class Costly(Struct, frozen=True):
@@ -90,19 +101,6 @@ def _wal_buffers(s: Facts) -> Iterator[Costly]:
         cores = (wal.buffers_full or 0.0) / s.seconds * BUFFER_FULL_CPU_S
         value = str(s.settings.text("wal_buffers"))
         yield Costly("wal_buffers", value, cores, "sessions write WAL to make room in its buffers")
-
-
-JIT_SHARE = 0.2
-"""Part of a statement's time that compiling takes, from which on it costs more than it saves."""
-UNEXPLAINED_S = 0.5e-3
-"""CPU time of a statement beyond what it is known to do, above which it may be compiled."""
-STATEMENT_CPU_S = 100e-6
-"""Most that a short statement takes by itself, with reserve."""
-STATEMENT_CPU_S_MIN = 18e-6
-"""Least: a prepared select-only transaction (see ``PLAN_CPU_S`` of ``_cpu_uses``)."""
-RETURNED_ROW_CPU_S = 200e-9
-LOADED_SHARE = 0.25
-"""Of the four busiest sessions."""
 
 
 def loaded_share(s: Facts) -> float | None:

@@ -47,6 +47,14 @@ _UPDATE = re.compile(
 _END_OF_SET = re.compile(r"\b(where|from|returning)\b", re.IGNORECASE)
 _ASSIGNED = re.compile(rf"(?:^|,)\s*({NAME})\s*(?:\[[^]]*\]\s*)*(?:\.\s*{NAME}\s*)?=", re.I)
 _INNERMOST = re.compile(r"\([^()]*\)")
+UPDATES_S_MIN = 100.0
+HOT_SHARE = 0.5
+MOST = 0.5
+COST_SHARE = 0.03
+"""Share of the response time that the index entries take at least for a finding."""
+_ALIAS = rf"(?:\s+(?:as\s+)?(?!set\b|where\b){NAME})?"
+_VALUE = r"[-+]?\s*(?:\?|\$\d+)(?:\s*::\s*[\w ]+)?"
+_COLUMN = rf"(?:{NAME}\s*\.\s*)?(?P<column>{NAME})"
 
 
 class TableCounts(Struct, frozen=True):
@@ -185,11 +193,6 @@ def _risen(series: Series, key: str, columns: Iterable[str]) -> dict[str, dict[s
 
 Reason = Literal["full pages", "indexed column", "unknown"]
 
-UPDATES_S_MIN = 100.0
-HOT_SHARE = 0.5
-MOST = 0.5
-COST_SHARE = 0.03
-"""Share of the response time that the index entries take at least for a finding."""
 _SUMMARISING, _SUMMARISING_SINCE = "brin", 160000
 """From this version an update of a column in a BRIN index can be HOT."""
 
@@ -319,7 +322,6 @@ def hot_evidence(s: Facts, missed: list[Missed], share: float) -> list[Evidence]
     return evidence
 
 
-_ALIAS = rf"(?:\s+(?:as\s+)?(?!set\b|where\b){NAME})?"
 _STATEMENT = re.compile(
     rf"(?:select\s.*?\sfrom\s+(?:only\s+)?(?P<read>{RELATION}){_ALIAS}"
     rf"|delete\s+from\s+(?:only\s+)?(?P<deleted>{RELATION}){_ALIAS}"
@@ -335,8 +337,6 @@ _MORE_THAN_TEXT_SHOWS = re.compile(
     r"\b(?:join|or|union|intersect|except|using|with|case)\b|\bselect\b.*\bselect\b|\bset\b.*\bfrom\b",
     re.IGNORECASE | re.DOTALL,
 )
-_VALUE = r"[-+]?\s*(?:\?|\$\d+)(?:\s*::\s*[\w ]+)?"
-_COLUMN = rf"(?:{NAME}\s*\.\s*)?(?P<column>{NAME})"
 _BETWEEN = re.compile(rf"(\s)between\s+{_VALUE}\s+and\s+{_VALUE}", re.IGNORECASE)
 _COMPARED = re.compile(
     rf"{_COLUMN}\s*(?:(?P<equal>=\s*{_VALUE}|\bin\s*\(\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\))"

@@ -23,6 +23,24 @@ from pgdyno.spec.front import OWN_WAITS_MS, FrontSpec
 _LISTS = (Path("/proc/net/tcp6"), Path("/proc/net/tcp"))
 _LISTENING = "0A"
 _FIELDS = 5
+LIVE = {
+    *("max_total", "max_wait_ms", "threads", "keepalive_requests"),
+    *("prepare_threshold", "rewrite_batched_inserts"),
+}
+"""Keys that a running front end takes. With fewer connections of clients than it has, it would go
+on with those."""
+_LIMITS = {
+    "max_total": ("pool.max", "connections_max"),
+    "max_wait_ms": ("pool.wait_ms", "max_wait_ms"),
+    "threads": ("connector.threads", "threads_max"),
+    "keepalive_requests": ("connector.keepalive_requests", "keepalive_requests"),
+    "prepare_threshold": ("driver.prepare_threshold", "prepares_from"),
+    "rewrite_batched_inserts": ("driver.rewrite_batched_inserts", "rewrite_batched_inserts"),
+}
+"""Key → the limit of the probe, and the property of the spec that has its value."""
+_IN_FORCE_S_MAX = 10.0
+_POLL_S = 0.02
+_LOGS_KEPT = 3
 
 
 def accept_queue(port: int) -> int | None:
@@ -45,25 +63,6 @@ def _listening(path: Path) -> Iterator[tuple[int, int]]:
     except (OSError, ValueError, IndexError):
         return
 
-
-LIVE = {
-    *("max_total", "max_wait_ms", "threads", "keepalive_requests"),
-    *("prepare_threshold", "rewrite_batched_inserts"),
-}
-"""Keys that a running front end takes. With fewer connections of clients than it has, it would go
-on with those."""
-_LIMITS = {
-    "max_total": ("pool.max", "connections_max"),
-    "max_wait_ms": ("pool.wait_ms", "max_wait_ms"),
-    "threads": ("connector.threads", "threads_max"),
-    "keepalive_requests": ("connector.keepalive_requests", "keepalive_requests"),
-    "prepare_threshold": ("driver.prepare_threshold", "prepares_from"),
-    "rewrite_batched_inserts": ("driver.rewrite_batched_inserts", "rewrite_batched_inserts"),
-}
-"""Key → the limit of the probe, and the property of the spec that has its value."""
-_IN_FORCE_S_MAX = 10.0
-_POLL_S = 0.02
-_LOGS_KEPT = 3
 
 Rows = Mapping[str, list[Row]]
 """Rows by metric table."""

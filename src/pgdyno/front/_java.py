@@ -30,6 +30,8 @@ _PACKAGES = (
 )
 _ANSWER_S_MAX = 60.0
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+_BUILD_S_MAX = 900.0
+_ELSEWHERE = "PGDYNO_FRONT_JAR names one that was built elsewhere"
 
 
 class Java(Struct, frozen=True):
@@ -102,8 +104,6 @@ _SOURCES = Path(__file__).with_name("application")
 _PACKAGED = Path(__file__).with_name("pgdyno-front.jar")
 _BUILT = Path("target", "pgdyno-front.jar")
 _LOCK, _BUILDING = "lock", "build-"
-_BUILD_S_MAX = 900.0
-_ELSEWHERE = "PGDYNO_FRONT_JAR names one that was built elsewhere"
 
 
 def application_jar(java: Java, note: Callable[[str], None]) -> Path:

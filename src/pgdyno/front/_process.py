@@ -34,6 +34,14 @@ from pgdyno.server.local.safefiles import remove_own_directory, write_text
 
 ANSWER_S_MAX = 30.0
 """An application that does not answer in this time hangs; a pause for garbage is far shorter."""
+_READY_S_MAX = 120.0
+"""It takes two seconds of CPU; a machine that is busy gives them slowly."""
+_POLL_S = 0.02
+_STOP_S_MAX = 10.0
+_END_KNOWN_S_MAX = 5.0
+_LOG_BYTES_MAX = 64 << 10
+_SAID = "front: "
+"""The beginning of the line in which the application says why it ends."""
 
 
 class Probe:
@@ -98,16 +106,6 @@ def _silent(why: str) -> RunError:
         code="front-probe",
         hint="the application hangs, or has no memory or CPU left",
     )
-
-
-_READY_S_MAX = 120.0
-"""It takes two seconds of CPU; a machine that is busy gives them slowly."""
-_POLL_S = 0.02
-_STOP_S_MAX = 10.0
-_END_KNOWN_S_MAX = 5.0
-_LOG_BYTES_MAX = 64 << 10
-_SAID = "front: "
-"""The beginning of the line in which the application says why it ends."""
 
 
 class FrontEnd:

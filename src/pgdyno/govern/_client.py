@@ -27,6 +27,12 @@ from pgdyno.errors import UsageError
 from pgdyno.json_types import Json
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+URL = "http://127.0.0.1:9188"
+_REST_S_MAX = 600.0
+_POLL_S = 1.0
+_FULL = 503
+_SILENT_S = 10.0
+"""Time without a line after which the connection is made again; the daemon sends one a second."""
 
 
 def now_s() -> float:
@@ -34,13 +40,7 @@ def now_s() -> float:
     return time.clock_gettime(_CLOCK)
 
 
-URL = "http://127.0.0.1:9188"
-_REST_S_MAX = 600.0
 _RETRY_S_MIN, _RETRY_S_MAX = 0.1, 1.0
-_POLL_S = 1.0
-_FULL = 503
-_SILENT_S = 10.0
-"""Time without a line after which the connection is made again; the daemon sends one a second."""
 
 
 class Decision(Struct, frozen=True):

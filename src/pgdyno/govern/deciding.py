@@ -43,6 +43,7 @@ _ADVICE = {
     "standby": "end its long queries, or turn hot_standby_feedback off there",
     "session": "end it: SELECT pg_terminate_backend({name})",
 }
+_ONE = {"transaction IDs": "transaction ID", "multixacts": "multixact"}
 
 
 class AgeMarks(Struct, frozen=True):
@@ -274,7 +275,6 @@ def _left_out(vacuum: Vacuuming | None) -> str:
     return f"; {tables} left out of --vacuum for now: it would leave them as old as they are"
 
 
-_ONE = {"transaction IDs": "transaction ID", "multixacts": "multixact"}
 _ONE["multixact members"] = "multixact member"
 
 

@@ -34,6 +34,9 @@ CONFLICTS = {
     for mode, row in zip(MODES, CONFLICT_ROWS, strict=True)
 }
 """Table 13.2 of the manual, "Conflicting Lock Modes"; unknown modes conflict with all."""
+QUEUES_MAX = 8
+"""Queues that are recorded of one look, the longest first."""
+_SUMS = ("seen", "waiting", "first", "places", "blocker_transaction_ms", "blocker_state_ms")
 
 
 class Lock(TypedDict):
@@ -145,10 +148,6 @@ def _statement_of(pid: int, locks: Locks) -> str | None:
     return statement_shape(texts[0]) if texts else None
 
 
-QUEUES_MAX = 8
-"""Queues that are recorded of one look, the longest first."""
-
-
 class _Key(NamedTuple):
     lock_type: str
     mode: str
@@ -158,9 +157,6 @@ class _Key(NamedTuple):
     waiting: str | None
     first: str | None
     """Statement of the first in line for a relation; for other locks all want the same."""
-
-
-_SUMS = ("seen", "waiting", "first", "places", "blocker_transaction_ms", "blocker_state_ms")
 
 
 class LockQueues:

@@ -16,6 +16,12 @@ from dataclasses import dataclass, field
 
 from pgdyno.json_types import Row
 
+RATE_MAX = 150.0
+"""Transactions per second that are believed of a session: a check looks at waits up to a hundred
+times, and five times at the queues for locks, beside the samples themselves."""
+SHOWN = "select 'pgdyno: {} transactions of probes'"
+"""The statement that shows them; ``sql/other_probes`` looks for it."""
+
 
 @dataclass
 class ForeignLoadWatch:
@@ -37,13 +43,6 @@ class ForeignLoadWatch:
                 rows.append(row)
         self._before = {row["database"]: row for row in answers}
         return rows
-
-
-RATE_MAX = 150.0
-"""Transactions per second that are believed of a session: a check looks at waits up to a hundred
-times, and five times at the queues for locks, beside the samples themselves."""
-SHOWN = "select 'pgdyno: {} transactions of probes'"
-"""The statement that shows them; ``sql/other_probes`` looks for it."""
 
 
 @dataclass

@@ -42,6 +42,7 @@ PAUSE_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 """Pauses between a probe's failure and its next attempt."""
 PATIENCE_S = STUCK_S + 2 * GUARD_EVERY_S
 """Time to wait for a thread; one that waits for the server is released within it."""
+NO_DATABASE = "no database server was named"
 
 
 class Pace(Struct, frozen=True):
@@ -299,9 +300,6 @@ def _held(lock: threading.RLock) -> Iterator[bool]:
     finally:
         if mine:
             lock.release()
-
-
-NO_DATABASE = "no database server was named"
 
 
 class HostProbes:

@@ -16,6 +16,8 @@ from pgdyno.remedy.circumstances import Circumstances
 _MAX_WAL_BYTES = 1 << 30
 _TIMEOUT_MS = 300_000.0
 """PostgreSQL's defaults of max_wal_size and checkpoint_timeout."""
+_TORN = "a power cut may leave torn pages, with data lost or corrupted"
+_ATOMIC = "nothing is lost (D0) only if the storage writes 8 kB pages atomically"
 
 
 def _less_wal(case: Case) -> bool:
@@ -32,10 +34,6 @@ def _sooner(case: Case) -> bool:
 
 def _rarer(case: Case) -> bool:
     return not _less_wal(case) and not _sooner(case)
-
-
-_TORN = "a power cut may leave torn pages, with data lost or corrupted"
-_ATOMIC = "nothing is lost (D0) only if the storage writes 8 kB pages atomically"
 
 
 def _no_images(server: Circumstances) -> bool:

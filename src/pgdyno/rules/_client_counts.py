@@ -48,6 +48,16 @@ CARRIED_SHARE = 0.7
 one is shorter than the service itself from 2 clients on."""
 _OTHER_SESSIONS = 10
 """Sessions left to others of those that max_connections allows."""
+_ROUNDS = 30
+FACTOR = 2
+"""Clients are halved, and where that helps, halved again in the next step: a queue tells how many
+sessions are too many only as long as it is there."""
+THROUGHPUT_MIN = 0.9
+"""Predicted ratio of throughput below which fewer clients are not proposed. The load of 768 to 192
+sessions (see ``ratio_of_fewer``) gave up less than 5 % for a quarter of them; an investigation
+tries only what is predicted to cost less than what matters."""
+RESPONSE_MAX = 0.9
+"""Predicted ratio of the response time above which fewer clients are not proposed."""
 
 
 def more_clients(s: Situation, *, specific: bool = False) -> list[Proposal]:
@@ -115,9 +125,6 @@ def _allowed(s: Situation) -> float:
     return (s.settings.number("max_connections") or 100.0) - _OTHER_SESSIONS
 
 
-_ROUNDS = 30
-
-
 def ratio_of_fewer(sessions: float, waiting: float, fewer: float) -> float:
     """Return the throughput of ``fewer`` sessions relative to that of ``sessions``, of which
     ``waiting`` wait in a queue on average; at most 1."""
@@ -146,17 +153,6 @@ def _throughput(sessions: int, turn: float, elsewhere: float) -> float:
         throughput = count / (elsewhere + at_queue)
         queue = throughput * at_queue
     return throughput
-
-
-FACTOR = 2
-"""Clients are halved, and where that helps, halved again in the next step: a queue tells how many
-sessions are too many only as long as it is there."""
-THROUGHPUT_MIN = 0.9
-"""Predicted ratio of throughput below which fewer clients are not proposed. The load of 768 to 192
-sessions (see ``ratio_of_fewer``) gave up less than 5 % for a quarter of them; an investigation
-tries only what is predicted to cost less than what matters."""
-RESPONSE_MAX = 0.9
-"""Predicted ratio of the response time above which fewer clients are not proposed."""
 
 
 class _Prediction(Struct, frozen=True):

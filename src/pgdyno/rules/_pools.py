@@ -33,6 +33,21 @@ RUNNABLE_PER_CORE = 0.5
 """Idle share of the cores, and sessions that run or are ready for each, between which a machine is
 busy with something else; calibrated by injection, pools of 2 against 16 clients and of 16 against
 8."""
+_KIND = "pgbouncer"
+SESSIONS_PER_CORE_MIN = 2.0
+"""Sessions for each core below which no smaller pool is proposed: a session rests while the pooler
+passes on an answer and the next statement. HikariCP's formula begins there too (cores x 2 + disks).
+Measured: 2 sessions for 2 cores that others used as well did a quarter of what 32 did."""
+_USUAL_SIZE = 20
+"""default_pool_size unless it is set."""
+SPARE_CONNECTIONS = 10
+"""Beyond those of the load's clients: one that ends is counted until the server notices."""
+TAKEN = ", and other work takes the cores that more of them would need"
+FOREIGN_POOL_ADVICE = (
+    "give the application's pool more connections (maxTotal of Commons DBCP, maximumPoolSize of"
+    " HikariCP, maxActive of Tomcat JDBC), as long as the server's cores are not all busy; pgdyno"
+    " changes nothing of a web server that it did not start"
+)
 
 
 def cores_taken(s: Situation) -> bool:
@@ -105,15 +120,6 @@ def _divided(s: Situation, size: int) -> dict[str, int]:
         group.name: max(1, round(min(group.sessions_max, wanted[group.name]) / group.instances))
         for group in s.groups
     }
-
-
-_KIND = "pgbouncer"
-SESSIONS_PER_CORE_MIN = 2.0
-"""Sessions for each core below which no smaller pool is proposed: a session rests while the pooler
-passes on an answer and the next statement. HikariCP's formula begins there too (cores x 2 + disks).
-Measured: 2 sessions for 2 cores that others used as well did a quarter of what 32 did."""
-_USUAL_SIZE = 20
-"""default_pool_size unless it is set."""
 
 
 def pool_size(s: Situation) -> int | None:
@@ -198,16 +204,8 @@ def _pooler_slots(s: Situation) -> float:
     return float(rows["usable"][-1] - rows["used"][-1]) + float(own[-1])
 
 
-SPARE_CONNECTIONS = 10
-"""Beyond those of the load's clients: one that ends is counted until the server notices."""
 Propose = Callable[[Situation, ClosedLoop], list[Proposal]]
 """Returns the proposals that are predicted to pay, by a model of the load."""
-TAKEN = ", and other work takes the cores that more of them would need"
-FOREIGN_POOL_ADVICE = (
-    "give the application's pool more connections (maxTotal of Commons DBCP, maximumPoolSize of"
-    " HikariCP, maxActive of Tomcat JDBC), as long as the server's cores are not all busy; pgdyno"
-    " changes nothing of a web server that it did not start"
-)
 
 
 def figures_of_users_front(s: Situation) -> ForeignFront:

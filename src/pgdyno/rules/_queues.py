@@ -87,6 +87,11 @@ _EVENT_OF: dict[Kind, tuple[str, str]] = {"object": ("Lock", "object")}
 _QUOTED_MAX = 60
 _KEY_SHARE = "AccessShareLock"
 """Mode of the lock on a row that is wanted FOR KEY SHARE (README.tuplock of PostgreSQL)."""
+MOST = 0.5
+"""Part of those waiting above which the holder is said not to be of the load, or not known."""
+FOREIGN_ADVICE = (
+    "end that session's transaction, or make it shorter: the load itself is not at fault"
+)
 
 
 class Queues(Struct, frozen=True):
@@ -321,13 +326,8 @@ def _rows_each(s: Situation, relation: str | None) -> float:
     return sum(rows or 0.0 for rows in changed) / (s.throughput_tps * s.seconds)
 
 
-MOST = 0.5
-"""Part of those waiting above which the holder is said not to be of the load, or not known."""
 _SPACE = re.compile(r"\s+")
 _OF_ANYONE = frozenset({"begin", "start", "commit", "end", "rollback", "abort", "prepare"})
-FOREIGN_ADVICE = (
-    "end that session's transaction, or make it shorter: the load itself is not at fault"
-)
 
 
 class LockHolder(Struct, frozen=True):

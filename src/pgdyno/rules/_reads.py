@@ -31,6 +31,16 @@ a time is; the counters of the kernel do not tell how many another one could do 
 so that this is a reason for a trial and no proof."""
 IN_FLIGHT_MIN = 2.0
 """Requests at the device on average: one that is served and one that waits."""
+WAITING_SHARE = 0.1
+"""Calibrated by injection: reads delayed by 1 to 5 ms, and shared_buffers of 1 MB."""
+CACHE_READ_MS = 0.1
+"""Time of a read above which a device answered: copying a page from the kernel's cache takes under
+0.01 ms (measured, 0.005 on 2 busy cores), flash storage 0.08 and more."""
+DEFAULT_BYTES = 128 << 20
+"""PostgreSQL's default of shared_buffers, for small machines."""
+MEMORY_SHARE_MAX = 0.4
+"""Most of the memory that PostgreSQL's manual finds useful (runtime-config-resource.html)."""
+ROOM = 1.25
 
 
 class DeviceLoad(Struct, frozen=True):
@@ -77,17 +87,6 @@ def device_evidence(s: Facts, device: DeviceLoad | None) -> Sequence[Evidence]:
 
 
 Reason = Literal["small", "slow"]
-
-WAITING_SHARE = 0.1
-"""Calibrated by injection: reads delayed by 1 to 5 ms, and shared_buffers of 1 MB."""
-CACHE_READ_MS = 0.1
-"""Time of a read above which a device answered: copying a page from the kernel's cache takes under
-0.01 ms (measured, 0.005 on 2 busy cores), flash storage 0.08 and more."""
-DEFAULT_BYTES = 128 << 20
-"""PostgreSQL's default of shared_buffers, for small machines."""
-MEMORY_SHARE_MAX = 0.4
-"""Most of the memory that PostgreSQL's manual finds useful (runtime-config-resource.html)."""
-ROOM = 1.25
 
 
 class Reads(Struct, frozen=True):

@@ -22,6 +22,10 @@ from pgdyno.spec.units import format_duration
 
 MAX_FAILURES_DEFAULT = "1%"
 _LIMIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)")
+MAX_OTHER_PROGRAMS = 0.2
+"""Share of the cores of programs beside the load, above which a measurement is not trusted."""
+CPUS_MAX = 4096
+SEED_MAX = (1 << 64) - 1
 
 
 class FailuresMax(Struct, frozen=True):
@@ -69,12 +73,8 @@ FailuresLimit = Annotated[
 ]
 
 
-MAX_OTHER_PROGRAMS = 0.2
-"""Share of the cores of programs beside the load, above which a measurement is not trusted."""
-CPUS_MAX = 4096
 MATTERS_MIN, MATTERS_MAX = 0.001, 0.5
 """Bounds of the smallest effect that matters."""
-SEED_MAX = (1 << 64) - 1
 
 
 class LogSpec(SpecTable):

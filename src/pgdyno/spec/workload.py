@@ -33,6 +33,26 @@ MIXABLE_SCRIPTS = (
     *("business-payment", "business-stream", "business-desk", "entity-resolution"),
 )
 DEFAULT_SCRIPT = "tpcb-like"
+SCALE_DEFAULT_MAX = 100
+"""The largest default (1.6 GB), so that making the tables does not take long unless requested."""
+INIT_STEPS = {
+    "d": "drop pgbench's four tables",
+    "t": "create them",
+    "g": "fill them with rows made by pgdyno",
+    "G": "fill them with rows made by the server",
+    "v": "vacuum and analyze them",
+    "p": "add primary keys",
+    "f": "add foreign keys",
+}
+STEPS_DEFAULT = "dtgvp"
+TRANSACTION_ROWS = 100
+"""Rows of each transaction of the script, in one commit or several."""
+_DEFAULTS: dict[Way, int] = {
+    "single": 1,
+    "multirow": TRANSACTION_ROWS,
+    "pipeline": TRANSACTION_ROWS,
+    "copy": TRANSACTION_ROWS,
+}
 
 
 class ScriptPart(SpecTable):
@@ -95,27 +115,7 @@ def runs_builtin(mix: str | list[ScriptPart], builtin: str) -> bool:
     return any(part.builtin == builtin for part in mix)
 
 
-SCALE_DEFAULT_MAX = 100
-"""The largest default (1.6 GB), so that making the tables does not take long unless requested."""
-INIT_STEPS = {
-    "d": "drop pgbench's four tables",
-    "t": "create them",
-    "g": "fill them with rows made by pgdyno",
-    "G": "fill them with rows made by the server",
-    "v": "vacuum and analyze them",
-    "p": "add primary keys",
-    "f": "add foreign keys",
-}
-STEPS_DEFAULT = "dtgvp"
 Way = Literal["single", "multirow", "pipeline", "copy"]
-TRANSACTION_ROWS = 100
-"""Rows of each transaction of the script, in one commit or several."""
-_DEFAULTS: dict[Way, int] = {
-    "single": 1,
-    "multirow": TRANSACTION_ROWS,
-    "pipeline": TRANSACTION_ROWS,
-    "copy": TRANSACTION_ROWS,
-}
 
 
 def _text_or_number(value: Any) -> Any:

@@ -17,6 +17,8 @@ from pgdyno.stats.changes import independent_share
 EXACT_MAX = (8, 100)
 """Largest sizes of the smaller and the larger sample for which all orders are counted, if no value
 occurs twice. Otherwise the normal approximation is close enough."""
+CONTRAST_MIN = 4
+"""Minimum number of values on each side."""
 
 
 def mann_whitney(a: Sequence[float], b: Sequence[float]) -> float:
@@ -70,10 +72,6 @@ def _normal(farther: float, few: int, many: int, ties: Counter[float]) -> float:
     if deviation == 0:
         return 1.0
     return 1 - NormalDist().cdf((farther - few * many / 2 - 0.5) / deviation)
-
-
-CONTRAST_MIN = 4
-"""Minimum number of values on each side."""
 
 
 class Contrast(Struct, frozen=True):

@@ -33,6 +33,10 @@ _SCALE_OF_64_BITS = 20_000  # From here on account numbers do not fit an int; pg
 _CHUNKS_PER_BRANCH = 4
 # In the order in which pgbench vacuums them.
 _VACUUMED = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history")
+_REMAKE_HINT = "-i drops and makes all four of pgbench's tables there, as pgbench -i does"
+OWN_HINT = "rename or drop it yourself, or name another database"
+"""The hint for a table that is not one of pgbench and would not be dropped."""
+_KEYED = ("pgbench_accounts", "pgbench_branches", "pgbench_tellers")
 
 
 class Making(Struct, frozen=True):
@@ -238,12 +242,6 @@ def _account_rows(scale: int) -> Iterator[tuple[bytes, int]]:
         for template in templates:
             rows = template.replace(b"<", b"%d" % branch).replace(b">", b"%d" % (branch + 1))
             yield rows, size
-
-
-_REMAKE_HINT = "-i drops and makes all four of pgbench's tables there, as pgbench -i does"
-OWN_HINT = "rename or drop it yourself, or name another database"
-"""The hint for a table that is not one of pgbench and would not be dropped."""
-_KEYED = ("pgbench_accounts", "pgbench_branches", "pgbench_tellers")
 
 
 def scale_of(conn: psycopg.Connection, found: Mapping[str, FoundTable], asked: int | None) -> int:

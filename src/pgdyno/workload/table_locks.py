@@ -32,6 +32,10 @@ _TIMEOUTS_OFF = (
     "set statement_timeout = 0; set idle_session_timeout = 0;"
     " set idle_in_transaction_session_timeout = 0; set lock_timeout = '{}'"
 )
+WAIT_S = 5
+"""Time that set-up waits for a lock on a table: longer than most statements hold one."""
+LOCK_NOT_AVAILABLE = "55P03"
+"""SQLSTATE of a lock that lock_timeout did not wait for longer."""
 
 
 class TableLock:
@@ -95,12 +99,6 @@ class TableLock:
                 code="tables-in-use",
                 hint="wait until it has ended, or use another database with -d NAME",
             ) from None
-
-
-WAIT_S = 5
-"""Time that set-up waits for a lock on a table: longer than most statements hold one."""
-LOCK_NOT_AVAILABLE = "55P03"
-"""SQLSTATE of a lock that lock_timeout did not wait for longer."""
 
 
 def limit_lock_waits(conn: psycopg.Connection) -> None:

@@ -38,6 +38,8 @@ used on request."""
 _SECTORS = (4096, 512)
 # Of each 8 cuts one keeps nothing and one everything; the others keep subsets, which find more.
 _ROUND = 8
+HARMED: tuple[Outcome, ...] = ("refused", "corrupt")
+_COPIES = 4
 
 
 class Moment(Struct, frozen=True):
@@ -102,10 +104,6 @@ def _kept(number: int) -> Keep:
             return "all"
         case _:
             return "subset"
-
-
-HARMED: tuple[Outcome, ...] = ("refused", "corrupt")
-_COPIES = 4
 
 
 class VerifiedCut(Struct, frozen=True):

@@ -24,6 +24,7 @@ _RECORD = re.compile(
 _BLOCK = re.compile(
     r"blkref #\d+: rel (\d+)/(\d+)/(\d+)(?: fork (?:forknum )?(\w+))? blk (\d+)(?P<image> FPW)?"
 )
+_SECTORS_SHOWN = 5
 
 
 class WalRecord(Struct, frozen=True):
@@ -94,9 +95,6 @@ def _record(found: re.Match[str], next_lsn: int | None) -> WalRecord:
 def _block(found: re.Match[str]) -> BlockOf:
     tablespace, database, node, fork, block = found.groups()[:5]
     return BlockOf(int(tablespace), int(database), int(node), fork or "main", int(block))
-
-
-_SECTORS_SHOWN = 5
 
 
 @dataclass

@@ -37,6 +37,14 @@ _RELATION = re.compile(
     r"(?:_(?P<fork>fsm|vm|init))?(?:\.(?P<segment>\d+))?"
 )
 _WAL = re.compile(r"pg_wal/(?P<timeline>[0-9A-F]{8})(?P<high>[0-9A-F]{8})(?P<low>[0-9A-F]{8})")
+_LAYOUT_SETTINGS = ("block_size", "segment_size", "wal_segment_size")
+_FS_IOC_FIEMAP = 0xC020660B
+_EXTENTS_PER_CALL = 256
+_WHOLE_FILE = 2**64 - 1
+_FLAG_SYNC = 1
+_EXTENT_LAST = 0x1
+# The position on the device is unknown or not final: delayed, encoded or inline data.
+_EXTENT_ELSEWHERE = 0x2 | 0x4 | 0x8 | 0x200
 
 
 @dataclass(frozen=True)
@@ -145,9 +153,6 @@ def read_names(conn: psycopg.Connection) -> Names:
     return Names(layout, {path: (name, kind) for path, name, kind in rows})
 
 
-_LAYOUT_SETTINGS = ("block_size", "segment_size", "wal_segment_size")
-
-
 def _setting_bytes(conn: psycopg.Connection, name: str) -> int:
     query = "select pg_size_bytes(current_setting(%s))"
     row = conn.execute(query, (name,)).fetchone()
@@ -155,15 +160,8 @@ def _setting_bytes(conn: psycopg.Connection, name: str) -> int:
     return int(row[0])
 
 
-_FS_IOC_FIEMAP = 0xC020660B
 _HEAD = struct.Struct("=QQLLLL")
 _EXTENT = struct.Struct("=QQQ16xL12x")
-_EXTENTS_PER_CALL = 256
-_WHOLE_FILE = 2**64 - 1
-_FLAG_SYNC = 1
-_EXTENT_LAST = 0x1
-# The position on the device is unknown or not final: delayed, encoded or inline data.
-_EXTENT_ELSEWHERE = 0x2 | 0x4 | 0x8 | 0x200
 
 
 @dataclass(frozen=True, order=True)

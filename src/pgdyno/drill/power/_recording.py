@@ -36,6 +36,8 @@ LOAD_S = 5.0
 """Default duration of the recorded load."""
 CHECKPOINT_EVERY_S = 0.9
 """Interval of checkpoints: most writes are pending during one, so a load includes several."""
+_FACTS = "recording.json"
+_LAYOUT = 1
 
 
 def recorded_load(drill: LoadedServer) -> RecordedLoad:
@@ -114,10 +116,6 @@ def _recorded(devices: Sequence[EmulatedDevice]) -> Recorded:
 
     logs = DiskLogs([device.log for device in devices if device.log])
     return Recorded(logs, [device.base for device in devices], [device.fs for device in devices])
-
-
-_FACTS = "recording.json"
-_LAYOUT = 1
 
 
 @dataclass(frozen=True)

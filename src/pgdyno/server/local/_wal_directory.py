@@ -32,6 +32,8 @@ from pgdyno.server.local.safefiles import (
 
 _NAME = "pg_wal"
 _BEFORE = "pg_wal.before"
+_SPARE = "pg_wal.spare"
+_XLOG_FILE_BYTES = 1 << 32  # The second part of a segment's name counts these, the third segments.
 
 
 def real_wal_dir(data_dir: Path) -> Path:
@@ -148,9 +150,7 @@ def _fsync(path: Path) -> None:
         os.close(descriptor)
 
 
-_SPARE = "pg_wal.spare"
 _SEGMENT = re.compile(r"[0-9A-F]{24}")
-_XLOG_FILE_BYTES = 1 << 32  # The second part of a segment's name counts these, the third segments.
 
 
 def last_segment(installation: Installation, data_dir: Path) -> str | None:

@@ -22,6 +22,7 @@ _BY_SIGNAL = 128
 """Added to a signal's number in an exit status, as a shell does."""
 _STOP_S_MAX = 300.0
 _SUSPENDED_S_MAX = 10.0
+_BYTES_MAX = 64 << 20
 
 
 class Guarded:
@@ -182,9 +183,6 @@ def _stat_fields(pid: int) -> list[str]:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return []
-
-
-_BYTES_MAX = 64 << 20
 
 
 def log_text(path: Path, start: int = 0, *, bytes_max: int = _BYTES_MAX) -> str:

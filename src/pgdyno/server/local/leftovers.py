@@ -48,6 +48,11 @@ _HELPERS = frozenset(
 _IMMEDIATE_S_MAX = 5.0
 _KILL_S_MAX = 5.0
 _POLL_S = 0.01
+_SHMEM_MAGIC = 679834894  # PGShmemMagic
+_CONTROL_MAGIC = 0x9A503D32  # PG_DYNSHMEM_CONTROL_MAGIC
+_CONTROL_BYTES_MAX = 64 << 20  # More than twice the size for 2^18 backends.
+_SHM_RDONLY = 0o10000
+_IPC_RMID = 0
 
 
 def end_leftovers(data_dir: Path) -> None:
@@ -105,14 +110,9 @@ def server_processes(data_dir: Path) -> list[int]:
     return found
 
 
-_SHMEM_MAGIC = 679834894  # PGShmemMagic
 _SHMEM_HEADER = struct.Struct("=iiQQI")  # magic, creator pid, total size, free offset, dsm_control
-_CONTROL_MAGIC = 0x9A503D32  # PG_DYNSHMEM_CONTROL_MAGIC
 _CONTROL_HEADER = struct.Struct("=III")  # magic, items, items at most
 _CONTROL_ITEM = struct.Struct("@IIQQPB7x")  # handle, references, first page, pages, private, pinned
-_CONTROL_BYTES_MAX = 64 << 20  # More than twice the size for 2^18 backends.
-_SHM_RDONLY = 0o10000
-_IPC_RMID = 0
 
 
 def remove_shared_memory(data_dir: Path) -> None:

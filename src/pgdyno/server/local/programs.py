@@ -15,6 +15,7 @@ from pathlib import Path
 from signal import Signals
 
 _SYSTEM_DIRECTORIES = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+_PORT_MIN = 10_000
 
 
 def system_path() -> str:
@@ -27,7 +28,6 @@ def find_program(name: str) -> str | None:
     return shutil.which(name, path=system_path())
 
 
-_PORT_MIN = 10_000
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 

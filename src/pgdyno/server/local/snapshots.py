@@ -44,6 +44,9 @@ from pgdyno.spec.server import NAME, NAME_MAX
 
 FILE = "snapshot.json"
 _DAYS_MAX = 36_500
+_LISTED = "pgdyno snapshot list shows what there is"
+_STORED_BY = ("lz4", "icu")
+"""Capabilities of a build that stored data may need: compressed values, collations."""
 
 
 def _time(text: str) -> str:
@@ -144,11 +147,6 @@ def _first(problem: ValidationError) -> str:
 @cache
 def _snapshots() -> TypeAdapter[Snapshot]:
     return TypeAdapter(Snapshot)
-
-
-_LISTED = "pgdyno snapshot list shows what there is"
-_STORED_BY = ("lz4", "icu")
-"""Capabilities of a build that stored data may need: compressed values, collations."""
 
 
 class UnfinishedSnapshot(Struct, frozen=True):

@@ -26,6 +26,8 @@ _RELOAD_S_MAX = 15.0
 _RELOAD_POLL_S = 0.005
 _PARSE_CHECK_S = 1.0
 """The time after which a reload has failed if the files cannot be parsed."""
+_PENDING_RELOAD_S = 1.0
+_POLL_S = 0.1
 
 
 def reload(conn: psycopg.Connection) -> None:
@@ -82,8 +84,6 @@ def _file_error(conn: psycopg.Connection) -> tuple[bool, str]:
     return (row[0], row[1]) if row else (False, "")
 
 
-_PENDING_RELOAD_S = 1.0
-_POLL_S = 0.1
 Query = Callable[..., list[Any]]
 """Executes a statement, with parameters if it has any, and returns its rows."""
 
