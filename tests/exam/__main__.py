@@ -7,24 +7,18 @@ continues where it ended.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from exam.cells import cells
 from exam.grading import outcome, summary
 from exam.machine import facts
 from exam.model import Case, cases_of
+from exam.processes import answer_of, home
 
 CASE_S_MAX = 120
 _TRIES = 2
@@ -39,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     done = _finished(done_path)
     asked = cases_of(cells(), seeds=given.seeds, versions=given.versions, pattern=given.cells)
     planned = [case for case in asked if given.half in (None, case.half)]
-    with _home():
+    with home():
         for number, case in enumerate(planned, start=1):
             if case.name not in done:
                 row = carry_out(case, given)
@@ -90,47 +84,7 @@ def _answer(case: Case, given: argparse.Namespace) -> dict[str, Any]:
         "keep": None if given.keep is None else str(given.keep.absolute()),
         "file": case.name.replace("/", "-"),
     }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "exam.examinee"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        out, said = process.communicate(json.dumps(asked), timeout=CASE_S_MAX)
-        answer: dict[str, Any] = json.loads(out)
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done after {CASE_S_MAX} s"}
-    except json.JSONDecodeError:
-        return {"error": said.strip().splitlines()[-1] if said.strip() else "no answer"}
-    finally:
-        _end(process)
-    return answer
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """End a process that still runs, and what it started; servers end with it."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(20)
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
-@contextlib.contextmanager
-def _home() -> Iterator[None]:
-    """A state directory of the exam's own, which the server's account can enter."""
-    home = tempfile.mkdtemp(prefix="pgdyno-exam-home-")
-    Path(home).chmod(0o755)
-    try:
-        with mock.patch.dict(os.environ, PGDYNO_HOME=home):
-            yield
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    return answer_of("exam.examinee", asked, seconds_max=CASE_S_MAX)
 
 
 def _finished(path: Path) -> dict[str, dict[str, Any]]:

@@ -85,15 +85,20 @@ def slow_link(round_trip_key: str) -> Any:
 
 def busy_programs(fields: Fields, stack: contextlib.ExitStack) -> Mapping[str, Any]:
     """Run programs that compute, as many as the spec's variable ``programs`` says."""
+    return {"programs": start_programs(int(fields["workload"]["variables"]["programs"]), stack)}
+
+
+def start_programs(count: int, stack: contextlib.ExitStack) -> list[int]:
+    """Start programs that compute; return their process IDs. ``stack`` ends them."""
     burn = (
         "import time\nend = time.monotonic() + 100\n"
         "while time.monotonic() < end: sum(range(100000))"
     )
     processes = []
-    for _ in range(int(fields["workload"]["variables"]["programs"])):
+    for _ in range(count):
         processes.append(_start_orphan(sys.executable, "-c", burn))
         stack.callback(_kill, processes[-1])
-    return {"programs": processes}
+    return processes
 
 
 def _start_orphan(*command: str) -> int:

@@ -26,14 +26,15 @@ class Neighbours:
 def neighbours(injected: Set[int] = frozenset()) -> Iterator[Neighbours]:
     """Measure the cores that are used in a block by programs other than those of the case.
 
-    Those are the kernel's, descendants of this process, and the processes ``injected``.
+    Those are the kernel's, descendants of this process, and the processes ``injected``, to which
+    the block may add.
     """
-    ours = {_KERNEL_THREADS, os.getpid(), *injected}
-    result, before, began_s = Neighbours(), _cpu_s_without(ours), time.monotonic()
+    ours = {_KERNEL_THREADS, os.getpid()}
+    result, before, began_s = Neighbours(), _cpu_s_without(ours | injected), time.monotonic()
     try:
         yield result
     finally:
-        seconds, after = time.monotonic() - began_s, _cpu_s_without(ours)
+        seconds, after = time.monotonic() - began_s, _cpu_s_without(ours | injected)
         result.cores = max(0.0, (after - before) / seconds)
 
 
