@@ -88,7 +88,13 @@ exam-loads: build
 exam-grades: build
 	PYTHONPATH=tests $(BIN)/python -m exam --seeds $(SEEDS) --cells '$(CELLS)' --versions $(VERSIONS) $(EXAM)
 
+.PHONY: exam-random
+exam-random: build ## Causes and loads that are drawn from seeds, 25 seconds each: SEEDS=12 SEED=first KINDS='missing index'
+	PYTHONPATH=tests $(BIN)/python -m exam.drawn --seeds $(SEEDS) --seed $(SEED) --kinds '$(KINDS)' --versions $(VERSIONS) $(EXAM)
+
 SEEDS ?= 1
+SEED ?= 1
+KINDS ?= *
 CELLS ?= *
 VERSIONS ?= 18,15
 

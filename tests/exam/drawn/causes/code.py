@@ -1,0 +1,53 @@
+"""Code in the database that takes long for each row: triggers, constraints, functions."""
+
+from __future__ import annotations
+
+from exam.drawn.model import Entry, Right
+
+_KIND = "dear code"
+_WORK = """
+create function {log}_checked() returns trigger language plpgsql as $$
+declare n int := 0;
+begin {work} return new; end $$"""
+_LOOP = "for i in 1..3000 loop n := n + i % 7; end loop;"
+_SCAN = "select count(*) into n from {log} where what = 'new';"
+
+
+def _trigger(name: str, work: str, table: str, when: str, loads: tuple[str, ...]) -> Entry:
+    return Entry(
+        name,
+        _KIND,
+        Right(
+            commands=("checks_each",),
+            objects=("checks_each", "{log}_checked", "public.{log}_checked"),
+        ),
+        plant=(
+            _WORK.replace("{work}", work),
+            f"create trigger checks_each {when} on {table} for each row"
+            " execute function {log}_checked()",
+        ),
+        undo=(f"drop trigger checks_each on {table}", "drop function {log}_checked()"),
+        loads=loads,
+    )
+
+
+ENTRIES = (
+    _trigger("trigger-computes", _LOOP, "{log}", "before insert", ("insert-log", "insert-batch")),
+    _trigger("trigger-scans", _SCAN, "{log}", "after insert", ("insert-log",)),
+    _trigger("update-trigger", _LOOP, "{parent}", "before update", ("update-parent",)),
+    Entry(
+        "function-computes",
+        _KIND,
+        Right(objects=("weighed", "public.weighed")),
+        plant=(
+            "create or replace function weighed(n int) returns int language plpgsql volatile as"
+            " $$ declare m int := 0; begin for i in 1..500 loop m := m + i % 7; end loop;"
+            " return n * 2; end $$",
+        ),
+        undo=(
+            "create or replace function weighed(n int) returns int language plpgsql immutable as"
+            " $$ begin return n * 2; end $$",
+        ),
+        loads=("function",),
+    ),
+)

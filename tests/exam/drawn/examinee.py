@@ -1,0 +1,269 @@
+"""One draw, carried out in a process of its own: JSON in, JSON out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from msgspec import to_builtins
+
+from exam.drawn import grading
+from exam.drawn.answers import Promise, applicable, promises, undoes_exactly
+from exam.drawn.drawing import draw
+from exam.drawn.model import Draw, Fault, ServerFacts
+from exam.drawn.spec import spec_text
+from exam.drawn.truth import PLANTED, Truth, measured
+from exam.drawn.world import World, facts_of
+from exam.grading import NEIGHBOURS_CORES_MAX, NOT_PRODUCIBLE
+from exam.injectors import NotProducible
+from exam.machine import neighbours
+from pgdyno.errors import PgdynoError
+from pgdyno.server import Cluster, find_installation
+
+DRAW_S = 24.0
+"""What a draw should take; more pairs are measured only within this time."""
+_RUN_S_MAX = 60
+_PROMISED = "promised"
+_HELD_MIN = 0.9
+"""Share of the rate of a healthy load that pgbench must hold, too."""
+
+
+class NoAnswer(Exception):
+    """pgdyno printed no result; the text is the end of what it said."""
+
+
+def carried_out(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Carry a draw out; return its row. Raises NotProducible, or PgdynoError."""
+    until_s = time.monotonic() + DRAW_S
+    with ExitStack() as stack:
+        installation = find_installation(None, asked["version"])
+        cluster = stack.enter_context(Cluster.create(installation, {}))
+        server = facts_of(cluster, asked["version"])
+        drawn = draw(asked["seed"], server, asked["kinds"])
+        world = World(cluster, drawn.load, folder)
+        stack.callback(world.close)
+        row = _described(drawn)
+        try:
+            with neighbours(world.programs) as others:
+                row |= _examined(world, drawn, server, asked, until_s)
+        except NotProducible as problem:
+            return row | _ungraded(row, NOT_PRODUCIBLE, str(problem))
+        except NoAnswer as problem:
+            return row | _ungraded(row, "failed", str(problem))
+    row["other_programs_cores"] = round(others.cores, 2)
+    if others.cores > NEIGHBOURS_CORES_MAX and not asked["busy_machine"]:
+        return row | _ungraded(row, "disturbed", f"{others.cores:.2f} cores of other programs")
+    return row
+
+
+def _described(drawn: Draw) -> dict[str, Any]:
+    load = drawn.load
+    return {
+        "seed": drawn.seed,
+        "version": drawn.version,
+        "healthy": drawn.healthy,
+        "load": {
+            "statements": load.statements,
+            "scripts": [[script.text, script.weight] for script in load.scripts],
+            "protocol": load.protocol,
+            "clients": load.clients,
+            "schema": to_builtins(load.names),
+        },
+        "causes": [{"name": f.entry, "kind": f.kind, "planted": f.text} for f in drawn.faults],
+    }
+
+
+def _ungraded(row: dict[str, Any], outcome: str, why: str) -> dict[str, Any]:
+    causes = [{**each, "outcome": outcome} for each in row["causes"]]
+    return {"outcome": outcome, "why": why, "causes": causes}
+
+
+def _examined(
+    world: World, drawn: Draw, server: ServerFacts, asked: dict[str, Any], until_s: float
+) -> dict[str, Any]:
+    """Set the draw up, ask pgdyno, measure the truth, and grade."""
+    world.set_up()
+    rate_tps = _rate(world, drawn)
+    world.switch(drawn.faults)
+    keep = None if asked["keep"] is None else Path(asked["keep"])
+    answer = _asked_pgdyno(world, drawn, rate_tps, keep)
+    said = {"rate_tps": rate_tps, "verdict": _shortened(answer)}
+    findings = answer["findings"]
+    if drawn.healthy:
+        grade = grading.of_healthy(findings)
+        return {**said, "outcome": grade.outcome, "why": grade.why, "causes": []}
+    verdict = answer["verdict"]["finding"]
+    return said | _graded(world, drawn, server, findings, verdict, rate_tps, until_s)
+
+
+def _rate(world: World, drawn: Draw) -> float | None:
+    """Return the rate of a load, a share of what it reaches without causes, or ``None``.
+
+    Raises NotProducible if pgbench cannot hold that of a healthy load.
+    """
+    share = drawn.load.rate_share
+    if share is None:
+        return None
+    rate_tps = max(1.0, round(world.measured().tps * share, 1))
+    if not drawn.healthy:
+        return rate_tps
+    if world.measured(rate_tps=rate_tps).tps < _HELD_MIN * rate_tps and rate_tps > 20:
+        raise NotProducible("the rate is not held")
+    return rate_tps
+
+
+def _asked_pgdyno(
+    world: World, drawn: Draw, rate_tps: float | None, keep: Path | None
+) -> dict[str, Any]:
+    """Return the JSON of ``pgdyno run`` with the load, as it is now."""
+    spec = world.folder / "spec.toml"
+    scripts = [(path.name, weight) for path, weight in world.scripts()]
+    spec.write_text(spec_text(drawn, world.shape, world.entrance, scripts, rate_tps))
+    run = (keep or world.folder) / f"draw-{drawn.seed}.db"
+    run.unlink(missing_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "pgdyno", "run", str(spec), "--format", "json", "-o", str(run)],
+        env=os.environ | {"PGPASSWORD": world.entrance.password or ""},
+        capture_output=True,
+        text=True,
+        timeout=_RUN_S_MAX,
+    )
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        raise NoAnswer(f"pgdyno run: {done.stderr.strip()[-300:]}") from None
+    return answer | {"exit_status": done.returncode}
+
+
+def _shortened(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of the answer that is graded."""
+    made, rest = [], []
+    for each in answer["findings"]:
+        if each["status"] in ("cleared", "skipped"):
+            rest.append({"id": each["id"], "status": each["status"], "sentence": each["sentence"]})
+            continue
+        members = ("id", "rank", "severity", "share", "sentence", "advice", "commands")
+        proposed = [
+            [remedy["change"], remedy["predicted_ratio"], remedy["predicted_interval"]]
+            for remedy in each["remedies"]
+        ]
+        made.append({name: each[name] for name in members} | {"remedies": proposed})
+    verdict = answer["verdict"]
+    return {
+        "finding": verdict["finding"],
+        "sentence": verdict["sentence"],
+        "throughput_tps": round(answer["throughput_tps"], 1),
+        "exit_status": answer["exit_status"],
+        "distrust": answer["distrust"],
+        "found": made,
+        "not_found": rest,
+    }
+
+
+def _graded(
+    world: World,
+    drawn: Draw,
+    server: ServerFacts,
+    findings: Sequence[dict[str, Any]],
+    verdict: str | None,
+    rate_tps: float | None,
+    until_s: float,
+) -> dict[str, Any]:
+    """Measure what each cause, and what is promised, is worth; grade what was said."""
+    faults = drawn.faults
+    arms = {PLANTED: faults}
+    for fault in faults:
+        arms[fault.entry] = tuple(each for each in faults if each is not fault)
+    other = _other_promise(faults, server, findings, world)
+    if other is not None:
+        arms[_PROMISED] = (*faults, other[1])
+    result = measured(world, arms, until_s=until_s)
+    truths = result.truths
+    held = rate_tps is not None and result.planted_tps >= rate_tps
+    pairs = [*_of_undoing(faults, server, findings, truths)]
+    if other is not None:
+        pairs.append((other[0], truths[_PROMISED]))
+    denied = grading.denied_promise(pairs)
+    causes = []
+    for fault in faults:
+        beside = [(each, truths[each.entry]) for each in faults if each is not fault]
+        truth = truths[fault.entry]
+        grade = grading.of_cause(fault, truth, beside, findings, verdict, held=held)
+        apart = grade.outcome
+        if denied and fault is faults[0]:
+            grade = grading.Grade("false", denied)
+        causes.append(
+            {
+                "name": fault.entry,
+                "kind": fault.kind,
+                "planted": fault.text,
+                "truth": to_builtins(truth),
+                "worth_it": truth.worth_it and not (fault.bait or held),
+                "outcome": grade.outcome,
+                "without_promises": apart,
+                "why": grade.why,
+            }
+        )
+    promised = other and {"promise": to_builtins(other[0]), "truth": to_builtins(truths[_PROMISED])}
+    return {
+        "planted_tps": round(result.planted_tps, 1),
+        "causes": causes,
+        "promised": promised,
+        "outcome": causes[0]["outcome"],
+    }
+
+
+def _of_undoing(
+    faults: Sequence[Fault],
+    server: ServerFacts,
+    findings: Sequence[dict[str, Any]],
+    truths: Mapping[str, Truth],
+) -> list[tuple[Promise, Truth]]:
+    """Return the promises of undoing a cause, with what that is worth."""
+    return [
+        (promise, truths[fault.entry])
+        for promise in promises(findings)
+        for fault in faults
+        if undoes_exactly(fault, promise.change, server)
+    ]
+
+
+def _other_promise(
+    faults: Sequence[Fault],
+    server: ServerFacts,
+    findings: Sequence[dict[str, Any]],
+    world: World,
+) -> tuple[Promise, Fault] | None:
+    """Return the first promise that undoes no cause and that can be tried, if there is one cause."""
+    if len(faults) > 1:
+        return None
+    for promise in promises(findings):
+        if not any(undoes_exactly(fault, promise.change, server) for fault in faults):
+            tried = applicable(promise, server, world.shape.clients)
+            if tried is not None:
+                return promise, tried
+    return None
+
+
+def main() -> int:
+    """Carry out the draw on standard input; print its row."""
+    asked = json.load(sys.stdin)
+    with tempfile.TemporaryDirectory(prefix="pgdyno-exam-") as folder:
+        try:
+            row = carried_out(asked, Path(folder))
+        except PgdynoError as problem:
+            row = {"error": f"{problem.code}: {problem.message}"}
+    print(json.dumps(row))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

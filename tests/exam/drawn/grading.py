@@ -1,0 +1,124 @@
+"""Outcomes of draws: what pgdyno said of causes whose worth was measured.
+
+| outcome | |
+|---|---|
+| right | a cause that is worth it stands first, with what undoes it; a healthy load has no alarm |
+| partly | it is named later, or without what undoes it |
+| unexplained | the verdict says that the limit is not known |
+| wrong | anything else |
+| false | what is worth it was cleared; a gain was promised that the pairs deny; a false alarm |
+| not worth it | the cause is planted and costs little; nothing has to be said of it |
+| disturbed, failed, not producible here | grades nothing |
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from exam.drawn.answers import Finding, Promise, denials, found, names
+from exam.drawn.model import Fault
+from exam.drawn.truth import Truth
+
+ALARMS = ("will fail", "limit", "costs")
+GRADED = ("right", "partly", "unexplained", "wrong", "false")
+COLUMNS = ("drawn", "worth it", *GRADED)
+NOT_WORTH = "not worth it"
+
+
+class Grade(Struct, frozen=True):
+    """An outcome, and the reason for it."""
+
+    outcome: str
+    why: str = ""
+
+
+def is_denied(promise: Promise, truth: Truth) -> bool:
+    """Return whether the pairs deny a promise: the predicted interval lies above the measured one,
+    or nothing was gained and the guess lies above it."""
+    return promise.low > truth.high or (truth.ratio <= 1.0 and promise.ratio > truth.high)
+
+
+def denied_promise(measured: Iterable[tuple[Promise, Truth]]) -> str | None:
+    """Return a promise that the pairs deny, in words, or ``None``."""
+    for promise, truth in measured:
+        if is_denied(promise, truth):
+            return (
+                f"{promise.finding} promises {promise.ratio:.2f}x [{promise.low:.2f},"
+                f" {promise.high:.2f}], measured {truth.ratio:.2f}x [{truth.low:.2f},"
+                f" {truth.high:.2f}]"
+            )
+    return None
+
+
+def of_healthy(findings: Sequence[Finding]) -> Grade:
+    """Grade a load without causes."""
+    alarms = [each["id"] for each in found(findings) if each["severity"] in ALARMS]
+    return Grade("false", f"alarm: {', '.join(alarms)}") if alarms else Grade("right")
+
+
+def of_cause(
+    fault: Fault,
+    truth: Truth,
+    others: Sequence[tuple[Fault, Truth]],
+    findings: Sequence[Finding],
+    verdict: str | None,
+    *,
+    held: bool = False,
+) -> Grade:
+    """Grade what was said of a cause; ``others`` are planted beside it, ``verdict`` is the ID.
+
+    Of two causes that are worth it, the one that is worth less may stand behind the other. Where
+    the rate is ``held`` in spite of them, none of them is a limit.
+    """
+    if fault.bait or held or not truth.worth_it:
+        return Grade(NOT_WORTH)
+    if cleared := [*denials(fault, findings)]:
+        return Grade("false", f"cleared by {', '.join(cleared)}")
+    made = found(findings)
+    before = [other.right for other, worth in others if worth.worth_it and worth.high >= truth.low]
+    own = [each for each in made if names(fault.right, each) or not _names_any(before, each)]
+    first = names(fault.right, own[0]) if own else ""
+    if first == "undo" and verdict != "unexplained":
+        return Grade("right", own[0]["id"])
+    for each in made:
+        if how := names(fault.right, each):
+            rest = "" if how == "undo" else ", without what undoes it"
+            return Grade("partly", f"{each['id']} at {made.index(each) + 1}{rest}")
+    if verdict == "unexplained":
+        return Grade("unexplained")
+    return Grade("wrong", f"said {verdict}")
+
+
+def _names_any(rights: Iterable[Any], finding: Finding) -> bool:
+    return any(names(right, finding) for right in rights)
+
+
+def table(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Return the counts by kind of cause; ``healthy`` is one of them."""
+    counts: dict[str, Counter[str]] = {}
+    for row in rows:
+        for cause in row.get("causes") or [{"kind": "healthy", "outcome": row["outcome"]}]:
+            of_kind = counts.setdefault(cause["kind"], Counter())
+            of_kind["drawn"] += 1
+            of_kind["worth it"] += bool(cause.get("worth_it"))
+            of_kind[cause["outcome"]] += 1
+    return {kind: dict(counts[kind]) for kind in sorted(counts)}
+
+
+def lines(counts: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Yield the table."""
+    width = max([5, *map(len, counts)])
+    yield f"{'kind':<{width}}" + "".join(f"{name:>12}" for name in COLUMNS)
+    for kind, of_kind in counts.items():
+        yield f"{kind:<{width}}" + "".join(f"{of_kind.get(name, 0):>12}" for name in COLUMNS)
+    total = Counter[str]()
+    for of_kind in counts.values():
+        total.update(of_kind)
+    yield f"{'all':<{width}}" + "".join(f"{total[name]:>12}" for name in COLUMNS)
+    rest = {name: n for name, n in total.items() if name not in (*COLUMNS, NOT_WORTH)}
+    if rest:
+        yield "not graded: " + ", ".join(f"{n} {name}" for name, n in rest.items())
