@@ -20,7 +20,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from pgdyno.diagnose._changes import (
+from pgdyno.facts.changes import (
     PERCENTILES,
     LatencySeries,
     PercentileChange,

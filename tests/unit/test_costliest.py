@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from diagnose_runs import CPU, Load, written
 
-from pgdyno.diagnose import costliest
+from pgdyno.facts.costliest import costliest
 from pgdyno.trial.result import costliest_of
 
 READS = "select count(*) from wide where b = ?"

@@ -15,8 +15,8 @@ from inline_snapshot import snapshot
 from msgspec.structs import replace
 from report_runs import FREE, POOLED, SPEC, Writer
 
-from pgdyno.diagnose.course import Absence, Course, SearchEnd, course_of
-from pgdyno.diagnose.scaling import scaling_of
+from pgdyno.facts.course import Absence, Course, SearchEnd, course_of
+from pgdyno.facts.scaling import scaling_of
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import make_page, render
 from pgdyno.report.terminal._run_summary import summary_lines

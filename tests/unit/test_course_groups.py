@@ -15,8 +15,8 @@ from record_samples import add_second, at, group_row, new_recorder, script_row
 from report_runs import histogram
 from test_course import SCHEMA, course, text_of
 
-from pgdyno.diagnose._changes import PercentileChange
-from pgdyno.diagnose.course import Course
+from pgdyno.facts.changes import PercentileChange
+from pgdyno.facts.course import Course
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import render
 from pgdyno.trial.result import run_result

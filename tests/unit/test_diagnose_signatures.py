@@ -24,7 +24,7 @@ from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.diagnose import Finding, diagnose
-from pgdyno.diagnose.course import course_of
+from pgdyno.facts.course import course_of
 from pgdyno.rules.stalls import _REASONS as STALL_WORDS
 from pgdyno.spec.change import Change
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from pgdyno.investigate._diagnosing import _safer_first
 from pgdyno.investigate._proposals import assessed_proposals
-from pgdyno.investigate.run import _safer_first
 from pgdyno.record.finding import Finding, Proposal
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.spec.durability import DurabilityClass

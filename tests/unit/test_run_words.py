@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from diagnose_runs import Load, written
 
-from pgdyno.diagnose.course import SearchEnd, course_of
+from pgdyno.facts.course import SearchEnd, course_of
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.words.headlines import headline_and_rest
 from pgdyno.report.words.sentences import _client_words

@@ -12,7 +12,7 @@ from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.facts.scripts import asked_ms
-from pgdyno.facts.statement_budgets import shape
+from pgdyno.facts.shapes import shape
 from pgdyno.trial.result import budget_of
 
 UPDATE = "update pgbench_branches set bbalance = bbalance + $1 where bid = $2"

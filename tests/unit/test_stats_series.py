@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from pgdyno.diagnose._changes import sudden_changes
+from pgdyno.facts.changes import sudden_changes
 from pgdyno.stats import change_points, mean_with_interval, steady_from, stops_in
 from pgdyno.trial.result import steadiness_of
 

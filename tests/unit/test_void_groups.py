@@ -11,9 +11,9 @@ from inline_snapshot import snapshot
 from record_samples import add_second, at, error_row, group_row, new_recorder, script_row
 
 from pgdyno._engine import Histogram
-from pgdyno.diagnose import too_short
 from pgdyno.facts.failures import not_comparable
 from pgdyno.facts.groups import group_accounts, open_loop_sentence
+from pgdyno.facts.periods import too_short
 from pgdyno.record import RunFile
 from pgdyno.record.incidents import incidents
 from pgdyno.record.void import IncidentCause, VoidReason, void_reason

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from pgdyno import numbers
 from pgdyno.conduct import Session
-from pgdyno.diagnose import SECONDS_MIN
 from pgdyno.dimension import title_of
 from pgdyno.dimension.kinds.scripts import MADE, UNDONE
 from pgdyno.errors import TrustError, UsageError
+from pgdyno.facts.periods import SECONDS_MIN
 from pgdyno.record import RunFile, TrialKind
 from pgdyno.record.events import own_events
 from pgdyno.remedy import Circumstances, Need, assess, circumstances

@@ -4,28 +4,26 @@
 """
 
 from pgdyno.diagnose._attribution import NamedPart
-from pgdyno.diagnose._changes import sudden_changes
-from pgdyno.diagnose._costliest import costliest
-from pgdyno.diagnose._diagnosis import (
-    LIMIT_SHARE_MIN,
-    SECONDS_MIN,
-    Diagnosis,
-    diagnose,
-    refusals,
-    too_short,
-)
+from pgdyno.diagnose._diagnosis import LIMIT_SHARE_MIN, Diagnosis, diagnose, refusals
 from pgdyno.diagnose._seen_load import SeenLoad, SeenStatement, observed
-from pgdyno.diagnose._verdict import HELD, NOTHING, UNEXPLAINED, LimitVerdict
+from pgdyno.diagnose._verdict import LimitVerdict
 from pgdyno.facts.headroom import LIGHT_SESSIONS
 from pgdyno.facts.statement_budgets import StatementTimeBudget
-from pgdyno.record.finding import Evidence, Finding, Lack, Proposal
+from pgdyno.record.finding import (
+    HELD,
+    NOTHING,
+    UNEXPLAINED,
+    Evidence,
+    Finding,
+    Lack,
+    Proposal,
+)
 
 __all__ = [
     "HELD",
     "LIGHT_SESSIONS",
     "LIMIT_SHARE_MIN",
     "NOTHING",
-    "SECONDS_MIN",
     "UNEXPLAINED",
     "Diagnosis",
     "Evidence",
@@ -37,10 +35,7 @@ __all__ = [
     "SeenLoad",
     "SeenStatement",
     "StatementTimeBudget",
-    "costliest",
     "diagnose",
     "observed",
     "refusals",
-    "sudden_changes",
-    "too_short",
 ]

@@ -44,10 +44,6 @@ binomial)."""
 LIMIT_SHARE_MIN = 0.1
 """Share of the response time below which a finding is no limit: if all of it went, throughput would
 rise by a ninth, about what identical slices on a shared machine differ by."""
-SECONDS_MIN = 1
-"""Shortest period that is diagnosed: the probes read the server's views once a second."""
-_SLACK_S = 0.05
-"""Time by which a period may be shorter than requested."""
 
 
 def missing_words(s: Situation) -> list[str]:
@@ -208,14 +204,6 @@ def _if_known(make: Callable[[], Held | None]) -> Held | None:
         return make()
     except Skip:
         return None
-
-
-def too_short(run: RunFile, slice_ids: list[int]) -> str | None:
-    """Return the reason if the slices are too short for a diagnosis, else None."""
-    seconds = run.seconds(slice_ids)
-    if seconds >= SECONDS_MIN - _SLACK_S:
-        return None
-    return f"{seconds:.2g} s measured, {SECONDS_MIN} s is needed"
 
 
 def _answer(rule: Rule[Situation], situation: Situation) -> Found | Cleared | Skip:

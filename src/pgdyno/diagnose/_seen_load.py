@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from pgdyno.facts.observed import ObservedRun
+from pgdyno.facts.shapes import same_shape, shape
 from pgdyno.facts.slices import CLIENT_BACKEND, Facts
-from pgdyno.facts.statement_budgets import same_shape, shape
 from pgdyno.record import RunFile, StatementCount
 from pgdyno.record.finding import Skip
 

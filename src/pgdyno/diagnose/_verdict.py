@@ -18,11 +18,7 @@ from pgdyno.diagnose._attribution import NamedPart, all_named, unexplained
 from pgdyno.facts.budget import PART_MAX, Part, part_words
 from pgdyno.facts.headroom import Held
 from pgdyno.numbers import figure, percent, rounded
-from pgdyno.record.finding import Finding
-
-NOTHING = "nothing-found"
-HELD = "held"
-UNEXPLAINED = "unexplained"
+from pgdyno.record.finding import HELD, NOTHING, UNEXPLAINED, Finding
 
 _LISTED_MAX = 3
 _LITTLE_HEADROOM = 1.2

@@ -15,8 +15,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from pgdyno.facts.intervals import timed
-from pgdyno.facts.situation import Situation
-from pgdyno.facts.slices import CLIENT_BACKEND
+from pgdyno.facts.slices import CLIENT_BACKEND, Facts
 from pgdyno.numbers import size
 from pgdyno.record import Event, Interval, Series
 from pgdyno.record.events import overlaps_own, own_events
@@ -109,7 +108,7 @@ class Drops(Struct, frozen=True):
         return sum(d.lost for d in self.all if d.reason == reason) / lost if lost else 0.0
 
 
-def find_drops(s: Situation, *, below: float = DROP_SHARE) -> Drops:
+def find_drops(s: Facts, *, below: float = DROP_SHARE) -> Drops:
     """Return the drops in ``s`` below this part of the median throughput; Skip if it has too few
     intervals for a median."""
     own = own_events(s.run, s.slice_ids)
@@ -143,7 +142,7 @@ def find_drops(s: Situation, *, below: float = DROP_SHARE) -> Drops:
     )
 
 
-def _at_rest(s: Situation, interval: Interval, median_tps: float) -> bool:
+def _at_rest(s: Facts, interval: Interval, median_tps: float) -> bool:
     """True if hardly anything came due: all clients send at rates, and these were low by plan."""
     due_tps = 1000 * interval.intended / interval.duration_ms
     open_loops = all(account.arrival is not None for account in s.accounts if not account.idle)
@@ -166,7 +165,7 @@ def _drop(intervals: list[Interval], median_tps: float, overlap: Overlap) -> Thr
 class Overlap:
     """Server and host activity at a given time, from the samples around it."""
 
-    def __init__(self, s: Situation) -> None:
+    def __init__(self, s: Facts) -> None:
         self._s = s
 
     @cached_property

@@ -18,16 +18,15 @@ Statements of a pipeline are answered together: none has a time of its own, and 
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from pgdyno.facts.budget import CLIENT_PARTS, Part
+from pgdyno.facts.shapes import same_shape, shape
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND
-from pgdyno.probe.statement_shapes import statement_shape
 from pgdyno.record import StatementTotal
 from pgdyno.wait_events import wait_class
 
@@ -36,9 +35,6 @@ SAMPLES_MIN = 10
 half wait are seen waiting 2 to 8 times (95 %, binomial)."""
 ROUNDING_MS = 1e-6
 
-_VARIABLE = re.compile(r"""(?<![:\w]):(?:'\w+'|"\w+"|[A-Za-z_]\w*)""")
-_PARAMETER = re.compile(r"\$\d+|(?<=[-+*/=(<>,])\s*-\s*(?=\?)")
-_CUT_OFF = "…"
 SAMPLED_AS: dict[Part, str] = {
     "running": "cpu",
     "ready": "cpu",
@@ -94,17 +90,6 @@ def statement_budgets(s: Situation) -> list[StatementTimeBudget]:
         for total, rate, ms, mine, seen in zip(totals, rates, times, parts, sampled, strict=True)
     ]
     return sorted(found, key=lambda each: -each.ms * each.executions_per_transaction)
-
-
-def without_values(text: str) -> str:
-    """Return a statement of a script or of the server with ``?`` for variables and literals."""
-    return statement_shape(_VARIABLE.sub("?", text))
-
-
-def shape(text: str) -> str:
-    """Return the shape of a statement, the same for a script's text and the server's."""
-    plain = without_values(text).rstrip(_CUT_OFF)
-    return _PARAMETER.sub(lambda found: "?" if "$" in found[0] else " ", plain).lower().strip("; ")
 
 
 def _divided(
@@ -194,12 +179,6 @@ def _sampled_by_statement(s: Situation, totals: Sequence[StatementTotal]) -> lis
             for (name, event), average in waits.items():
                 found[n][name][event] += average * sessions[n] / together
     return found
-
-
-def same_shape(script: str, sampled: str) -> bool:
-    """True if the shapes are the same as far as both texts go; either may be cut off."""
-    short, long = sorted((script, sampled), key=len)
-    return bool(short) and (short == long or (len(short) > 40 and long.startswith(short)))
 
 
 def sampled_texts(s: Situation) -> dict[str, dict[tuple[str, str], float]]:

@@ -25,8 +25,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from pgdyno.facts.shapes import without_values
 from pgdyno.facts.slices import Facts
-from pgdyno.facts.statement_budgets import without_values
 from pgdyno.numbers import counted, percent
 from pgdyno.record import Series
 from pgdyno.record.finding import Evidence, Skip

@@ -19,6 +19,7 @@ import time
 from pgdyno.conduct import Session
 from pgdyno.diagnose import Finding
 from pgdyno.errors import SetupError, TrustError
+from pgdyno.investigate._diagnosing import record_diagnosis
 from pgdyno.investigate._outcome import InvestigationOutcome, result_of
 from pgdyno.investigate._progress import AnsweredTrial, Kept, Progress, Undecided, with_kept
 from pgdyno.investigate._proposals import (
@@ -38,7 +39,6 @@ from pgdyno.investigate._trials import (
     remedy_question,
     total_question,
 )
-from pgdyno.investigate.run import record_diagnosis
 from pgdyno.record import SliceKind, TrialKind
 from pgdyno.remedy import circumstances
 from pgdyno.results import store

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 
-from msgspec import Struct
-from msgspec.structs import replace
-
 from pgdyno.conduct import Session, carry_out, check_tables
-from pgdyno.diagnose import Diagnosis, Finding, diagnose, refusals, too_short
-from pgdyno.investigate._proposals import may_be_proposed
-from pgdyno.remedy import catalogue
+from pgdyno.facts.periods import too_short
 from pgdyno.results import store
 from pgdyno.results.run import RunResult
-from pgdyno.spec.durability import DurabilityClass, severity
 from pgdyno.trial.result import no_database, run_result
 
 
@@ -36,47 +30,12 @@ def diagnosed(session: Session, slice_ids: list[int]) -> RunResult:
     """Diagnose these slices of a run, record the findings, and return the result, not recorded."""
     run = session.reader()
     void = any(run.slice(slice_id).void for slice_id in slice_ids)
-    undecided = void or no_database(run) or too_short(run, slice_ids)
-    recorded = None if undecided else record_diagnosis(session, slice_ids, step=0)
-    refused = _record_refusals(session, slice_ids) if void else []
-    diagnosis = recorded.diagnosis if recorded else None
-    return run_result(session.reader(), slice_ids, diagnosis, refused)
+    if not void and (no_database(run) or too_short(run, slice_ids)):
+        return run_result(run, slice_ids, None)
+    from pgdyno.investigate._diagnosing import record_diagnosis, record_refusals
 
-
-def _record_refusals(session: Session, slice_ids: list[int]) -> list[Finding]:
-    found = refusals(session.reader(), slice_ids)
-    for finding in found:
-        session.recorder.add_finding(finding)
-    return found
-
-
-class RecordedDiagnosis(Struct, frozen=True):
-    """A diagnosis with the row ids of its findings in the run file."""
-
-    diagnosis: Diagnosis
-    rows: dict[int, Finding]
-    """In the order of the diagnosis."""
-
-
-def record_diagnosis(
-    session: Session, slice_ids: list[int], *, step: int, allow: DurabilityClass = "D0"
-) -> RecordedDiagnosis:
-    """Diagnose the slices and record the findings."""
-    diagnosis = diagnose(session.reader(), slice_ids, step=step)
-    findings = [_safer_first(finding, allow) for finding in diagnosis.findings]
-    rows = {session.recorder.add_finding(finding): finding for finding in findings}
-    return RecordedDiagnosis(replace(diagnosis, findings=findings), rows)
-
-
-def _safer_first(finding: Finding, allow: DurabilityClass) -> Finding:
-    """Return the finding with the proposals that are permitted, ordered by durability class, then
-    by predicted gain."""
-    remedies = catalogue()
-    proposals = sorted(
-        (each for each in finding.proposals if may_be_proposed(each, allow)),
-        key=lambda each: (
-            severity(remedies[each.remedy_id].durability_class),
-            -each.predicted_ratio,
-        ),
-    )
-    return finding.model_copy(update={"proposals": tuple(proposals)})
+    if void:
+        refused = record_refusals(session, slice_ids)
+        return run_result(session.reader(), slice_ids, None, refused)
+    diagnosis = record_diagnosis(session, slice_ids, step=0).diagnosis
+    return run_result(session.reader(), slice_ids, diagnosis)

@@ -31,6 +31,11 @@ Severity = Literal["will fail", "limit", "costs", "minor"]
 - costs: time, space or safety is lost that need not be, but it is no limit at present;
 - minor: worth knowing.
 """
+HELD = "held"
+UNEXPLAINED = "unexplained"
+NOTHING = "nothing-found"
+"""Verdicts that name no finding: the load holds its rate; too much of the response time is not
+named; all of it is, and none of it is a limit."""
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 """The worst first."""
 Window = tuple[int, int]

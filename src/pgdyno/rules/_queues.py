@@ -30,8 +30,8 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pgdyno.facts.shapes import shape
 from pgdyno.facts.situation import Situation
-from pgdyno.facts.statement_budgets import shape
 from pgdyno.numbers import figure, percent
 from pgdyno.record import LockQueueTotal
 from pgdyno.record.finding import Evidence

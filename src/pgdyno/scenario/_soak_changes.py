@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgdyno.diagnose import sudden_changes
+from pgdyno.facts.changes import sudden_changes
 from pgdyno.numbers import figure
 
 if TYPE_CHECKING:

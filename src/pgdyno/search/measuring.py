@@ -6,8 +6,9 @@ import time
 from collections.abc import Sequence
 
 from pgdyno.conduct import Session
-from pgdyno.diagnose import Diagnosis, Finding, diagnose, too_short
+from pgdyno.diagnose import Diagnosis, Finding, diagnose
 from pgdyno.errors import UsageError
+from pgdyno.facts.periods import too_short
 from pgdyno.record import SliceKind
 from pgdyno.search._curve import Curve, Hold, merged_response
 from pgdyno.search._points import Aim, PointSlice, VoidPoint, measure_point

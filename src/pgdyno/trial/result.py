@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from pgdyno import numbers
 from pgdyno._engine import Histogram
-from pgdyno.diagnose import Diagnosis, Finding, NamedPart, StatementTimeBudget, costliest, too_short
-from pgdyno.diagnose.course import course_of
-from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.dimension import fields_with
 from pgdyno.facts.budget import part_words
+from pgdyno.facts.costliest import costliest
+from pgdyno.facts.course import course_of
 from pgdyno.facts.failures import FailedTransactions, failures
 from pgdyno.facts.groups import GroupAccount, group_accounts, open_loop_sentence
+from pgdyno.facts.periods import too_short
+from pgdyno.facts.scaling import scaling_of
 from pgdyno.record import Distribution, Ledger, RunFile, throughput_tps
+from pgdyno.record.finding import Finding
 from pgdyno.record.incidents import incidents
 from pgdyno.record.latencies import ConnectKind, ScriptKind
 from pgdyno.results import budget, common
@@ -28,6 +30,9 @@ from pgdyno.spec.disk import emulated_in_words
 from pgdyno.stats import POINTS_MIN, PairedEffect, steady_from, stops_in
 from pgdyno.trial._parts import entities_of, governor_of, statements_of, vacuums_of
 from pgdyno.trial.trust import distrust
+
+if TYPE_CHECKING:
+    from pgdyno.diagnose import Diagnosis, NamedPart, StatementTimeBudget
 
 LATENCY_PARTS: tuple[ScriptKind, ...] = (
     "response", "wait", "client_lag", "pool_wait", "connect", "service",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
-from pgdyno.diagnose import Finding
 from pgdyno.facts.denied_time import other_programs_of
 from pgdyno.facts.failures import failures, failures_by_group, failures_max, too_many
 from pgdyno.facts.other_load import foreign_load
@@ -18,6 +17,7 @@ from pgdyno.probe.gaps import NOT_SAMPLED, Probe
 from pgdyno.record import RunFile, Slice, SliceKind, TrialKind
 from pgdyno.record.events import ProbeState
 from pgdyno.record.failures import complete_failure
+from pgdyno.record.finding import Finding
 from pgdyno.record.void import VOID_SHARE_MAX, void_share
 
 GAPS_SHARE_MAX = 0.1

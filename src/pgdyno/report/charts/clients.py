@@ -12,7 +12,9 @@ from bokeh.plotting import figure
 from msgspec.structs import replace
 
 from pgdyno import numbers
-from pgdyno.diagnose.scaling import (
+from pgdyno.dimension import title_of
+from pgdyno.facts.intervals import timed
+from pgdyno.facts.scaling import (
     Scaling,
     client_classes,
     clients_decide,
@@ -20,8 +22,6 @@ from pgdyno.diagnose.scaling import (
     scaling_of,
     under_load,
 )
-from pgdyno.dimension import title_of
-from pgdyno.facts.intervals import timed
 from pgdyno.record import Interval, RunFile
 from pgdyno.report import palette
 from pgdyno.report.charts.chart import Chart, KeyEntry, plain_figure, tooltip

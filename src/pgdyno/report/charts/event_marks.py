@@ -15,7 +15,7 @@ from bokeh.plotting import figure
 from msgspec import Struct
 
 from pgdyno import numbers
-from pgdyno.diagnose.course import Course
+from pgdyno.facts.course import Course
 from pgdyno.record import Event, RunFile, Slice, SliceKind
 from pgdyno.record.finding import Finding
 from pgdyno.report import palette

@@ -16,7 +16,7 @@ from bokeh.models import DataRange1d, Range1d
 from bokeh.plotting import figure
 from msgspec import Struct
 
-from pgdyno.diagnose.course import Course
+from pgdyno.facts.course import Course
 from pgdyno.facts.intervals import GAP_MS, timed, whole
 from pgdyno.record import Interval, RunFile, SliceKind
 from pgdyno.report.charts._series import Buckets, Floats, break_gaps, floats, pieces, rate, stack

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pgdyno import numbers
-from pgdyno.diagnose.course import Course
 from pgdyno.dimension import title_of
+from pgdyno.facts.course import Course
 from pgdyno.record import RunFile, TrialDecision, TrialKind
 from pgdyno.record.finding import Finding
 from pgdyno.remedy import Assessment, assess, catalogue

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator
 
 from pgdyno import numbers
 from pgdyno._engine import Histogram
-from pgdyno.diagnose.scaling import scaling_of
 from pgdyno.facts.groups import group_accounts
+from pgdyno.facts.scaling import scaling_of
 from pgdyno.facts.statement_times import time_notes
 from pgdyno.record import HttpTotal, RunFile, SliceKind, StatementTotal
 from pgdyno.report.summary import RunSummary

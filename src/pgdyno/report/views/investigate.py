@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.diagnose import HELD, UNEXPLAINED
+from pgdyno.record.finding import HELD, UNEXPLAINED
 from pgdyno.report.view import (
     BlankLine,
     Charts,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno import numbers
-from pgdyno.diagnose.course import Course, course_of
+from pgdyno.facts.course import Course, course_of
 from pgdyno.record import RunFile
 from pgdyno.report.summary import RunSummary
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pgdyno import numbers
-from pgdyno.diagnose import UNEXPLAINED
+from pgdyno.record.finding import UNEXPLAINED
 from pgdyno.report.words.tables import Table
 
 if TYPE_CHECKING:

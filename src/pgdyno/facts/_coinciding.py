@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.facts.denied_time import FOUND_SHARE, STOLEN_SHARE
 from pgdyno.facts.drops import AROUND_MS, Overlap
-from pgdyno.facts.situation import Situation
+from pgdyno.facts.slices import Facts
 from pgdyno.numbers import percent
 from pgdyno.record import Series
 from pgdyno.record.fileformat import LITTLE_EACH
@@ -35,7 +35,7 @@ CPU_PARTS = ("user", "system", "iowait", "steal", "idle")
 class Ties:
     """Events and samples that can be tied to a moment of the run."""
 
-    def __init__(self, s: Situation) -> None:
+    def __init__(self, s: Facts) -> None:
         self._s = s
         self._overlap = Overlap(s)
 

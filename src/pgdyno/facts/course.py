@@ -14,7 +14,8 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pgdyno.diagnose._changes import (
+from pgdyno.facts._coinciding import Ties
+from pgdyno.facts.changes import (
     PercentileChange,
     ThroughputChange,
     latency_changes,
@@ -23,10 +24,9 @@ from pgdyno.diagnose._changes import (
     throughput_changes,
     unsearched_groups,
 )
-from pgdyno.diagnose._coinciding import Ties
 from pgdyno.facts.drops import Drops, ThroughputDrop, find_drops
 from pgdyno.facts.intervals import follows, timed
-from pgdyno.facts.situation import Situation
+from pgdyno.facts.slices import Facts
 from pgdyno.json_types import Fields
 from pgdyno.numbers import duration, figure
 from pgdyno.record import Interval, RunFile
@@ -143,16 +143,16 @@ def course_of(run: RunFile, slice_ids: list[int]) -> Course:
         )
         return Course((), absent, (), absent, (), (), absent, 0.0)
     changes = _changes(run, slice_ids)
-    situation = Situation(run, slice_ids)
+    facts = Facts(run, slice_ids)
     try:
-        drops = find_drops(situation)
+        drops = find_drops(facts)
     except Skip as reason:
         drops = Drops((), 0.0, 0, 0.0, 0.0)
         absence: Absence | None = _too_short(str(reason))
     else:
         whole_ms = sum(interval.duration_ms for interval in run.intervals(slice_ids))
         absence = _no_drop(drops, whole_ms)
-    ties = Ties(situation)
+    ties = Ties(facts)
     tied = [replace(d, events=(*d.events, *ties.during(d.window_ms))) for d in drops.all]
     return Course(*changes, tied, absence, drops.median_tps)
 
@@ -189,7 +189,7 @@ def _changes(
             f"the longest period under one load has {longest} {noun}, {POINTS_MIN} are needed"
         )
         return [], absent, [], absent, []
-    ties = Ties(Situation(run, slice_ids))
+    ties = Ties(Facts(run, slice_ids))
     series = latency_series(run, slice_ids, long_enough)
     beside = searched(series)
     of_rate = [each for period in long_enough for each in throughput_changes(period, beside=beside)]

@@ -14,8 +14,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pgdyno.facts.sessions import CLIENT_BACKEND
-from pgdyno.facts.statement_budgets import same_shape, shape
+from pgdyno.facts.shapes import same_shape, shape
+from pgdyno.facts.slices import CLIENT_BACKEND
 from pgdyno.numbers import figure, percent
 from pgdyno.record import RunFile, StatementCount
 from pgdyno.spec.sql_text import is_commit, mentions
