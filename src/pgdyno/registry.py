@@ -1,4 +1,5 @@
-"""Plug-ins, found by listing a directory: rules, looks, remedies, dimensions, checks.
+"""Plug-ins, found by listing a directory: rules, looks, remedies, dimensions, checks; or by the
+name of a command: results, views.
 
 A file that holds one is added to the directory, and no other file names it.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TypeVar
 
@@ -26,6 +28,15 @@ def held_by(package: ModuleType, kind: type[T]) -> Iterator[T]:
         for value in vars(module).values():
             held = value if isinstance(value, tuple) else (value,)
             yield from (each for each in held if isinstance(each, kind))
+
+
+def module_named(package: str, name: str) -> ModuleType | None:
+    """Import and return the module ``name`` of a package, and no other one; None if there is
+    none."""
+    path = f"{package}.{name}"
+    if not name.isidentifier() or find_spec(path) is None:
+        return None
+    return importlib.import_module(path)
 
 
 def by_name(things: Iterable[T], kind: str, name: Callable[[T], str]) -> dict[str, T]:

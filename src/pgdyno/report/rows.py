@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import UsageError
 from pgdyno.json_types import Row
-from pgdyno.report.view import views
+from pgdyno.report.view import found_view
 from pgdyno.results import load
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def result_rows(run: RunFile) -> Iterator[Row]:
     """Return the rows of the command that recorded ``run``; of one that did not finish, those that
     it has. Raises UsageError where the rows come from a result that is not there."""
-    view = views().get(run.run.command)
+    view = found_view(run.run.command)
     result = load(run) if view and view.rows else None
     if view and view.rows and result is not None:
         return view.rows(result)

@@ -1,19 +1,19 @@
 """Sections of a report that one command has alone: the same parts on terminal and page, and CSV.
 
-A view is a file of ``views/`` with a ``VIEW``; no other file of the report names it. The terminal
-shows the parts of its sections one below the other, the page under the title of the section.
+A view is a file of ``views/`` with a ``VIEW``, named after the command, or after a part that the
+results of some commands have; a report imports those that it shows. The terminal shows the parts of
+its sections one below the other, the page under the title of the section.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
 from pgdyno.json_types import Row
-from pgdyno.registry import by_name, held_by
+from pgdyno.registry import module_named
 from pgdyno.report.words.tables import Table
 from pgdyno.results import result_type
 
@@ -227,7 +227,9 @@ class View(Struct, frozen=True):
 
     command: str
     sections: Callable[[_Summary], Sequence[Section]] = lambda _: ()
-    """Those of a run; none if it is of another command."""
+    """Those of a run of the command."""
+    and_of: tuple[str, ...] = ()
+    """Views whose sections stand below its own: those of parts that its result may have."""
     verdict: Callable[[Any], str | None] = lambda _: None
     """The verdict of the result in a sentence."""
     headline: Callable[[_Summary], str] = lambda _: ""
@@ -257,12 +259,10 @@ class View(Struct, frozen=True):
     """Limit of the lines in the terminal."""
 
 
-@cache
-def views() -> dict[str, View]:
-    """Return all views by their commands, in the order of their names."""
-    from pgdyno.report import views as package
-
-    return by_name(held_by(package, View), "views", lambda view: view.command)
+def found_view(command: str) -> View | None:
+    """Return the view of a command; None if it has none."""
+    found: View | None = getattr(module_named("pgdyno.report.views", command), "VIEW", None)
+    return found
 
 
 def view_of(command: str) -> View:
@@ -270,7 +270,14 @@ def view_of(command: str) -> View:
 
     Raises LookupError if it has a result, whose members that view does not know.
     """
-    found = views().get(command)
+    found = found_view(command)
     if found is None and result_type(command) is not None:
         raise LookupError(f"report/views has no view of pgdyno {command}")
     return found or View(command, is_run=True)
+
+
+def sections_of(summary: _Summary) -> list[Section]:
+    """Return the sections that a run has beside those of its load."""
+    own: View = summary.view
+    views = (own, *map(view_of, own.and_of))
+    return [section for view in views for section in view.sections(summary)]

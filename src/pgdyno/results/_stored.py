@@ -5,8 +5,6 @@ The type of a command's result is ``COMMANDResult`` in ``results/COMMAND.py``; n
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
 from typing import TypeAlias
 
 from pydantic import ValidationError
@@ -14,6 +12,7 @@ from pydantic import ValidationError
 from pgdyno.json_types import Json
 from pgdyno.record import Recorder, RunFile
 from pgdyno.record.part import Part
+from pgdyno.registry import module_named
 
 Result: TypeAlias = Part
 """The result of any command."""
@@ -22,10 +21,8 @@ Result: TypeAlias = Part
 def result_type(command: str) -> type[Result] | None:
     """Return the type of a command's result, without importing those of others; None for a command
     whose run file has none."""
-    name = f"{__package__}.{command}"
-    if not command.isidentifier() or find_spec(name) is None:
-        return None
-    found: type[Result] | None = getattr(import_module(name), f"{command.capitalize()}Result", None)
+    module = module_named("pgdyno.results", command)
+    found: type[Result] | None = getattr(module, f"{command.capitalize()}Result", None)
     return found
 
 

@@ -31,7 +31,7 @@ from pgdyno.report.view import (
     Tags,
     Terms,
     Text,
-    views,
+    sections_of,
 )
 from pgdyno.report.words import (
     accounts,
@@ -409,9 +409,9 @@ def unmeasured(run: RunFile) -> str:
 
 
 def own_sections(summary: RunSummary) -> list[OwnSection]:
-    """Return the sections of all views that the run has, without those that are empty."""
-    sections = [section for view in views().values() for section in view.sections(summary)]
-    return [made for section in sections if (made := section_of(section)).blocks]
+    """Return the sections that the run has beside those of its load, without those that are
+    empty."""
+    return [made for each in sections_of(summary) if (made := section_of(each)).blocks]
 
 
 def section_of(section: Section) -> OwnSection:

@@ -54,8 +54,8 @@ from pgdyno.report.view import (
     Terms,
     Text,
     View,
+    sections_of,
     view_of,
-    views,
 )
 from pgdyno.report.views.run import record_sentences
 from pgdyno.report.words import accounts, prose, sentences, vacuums
@@ -133,9 +133,9 @@ def summary_lines(run: RunFile, width: int) -> list[Line]:
 
 
 def _body(view: View, summary: RunSummary, width: int) -> list[Line]:
-    """Return the sections of all views that the run has, and the figures of a single run."""
-    sections = [section for each in views().values() for section in each.sections(summary)]
-    lines = part_lines([part for section in sections for part in section.parts], width, summary)
+    """Return the sections of the command, and the figures of a single run."""
+    parts = [part for section in sections_of(summary) for part in section.parts]
+    lines = part_lines(parts, width, summary)
     if view.is_run:
         return [*lines, Line(""), *_single_run(summary.run, summary, width)]
     if lines or view.opening is not None:

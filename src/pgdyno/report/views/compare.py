@@ -28,12 +28,8 @@ if TYPE_CHECKING:
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary
 
-_COMMAND = "compare"
-
 
 def _sections(summary: RunSummary) -> list[Section]:
-    if summary.info.command != _COMMAND:
-        return []
     attempt = summary.comparison
     noise = Terms({"noise": sentences.noise_sentence(summary)})
     parts: list[Part] = [InTerminal(noise), BlankLine()]
@@ -97,4 +93,4 @@ def _csv(run: RunFile) -> Iterator[Row]:
         }
 
 
-VIEW = View(_COMMAND, _sections, measured_rows=_csv, lines_max=200)
+VIEW = View("compare", _sections, and_of=("profile", "versions"), measured_rows=_csv, lines_max=200)

@@ -60,8 +60,6 @@ def _stored(run: RunFile) -> Sequence[Drill]:
 
 
 def _sections(summary: RunSummary) -> list[Section]:
-    if summary.info.command != _COMMAND:
-        return []
     recorded = summary.result_of(_COMMAND)
     return [section for drill in _stored(summary.run) for section in _of_drill(drill, recorded)]
 

@@ -54,8 +54,6 @@ _COMMAND = "investigate"
 
 
 def _sections(summary: RunSummary) -> list[Section]:
-    if summary.info.command != _COMMAND:
-        return []
     parts = [*_in_terminal(summary), *(_on_page(summary) if summary.steps else ())]
     return [Section("steps", "Steps", parts)]
 
@@ -266,6 +264,7 @@ def _csv(result: InvestigateResult) -> Iterator[Row]:
 VIEW = View(
     _COMMAND,
     _sections,
+    and_of=("knee",),
     verdict=attrgetter("verdict.sentence"),
     rows=_csv,
     source="in the slice before the trials",

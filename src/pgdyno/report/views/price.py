@@ -38,8 +38,6 @@ _LOSS_COLUMNS = (
 
 
 def _sections(summary: RunSummary) -> list[Section]:
-    if summary.info.command != price_list.COMMAND:
-        return []
     parts = [*_in_terminal(summary), *(_on_page(summary) if price_list.prices(summary) else ())]
     return [Section("ladder", "Gain and loss", parts)]
 

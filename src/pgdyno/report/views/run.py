@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pgdyno.report.summary import RunSummary
     from pgdyno.results.run_parts import EntityResolution
 
-_COMMAND = "run"
-
 
 def interval_rows(run: RunFile) -> Iterator[Row]:
     """Yield one row per second of a run."""
@@ -80,13 +78,9 @@ def _consistency(found: EntityResolution) -> str:
     return f"every finished record is in exactly one entity, and the counts agree{cut_off}"
 
 
-def _sections(summary: RunSummary) -> list[Section]:
-    return records(summary) if summary.info.command == _COMMAND else []
-
-
 VIEW = View(
-    _COMMAND,
-    _sections,
+    "run",
+    records,
     verdict=attrgetter("verdict.sentence"),
     headline=_headline,
     measured_rows=interval_rows,
