@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.spec.workload import WorkloadSpec
-from pgdyno.workload._setup import run_setup
+from pgdyno.workload.setup import run_setup
 
 pytestmark = [pytest.mark.server]
 SOURCE = r"""

@@ -21,7 +21,7 @@ STATEMENTS_OF_THE_USER = {
     "dimension/_dimension.py",  # DDL on tables that the user names
     "server/settings/_running_sql.py",  # --sql and --undo-sql
     "workload/_statement_check.py",
-    "workload/_setup.py",
+    "workload/setup.py",
 }
 
 

@@ -77,6 +77,8 @@ class ActiveChange:
         """Return the spec that a load begins with under ``change`` (by default the active one),
         without what is sent to the load once it runs."""
         change = self.change if change is None else change
+        if not change:
+            return self._context.base
         at_first = [dimension for dimension in dimensions() if not dimension.live]
         return spec_with(self._context.base, change, of=at_first)
 

@@ -7,8 +7,8 @@ meanwhile: one that a wrong age put in the future would be invisible.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import psycopg
 from msgspec import Struct
 from msgspec.structs import asdict
 
@@ -17,8 +17,12 @@ from pgdyno.conduct.watch import Watcher
 from pgdyno.errors import RunError
 from pgdyno.record import Recorder
 from pgdyno.server import ConnInfo, connect
-from pgdyno.server.local.aging import Jump, fast_forward
 from pgdyno.spec.age import ID_NOUNS, Ids
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from pgdyno.server.local.aging import Jump
 
 AGED = "age"
 """Kind of the event that records it."""
@@ -36,6 +40,8 @@ class Aged(Struct, frozen=True):
 
 def grow_old(target: Target, watcher: Watcher, ids: Ids, age: int) -> Aged:
     """Bring a server of pgdyno to an age, with a restart."""
+    from pgdyno.server.local.aging import fast_forward
+
     assert target.cluster is not None
     watcher.phase(f"raising the age of the oldest {ID_NOUNS[ids]} to {age:,}")
     before = rows_of(target.conninfo)

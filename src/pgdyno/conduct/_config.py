@@ -8,29 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from pgdyno.conduct._engine_types import (
-    AcksConfig,
-    ArrivalConfig,
-    ConnectionConfig,
-    EngineConfig,
-    GroupConfig,
-    HttpConfig,
-    LogConfig,
-    PoolConfig,
-    Segments,
-    SineConfig,
-    StepConfig,
-)
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Arrival, ClientGroup, Pool, Spec
 from pgdyno.spec.http import HttpSpec
 from pgdyno.spec.load import LogSpec
 from pgdyno.spec.standby import manager_seconds
 from pgdyno.workload import Workload
+
+if TYPE_CHECKING:
+    from pgdyno.conduct._engine_types import (
+        AcksConfig,
+        ArrivalConfig,
+        ConnectionConfig,
+        EngineConfig,
+        GroupConfig,
+        HttpConfig,
+        LogConfig,
+        PoolConfig,
+        Segments,
+        SineConfig,
+        StepConfig,
+    )
 
 _FLAT_MS = 60_000
 """Length of a segment of constant rate; the last segment of a profile continues."""

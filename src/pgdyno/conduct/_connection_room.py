@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from pgdyno.errors import SetupError
 from pgdyno.pooler import server_connections
-from pgdyno.pooler.pairs import pairs_of
 from pgdyno.record.facts import PoolerPairs, ServerFacts
 from pgdyno.server import ConnInfo, connect
 from pgdyno.server.connecting.exclusive_use import SESSIONS
@@ -112,6 +111,8 @@ def check_connections(spec: Spec, facts: ServerFacts, conninfo: ConnInfo) -> str
 def pooler_pairs(facts: ServerFacts, entrance: ConnInfo) -> PoolerPairs | None:
     """Return the pools of the user's PgBouncer against the connections that the server has for
     them; None if it does not tell."""
+    from pgdyno.pooler.pairs import pairs_of
+
     pairs = pairs_of(entrance)
     if pairs is None:
         return None

@@ -5,19 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from pgdyno.conduct._target import Target
 from pgdyno.conduct.watch import Watcher
-from pgdyno.front import Application, WebServerFigures, find_java
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Spec
 from pgdyno.spec.front import in_words
+
+if TYPE_CHECKING:
+    from pgdyno.front import WebServerFigures
 
 
 def check_front(spec: Spec) -> None:
     """Raise SetupError if the spec has a front end and Java is missing, or figures of one that
     cannot be read. Starts nothing."""
     if spec.front is not None:
+        from pgdyno.front import find_java
+
         find_java(spec.front.java)
     figures_of(spec)
 
@@ -26,13 +31,19 @@ def figures_of(spec: Spec) -> WebServerFigures | None:
     """Return the figures of a web server of the user's; None if the spec names none. Raises
     SetupError."""
     metrics = spec.http.metrics if spec.http is not None else None
-    return None if metrics is None else WebServerFigures(metrics)
+    if metrics is None:
+        return None
+    from pgdyno.front import WebServerFigures
+
+    return WebServerFigures(metrics)
 
 
 def start_application(spec: Spec, target: Target, watcher: Watcher, stack: ExitStack) -> None:
     """Start the front end of ``spec``, if it has one; ``stack`` ends it. Raises SetupError."""
     if spec.front is None:
         return
+    from pgdyno.front import Application
+
     watcher.phase(f"starting {in_words(spec.front)}")
     target.application = Application(server_of(target), spec.front, watcher.phase)
     stack.callback(target.application.close)

@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from pgdyno._engine import EngineError, Histogram, Load, build_info
 from pgdyno.conduct._config import Acks, engine_config
-from pgdyno.conduct._engine_types import EngineConfig, GroupConfig
 from pgdyno.conduct._server_away import Standstill
 from pgdyno.conduct.watch import Tick, Watcher
 from pgdyno.errors import RunError, SetupError, UsageError
@@ -33,6 +32,7 @@ from pgdyno.workload import load_workloads
 
 if TYPE_CHECKING:
     from pgdyno._engine import GroupRow, Interval, ScriptRow
+    from pgdyno.conduct._engine_types import EngineConfig, GroupConfig
 
 _Row = TypeVar("_Row", bound=Mapping[str, object])
 _POLL_SECONDS = 0.1

@@ -19,13 +19,14 @@ from pgdyno.conduct._interrupt import hold_stop_signals, stop_signals
 from pgdyno.conduct._load import engine_facts
 from pgdyno.conduct._machine import check_machine, note_small_wal_disk
 from pgdyno.conduct._other_servers import OtherServers
+from pgdyno.conduct._reaching import open_target
 from pgdyno.conduct._resume import await_server, check_same_server
 from pgdyno.conduct._session import Session
+from pgdyno.conduct._starting import sweep_servers
 from pgdyno.conduct._tables import make_tables, note_tables, workloads_of_tables
-from pgdyno.conduct._target import Target, open_target
+from pgdyno.conduct._target import Target
 from pgdyno.conduct.repeating import recorded_fields
 from pgdyno.conduct.watch import Watcher
-from pgdyno.disk import dismantle
 from pgdyno.errors import (
     Interrupted,
     PgdynoError,
@@ -35,12 +36,11 @@ from pgdyno.errors import (
     partial_results,
 )
 from pgdyno.kernel import restore_left_parameters
-from pgdyno.pooler.pairs import own_queue
 from pgdyno.probe import HostProbes, Probes, host_facts
 from pgdyno.probe.proxies import FrontSampler, PoolerSampler, Queues
 from pgdyno.record import Continuation, Recorder
 from pgdyno.record.facts import HostFacts
-from pgdyno.server import RecordOutcome, apply_missing, restore_all_leftovers, sweep
+from pgdyno.server import RecordOutcome, apply_missing, restore_all_leftovers
 from pgdyno.server.versions import caution
 from pgdyno.spec import Spec
 from pgdyno.workload import (
@@ -153,8 +153,7 @@ def _check_possible(spec: Spec, command: str) -> None:
 
 def _clean_up_after_others(watcher: Watcher) -> list[RecordOutcome]:
     """Remove and restore what killed runs left; return what was restored, or could not be."""
-    for line in sweep(dismantle):
-        watcher.note(line)
+    sweep_servers(watcher)
     for line in restore_left_parameters():
         watcher.note(line)
     undone = restore_all_leftovers(quick=True)
@@ -275,6 +274,8 @@ def _queues_of(target: Target) -> Queues | None:
     if target.gateway is not None:
         return target.gateway.queues
     if target.users_pooler is not None and target.facts.get("pooler_pairs"):
+        from pgdyno.pooler.pairs import own_queue
+
         return partial(own_queue, target.users_pooler)
     return None
 

@@ -10,14 +10,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pgdyno.conduct.watch import Watcher
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.server import ConnInfo, Installation, connect, discover_installations, find_installation
+from pgdyno.server import (
+    ConnInfo,
+    Installation,
+    connect,
+    discover_installations,
+    find_installation,
+    sweep,
+)
 from pgdyno.server.extensions import STATEMENTS
 from pgdyno.server.local.snapshots import Snapshot, check_fits, opened, read_snapshot
 from pgdyno.spec import Spec
 from pgdyno.spec.age import PIN_SETTINGS, unfit_setting
 from pgdyno.spec.workload import WorkloadSpec
-from pgdyno.workload import Setup
 
 _PRELOAD = "shared_preload_libraries"
 
@@ -103,8 +110,11 @@ def workload_on(snapshot: Snapshot | None, workload: WorkloadSpec) -> WorkloadSp
 
 def setup_digest(workload: WorkloadSpec) -> str | None:
     """Return the digest of the statements of the workload's setup; None without one."""
-    setup = Setup.of(workload)
-    return None if setup is None else setup.digest
+    if workload.setup is None:
+        return None
+    from pgdyno.workload.setup import Setup
+
+    return Setup.of(workload).digest
 
 
 def with_statements(
@@ -133,3 +143,16 @@ def create_statements(spec: Spec, server: ConnInfo) -> None:
             connection.execute(
                 f"create extension if not exists {STATEMENTS} schema public".encode()
             )
+
+
+def sweep_servers(watcher: Watcher) -> None:
+    """Remove the servers of killed runs, with their disks."""
+    for line in sweep(_dismantled):
+        watcher.note(line)
+
+
+def _dismantled(directory: Path) -> list[str]:
+    """Release the disks of a killed run's server; hardly any run finds one."""
+    from pgdyno.disk import dismantle
+
+    return dismantle(directory)

@@ -11,16 +11,15 @@ from msgspec import Struct
 
 from pgdyno.conduct._interrupt import hold_stop_signals, stop_signals
 from pgdyno.conduct._machine import check_table_space
+from pgdyno.conduct._reaching import open_target
 from pgdyno.conduct._session import Session
-from pgdyno.conduct._starting import create_statements, workload_on
-from pgdyno.conduct._target import Target, open_target
+from pgdyno.conduct._starting import create_statements, sweep_servers, workload_on
+from pgdyno.conduct._target import Target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.dimension.kinds.standby import have_standbys
 from pgdyno.dimension.kinds.tables import alter_tables, change_indexes
-from pgdyno.disk import dismantle
 from pgdyno.errors import Interrupted
 from pgdyno.record import Recorder
-from pgdyno.server import sweep
 from pgdyno.spec import Spec
 from pgdyno.spec.standby import in_words
 from pgdyno.workload import (
@@ -146,8 +145,7 @@ def started_server(spec: Spec, watcher: Watcher) -> Iterator[Target]:
     SetupError."""
     with ExitStack() as stack:
         stack.enter_context(stop_signals())
-        for line in sweep(dismantle):
-            watcher.note(line)
+        sweep_servers(watcher)
         target = open_target(spec, (), stack, watcher, may_apply=False)
         stack.callback(hold_stop_signals)
         yield target

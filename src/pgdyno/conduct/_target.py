@@ -3,79 +3,37 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pgdyno.conduct._connection_room import check_connections, pairs_warning, pooler_pairs
-from pgdyno.conduct._other_servers import OtherServers
-from pgdyno.conduct._starting import (
-    installation_of,
-    other_binaries,
-    pins_of,
-    saved_data,
-    snapshot_of,
-    with_statements,
-)
-from pgdyno.conduct.watch import Watcher
-from pgdyno.disk import OpenDisks, open_disks
+from pgdyno.conduct._starting import installation_of
 from pgdyno.errors import SetupError, UsageError
-from pgdyno.front import Application
 from pgdyno.kernel import KernelChanges
-from pgdyno.pooler import Gateway, check_pooler, server_connections, warnings
 from pgdyno.record.facts import ServerFacts
-from pgdyno.server import (
-    OWN_DATABASE,
-    Cluster,
-    ConnInfo,
-    SessionSettings,
-    Settings,
-    catalog_first,
-    connect,
-    keeps_prepared,
-    own_database,
-    require_loaded,
-    resolve_conninfo,
-    restore_leftovers,
-    server_behind,
-    server_facts,
-    without_time_limits,
-)
+from pgdyno.server import ConnInfo, SessionSettings, Settings, connect
 from pgdyno.server.connecting.conninfo import Host
-from pgdyno.server.connecting.exclusive_use import exclusive_use
-from pgdyno.server.local.layout import has_kept_data
-from pgdyno.server.local.snapshots import Snapshot
-from pgdyno.server.local.startup import check_before_start
-from pgdyno.server.replication.patroni import PASSED_ON, check_passed_on
-from pgdyno.server.replication.patroni import check_programs as check_manager
-from pgdyno.server.replication.receivers import Receivers
 from pgdyno.server.versioned_sql import query
 from pgdyno.spec import Spec
 from pgdyno.spec.age import Ids, unfit_setting
-from pgdyno.spec.pooler import in_words
 from pgdyno.spec.sql_text import quoted
 from pgdyno.spec.units import parse_size_bytes
-from pgdyno.workload import Workload, own_database_needed
 
-# Settings of an embedded server in addition to the spec's: timings that the diagnosis reads. They
-# cost a clock read per I/O, under 30 ns on current machines.
-_EMBEDDED_SETTINGS = {"track_io_timing": "on", "track_wal_io_timing": "on"}
-# Connections of a pooler that an embedded server has room for, so that larger pools can be tried.
-_POOLED_CONNECTIONS_MAX = 200
-# Connections in addition to the clients': probes, control, the server's reserve, the user's own.
-_OTHER_CONNECTIONS = 20
-_MAX_CONNECTIONS_DEFAULT = 100
+if TYPE_CHECKING:
+    from pgdyno.conduct._other_servers import OtherServers
+    from pgdyno.disk import OpenDisks
+    from pgdyno.front import Application
+    from pgdyno.pooler import Gateway
+    from pgdyno.server import Cluster
+    from pgdyno.server.local.snapshots import Snapshot
+    from pgdyno.server.replication.receivers import Receivers
+
 # Files in addition to the connections: probes, the run file, libraries, descriptors of threads.
 _OTHER_FILES = 100
-
-_FILES_HIDDEN = (
-    "this role cannot see whether the server's configuration files have changes that are not yet"
-    " loaded; a reload by pgdyno would load them (to check it: GRANT SELECT ON pg_file_settings and"
-    " EXECUTE ON FUNCTION pg_show_all_file_settings())"
-)
 
 
 def _no_database() -> UsageError:
@@ -265,29 +223,6 @@ class Target:
         self.receivers.wait_caught_up()
 
 
-def open_target(
-    spec: Spec,
-    workloads: Collection[Workload],
-    stack: ExitStack,
-    watcher: Watcher,
-    *,
-    may_apply: bool,
-    keep_server: Path | None = None,
-) -> Target:
-    """Start or connect to the spec's server, with the database that the ``workloads`` use;
-    ``stack`` restores everything when it unwinds. ``keep_server`` is the directory of a server that
-    is started and whose data stay there, of a new one from ``Cluster.keep_from_now_on`` on."""
-    _check_open_files(spec)
-    if spec.server.kind == "none":
-        return _no_server()
-    check_pooler(spec)
-    if spec.standby.managed:
-        check_manager()
-    if spec.server.kind == "existing":
-        return _open_existing(spec, workloads, stack, watcher, may_apply=may_apply)
-    return _start_embedded(spec, stack, watcher, keep_server)
-
-
 def check_binaries(spec: Spec) -> None:
     """Raise UsageError or SetupError when the binaries of the server that ``spec`` starts are
     missing, or would refuse its settings. Starts nothing."""
@@ -296,6 +231,9 @@ def check_binaries(spec: Spec) -> None:
 
 def check_settings(spec: Spec, *given: Mapping[str, str]) -> None:
     """Raise as :func:`check_binaries` does, for all of the ``given`` settings at once."""
+    from pgdyno.server.local.startup import check_before_start
+    from pgdyno.server.replication.patroni import check_passed_on
+
     check_before_start(installation_of(spec), *given)
     if spec.server.age is not None:
         check_age_kept(spec, spec.server.age[0])
@@ -311,21 +249,6 @@ def check_age_kept(spec: Spec, ids: Ids) -> None:
         raise UsageError(unfit, code="age-settings", hint="leave the setting out")
 
 
-def _connections_needed(spec: Spec) -> int:
-    """Return the most connections that the server may have at once, without pools of clients."""
-    if spec.front is not None:
-        return max(spec.front.connections_max, sum(group.count for group in spec.clients))
-    clients = sum(group.count for group in spec.clients)
-    if not spec.pooler.in_use:
-        return clients
-    return max(server_connections(spec), min(clients, _POOLED_CONNECTIONS_MAX))
-
-
-def _check_open_files(spec: Spec) -> None:
-    """Raise SetupError for more connections than this process may have open files."""
-    check_open_files(sum(group.connections_max for group in spec.clients))
-
-
 def check_open_files(connections: int) -> None:
     """Raise SetupError for more connections than this process may have open files."""
     needed = connections + _OTHER_FILES
@@ -338,210 +261,3 @@ def check_open_files(connections: int) -> None:
             hint=f"run ulimit -Hn {needed} as root, set LimitNOFILE= in a service's unit, or use"
             " fewer clients",
         )
-
-
-def _in_front(spec: Spec, server: ConnInfo, stack: ExitStack, watcher: Watcher) -> Gateway:
-    """Start the pooler of ``spec`` in front of the server, if it asks for one."""
-    gateway = Gateway(server)
-    stack.callback(gateway.close)
-    if spec.pooler.in_use:
-        watcher.phase(f"starting {in_words(spec.pooler)}")
-        gateway.arrange(spec)
-        for warning in warnings(spec):
-            watcher.note(f"warning: {warning}")
-    return gateway
-
-
-@contextmanager
-def _beside_run_file(keep_dir: Path | None) -> Iterator[None]:
-    """Correct hints: where the directory of a kept server is depends on the run file alone."""
-    try:
-        yield
-    except SetupError as problem:
-        if keep_dir and problem.place and problem.place.is_relative_to(keep_dir):
-            problem.hint = (
-                "the server's data are beside the run file: name one with -o in a directory"
-                " of yours, with enough space, that the server's account can enter"
-            )
-        raise
-
-
-def _start_embedded(
-    spec: Spec, stack: ExitStack, watcher: Watcher, keep_dir: Path | None
-) -> Target:
-    installation = installation_of(spec)
-    watcher.phase(f"starting PostgreSQL {installation.version}")
-    snapshot = snapshot_of(spec)
-    if other := other_binaries(spec, snapshot, installation):
-        watcher.note(f"warning: {other}")
-    settings = with_statements(
-        spec,
-        installation,
-        {**_EMBEDDED_SETTINGS, **pins_of(spec, snapshot), **spec.server.settings},
-    )
-    if "max_connections" not in settings:
-        wanted = _connections_needed(spec) * 2 + _OTHER_CONNECTIONS
-        settings["max_connections"] = str(max(_MAX_CONNECTIONS_DEFAULT, wanted))
-    opened: list[OpenDisks] = []
-
-    def disks(directory: Path) -> OpenDisks:
-        opened.append(open_disks(spec.disk)(directory))
-        return opened[0]
-
-    begins = keep_dir is None or not has_kept_data(keep_dir)
-    with _beside_run_file(keep_dir), saved_data(snapshot if begins else None) as source:
-        cluster = Cluster.create(
-            installation,
-            settings,
-            keep_dir=keep_dir,
-            begins=keep_dir is not None and begins,
-            disks=None if keep_dir else disks,
-            checksums=spec.server.checksums,
-            source=source,
-        )
-        stack.enter_context(cluster)
-    receivers = Receivers(cluster)
-    stack.callback(receivers.close)
-    for note in (note for each in opened for note in each.notes):
-        watcher.note(note)
-    conninfo = cluster.conninfo
-    facts: ServerFacts = {
-        **server_facts(conninfo),
-        "kind": "embedded",
-        "installation": installation.source,
-        "snapshot": snapshot.name if snapshot else None,
-        "entrance_uri": None,
-        "database_named": None,
-    }
-    check_connections(spec, facts, conninfo)
-    gateway = _in_front(spec, conninfo, stack, watcher)
-    facts["pooler"] = gateway.facts()
-    return Target(
-        server=conninfo,
-        gateway=gateway,
-        users_pooler=None,
-        server_settings=Settings(conninfo, passed_on=PASSED_ON),
-        facts=facts,
-        cluster=cluster,
-        disks=opened[0] if opened else None,
-        snapshot=snapshot,
-        receivers=receivers,
-        _gateway_of=cluster.pid,
-    )
-
-
-def _no_server() -> Target:
-    """Return the target of a load of a web server whose database is not known."""
-    facts: ServerFacts = {
-        "kind": "none",
-        "data_directory": None,
-        "is_local": False,
-        "postmaster_pid": None,
-        "settings": {},
-    }
-    return Target(
-        server=None,
-        gateway=None,
-        users_pooler=None,
-        server_settings=None,
-        facts=facts,
-        cluster=None,
-    )
-
-
-def _restore(settings: Settings, watcher: Watcher) -> None:
-    for sentence in settings.restore_all().sentences():
-        watcher.note(sentence)
-
-
-def _open_existing(
-    spec: Spec,
-    workloads: Collection[Workload],
-    stack: ExitStack,
-    watcher: Watcher,
-    *,
-    may_apply: bool,
-) -> Target:
-    watcher.phase("connecting")
-    entrance = resolve_conninfo(spec.server.conninfo)
-    conninfo = server_behind(entrance, spec.server.control)
-    unlimited, wait_ms = without_time_limits(conninfo), spec.server.wait_ms
-    stack.enter_context(exclusive_use(unlimited, wait_ms=wait_ms, note=watcher.note))
-    setup_undo = stack.enter_context(ExitStack())
-    pooled = conninfo is not entrance
-    if pooled and spec.pooler.in_use:
-        raise SetupError(
-            f"{entrance.uri_without_password} is a pooler already",
-            code="pooler-before-pooler",
-            hint="name the server itself, and pgdyno starts a pooler in front of it",
-        )
-    for sentence in restore_leftovers(conninfo):
-        watcher.note(sentence)
-    conninfo = replace(conninfo, database_named=entrance.database_named)
-    named = entrance.database if entrance.database_named else None
-    if own_database_needed(conninfo, workloads, spec.workload):
-        conninfo = replace(own_database(conninfo, setup_undo), database_named=False)
-        entrance = replace(entrance, database=conninfo.database, server_encoding=None)
-        if named is not None:
-            watcher.note(_why_other_database(named, spec))
-    if may_apply and not require_loaded(conninfo):
-        watcher.note(_FILES_HIDDEN)
-    settings = Settings.of_user(conninfo, may_apply=may_apply)
-    stack.callback(_restore, settings, watcher)
-    facts: ServerFacts = {
-        **server_facts(conninfo),
-        "kind": "existing",
-        "entrance_uri": entrance.uri_without_password if pooled else None,
-        "database_named": named,
-    }
-    if pooled:
-        watcher.note(
-            f"set-up and probes connect directly to {conninfo.uri_without_password}, not through"
-            " the pooler"
-        )
-        facts["pooler_pairs"] = pooler_pairs(facts, entrance)
-        if warning := pairs_warning(facts["pooler_pairs"]):
-            watcher.note(f"warning: {warning}")
-        if spec.load.protocol == "prepared" and not keeps_prepared(entrance):
-            watcher.note(f"warning: {_UNPREPARED}")
-    else:
-        if warning := check_connections(spec, facts, conninfo):
-            watcher.note(f"warning: {warning}")
-    if not (pooled or spec.pooler.in_use or any(each.own for each in workloads)):
-        entrance = catalog_first(entrance)
-    gateway = None if pooled else _in_front(spec, entrance, stack, watcher)
-    facts["pooler"] = None if gateway is None else gateway.facts()
-    return Target(
-        # Settings under trial, such as timeouts, do not affect probes and set-up.
-        server=without_time_limits(conninfo),
-        gateway=gateway,
-        users_pooler=entrance if pooled else None,
-        server_settings=settings,
-        facts=facts,
-        cluster=None,
-        sessions=None
-        if pooled or spec.pooler.in_use or spec.http is not None
-        else SessionSettings(without_time_limits(conninfo)),
-        setup_undo=setup_undo,
-    )
-
-
-_UNPREPARED = (
-    "the pooler lends its sessions for transactions and does not keep the clients' prepared"
-    " statements apart: those of the load will fail with 26000 and 42P05. Use -M extended or -M"
-    " simple;"
-    " PgBouncer 1.21 and later can, with max_prepared_statements"
-)
-
-
-def _why_other_database(named: str, spec: Spec) -> str:
-    """Return why the load does not use the database given by the user."""
-    if spec.workload.setup is not None:
-        return (
-            f"the setup makes tables, so the load uses the database {OWN_DATABASE} and not {named};"
-            f" with workload.initialize = true the setup is executed in {named}"
-        )
-    return (
-        f"{named} has no tables for this workload, so the load uses tables made by pgdyno in the"
-        f" database {OWN_DATABASE}; -i makes them in {named}"
-    )

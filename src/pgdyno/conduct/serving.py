@@ -8,14 +8,15 @@ from contextlib import ExitStack
 
 from msgspec import Struct
 
+from pgdyno.conduct._reaching import open_target
+from pgdyno.conduct._starting import sweep_servers
 from pgdyno.conduct._tables import make_tables
-from pgdyno.conduct._target import Target, open_target
+from pgdyno.conduct._target import Target
 from pgdyno.conduct.watch import Watcher
-from pgdyno.disk import dismantle
 from pgdyno.front import FrontEnd, FrontSettings, application_jar, find_java
 from pgdyno.front.reading import reading
 from pgdyno.results.front import FrontReading
-from pgdyno.server import ConnInfo, resolve_conninfo, sweep
+from pgdyno.server import ConnInfo, resolve_conninfo
 from pgdyno.spec import Spec
 from pgdyno.workload import load_workloads
 
@@ -54,8 +55,7 @@ def serve(
     found = find_java(java)
     jar = application_jar(found, watcher.phase)
     workloads = load_workloads(spec).values()
-    for line in sweep(dismantle):
-        watcher.note(line)
+    sweep_servers(watcher)
     if spec.server.kind == "existing":
         # Before tables are made there: what the front end cannot reach stays as it is.
         settings.properties(resolve_conninfo(spec.server.conninfo))

@@ -23,6 +23,8 @@ def spec_with(
     ``where`` begins the message of a UsageError, for a key that cannot differ and for a change that
     is not compatible with the spec.
     """
+    if not change:
+        return spec
     fields = _fields(spec)
     changed = fields_with(fields, change, of=of)
     return spec if changed == fields else spec_from_fields(changed, where=where)
@@ -41,6 +43,8 @@ def fields_with(
     for key in change.spec:
         _check_key(key)
     changed = copy.deepcopy(_fields(spec))
+    if not change:  # and so no dimension is asked, nor imported
+        return changed
     for dimension in dimensions() if of is None else of:
         dimension.enter(changed, change)
     return changed

@@ -14,7 +14,6 @@ from pgdyno.workload._loading import (
 from pgdyno.workload._model import Tables, WeightedScript, Workload
 from pgdyno.workload._own_tables import Prepared
 from pgdyno.workload._persistence import make_logged, make_unlogged
-from pgdyno.workload._setup import Setup
 from pgdyno.workload.prepare import prepare
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "PGBENCH_COLUMNS",
     "Consistency",
     "Prepared",
-    "Setup",
     "Tables",
     "WeightedScript",
     "Workload",

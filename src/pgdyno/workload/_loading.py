@@ -19,7 +19,6 @@ from pgdyno.spec import ScriptPart, Spec
 from pgdyno.workload._files import read_lines, read_text, with_csv
 from pgdyno.workload._model import Tables, WeightedScript, Workload
 from pgdyno.workload._script_errors import check_copy_data, check_script_text
-from pgdyno.workload._setup import Setup
 from pgdyno.workload.builtin import SCRIPTS, builtin_texts
 from pgdyno.workload.update_last import late_update
 
@@ -216,8 +215,10 @@ def with_texts(spec: Spec) -> Spec:
     """
     workload = spec.workload
     filled: dict[str, object] = {"script": _mix_with_texts(workload.script)}
-    if (setup := Setup.of(workload)) is not None:
-        filled |= setup.fields
+    if workload.setup is not None:
+        from pgdyno.workload.setup import Setup
+
+        filled |= Setup.of(workload).fields
     groups = [
         group.model_copy(update={"script": _mix_with_texts(group.script)}) for group in spec.clients
     ]

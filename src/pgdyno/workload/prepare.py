@@ -30,7 +30,6 @@ from pgdyno.workload._own_tables import (
 from pgdyno.workload._persistence import make_unlogged
 from pgdyno.workload._pgbench import OWN_HINT, Making, notes_about, scale_of
 from pgdyno.workload._queries import setup_errors
-from pgdyno.workload._setup import run_setup
 from pgdyno.workload._statement_check import check_statements
 from pgdyno.workload.table_locks import TableLock, limit_lock_waits, locks_named, owned
 from pgdyno.workload.table_space import space_for_tables
@@ -92,6 +91,8 @@ def prepare(
         if Tables.MIXED in kinds:
             prepared.tables = "made" if prepare_mixed(conninfo) else "kept"
         if wanted.setup is not None:
+            from pgdyno.workload.setup import run_setup
+
             progress(Path(wanted.setup).name, 0, 1)
             run_setup(conninfo, wanted, ours=ours)
             progress(Path(wanted.setup).name, 1, 1)

@@ -50,14 +50,13 @@ class Setup(Struct, frozen=True):
     sha256: str | None = None
 
     @classmethod
-    def of(cls, workload: WorkloadSpec) -> Setup | None:
-        """Read the setup of a workload; None if there is none.
+    def of(cls, workload: WorkloadSpec) -> Setup:
+        """Read the setup of a workload that has one.
 
         Raises UsageError for a file that cannot be read or has commands of psql, and for one of
         which a run file has another digest.
         """
-        if workload.setup is None:
-            return None
+        assert workload.setup is not None
         file, text, known = workload.setup, workload.setup_text, workload.setup_sha256
         if text is None and is_special(_path(file)):
             text = read_text(file, "setup")
@@ -93,10 +92,9 @@ def run_setup(conninfo: ConnInfo, workload: WorkloadSpec, *, ours: bool) -> None
     """
     assert workload.setup is not None
     if workload.setup_sha256 is not None:  # It is compared with that of the lines sent.
-        setup: Setup | None = Setup(workload.setup, sha256=workload.setup_sha256)
+        setup = Setup(workload.setup, sha256=workload.setup_sha256)
     else:
         setup = Setup.of(workload)
-    assert setup is not None
     if setup.text is not None and not _is_dump(setup.file, setup.text):
         _run_as_it_is(conninfo, setup.file, setup.text)
         return
