@@ -30,9 +30,9 @@ _KEPT = rf"(?:(?:[\w-]+ )?(?::\w+|:\{{\w+\}}|\$\{{[^}}]*\}}|\$\d+)|\*+|{MARK}|\s
 """Values that are none: variables of scripts and of plans, and what is hidden already."""
 _TELLTALES = (
     *("token", "key", "secret", "sig", "auth", "cookie", "credential", "sess", "jwt", "eyj"),
-    *("bearer", "basic", "sid", "csrf", "xsrf", "assertion", "@"),
+    *("bearer", "basic", "sid", "csrf", "xsrf", "assertion"),
 )
-"""Text without any of these has no credential."""
+"""Text without any of these has no credential, except the user of a URL."""
 _CACHED_LETTERS_MAX = 1000
 _LINE = rf"(?im)(^[ \t]*(?:\\header[ \t]+)?({_NAME})[ \t]*:[ \t]*)((?:\\\r?\n|[^\r\n])+)"
 _IN_QUOTES = rf"(?i)((['\"])({_NAME})[ \t]*:[ \t]*)((?:(?!\2).)+)"
@@ -89,8 +89,10 @@ def is_credential(name: str) -> bool:
 
 def hidden(text: str) -> str:
     """Return ``text`` with each credential replaced by its hash."""
+    if _kept or text.isidentifier():  # the name of something, such as a setting, without a value
+        return text
     lower = text.lower()
-    if _kept or not any(each in lower for each in _TELLTALES):
+    if not any(each in lower for each in _TELLTALES) and not ("@" in lower and "http" in lower):
         return text
     return _hidden(text) if len(text) > _CACHED_LETTERS_MAX else _hidden_before(text)
 

@@ -87,7 +87,7 @@ _WEIGHT = re.compile(r"@-?\d*$")
 _CREDENTIALS = rf"(?is)(?=:/*([^:/].*)|\b(?:{_NAMES})\b[\s=:'\"]+(\S+))"
 _FRAGMENT_MIN = 3
 """Length from which part of a password is recognised in a message."""
-_TELLTALE = re.compile(r":/|pass|pwd|scram|_secret|md5", re.I)
+_TELLTALE = re.compile(r"pass|pwd|scram|_secret|md5", re.I)
 
 
 def blank(text: str) -> str:
@@ -95,7 +95,7 @@ def blank(text: str) -> str:
     what it hashes to."""
     text = hidden(text)
     if not _TELLTALE.search(text):
-        return text
+        return re.sub(_IN_AUTHORITY, rf"\g<1>{BLANK}", text) if ":/" in text else text
     text = re.sub(_COMPOSED, rf"\g<1> {BLANK}", text)
     text = re.sub(_IN_AUTHORITY, rf"\g<1>{BLANK}", text)
     text = re.sub(_IN_QUERY, rf"\g<1>{BLANK}", text)

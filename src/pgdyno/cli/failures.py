@@ -42,7 +42,7 @@ _NAMING = (
     "--builtin",
 )  # fmt: skip
 """Options whose value names a server, a database, a user or a file."""
-_WEIGHT = re.compile(r"(?<=\.sql)@\w*$")
+_WEIGHT = r"(?<=\.sql)@\w*$"
 _REPLACEMENTS = {
     ("--debug",): "leave it out: --verbose-errors prints every error",
     ("--continue-on-error",): (
@@ -195,7 +195,7 @@ def _replacement_hint(option: str) -> str | None:
 
 def _without_typed_passwords(how: Ending) -> Ending:
     """Return ``how`` without words of the command line that may contain a password."""
-    names = (_WEIGHT.sub("", name) for name in _names(sys.argv[1:]))
+    names = (re.sub(_WEIGHT, "", name) for name in _names(sys.argv[1:]))
     words = [name for name in names if may_hold_password(name)]
     if not words:
         return how

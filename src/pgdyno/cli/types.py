@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from pgdyno.errors import UsageError
 
-_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][0-9]+)?")
-_CPUS = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?")
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][0-9]+)?"
+_CPUS = r"([0-9]{1,5})(?:-([0-9]{1,5}))?"
 
 
 class Duration(click.ParamType[int]):
@@ -84,7 +84,7 @@ class Rate(click.ParamType[float]):
     ) -> float:
         if isinstance(value, float):
             return value
-        if not _NUMBER.fullmatch(value):
+        if not re.fullmatch(_NUMBER, value):
             self.fail(
                 f'"{value}" is not a rate: a number of transactions per second, such as 500',
                 param,
@@ -163,7 +163,7 @@ class Cpus(click.ParamType[list[int]]):
             return value
         cpus: list[int] = []
         for part in value.split(","):
-            match = _CPUS.fullmatch(part.strip())
+            match = re.fullmatch(_CPUS, part.strip())
             if match is None:
                 self.fail(f'"{value}" is not a list of CPUs such as 0,2-3', param, ctx)
             first, last = int(match[1]), int(match[2] or match[1])
@@ -205,7 +205,7 @@ class Count(click.ParamType[int]):
         if isinstance(value, int):
             return value
         plain = value.replace("_", "").replace(",", "")
-        if not _NUMBER.fullmatch(plain) or not float(plain).is_integer():
+        if not re.fullmatch(_NUMBER, plain) or not float(plain).is_integer():
             self.fail(f'"{value}" is not a whole number such as 1500000000 or 1.5e9', param, ctx)
         return int(float(plain))
 

@@ -10,8 +10,8 @@ import re
 
 from pgdyno.facts.slices import Facts
 
-_SLEEP = re.compile(r"^\s*\\sleep\s+(\S+?)\s*(us|ms|s)?\s*$", re.MULTILINE | re.IGNORECASE)
-_CONDITION = re.compile(r"^\s*\\if\b", re.MULTILINE | re.IGNORECASE)
+_SLEEP = r"(?im)^\s*\\sleep\s+(\S+?)\s*(us|ms|s)?\s*$"
+_CONDITION = r"(?im)^\s*\\if\b"
 _UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 
@@ -38,8 +38,8 @@ def asked_ms(script: str) -> float | None:
 
     None if it is not the same for each: it depends on a variable or on ``\if``.
     """
-    asked = _SLEEP.findall(script)
-    if _CONDITION.search(script) or not all(number.isdecimal() for number, _ in asked):
+    asked = re.findall(_SLEEP, script)
+    if re.search(_CONDITION, script) or not all(number.isdecimal() for number, _ in asked):
         return None
     return sum(float(number) * _UNIT_MS[unit.lower() or "s"] for number, unit in asked)
 

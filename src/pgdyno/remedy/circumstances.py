@@ -23,7 +23,7 @@ from pgdyno.spec.standby import MODE_SETTINGS, StandbySpec
 Copy = Literal["none", "written", "flushed"]
 
 _KEYS = ("disk.", "standby.", "workload.unlogged", "server.checksums")
-_WAITED_FOR = re.compile(r"\s*(?:any\s+|first\s+)?([0-9]+)\s*\(", re.IGNORECASE)
+_WAITED_FOR = r"(?i)\s*(?:any\s+|first\s+)?([0-9]+)\s*\("
 
 
 class Circumstances(Struct, frozen=True):
@@ -59,7 +59,7 @@ class Circumstances(Struct, frozen=True):
     def synchronous_standbys(self) -> int:
         """Number of standbys that commits wait for (synchronous_standby_names); 0 if none."""
         names = self.text("synchronous_standby_names", "").strip().strip("'\"").strip()
-        counted = _WAITED_FOR.match(names)
+        counted = re.match(_WAITED_FOR, names)
         return (int(counted[1]) if counted else 1) if names else 0
 
     @property

@@ -13,8 +13,8 @@ from pgdyno.spec.front import TITLES as TITLES_OF_POOLS
 from pgdyno.spec.pooler import TITLES
 from pgdyno.spec.sql_text import columns_of, columns_text, literal, quoted, relation, trial_index
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
+_NUMBER = r"-?[0-9]+(\.[0-9]+)?"
 
 
 def lines_to_apply(
@@ -146,14 +146,14 @@ def _table_undo(table: str, options: Mapping[str, str], before: Mapping[str, str
 
 
 def _name(name: str) -> str:
-    if _NAME.fullmatch(name) is None:
+    if re.fullmatch(_NAME, name) is None:
         raise ValueError(f'"{name}" is not the name of a setting')
     return name
 
 
 def _options(options: Mapping[str, str]) -> str:
     return ", ".join(
-        f"{_name(name)} = {value if _NUMBER.fullmatch(value) else literal(value)}"
+        f"{_name(name)} = {value if re.fullmatch(_NUMBER, value) else literal(value)}"
         for name, value in options.items()
     )
 

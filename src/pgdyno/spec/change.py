@@ -19,14 +19,14 @@ from pgdyno.redact import blank
 
 TITLE_LENGTH = 72
 _COMMENTS = r"(?:\s|/\*.*?\*/|--[^\n]*(?:\n|$))*"
-_FIRST = re.compile(rf"{_COMMENTS}(\w+)", re.S)
-_EMPTY = re.compile(rf"(?:{_COMMENTS}|;)*", re.S)
-_PREPARED = re.compile(rf"{_COMMENTS}prepare\s+transaction\b", re.I | re.S)
+_FIRST = rf"(?s){_COMMENTS}(\w+)"
+_EMPTY = rf"(?s)(?:{_COMMENTS}|;)*"
+_PREPARED = rf"(?is){_COMMENTS}prepare\s+transaction\b"
 _TEXTS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
 _CONTROL = frozenset(
     ("abort", "begin", "commit", "end", "release", "rollback", "savepoint", "start")
 )
-_OF_CLIENT = re.compile(r"\b(?:stdin|stdout)\b", re.I)
+_OF_CLIENT = r"(?i)\b(?:stdin|stdout)\b"
 Debt = Literal["WAL flush", "vacuum", "checkpoint"]
 """Flushing the WAL, removing dead rows, writing dirty buffers; in the order in which it is done, as
 a checkpoint also writes what a vacuum changed."""
@@ -128,13 +128,13 @@ def title_of_sql(statements: Sequence[str]) -> str:
 
 def first_word(statement: str) -> str:
     """Return the first word of a statement in lower case, behind comments; '' without one."""
-    found = _FIRST.match(statement)
+    found = re.match(_FIRST, statement)
     return found[1].lower() if found else ""
 
 
 def unfit_sql(statement: str) -> str | None:
     """Return why a text can be no part of a change, where the server is not needed to tell."""
-    if _EMPTY.fullmatch(statement):
+    if re.fullmatch(_EMPTY, statement):
         return "is empty"
     if "\0" in statement:
         return "has a zero byte"
@@ -143,8 +143,8 @@ def unfit_sql(statement: str) -> str | None:
     if statement.lstrip().startswith("\\"):
         return "is a command of psql, not SQL"
     word = first_word(statement)
-    if word in _CONTROL or _PREPARED.match(statement):
+    if word in _CONTROL or re.match(_PREPARED, statement):
         return "begins or ends a transaction; pgdyno runs the statements in one, where they can be"
-    if word == "copy" and _OF_CLIENT.search(_TEXTS.sub("", statement)):
+    if word == "copy" and re.search(_OF_CLIENT, _TEXTS.sub("", statement)):
         return "copies from or to the client, which has no data for it; COPY of a file can be used"
     return None

@@ -16,14 +16,14 @@ from pgdyno.spec.units import parse_size_bytes
 
 PAGE_BYTES = 4096
 CRYPT_FLAGS = ("no_read_workqueue", "no_write_workqueue")
-_SHARE = re.compile(r"(\d{1,3})\s*%")
+_SHARE = r"(\d{1,3})\s*%"
 _HUGE_PAGES_MAX = 1 << 24
 
 
 def share_or_bytes(text: str) -> tuple[int, int]:
     """Return the percentage and the bytes of ``20%`` or ``256MB``, of which one is 0. Raises
     ValueError."""
-    if share := _SHARE.fullmatch(text.strip()):
+    if share := re.fullmatch(_SHARE, text.strip()):
         return int(share[1]), 0
     return 0, parse_size_bytes(text)
 

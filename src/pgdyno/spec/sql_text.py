@@ -30,11 +30,9 @@ with
 """
 RESERVED = frozenset(_RESERVED.split())
 """Words that PostgreSQL 15 to 18 read as a name only in quotes: ``pg_get_keywords()``."""
-_ESCAPE = re.compile(r"\\(?:(\\)|\+([0-9A-Fa-f]{6})|([0-9A-Fa-f]{4}))")
-_QUOTED = re.compile(
-    r"""e'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|(?:u&)?"(?:[^"]|"")*\"""", re.I | re.S
-)
-_SECOND_PARAMETER = re.compile(r"\$2(?!\d)")
+_ESCAPE = r"\\(?:(\\)|\+([0-9A-Fa-f]{6})|([0-9A-Fa-f]{4}))"
+_QUOTED = r"""(?is)e'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|(?:u&)?"(?:[^"]|"")*\""""
+_SECOND_PARAMETER = r"\$2(?!\d)"
 _ENDS = re.compile(r"\s*(?:end|commit)\b", re.IGNORECASE)
 
 
@@ -42,7 +40,7 @@ def folded(name: str) -> str:
     """Return an identifier as PostgreSQL stores it: without quotes, or in lower case."""
     name = name.strip()
     if name[:3].lower() == 'u&"':
-        return _ESCAPE.sub(_unescaped, name[3:-1].replace('""', '"'))
+        return re.sub(_ESCAPE, _unescaped, name[3:-1].replace('""', '"'))
     return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
 
 
@@ -77,7 +75,7 @@ def relation(name: str) -> str:
 def on_one_line(sql: str) -> str:
     """Return SQL whose names the server has quoted, which leaves line breaks as they are, with
     those escaped."""
-    return _QUOTED.sub(_on_one_line, sql)
+    return re.sub(_QUOTED, _on_one_line, sql)
 
 
 def _is_escaped(text: str) -> bool:
@@ -130,7 +128,7 @@ def is_commit(statement: str) -> bool:
 
 
 _COLUMN = re.compile(NAME)
-_COLUMNS = re.compile(rf"\s*{NAME}\s*(?:,\s*{NAME}\s*)*")
+_COLUMNS = rf"\s*{NAME}\s*(?:,\s*{NAME}\s*)*"
 
 
 def columns_of(text: str) -> tuple[str, ...]:
@@ -139,7 +137,7 @@ def columns_of(text: str) -> tuple[str, ...]:
     listed = text.strip()
     if listed.startswith("(") and listed.endswith(")"):
         listed = listed[1:-1]
-    if _COLUMNS.fullmatch(listed) is None:
+    if re.fullmatch(_COLUMNS, listed) is None:
         raise ValueError(f'"{text}" is not a list of columns, such as "customer, placed"')
     return tuple(map(folded, _COLUMN.findall(listed)))
 
@@ -161,5 +159,5 @@ def beginning(statement: str) -> str:
     The query by which many watch pg_stat_statements cuts at the first digit 2, which is the same
     where no name has one.
     """
-    found = _SECOND_PARAMETER.search(statement)
+    found = re.search(_SECOND_PARAMETER, statement)
     return statement if found is None else statement[: found.end()]

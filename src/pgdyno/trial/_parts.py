@@ -28,7 +28,7 @@ from pgdyno.results.run_parts import (
 from pgdyno.spec.age import STOP_AGE
 from pgdyno.spec.sql_text import beginning
 
-_FINISHES = re.compile(r"update\s+er_observed\s+set\s+features\b", re.IGNORECASE)
+_FINISHES = r"(?i)update\s+er_observed\s+set\s+features\b"
 """The statement that finishes a record."""
 
 
@@ -38,7 +38,7 @@ def entities_of(run: RunFile, slice_ids: Sequence[int]) -> EntityResolution | No
     if found is None:
         return None
     totals = run.statements(slice_ids)
-    records = sum(total.done for total in totals if _FINISHES.match(total.statement))
+    records = sum(total.done for total in totals if re.match(_FINISHES, total.statement))
     seconds = run.seconds(slice_ids)
     broken = {rule: count for rule, count in found.detail["broken"].items() if count}
     return EntityResolution(

@@ -19,13 +19,13 @@ from pgdyno.spec.sql_text import quoted
 if TYPE_CHECKING:
     from psycopg import sql
 
-_TABLESPACE = re.compile(r'tablespace "?([^"\n]+)')
+_TABLESPACE = r'tablespace "?([^"\n]+)'
 _TABLESPACE_HINTS = {  # by SQLSTATE
     "42704": "SELECT spcname FROM pg_tablespace lists the tablespaces; without --tablespace and"
     " --index-tablespace the database's default is used",
     "42501": "as the owner of the tablespace: GRANT CREATE ON TABLESPACE {} TO the role",
 }
-_OTHER_OWNER = re.compile(r"(?:for|of) (?:table|sequence)")
+_OTHER_OWNER = r"(?:for|of) (?:table|sequence)"
 
 
 def query(name: str) -> bytes:
@@ -63,9 +63,9 @@ def setup_errors(what: str) -> Iterator[None]:
         yield
     except psycopg.Error as error:
         hint = hint_for(error)
-        if error.sqlstate == "42501" and _OTHER_OWNER.search(str(error)):
+        if error.sqlstate == "42501" and re.search(_OTHER_OWNER, str(error)):
             hint = "another role owns the tables: run as their owner, or GRANT ALL ON them"
-        if tablespace := _TABLESPACE.search(str(error)):
+        if tablespace := re.search(_TABLESPACE, str(error)):
             hint = _TABLESPACE_HINTS.get(error.sqlstate or "", hint)
             hint = hint and hint.format(quoted(tablespace[1]))
         message = primary(error)

@@ -25,10 +25,10 @@ _IN_ITS_PLACE = {
     **{word: f"\\{word}" for word in ("startpipeline", "syncpipeline", "endpipeline")},
 }
 """Lines on whose presence others depend; all others are left out."""
-_SETRANDOM = re.compile(r"[ \t]*\\setrandom\s+(\S+)\s+(\S+)\s+(\S+)(?:\s+(\S+)\s+(\S+))?\s*", re.I)
+_SETRANDOM = r"(?i)[ \t]*\\setrandom\s+(\S+)\s+(\S+)\s+(\S+)(?:\s+(\S+)\s+(\S+))?\s*"
 _KINDS = {"gaussian": "random_gaussian", "exponential": "random_exponential"}
 _COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
-_COPY_DATA = re.compile(r"\s*copy\s+[^(\s].*\bfrom\s+stdin\b.*", re.IGNORECASE | re.DOTALL)
+_COPY_DATA = r"(?is)\s*copy\s+[^(\s].*\bfrom\s+stdin\b.*"
 _ROWS_HINT = (
     "end it with \\rows instead of a semicolon, which generates the rows: copy t from stdin"
     " \\rows 1000 :row, random(1, 10)"
@@ -63,7 +63,7 @@ def check_copy_data(text: str, statements: list[str], file: str) -> None:
         if at < 0:  # It is not there as it is written.
             return
         after = text[at + len(statement) :].lstrip()
-        if _COPY_DATA.fullmatch(_COMMENT.sub(" ", statement)) and not after.startswith("\\"):
+        if re.fullmatch(_COPY_DATA, _COMMENT.sub(" ", statement)) and not after.startswith("\\"):
             line = text.count("\n", 0, at) + 1
             raise UsageError(
                 f"{file}:{line}: a script has no data for COPY FROM STDIN",
@@ -93,7 +93,7 @@ def _hint(line: str, error: ScriptError) -> str | None:
 
 def _today(line: str) -> str:
     r"""Return the ``\set`` that a line of pgbench 9.5 stands for."""
-    found = _SETRANDOM.fullmatch(line)
+    found = re.fullmatch(_SETRANDOM, line)
     if found is None:
         return "\\set NAME random(1, 10)"
     name, low, high, kind, parameter = found.groups()

@@ -13,11 +13,8 @@ from msgspec import Struct
 
 from pgdyno.spec.sql_text import RELATION, is_commit, mentions, names_table
 
-_UPDATE = re.compile(
-    rf"update\s+(?:only\s+)?({RELATION})(?![\w$.])(?!.*\breturning\b)",
-    re.IGNORECASE | re.DOTALL,
-)
-_BEGINS = re.compile(r"(?:begin|start\s+transaction)\b", re.IGNORECASE)
+_UPDATE = rf"(?is)update\s+(?:only\s+)?({RELATION})(?![\w$.])(?!.*\breturning\b)"
+_BEGINS = r"(?i)(?:begin|start\s+transaction)\b"
 _META_COMMAND = "\\"
 
 
@@ -42,7 +39,7 @@ def late_update(script: str, table: str) -> LateUpdate | None:
 
     statements: list[str] = check_script(script, "script")["statements"]
     starts = _starts(script, statements)
-    begins = [n for n, text in enumerate(statements) if _BEGINS.match(text)]
+    begins = [n for n, text in enumerate(statements) if re.match(_BEGINS, text)]
     ends = [n for n, text in enumerate(statements) if is_commit(text)]
     if starts is None or len(begins) != 1 or len(ends) != 1:
         return None
@@ -51,7 +48,7 @@ def late_update(script: str, table: str) -> LateUpdate | None:
     if len(mentioning) != 1 or mentioning[0] == end - 1:
         return None
     place = mentioning[0]
-    update = _UPDATE.match(statements[place])
+    update = re.match(_UPDATE, statements[place])
     if update is None or not names_table(update[1], table):
         return None
     if _META_COMMAND in script[starts[place] : starts[end]]:

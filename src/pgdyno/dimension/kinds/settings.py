@@ -15,8 +15,8 @@ from pgdyno.spec import Change, Spec
 # Settings for which the server accepts no unit: titles add it. For all others titles show the value
 # as the user writes it.
 _UNITS = {"commit_delay": "us"}
-_NUMBER = re.compile(r"[0-9]+")
-_PLANNER = re.compile(
+_NUMBER = r"[0-9]+"
+_PLANNER = (
     r"(enable|cpu|jit|geqo|min_parallel|parallel)(_\w+)?"
     r"|(seq|random)_page_cost|effective_cache_size|(from|join)_collapse_limit|work_mem"
     r"|hash_mem_multiplier|max_parallel_workers_per_gather|constraint_exclusion"
@@ -132,7 +132,7 @@ def _kept_in_plans(names: Iterable[str], spec: Spec) -> list[str]:
     prepared; a web server's driver does, by default."""
     if spec.load.protocol != "prepared" and spec.http is None:
         return []
-    return [name for name in names if _PLANNER.fullmatch(name.lower())]
+    return [name for name in names if re.fullmatch(_PLANNER, name.lower())]
 
 
 def _not_renewed(settings: Iterable[str], context: Context) -> str | None:
@@ -176,4 +176,4 @@ def _back(transition: Transition) -> set[str]:
 
 
 def _with_unit(name: str, value: str) -> str:
-    return value + _UNITS.get(name, "") if _NUMBER.fullmatch(value) else value
+    return value + _UNITS.get(name, "") if re.fullmatch(_NUMBER, value) else value

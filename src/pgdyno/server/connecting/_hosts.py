@@ -18,7 +18,7 @@ from typing import Any
 CHOOSING = ("target_session_attrs", "load_balance_hosts")
 """Parameters that choose among several servers."""
 _LISTS = ("host", "hostaddr", "port")
-_GO_ON = re.compile(
+_GO_ON = (
     r"failed to resolve host|could not translate host name|Is the server running"
     r"|timeout expired|session is (?:not )?read-only|server is (?:not )?in hot standby mode"
     r"|database system is (?:starting up|shutting down|in recovery mode|not (?:yet )?accepting)"
@@ -80,7 +80,7 @@ def attempts(params: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def goes_on(said: str) -> bool:
     """True if libpq tries the next server after this message."""
-    return _GO_ON.search(said) is not None
+    return re.search(_GO_ON, said) is not None
 
 
 def _split(value: object) -> list[str]:

@@ -173,7 +173,7 @@ _COMPLAINTS = (  # pattern of libpq's message → code, message, hint
     ),
     (r'role "[^"]*" does not exist', "no-role", "{place}: {reason}", "name a user with -U"),
 )
-_WRONG_VALUE = re.compile(
+_WRONG_VALUE = (
     r"(?:invalid (?:integer value|port number:|[a-z_]+ value:|\"[a-z_]+\" value:)"
     r"|bad value for connect_timeout:|could not parse network address)"
     r""" ["']([^"']*)["']"""
@@ -198,7 +198,7 @@ _HINTS = {  # SQLSTATE or its class → hint, for pgdyno's own statements
     "08": "the server was stopped or crashed, or the network failed: its log says more",
 }
 _HARMLESS = {"=", "user", "host", "port", "dbname", "password", "sslmode", "options"}
-_QUOTED = re.compile(r'"([^"]*)"')
+_QUOTED = r'"([^"]*)"'
 _LIKENESS = 0.75
 """Similarity (``difflib``'s ratio) from which a word counts as a misspelt parameter."""
 _NAMING = ("host", "dbname", "user", "service")
@@ -248,7 +248,7 @@ def wrong_value(said: str) -> PgdynoError | None:
     from psycopg.pq import Conninfo
 
     complaint = _reason(said)
-    found = _WRONG_VALUE.match(complaint)
+    found = re.match(_WRONG_VALUE, complaint)
     if found is None:
         return None
     variables = (
@@ -295,8 +295,8 @@ def malformed(complaint: str, text: str) -> UsageError:
         complaint = f"a PostgreSQL URI does not begin with {scheme[0]}://"
     else:
         quotable = _quotable_in_uri if scheme else _quotable_in_keywords
-        complaint = _QUOTED.sub(
-            lambda found: found[0] if quotable(found[1], text) else '"…"', complaint
+        complaint = re.sub(
+            _QUOTED, lambda found: found[0] if quotable(found[1], text) else '"…"', complaint
         )
         if scheme and re.search(r"[@/%\s]", text.partition("://")[2].rpartition("@")[0]):
             hint = "before the last @, write %40 for @, %2F for /, %25 for % and %20 for a blank"

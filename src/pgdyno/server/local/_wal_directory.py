@@ -150,7 +150,7 @@ def _fsync(path: Path) -> None:
         os.close(descriptor)
 
 
-_SEGMENT = re.compile(r"[0-9A-F]{24}")
+_SEGMENT = r"[0-9A-F]{24}"
 
 
 def last_segment(installation: Installation, data_dir: Path) -> str | None:
@@ -212,7 +212,7 @@ def _spare_directory(data_dir: Path, wal_dir: Path) -> Path:
 
 
 def _segments(wal_dir: Path) -> list[str]:
-    return sorted(path.name for path in wal_dir.iterdir() if _SEGMENT.fullmatch(path.name))
+    return sorted(path.name for path in wal_dir.iterdir() if re.fullmatch(_SEGMENT, path.name))
 
 
 def _size_bytes(wal_dir: Path, name: str) -> int:

@@ -59,16 +59,13 @@ def _literals(name: str, value: str) -> Sequence[sql.Composable]:
 
 # A name may hold all but these ASCII characters: a range up to the last character of Unicode would
 # take long to compile.
-_LINE = re.compile(
-    r"""\s*
+_LINE = r"""(?ix)\s*
     (?P<name>[^\x00-\x40\x5b-\x5e\x60\x7b-\x7f][^\x00-\x23\x25-\x2f\x3a-\x40\x5b-\x5e\x60\x7b-\x7f]*
         (?:\.[a-z_][\w$]*)*)
     (?:\s*=\s*|\s+)
     (?:'(?P<quoted>(?:[^'\\]|''|\\.)*)'|(?P<plain>[\w.:/+-]+))
-    \s*(?:\#.*)?""",
-    re.VERBOSE | re.IGNORECASE,
-)
-_EMPTY = re.compile(r"\s*(?:#.*)?")
+    \s*(?:\#.*)?"""
+_EMPTY = r"\s*(?:#.*)?"
 
 
 def parse_auto_conf(text: str) -> dict[str, str] | None:
@@ -78,9 +75,9 @@ def parse_auto_conf(text: str) -> dict[str, str] | None:
     """
     values = {}
     for line in text.split("\n"):
-        if _EMPTY.fullmatch(line):
+        if re.fullmatch(_EMPTY, line):
             continue
-        match = _LINE.fullmatch(line)
+        match = re.fullmatch(_LINE, line)
         if match is None or match["name"].lower().startswith("include"):
             return None
         plain = match["plain"]

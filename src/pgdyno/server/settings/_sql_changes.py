@@ -35,7 +35,7 @@ from pgdyno.spec.change import first_word, title_of_sql
 if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control
 
-_CLAUSES = re.compile(r"\b(?:concurrently|if\s+exists)\b", re.I)
+_CLAUSES = r"(?i)\b(?:concurrently|if\s+exists)\b"
 _PROBED = ("drop", "set")
 
 
@@ -75,7 +75,7 @@ class SqlChanges:
                     continue
                 try:
                     with conn.transaction():
-                        run_one(conn, _CLAUSES.sub("", statement))
+                        run_one(conn, re.sub(_CLAUSES, "", statement))
                 except RefusedError as refused:
                     if refused.is_locked:
                         raise

@@ -20,14 +20,14 @@ from pgdyno.spec.server_settings import choice_of, switch_of
 
 _MEMORY_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 _TIME_US = {"us": 1, "ms": 1e3, "s": 1e6, "min": 6e7, "h": 3.6e9, "d": 8.64e10}
-_INTEGER = re.compile(r"\s*([-+]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*))", re.ASCII)
+_INTEGER = r"(?a)\s*([-+]?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*))"
 """A number as ``strtol`` reads it: hexadecimal after 0x, octal after 0."""
 _REAL = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)", re.ASCII)
 """A number as ``strtod`` reads it, but for hexadecimal ones."""
-_CUSTOM = re.compile(r"[^\x00-@\[-^`{-\x7f][\w$]*(\.[^\x00-@\[-^`{-\x7f][\w$]*)+")
+_CUSTOM = r"[^\x00-@\[-^`{-\x7f][\w$]*(\.[^\x00-@\[-^`{-\x7f][\w$]*)+"
 """A name with dots, whose parts begin with a letter, ``_`` or beyond ASCII. They are given by those
 that they do not begin with: a range up to the end of Unicode takes long to compile."""
-_ESCAPED = re.compile(r"''|\\([0-7]{1,3}|.)")
+_ESCAPED = r"''|\\([0-7]{1,3}|.)"
 _CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _UNLISTED = {
     "client_min_messages": ("debug", "info"),
@@ -132,7 +132,7 @@ def placeholder(name: str, known: Iterable[str], version: str) -> Setting | None
     (``MarkGUCPrefixReserved``, version 15)."""
     prefix = name.lower().partition(".")[0] + "."
     reserved = int(version) >= 15 and any(each.lower().startswith(prefix) for each in known)
-    if reserved or not _CUSTOM.fullmatch(name):
+    if reserved or not re.fullmatch(_CUSTOM, name):
         return None
     return Setting(name, "", None, "string", None, None, (), "user", "default", False)
 
@@ -151,7 +151,7 @@ def in_base_unit(setting: Setting, value: str) -> float:
 def _number_in(value: str, vartype: str) -> tuple[float, str] | None:
     """Return number and unit as ``parse_int`` and ``parse_real`` of guc.c read them; None if there
     is no number."""
-    found = _REAL.match(value) if vartype == "real" else _INTEGER.match(value)
+    found = _REAL.match(value) if vartype == "real" else re.match(_INTEGER, value)
     end = found.end() if found else 0
     if vartype != "real" and value[end : end + 1] in (".", "e", "E"):
         found = _REAL.match(value)
@@ -282,7 +282,7 @@ def _shown(setting: Setting, bound: str | None) -> str:
 
 def unescaped(quoted: str) -> str:
     """Return the text between quotes of a configuration file as the server reads it."""
-    return _ESCAPED.sub(_character, quoted)
+    return re.sub(_ESCAPED, _character, quoted)
 
 
 def _character(match: re.Match[str]) -> str:
