@@ -94,11 +94,10 @@ def print_summary(path: Path) -> None:
 def print_statements(path: Path) -> None:
     """Print latency and failures of every statement, as pgbench -r does."""
     from pgdyno.record import RunFile
-    from pgdyno.report import statement_lines, stdout_console
+    from pgdyno.report import statement_lines
 
-    console = stdout_console()
     for line in statement_lines(RunFile(path)):
-        console.print(visible_line(line), soft_wrap=True, markup=False)
+        print(visible_line(line))
 
 
 def print_rows(path: Path) -> None:

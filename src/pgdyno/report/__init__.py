@@ -48,14 +48,14 @@ def check_page_path(path: Path) -> None:
     _page_path.check_page_path(path)
 
 
-def terminal_summary(run: RunFile, console: Console) -> None:
+def terminal_summary(run: RunFile, console: Console | None) -> None:
     """Print the summary of ``run``."""
     from pgdyno.report.terminal import _run_summary
 
     _run_summary.terminal_summary(run, console)
 
 
-def result_summary(command: str, result: Result, console: Console) -> None:
+def result_summary(command: str, result: Result, console: Console | None) -> None:
     """Print the summary of a command's result, of which there need be no run file."""
     from pgdyno.report.terminal import _run_summary
 
@@ -69,8 +69,8 @@ def statement_lines(run: RunFile) -> Iterator[str]:
     return _load.per_statement_lines(run)
 
 
-def stdout_console() -> Console:
-    """Return a console on stdout that honours NO_COLOR and PG_COLOR."""
+def stdout_console() -> Console | None:
+    """Return a console on stdout that honours NO_COLOR and PG_COLOR; None for plain output."""
     from pgdyno.report.terminal import _run_summary
 
     return _run_summary.stdout_console()

@@ -2,22 +2,25 @@
 of figures, names on the left and figures right-aligned.
 
 A long line continues under its own text. Output that is not a terminal has plain lines of a fixed
-width. Columns without figures are left out; those that do not fit the width continue in a second
-table below, with the same names.
+width, for which Rich is not loaded. Columns without figures are left out; those that do not fit the
+width continue in a second table below, with the same names.
 """
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from rich.console import Console
-from rich.text import Text
 
 from pgdyno.escaping import visible_line
 from pgdyno.report.view import Terms
 from pgdyno.report.words.prose import cut
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
 ENDING_MIN = 5
 """Number of lines at the end that are always printed, because they have the result."""
@@ -39,19 +42,25 @@ class Line(Struct, frozen=True):
     spare: bool = False
 
 
-def width_of(console: Console) -> int:
-    """Return the width that lines for ``console`` have."""
-    return console.width if console.is_terminal else PLAIN_WIDTH
+def width_of(console: Console | None) -> int:
+    """Return the width that lines for ``console`` have; None: plain output."""
+    return console.width if console is not None and console.is_terminal else PLAIN_WIDTH
 
 
-def print_lines(lines: Iterable[Line], console: Console) -> None:
-    """Print lines, with control characters in quoted text escaped."""
+def print_lines(lines: Iterable[Line], console: Console | None) -> None:
+    """Print lines, with control characters in quoted text escaped; without a console as plain text
+    on stdout."""
     for line in lines:
-        console.print(rendered(line), soft_wrap=True)
+        if console is None:
+            print(visible_line(line.text))
+        else:
+            console.print(rendered(line), soft_wrap=True)
 
 
 def rendered(line: Line) -> Text:
     """Return a line for rich, with control characters in quoted text escaped."""
+    from rich.text import Text
+
     text = Text(visible_line(line.text), style=line.style, no_wrap=True, overflow="ignore")
     text.stylize("bold", 0, line.bold_to)
     return text

@@ -6,11 +6,11 @@ The lines of a command are imported when a run of that command is shown.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from rich.console import Console
 
 from pgdyno import numbers
 from pgdyno.facts.groups import group_accounts
@@ -64,6 +64,8 @@ from pgdyno.report.words.repeat import compare_lines
 from pgdyno.report.words.tables import Table
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from pgdyno.results import Result
 
 NAMES_MAX = 8
@@ -83,25 +85,29 @@ TIMES: dict[ScriptKind, str] = {
 """Labels of the response time and its parts."""
 
 
-def stdout_console() -> Console:
-    """Return a console on stdout, without colour if NO_COLOR or PG_COLOR ask for that or stdout is
-    not a terminal.
+def stdout_console() -> Console | None:
+    """Return a console on stdout, without colour if NO_COLOR or PG_COLOR ask for that; None if
+    stdout is not a terminal, unless PG_COLOR or FORCE_COLOR ask for colour all the same.
 
     PG_COLOR has the values of PostgreSQL's own tools: always, auto or never. NO_COLOR takes
     precedence.
     """
     colour = os.environ.get("PG_COLOR", "auto")
+    if not (sys.stdout.isatty() or colour == "always" or os.environ.get("FORCE_COLOR")):
+        return None
+    from rich.console import Console
+
     if os.environ.get("NO_COLOR") or colour == "never":
         return Console(color_system=None, highlight=False)
     return Console(force_terminal=True if colour == "always" else None, highlight=False)
 
 
-def terminal_summary(run: RunFile, console: Console) -> None:
+def terminal_summary(run: RunFile, console: Console | None) -> None:
     """Print the summary of ``run``."""
     print_lines(summary_lines(run, width_of(console)), console)
 
 
-def result_summary(command: str, result: Result, console: Console) -> None:
+def result_summary(command: str, result: Result, console: Console | None) -> None:
     """Print the summary of a command's result."""
     shown = view_of(command).of_result
     if shown is None:

@@ -3,6 +3,7 @@ and findings as they come and go."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -156,13 +157,13 @@ def _changes(view: WatchView, result: CheckResult | Away) -> list[Line]:
     return [view.summary(), *changes]
 
 
-def show_watch(results: Iterable[CheckResult | Away], console: Console) -> None:
+def show_watch(results: Iterable[CheckResult | Away], console: Console | None) -> None:
     """Show each result when it comes: on a terminal the whole view, otherwise its changes."""
     view = WatchView()
-    if not console.is_terminal:
+    if console is None or not console.is_terminal:
         for result in results:
             print_lines(_changes(view, result), console)
-            console.file.flush()
+            sys.stdout.flush()
         return
     with Live(Text("watching …"), console=console, screen=True, auto_refresh=False) as live:
         live.refresh()

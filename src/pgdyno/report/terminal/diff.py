@@ -6,9 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from pgdyno import numbers
 from pgdyno.record import samples_needed
@@ -26,6 +24,9 @@ from pgdyno.report.words.side_by_side import beside_rows, speed_rows, work_rows
 from pgdyno.results import diff as results
 from pgdyno.results.diff import DiffResult, DrillFigures, LoadFigures, Pair
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 VALUE_WIDTH = 34
 NAME_WIDTH = 46
 STATEMENTS_MAX = 8
@@ -36,7 +37,7 @@ WAITS_MAX = 8
 _HEAD = ("A", "B", "B / A")
 
 
-def print_diff(result: DiffResult, console: Console) -> None:
+def print_diff(result: DiffResult, console: Console | None) -> None:
     """Print the result of :func:`pgdyno.report.words.diff.diff`."""
     print_lines(diff_lines(result, width_of(console)), console)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from pgdyno.report.terminal._lines import GAP, Line, labelled, print_lines, width_of, wrapped
 from pgdyno.report.words.sentences import expectation, expected_words
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from pgdyno.results.chapter import RecordedChapter
     from pgdyno.results.story import FinishedChapter
 
@@ -17,10 +17,9 @@ _LABELS = len(GAP) + len("not trusted")
 _STYLES = {True: "green", False: "bold red", None: ""}
 
 
-def print_chapter(chapter: FinishedChapter, console: Console) -> None:
+def print_chapter(chapter: FinishedChapter, console: Console | None) -> None:
     """Print a finished chapter of a story."""
-    print_lines(_finished_chapter_lines(chapter, width_of(console)), console)
-    console.print()
+    print_lines([*_finished_chapter_lines(chapter, width_of(console)), Line("")], console)
 
 
 def chapter_lines(chapter: RecordedChapter | None, width: int) -> list[Line]:

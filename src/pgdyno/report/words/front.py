@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from pgdyno import numbers
 from pgdyno.json_types import Json
 from pgdyno.record import RunFile
-from pgdyno.results.front import FrontReading
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from pgdyno.results.front import FrontReading
 
 
 def introduction(
