@@ -9,9 +9,9 @@ import gc
 import os
 import sys
 
-GC_THRESHOLD = 50_000
-"""Of the garbage collector. What modules and models consist of stays: looking through it is a
-tenth of the start."""
+GC_THRESHOLD = 200_000
+"""Of the garbage collector, more objects than a start makes: what modules and models consist of
+stays, and looking through it is a tenth of the start."""
 
 
 def _leave(number: int, name: str) -> None:

@@ -144,5 +144,5 @@ def test_a_run_of_one_transaction_loads_no_numpy(tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "pgdyno", *words]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "pgdyno.diagnose" in loaded
+    assert "pgdyno.trial.result" in loaded
     assert not {"numpy", "scipy", "bokeh"} & loaded

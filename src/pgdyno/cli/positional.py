@@ -7,8 +7,9 @@ looks like a host, a script or a misspelt workload is refused.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from pgdyno.errors import UsageError
 
@@ -20,8 +21,7 @@ _STARTING = ("age", "price", "drill", "snapshot save")
 _SCRIPT_ENDINGS = (".sql", ".pgbench", ".bench")
 
 
-@dataclass(frozen=True)
-class Positional:
+class Positional(Struct, frozen=True):
     """Positional arguments by kind: at most one workload or spec, at most one server."""
 
     builtin: str | None = None

@@ -7,7 +7,6 @@ The accounts are read from the run file alone, for the result, the summary and t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -35,8 +34,7 @@ BUSY_SHARE = 0.9
 carried: what is left of it passes between two transactions."""
 
 
-@dataclass(frozen=True)
-class MeasuredGroup:
+class MeasuredGroup(Struct, frozen=True):
     """A client group as it was while the slices lasted."""
 
     name: str

@@ -17,7 +17,8 @@ from pgdyno.files import write_whole
 from pgdyno.govern._client import now_s
 from pgdyno.govern.deciding import AgeMarks
 from pgdyno.numbers import duration
-from pgdyno.results.govern import GovernDecision, GovernMarks
+from pgdyno.results.govern import GovernDecision
+from pgdyno.results.marks import GovernMarks
 from pgdyno.server.directories import govern_dir
 
 

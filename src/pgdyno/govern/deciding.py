@@ -21,7 +21,6 @@ from pgdyno.results.govern import (
     Burn,
     DatabaseAge,
     GovernDecision,
-    GovernMarks,
     Kind,
     Pause,
     Pin,
@@ -29,6 +28,7 @@ from pgdyno.results.govern import (
     Vacuuming,
     Worst,
 )
+from pgdyno.results.marks import GovernMarks
 from pgdyno.spec.age import STOP_AGE
 from pgdyno.spec.govern import HIGH, LOW
 from pgdyno.spec.sql_text import literal

@@ -100,11 +100,12 @@ def columns() -> dict[str, dict[str, str]]:
 
     with sqlite3.connect(":memory:") as db:
         db.executescript(schema_sql())
-        tables = db.execute("select name from sqlite_schema where type = 'table'").fetchall()
-        described = {
-            table: {row[1]: row[2].lower() for row in db.execute(f"pragma table_info({table})")}
-            for (table,) in tables
-        }
+        described: dict[str, dict[str, str]] = {}
+        for table, column, declared in db.execute(
+            "select s.name, i.name, lower(i.type) from sqlite_schema s, pragma_table_info(s.name) i"
+            " where s.type = 'table'"
+        ):
+            described.setdefault(table, {})[column] = declared
     db.close()
     return described
 

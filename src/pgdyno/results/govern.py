@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import ConfigDict
 
 from pgdyno.record.part import Part
+from pgdyno.results.marks import GovernMarks, Of
 
 Kind = Literal["go", "slow", "pause"]
-Of = Literal["transaction IDs", "multixacts", "multixact members"]
 
 
 class Worst(Part):
@@ -23,11 +23,6 @@ class Worst(Part):
     marks are the same for all three"""
     share: float
     """Of the age at which the server stops assigning IDs"""
-
-
-class GovernMarks(Part):
-    low: int
-    high: int
 
 
 class DatabaseAge(Part):

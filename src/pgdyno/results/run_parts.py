@@ -7,7 +7,7 @@ from typing import Literal
 
 from pgdyno.record.part import Part
 from pgdyno.results.common import Interval95, Latency
-from pgdyno.results.govern import GovernMarks, Of
+from pgdyno.results.marks import GovernMarks, Of
 
 
 class EntityResolution(Part):

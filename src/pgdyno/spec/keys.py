@@ -5,7 +5,6 @@ The dimensions define which of them can differ between two slices of a run.
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any
 
 from pgdyno.errors import UsageError
@@ -67,6 +66,8 @@ def _only_member(groups: list[Any], key: str) -> Any:
 
 def _typed(value: str) -> Any:
     """Parse a Boolean, number, list or table in TOML; anything else is a string."""
+    import tomllib
+
     try:
         typed = tomllib.loads(f"value = {value}")["value"]
     except (tomllib.TOMLDecodeError, RecursionError, KeyError):

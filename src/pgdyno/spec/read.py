@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -52,6 +51,8 @@ def read_fields(path: Path) -> tuple[Fields, str]:
 
     Raises :class:`UsageError`.
     """
+    import tomllib
+
     text = _read_text(path)
     try:
         fields = tomllib.loads(text)
