@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +17,14 @@ from exam.drawn.drawing import asked_for, draw, is_healthy, version_of
 from exam.drawn.grading import NOT_WORTH, denied_promise, lines, of_cause, of_healthy, table
 from exam.drawn.model import Draft, Draw, Entry, Fault, Right, ServerFacts, Setting
 from exam.drawn.schema import drawn_names, setup_of
-from exam.drawn.spec import spec_text
+from exam.drawn.spec import spec_text, write_repeatable
 from exam.drawn.statements import BY_NAME
 from exam.drawn.truth import Truth
 from exam.drawn.world import shape_of
 from pgdyno.rules.rule import rules_of_loads
 from pgdyno.server import ConnInfo
 from pgdyno.spec import spec_from_fields
+from pgdyno.spec.read import read_spec
 
 PLANNER = "Query Tuning / Planner Method Configuration"
 COSTS = "Query Tuning / Planner Cost Constants"
@@ -124,10 +126,22 @@ def test_the_spec_of_a_draw_is_valid(seed: int) -> None:
     drawn = draw(seed, facts())
     shape = shape_of(drawn.load, drawn.faults)
     entrance = ConnInfo("/tmp/a b", 5432, "pgdyno", None, "pgdyno")
-    text = spec_text(drawn, shape, entrance, [("script0.sql", 1)], 100.0 if drawn.healthy else None)
+    server = {"kind": "existing", "conninfo": entrance.uri_without_password}
+    text = spec_text(drawn, shape, server, [("script0.sql", 1)], rate_tps=100.0)
     spec = spec_from_fields(tomllib.loads(text), where="spec.toml")
     assert spec.clients[0].count == shape.clients
     assert spec.load.protocol == shape.protocol
+
+
+def test_what_is_kept_repeats_a_draw(tmp_path: Path) -> None:
+    drawn = draw(2, facts(), "no-index-on-kind,work-mem")
+    write_repeatable(tmp_path, drawn, shape_of(drawn.load, drawn.faults), None)
+    spec, _ = read_spec(tmp_path / "spec.toml")
+    assert spec.server.version == 18
+    setup = (tmp_path / "setup.sql").read_text()
+    for each in drawn.faults:
+        assert all(statement in setup for statement in each.plant)
+        assert all(name in spec.server.settings or name in setup for name in each.settings)
 
 
 def test_no_brace_is_left_in_sql() -> None:

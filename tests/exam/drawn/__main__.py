@@ -80,7 +80,7 @@ def _cause_lines(head: str, row: Mapping[str, Any]) -> Iterator[str]:
         truth = cause.get("truth")
         worth = f"{truth['ratio']:.2f}x [{truth['low']:.2f}, {truth['high']:.2f}]" if truth else ""
         first = head if number == 0 else " " * (len(head) + 10)
-        why = cause.get("why") or row.get("why", "")
+        why = row.get("why") or cause.get("why", "")
         yield f"{first} {cause['outcome']:<12} {cause['name']:<20} {worth:<22} {why}"
 
 
@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="A,B",
     )
     parser.add_argument("--output", type=Path, default=Path("exam-random.json"))
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the run files there")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep run files and specs there")
     parser.add_argument(
         "--busy-machine", action="store_true", help="grade draws that other programs disturbed"
     )

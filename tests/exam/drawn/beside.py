@@ -11,7 +11,9 @@ import threading
 from collections.abc import Callable, Mapping, Set
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import psycopg
 
 from exam.injectors import NotProducible, start_programs
 from pgdyno.disk import OpenDisks
@@ -22,6 +24,7 @@ from pgdyno.spec.model import DiskSpec
 if TYPE_CHECKING:
     from exam.drawn.world import World
 
+Connection = psycopg.Connection[tuple[Any, ...]]
 Start = Callable[["World", ExitStack, float], None]
 _LOCK_EVERY_S = 0.2
 
@@ -64,16 +67,56 @@ def _rows(world: World, stack: ExitStack, strength: float) -> None:
 
 
 def _hold(world: World, stack: ExitStack, strength: float, sql: str) -> None:
+    """A session that holds what a statement locks, and does nothing, for a part of the time."""
+
+    def hold(connection: Connection, ended: threading.Event) -> None:
+        with connection.transaction():
+            connection.execute(sql.encode())
+            ended.wait(_LOCK_EVERY_S * strength)
+
+    _repeat(world, stack, _LOCK_EVERY_S * (1 - strength), hold)
+
+
+def _sessions(world: World, stack: ExitStack, strength: float) -> None:
+    """As many sessions of another application as ``strength`` that compute."""
+    work = "select count(*) from generate_series(1, 100000) as g where g % 7 = 0"
+    for _ in range(round(strength)):
+        _execute(world, stack, 0.0, work)
+
+
+def _checkpoints(world: World, stack: ExitStack, strength: float) -> None:
+    """A checkpoint every ``strength`` seconds."""
+    _execute(world, stack, strength, "checkpoint")
+
+
+def _vacuums(world: World, stack: ExitStack, strength: float) -> None:
+    """A vacuum that reads the child table, ``strength`` seconds after the last one."""
+    sql = f"vacuum (disable_page_skipping, analyze) {world.load.names.child}"
+    _execute(world, stack, strength, sql)
+
+
+def _execute(world: World, stack: ExitStack, pause_s: float, sql: str) -> None:
+    def execute(connection: Connection, ended: threading.Event) -> None:
+        connection.execute(sql.encode())
+
+    _repeat(world, stack, pause_s, execute)
+
+
+def _repeat(
+    world: World,
+    stack: ExitStack,
+    pause_s: float,
+    work: Callable[[Connection, threading.Event], None],
+) -> None:
+    """Do something over and over in a session of its own, with pauses, until ``stack`` ends it."""
     ended = threading.Event()
 
-    def work() -> None:
-        with world.connect("locker") as connection:
-            while not ended.wait(_LOCK_EVERY_S * (1 - strength)):
-                with connection.transaction():
-                    connection.execute(sql.encode())
-                    ended.wait(_LOCK_EVERY_S * strength)
+    def repeat() -> None:
+        with world.connect("other") as connection:
+            while not ended.wait(pause_s):
+                work(connection, ended)
 
-    thread = threading.Thread(target=work, daemon=True)
+    thread = threading.Thread(target=repeat, daemon=True)
     thread.start()
     stack.callback(thread.join)
     stack.callback(ended.set)
@@ -99,6 +142,9 @@ def _move_wal(world: World, to: Path | None) -> None:
 
 
 KINDS: Mapping[str, Start] = {
+    "sessions": _sessions,
+    "checkpoints": _checkpoints,
+    "vacuums": _vacuums,
     "programs": _programs,
     "link": _link,
     "lock": _lock,

@@ -19,7 +19,7 @@ from exam.drawn import grading
 from exam.drawn.answers import Promise, applicable, promises, undoes_exactly
 from exam.drawn.drawing import draw
 from exam.drawn.model import Draw, Fault, ServerFacts
-from exam.drawn.spec import spec_text
+from exam.drawn.spec import spec_text, write_repeatable
 from exam.drawn.truth import PLANTED, Truth, measured
 from exam.drawn.world import World, facts_of
 from exam.grading import NEIGHBOURS_CORES_MAX, NOT_PRODUCIBLE
@@ -126,9 +126,14 @@ def _asked_pgdyno(
     """Return the JSON of ``pgdyno run`` with the load, as it is now."""
     spec = world.folder / "spec.toml"
     scripts = [(path.name, weight) for path, weight in world.scripts()]
-    spec.write_text(spec_text(drawn, world.shape, world.entrance, scripts, rate_tps))
-    run = (keep or world.folder) / f"draw-{drawn.seed}.db"
-    run.unlink(missing_ok=True)
+    server = {"kind": "existing", "conninfo": world.entrance.uri_without_password}
+    spec.write_text(spec_text(drawn, world.shape, server, scripts, rate_tps=rate_tps))
+    run = world.folder / "run.db"
+    if keep is not None:
+        kept = keep / f"draw-{drawn.seed}"
+        write_repeatable(kept, drawn, world.shape, rate_tps)
+        run = kept / "run.db"
+        run.unlink(missing_ok=True)
     done = subprocess.run(
         [sys.executable, "-m", "pgdyno", "run", str(spec), "--format", "json", "-o", str(run)],
         env=os.environ | {"PGPASSWORD": world.entrance.password or ""},

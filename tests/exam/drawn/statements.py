@@ -78,6 +78,12 @@ ALL = (
         weight=0.2,
     ),
     Statement(
+        "by-function",
+        _C + "select * from {child} where id = weighed(:c) / 2;",
+        needs=("function",),
+        weight=0,
+    ),
+    Statement(
         "update-parent",
         _P + "update {parent} set balance = balance + 1 where id = :p;",
         order=1,

@@ -20,6 +20,27 @@ ENTRIES = (
         fault=_beside("programs", 2, 4),
     ),
     Entry(
+        "other-sessions",
+        "other sessions",
+        Right(findings=("other-load",)),
+        fault=_beside("sessions", 2, 4),
+    ),
+    Entry(
+        "checkpoints",
+        "other sessions",
+        Right(findings=("checkpoint-fpi", "checkpoint-dips", "full-pages")),
+        fault=_beside("checkpoints", 0.2, 0.5),
+        loads=("update-parent", "update-child", "upsert", "insert-batch"),
+    ),
+    Entry(
+        "vacuums",
+        "other sessions",
+        Right(findings=("vacuum-load", "other-load")),
+        fault=_beside("vacuums", 0.05, 0.2),
+        loads=("update-child", "by-key", "range"),
+        partitions=(0, 0),
+    ),
+    Entry(
         "far-away",
         "round trips",
         Right(findings=("round-trips",)),

@@ -36,6 +36,34 @@ ENTRIES = (
     _trigger("trigger-scans", _SCAN, "{log}", "after insert", ("insert-log",)),
     _trigger("update-trigger", _LOOP, "{parent}", "before update", ("update-parent",)),
     Entry(
+        "check-computes",
+        _KIND,
+        Right(
+            objects=("checked_what", "is_fine", "public.is_fine"),
+            commands=("checked_what", "is_fine"),
+        ),
+        plant=(
+            "create function is_fine(what text) returns bool language plpgsql as $$ declare"
+            " n int := 0; begin for i in 1..1500 loop n := n + i % 7; end loop; return n >= 0;"
+            " end $$",
+            "alter table {log} add constraint checked_what check (is_fine(what)) not valid",
+        ),
+        undo=("alter table {log} drop constraint checked_what", "drop function is_fine(text)"),
+        loads=("insert-log", "insert-batch"),
+    ),
+    Entry(
+        "volatile-function",
+        _KIND,
+        Right(
+            findings=("missing-index",),
+            objects=("weighed", "public.weighed"),
+            commands=("immutable", "stable"),
+        ),
+        plant=("alter function weighed(int) volatile",),
+        undo=("alter function weighed(int) immutable",),
+        loads=("by-function",),
+    ),
+    Entry(
         "function-computes",
         _KIND,
         Right(objects=("weighed", "public.weighed")),

@@ -21,9 +21,12 @@ Bad = Callable[[Setting, Draft], str]
 
 def _fault(draft: Draft, values: Mapping[str, str]) -> dict[str, Any]:
     """Return the members of a fault that sets ``values``, for all or for the load alone."""
-    rows = [draft.server.settings[name] for name in values]
+    rows = [draft.server.settings[name] for name in values if not _is_of_library(name)]
     for_one = all(row.context in _FOR_ONE for row in rows)
-    scope = draft.chance.choice(("system", "system", "database", "role")) if for_one else "system"
+    scopes = ("system", "system", "database", "role") if for_one else ("system",)
+    if len(rows) < len(values):  # Before PostgreSQL 17, ALTER SYSTEM knows no library's settings.
+        scopes = ("database", "role")
+    scope = draft.chance.choice(scopes)
     restart = any(row.context == "postmaster" for row in rows)
     return {"settings": dict(values), "scope": scope, "restart": restart}
 
@@ -45,10 +48,19 @@ def _these(*choices: Mapping[str, str]) -> Callable[[Draft], dict[str, Any] | No
     """Return the draw of one of the groups of settings, of those that the server has."""
 
     def fault(draft: Draft) -> dict[str, Any] | None:
-        known = [each for each in choices if set(each) <= set(draft.server.settings)]
+        known = [
+            each
+            for each in choices
+            if all(name in draft.server.settings or _is_of_library(name) for name in each)
+        ]
         return _fault(draft, draft.chance.choice(known)) if known else None
 
     return fault
+
+
+def _is_of_library(name: str) -> bool:
+    """Return whether a setting is known once a library is loaded."""
+    return "." in name
 
 
 def _compiled(draft: Draft) -> dict[str, Any] | None:
@@ -203,6 +215,18 @@ ENTRIES = (
         loads=(*_READS, "many-join"),
     ),
     _entry(
+        "explained",
+        "debug and log",
+        _these(
+            {
+                "session_preload_libraries": "auto_explain",
+                "auto_explain.log_min_duration": "0",
+                "auto_explain.log_analyze": "on",
+            },
+        ),
+        loads=("by-key", "range", "sort", "join-by-kind"),
+    ),
+    _entry(
         "checked-wal",
         "debug and log",
         _these({"wal_consistency_checking": "all"}),
@@ -217,6 +241,7 @@ ENTRIES = (
             {"log_min_duration_statement": "0"},
             {"log_min_messages": "debug5"},
             {"log_min_messages": "debug2", "log_error_verbosity": "verbose"},
+            {"client_min_messages": "debug5"},
         ),
         loads=("by-key", "update-parent", "insert-log"),
     ),
@@ -279,6 +304,7 @@ ENTRIES = (
         "WAL and checkpoints",
         _these(
             {"max_wal_size": "32MB", "min_wal_size": "32MB"},
+            {"max_wal_size": "32MB", "min_wal_size": "32MB", "wal_recycle": "off"},
             {"wal_buffers": "32kB"},
             {"wal_compression": "pglz"},
             {"wal_writer_delay": "1ms", "wal_writer_flush_after": "0"},
