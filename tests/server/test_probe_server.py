@@ -247,6 +247,66 @@ def test_a_lock_queue_shows_its_depth_and_its_cause(
     assert row["wait_ms_max"] > 0
 
 
+LINKED = """
+    select lock_queue.*, lock_link.mode as wanted, text
+    from lock_queue join lock_link on lock_link.id = link_id
+    join statement on statement.id = lock_link.statement_id
+    where lock_queue.relation = 'public.probed' and behind_request = seen
+"""
+
+
+def test_a_request_that_waits_and_is_in_the_way_is_a_link_of_the_queue(
+    pg: Cluster, table: str, written: Written
+) -> None:
+    def execute(sql: str) -> None:
+        with session(pg) as connection:
+            connection.execute(sql.encode())
+
+    requests = [
+        threading.Thread(target=execute, args=[sql])
+        for sql in ("alter table probed add column m int", "update probed set n = 7 where id = 7")
+    ]
+    waiting = "select from pg_locks where not granted and relation = 'probed'::regclass"
+    with session(pg) as holder, session(pg) as looker, running(probes_for(written, pg)):
+        holder.execute("begin")
+        holder.execute("select count(*) from probed")
+        for number, request in enumerate(requests, 1):
+            request.start()
+            wait_until(lambda n=number: looker.execute(waiting).rowcount == n, "it waits")
+        written.wait_for(LINKED)
+        pid = holder.info.backend_pid
+        holder.execute("commit")
+        for request in requests:
+            request.join()
+    row = written.rows(LINKED)[-1]
+    assert (row["wanted"], row["text"]) == (
+        "AccessExclusiveLock", "alter table probed add column m int",
+    )  # fmt: skip
+    assert (row["blocker_mode"], row["blocker_pid"]) == ("AccessShareLock", pid)
+    assert (row["blocker_type"], row["blocker_state"]) == ("client backend", "idle in transaction")
+    assert row["waiting_mode"] == "RowExclusiveLock"
+    assert row["first"] == row["seen"]
+
+
+def test_those_who_wait_for_the_holder_alone_have_no_link(
+    pg: Cluster, table: str, written: Written
+) -> None:
+    def wait_for_table() -> None:
+        with session(pg) as connection:
+            connection.execute("update probed set n = 7 where id = 7")
+
+    waiter = threading.Thread(target=wait_for_table)
+    with session(pg) as holder, running(probes_for(written, pg)):
+        holder.execute("begin")
+        holder.execute("lock table probed")
+        waiter.start()
+        [row] = written.wait_for("select * from lock_queue limit 1")
+        holder.execute("commit")
+        waiter.join()
+    assert (row["link_id"], row["behind_request"]) == (None, 0)
+    assert row["blocker_mode"] == "AccessExclusiveLock"
+
+
 def test_a_checkpoint_is_an_event(pg: Cluster, table: str, written: Written) -> None:
     with session(pg, "pgdyno control") as connection, running(probes_for(written, pg)) as probes:
         probes.sample_now()

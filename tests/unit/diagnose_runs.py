@@ -15,7 +15,7 @@ from record_samples import add_second, at, group_row, new_recorder, script_row, 
 
 from pgdyno._engine import Histogram
 from pgdyno.diagnose import Diagnosis, Finding, diagnose
-from pgdyno.record import Recorder, RunFile
+from pgdyno.record import LockLink, Recorder, RunFile
 from pgdyno.record.fileformat import CORES_ALL, CORES_BUSY
 
 SECONDS = 10
@@ -98,7 +98,8 @@ class Load(Struct):
     http: Mapping[str, Any] | None = None
     tps_by_second: Sequence[float] | None = None
     queues: Sequence[Mapping[str, Any]] = ()
-    """Rows of lock_queue; the statements of ``blocker`` and ``waits_with`` as texts."""
+    """Rows of lock_queue; the statements of ``blocker`` and ``waits_with`` as texts, ``links`` as
+    keywords of the links from the blocker on."""
     tables: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     standbys: Sequence[Mapping[str, Any]] = ()
     """Rows of metric_replication, the same every second."""
@@ -118,8 +119,8 @@ class Load(Struct):
     rows: Mapping[str, Callable[[int], Sequence[Mapping[str, Any]]]] = field(default_factory=dict)
     """Table of the run file → its rows so many seconds into the run."""
     by_second: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
-    """Second → what is otherwise then: ``sessions``, the ``checkpointer``'s wait, a table under
-    ``vacuum``, columns of ``host``, ``held_us`` for which tasks waited for I/O."""
+    """Second → what is otherwise then: ``sessions``, ``queues``, the ``checkpointer``'s wait, a
+    table under ``vacuum``, columns of ``host``, ``held_us`` for which tasks waited for I/O."""
 
 
 def found_in_seconds(
@@ -298,7 +299,7 @@ def _add_waits(recorder: Recorder, load: Load, second: int) -> None:
         for text, row in load.counted.items()
     ]
     recorder.add_rows("statement_count", counted, ns=at(recorder, second))
-    queues = [_queue_row(recorder, load, queue) for queue in load.queues]
+    queues = [_queue_row(recorder, load, queue) for queue in other.get("queues", load.queues)]
     recorder.add_rows("lock_queue", queues, ns=at(recorder, second + 0.5))
     if "vacuum" in other:
         row = {"pid": 1, "relation": other["vacuum"], "phase": "scanning heap"}
@@ -317,16 +318,34 @@ def _queue_row(recorder: Recorder, load: Load, queue: Mapping[str, Any]) -> dict
         "waiting": 50,
         "first": 5,
         "places": 5,
+        "behind_request": 0,
+        "blocker_type": "client backend",
         "blocker_transaction_ms": 5 * 5.0,
+        "blocker_transaction_ms_max": 9.0,
         "blocker_state_ms": 5 * 1.0,
         "wait_ms_max": 12.0,
     } | dict(queue)
     blocker = row.pop("blocker", load.statement)
     row["blocker_statement_id"] = recorder.statement_id(blocker) if blocker else None
     waits_with = row.pop("waits_with", "update t set n = ? where id = $1")
-    first = row.pop("first_in_line", None)
-    row["first_statement_id"] = recorder.statement_id(first) if first else None
+    for link in row.pop("links", ()):
+        row["link_id"] = recorder.lock_link_id(lock_link(**link), row.get("link_id"))
     return row | {"waiting_statement_id": recorder.statement_id(waits_with)}
+
+
+def lock_link(**given: Any) -> LockLink:
+    """A request for a whole table that waits, unless said otherwise."""
+    link = {
+        "statement": "alter table t add m int",
+        "backend_type": "client backend",
+        "lock_type": "relation",
+        "mode": "AccessExclusiveLock",
+        "relation": "public.t",
+        "held_type": None,
+        "held_mode": None,
+        "held_relation": None,
+    }
+    return LockLink(**link | given)
 
 
 def _idle_row(load: Load, working: int) -> dict[str, Any]:

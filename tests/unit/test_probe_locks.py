@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.probe._locks import CONFLICTS, followers, summarise
+from pgdyno.probe._locks import followers, summarise
+from pgdyno.probe.lock_modes import CONFLICTS
 
 EDGES = st.dictionaries(st.integers(1, 8), st.sets(st.integers(1, 8), max_size=4), max_size=8)
 

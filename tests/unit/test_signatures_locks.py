@@ -11,6 +11,7 @@ from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.diagnose import Finding
+from pgdyno.probe.lock_modes import strongest_beside
 from pgdyno.rules._queues import LOOKS_MIN
 
 ADVISORY = ("Lock", "advisory")
@@ -130,8 +131,8 @@ def test_table_and_statements_are_named(tmp_path: Path) -> None:
         {"lock_type": "relation", "blocker": "truncate t", "waits_with": "insert into t values (?)"}
     ]))["relation-lock"]  # fmt: skip
     assert table.sentence == snapshot(
-        "15 of 16 sessions in a transaction wait for a lock on public.t; who has the lock, not a"
-        " session of this load, executes: truncate t"
+        "15 of 16 sessions in a transaction wait for a lock on public.t, held by: truncate t,"
+        " not of this load (for up to 9 ms)"
     )
     assert _values(table)["waiting statement"] == "insert into t values (?)"
     own = diagnosed(tmp_path, replace(_load("advisory-lock"), queues=[
@@ -142,18 +143,109 @@ def test_table_and_statements_are_named(tmp_path: Path) -> None:
     )
 
 
-def test_a_statement_that_waits_itself_is_named_before_those_behind_it(tmp_path: Path) -> None:
-    """ALTER TABLE waits for a long query, and the load waits for ALTER TABLE."""
-    convoy = {
-        "lock_type": "relation",
-        "blocker": "select sum(n) from t",
-        "first_in_line": "alter table t add m int",
-    }
-    load = replace(_load("relation-lock"), queues=[convoy])
-    assert diagnosed(tmp_path, load)["relation-lock"].sentence == snapshot(
-        "15 of 16 sessions in a transaction wait for a lock on public.t behind: alter table t"
-        " add m int; who has the lock, not a session of this load, executes: select sum(n) from t"
+CONVOY: dict[str, Any] = {
+    "lock_type": "relation",
+    "mode": "AccessExclusiveLock",
+    "blocker": "vacuum t",
+    "blocker_mode": "ShareUpdateExclusiveLock",
+    "blocker_pid": 77,
+    "blocker_transaction_ms_max": 40_000.0,
+    "behind_request": 45,
+    "waiting_mode": "RowExclusiveLock",
+    "links": [{}],
+}
+"""ALTER TABLE waits for a vacuum, and the load waits for ALTER TABLE."""
+
+
+def test_a_request_that_waits_itself_is_named_with_the_session_it_waits_for(
+    tmp_path: Path,
+) -> None:
+    finding = diagnosed(tmp_path, replace(_load("relation-lock"), queues=[CONVOY]))["relation-lock"]
+    assert finding.sentence == snapshot(
+        "15 of 16 sessions in a transaction wait for a lock on public.t, behind: alter table t"
+        " add m int, which wants AccessExclusiveLock on public.t, itself behind: vacuum t, not"
+        " of this load (process 77, ShareUpdateExclusiveLock, for up to 40 s); when seen, 9 of"
+        " those who waited conflicted with no lock that was held"
     )
+    assert finding.advice == snapshot(
+        "set a lock_timeout for “alter table t add m int”, and repeat it until it gets the"
+        " lock: while it waits, all later requests that conflict with it wait too (a request"
+        " in ShareUpdateExclusiveLock or a weaker mode, as of VALIDATE CONSTRAINT or CREATE"
+        " INDEX CONCURRENTLY, would let these pass); execute it when the vacuum or index build"
+        " that it waits for is over, or cancel that"
+    )
+    values = _values(finding)
+    assert values["statement that waits and is in the way of others"] == "alter table t add m int"
+    assert values["mode that it wants"] == "AccessExclusiveLock"
+    assert values["mode of the lock that is held"] == "ShareUpdateExclusiveLock"
+    assert values["sessions behind a request, not a lock"] == 9.0
+    assert values["oldest transaction of the holder"] == 40_000.0
+
+
+def test_a_request_behind_an_idle_session_is_named_as_well(tmp_path: Path) -> None:
+    idle = CONVOY | {"blocker": "select sum(n) from t"} | FORGOTTEN
+    load = replace(_load("relation-lock"), queues=[idle])
+    findings = diagnosed(tmp_path, load)
+    assert findings["relation-lock"].status == "cleared"
+    finding = findings["idle-in-transaction"]
+    assert finding.status == "found"
+    assert _values(finding)["mode that it wants"] == "AccessExclusiveLock"
+    assert finding.sentence == snapshot(
+        "15 of 16 sessions in a transaction wait for locks of a session that is not of this"
+        " load and pauses in a transaction, behind: alter table t add m int, which wants"
+        " AccessExclusiveLock on public.t, itself behind: select sum(n) from t, not of this"
+        " load (process 77, ShareUpdateExclusiveLock, idle in transaction, for up to 40 s);"
+        " when seen, 9 of those who waited conflicted with no lock that was held"
+    )
+    assert "lock_timeout" in finding.advice
+    without = replace(_load("relation-lock"), queues=[{"lock_type": "relation"} | FORGOTTEN])
+    again = diagnosed(tmp_path, without)["idle-in-transaction"]
+    assert again.status == "found"
+    assert "mode that it wants" not in _values(again)
+
+
+def test_a_holder_of_the_table_that_waits_for_a_row_is_a_link(tmp_path: Path) -> None:
+    """The samples of waits say that the load waits for the table; the queue's root is a row."""
+    link = {
+        "lock_type": "transactionid",
+        "mode": "ShareLock",
+        "relation": None,
+        "held_type": "relation",
+        "held_mode": "AccessExclusiveLock",
+        "held_relation": "public.t",
+    }
+    queue = {"blocker": "update u set n = ?", "relation": "public.u", "links": [link]}
+    finding = diagnosed(tmp_path, replace(_load("relation-lock"), queues=[queue]))["relation-lock"]
+    assert finding.status == "found"
+    assert finding.sentence == snapshot(
+        "15 of 16 sessions in a transaction wait for a lock on public.t, behind: alter table t"
+        " add m int, which holds AccessExclusiveLock on public.t and waits for a row, itself"
+        " behind: update u set n = ?, not of this load (for up to 9 ms)"
+    )
+
+
+def test_a_queue_behind_the_holder_alone_has_no_chain(tmp_path: Path) -> None:
+    finding = diagnosed(tmp_path, _load("relation-lock"))["relation-lock"]
+    assert "mode that it wants" not in _values(finding)
+
+
+@pytest.mark.parametrize(
+    ("waiting_mode", "passes"),
+    [
+        ("AccessShareLock", "ExclusiveLock"),
+        ("RowExclusiveLock", "ShareUpdateExclusiveLock"),
+        ("AccessExclusiveLock", None),
+    ],
+)
+def test_the_mode_that_would_have_let_the_others_pass(
+    tmp_path: Path, waiting_mode: str, passes: str | None
+) -> None:
+    convoy = CONVOY | {"waiting_mode": waiting_mode}
+    finding = diagnosed(tmp_path, replace(_load("relation-lock"), queues=[convoy]))["relation-lock"]
+    assert strongest_beside(waiting_mode) == passes
+    said = f"a request in {passes} or a weaker mode"
+    assert (said in finding.advice) == (passes is not None)
+    assert ("would let these pass" in finding.advice) == (passes is not None)
 
 
 def test_two_kinds_at_once_share_the_wait(tmp_path: Path) -> None:
@@ -305,9 +397,9 @@ def test_a_holder_that_is_not_of_the_load_is_named(tmp_path: Path, kind: str) ->
                     " n = ? where id = $1"
                 ),
                 "relation-lock": (
-                    "15 of 16 sessions in a transaction wait for a lock on public.t; who has the"
-                    " lock executes: update pgbench_branches set bbalance = bbalance + $1 where b"
-                    " …"
+                    "15 of 16 sessions in a transaction wait for a lock on public.t, held by:"
+                    " update pgbench_branches set bbalance = bbalance + $1 where b … (for up"
+                    " to 9 ms)"
                 ),
                 "idle-in-transaction": (
                     "15 of 16 sessions in a transaction wait for locks of clients that pause in"
@@ -334,8 +426,8 @@ def test_a_holder_that_is_not_of_the_load_is_named(tmp_path: Path, kind: str) ->
                     " pg_sleep(?)"
                 ),
                 "relation-lock": (
-                    "15 of 16 sessions in a transaction wait for a lock on public.t; who has the"
-                    " lock, not a session of this load, executes: select pg_sleep(?)"
+                    "15 of 16 sessions in a transaction wait for a lock on public.t, held by:"
+                    " select pg_sleep(?), not of this load (for up to 9 ms)"
                 ),
                 "idle-in-transaction": (
                     "15 of 16 sessions in a transaction wait for locks of a session that is not"

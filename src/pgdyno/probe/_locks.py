@@ -20,23 +20,19 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypedDict
 
+from pgdyno.probe.lock_modes import conflict, strength
 from pgdyno.probe.statement_shapes import statement_shape
+from pgdyno.record import LockLink
 from pgdyno.record.fileformat import MetricRow
 from pgdyno.wait_events import ROW_LOCKS
 
-MODES = (
-    *("AccessShareLock", "RowShareLock", "RowExclusiveLock", "ShareUpdateExclusiveLock"),
-    *("ShareLock", "ShareRowExclusiveLock", "ExclusiveLock", "AccessExclusiveLock"),
-)
-CONFLICT_ROWS = ("7", "67", "4567", "34567", "23567", "234567", "1234567", "01234567")
-CONFLICTS = {
-    mode: frozenset(MODES[int(index)] for index in row)
-    for mode, row in zip(MODES, CONFLICT_ROWS, strict=True)
-}
-"""Table 13.2 of the manual, "Conflicting Lock Modes"; unknown modes conflict with all."""
 QUEUES_MAX = 8
 """Queues that are recorded of one look, the longest first."""
-_SUMS = ("seen", "waiting", "first", "places", "blocker_transaction_ms", "blocker_state_ms")
+_SUMS = (
+    *("seen", "waiting", "first", "places", "behind_request", "blocker_transaction_ms"),
+    "blocker_state_ms",
+)
+_MAXIMA = ("wait_ms_max", "blocker_transaction_ms_max")
 
 
 class Lock(TypedDict):
@@ -51,6 +47,7 @@ class Lock(TypedDict):
     relation: str | None
     statement: str | None
     state: str
+    backend_type: str
     transaction_ms: float | None
     state_ms: float | None
 
@@ -133,7 +130,7 @@ def relation_at(
 
 
 def _stands_before(other: Lock, waiter: Lock) -> bool:
-    if waiter["mode"] in CONFLICTS and other["mode"] not in CONFLICTS[waiter["mode"]]:
+    if not conflict(waiter["mode"], other["mode"]):
         return False
     return bool(other["granted"] or (other["wait_ms"] or 0.0) > (waiter["wait_ms"] or 0.0))
 
@@ -153,55 +150,87 @@ class _Key(NamedTuple):
     mode: str
     relation: str | None
     blocker_state: str
+    blocker_type: str
+    blocker_mode: str | None
     blocker: str | None
     waiting: str | None
-    first: str | None
-    """Statement of the first in line for a relation; for other locks all want the same."""
+    waiting_mode: str | None
+    links: tuple[LockLink, ...]
+
+
+class Ids(NamedTuple):
+    """Functions that give the ids by which a queue refers to statements and to links."""
+
+    statement: Callable[[str], int]
+    link: Callable[[LockLink, int | None], int]
+
+
+class _Sums:
+    """Sums over the looks at queues with one key."""
+
+    def __init__(self) -> None:
+        self.totals: Counter[str] = Counter()
+        self.maxima: dict[str, float] = dict.fromkeys(_MAXIMA, 0.0)
+        self.pids: set[int] = set()
+
+    def add(self, look: _Look) -> None:
+        self.totals.update(look.figures)
+        for name, value in look.maxima.items():
+            self.maxima[name] = max(value, self.maxima[name])
+        self.pids.add(look.blocker_pid)
+
+
+class _Look(NamedTuple):
+    """A queue in one look."""
+
+    figures: Mapping[str, float]
+    maxima: Mapping[str, float]
+    blocker_pid: int
 
 
 class LockQueues:
     """Sums of looks since the last rows were taken out."""
 
     def __init__(self) -> None:
-        self._sums: dict[_Key, Counter[str]] = {}
-        self._wait_ms_max: dict[_Key, float] = {}
+        self._sums: dict[_Key, _Sums] = {}
         self._looks = 0
 
     def see(self, locks: Iterable[Lock]) -> None:
         """Add a look: the rows of the query ``lock``."""
         self._looks += 1
-        for key, figures, wait_ms in _queues(list(locks)):
-            self._sums.setdefault(key, Counter()).update(figures)
-            self._wait_ms_max[key] = max(wait_ms, self._wait_ms_max.get(key, 0.0))
+        for key, look in _queues(list(locks)):
+            self._sums.setdefault(key, _Sums()).add(look)
 
-    def take(self, statement_id: Callable[[str], int]) -> list[MetricRow]:
+    def take(self, ids: Ids) -> list[MetricRow]:
         """Return the rows of table lock_queue, and start again from nothing."""
-        rows = [self._row(key, sums, statement_id) for key, sums in self._sums.items()]
+        rows = [self._row(key, sums, ids) for key, sums in self._sums.items()]
         self._sums.clear()
-        self._wait_ms_max.clear()
         self._looks = 0
         return rows
 
-    def _row(
-        self, key: _Key, sums: Mapping[str, float], statement_id: Callable[[str], int]
-    ) -> MetricRow:
+    def _row(self, key: _Key, sums: _Sums, ids: Ids) -> MetricRow:
+        link_id: int | None = None
+        for link in key.links:
+            link_id = ids.link(link, link_id)
         row: MetricRow = {
             "looks": self._looks,
             "lock_type": key.lock_type,
             "mode": key.mode,
             "relation": key.relation,
             "blocker_state": key.blocker_state,
-            "blocker_statement_id": statement_id(key.blocker) if key.blocker else None,
-            "waiting_statement_id": statement_id(key.waiting) if key.waiting else None,
-            "first_statement_id": statement_id(key.first) if key.first else None,
-            "wait_ms_max": self._wait_ms_max[key],
+            "blocker_type": key.blocker_type,
+            "blocker_mode": key.blocker_mode,
+            "blocker_pid": min(sums.pids) if len(sums.pids) == 1 else None,
+            "blocker_statement_id": ids.statement(key.blocker) if key.blocker else None,
+            "link_id": link_id,
+            "waiting_statement_id": ids.statement(key.waiting) if key.waiting else None,
+            "waiting_mode": key.waiting_mode,
         }
-        return row | {name: sums[name] for name in _SUMS}
+        return row | sums.maxima | {name: sums.totals[name] for name in _SUMS}
 
 
-def _queues(locks: Locks) -> Iterator[tuple[_Key, Mapping[str, float], float]]:
-    """Return key, figures and longest wait of each queue, the longest queue first."""
-    locks = list(locks)
+def _queues(locks: list[Lock]) -> Iterator[tuple[_Key, _Look]]:
+    """Yield key and figures of each queue, the longest queue first."""
     edges = blockers(locks)
     behind = followers(edges)
     for root in _roots(edges, behind)[:QUEUES_MAX]:
@@ -213,24 +242,100 @@ def _queues(locks: Locks) -> Iterator[tuple[_Key, Mapping[str, float], float]]:
         wanted = _rows_of(crowd, locks) if for_rows else []
         places = _rows_of(first, locks) if for_rows else []
         holder = next((lock for lock in locks if lock["pid"] == root), None)
+        state = _state(root, edges, crowd)
+        between = [] if state == "deadlock" else _between(root, crowd, edges, behind)
+        links = tuple(_links(between, locks))
+        last = [lock for lock in waits if lock["pid"] not in between[: len(links)]]
         key = _Key(
             lock_type=heads[0]["locktype"],
             mode=_commonest(lock["mode"] for lock in wanted or heads) or "",
             relation=relation_at(root, locks, edges, behind),
-            blocker_state=_state(root, edges, crowd) or (holder["state"] if holder else ""),
+            blocker_state=state or (holder["state"] if holder else ""),
+            blocker_type=holder["backend_type"] if holder else "",
+            blocker_mode=_mode_in_the_way(root, heads, locks),
             blocker=_shape(holder["statement"]) if holder else None,
-            waiting=_shape(_commonest(lock["statement"] for lock in waits)),
-            first=_shape(_first_in_line(heads)),
+            waiting=_shape(_commonest(lock["statement"] for lock in last)),
+            waiting_mode=max((lock["mode"] for lock in last), key=strength) if links else None,
+            links=links,
         )
+        transaction_ms = (holder and holder["transaction_ms"]) or 0.0
         figures = {
             "seen": 1,
             "waiting": len(crowd),
             "first": len(first),
             "places": len({lock["target"] for lock in places or heads}),
-            "blocker_transaction_ms": (holder and holder["transaction_ms"]) or 0.0,
+            "behind_request": sum(_is_behind_request(lock, locks) for lock in waits),
+            "blocker_transaction_ms": transaction_ms,
             "blocker_state_ms": (holder and holder["state_ms"]) or 0.0,
         }
-        yield key, figures, max((lock["wait_ms"] or 0.0 for lock in waits), default=0.0)
+        maxima = {
+            "wait_ms_max": max((lock["wait_ms"] or 0.0 for lock in waits), default=0.0),
+            "blocker_transaction_ms_max": transaction_ms,
+        }
+        yield key, _Look(figures, maxima, root)
+
+
+def _between(
+    root: int, crowd: set[int], edges: Mapping[int, set[int]], behind: Mapping[int, set[int]]
+) -> list[int]:
+    """Return the waiters that keep most of the others waiting who do not wait for ``root`` or for
+    one another of them directly, that next to ``root`` first."""
+    found: list[int] = []
+    ahead, rest = root, set(crowd)
+    while True:
+        direct = {pid for pid in rest if ahead in edges[pid]}
+        rest -= direct
+        ahead = max(direct, key=lambda pid: _weight(pid, behind, rest), default=root)
+        rest &= behind.get(ahead, set())
+        if not direct or not rest:
+            return found
+        found.append(ahead)
+
+
+def _weight(pid: int, behind: Mapping[int, set[int]], among: set[int]) -> tuple[int, int]:
+    """Return how many of those ``among`` wait for a backend; of equals the lower process first."""
+    return len(behind.get(pid, set()) & among), -pid
+
+
+def _links(between: Iterable[int], locks: Iterable[Lock]) -> Iterator[LockLink]:
+    """Yield what each of these waiters wants, and what it holds that others wait for, up to the
+    first of which both are locks on rows."""
+    for pid in between:
+        mine = [lock for lock in locks if lock["pid"] == pid]
+        wanted = next(lock for lock in mine if not lock["granted"])
+        asked = {lock["target"] for lock in locks if not lock["granted"] and lock["pid"] != pid}
+        held = [lock for lock in mine if lock["granted"] and lock["target"] in asked]
+        holds = max(held, key=lambda lock: strength(lock["mode"]), default=None)
+        if wanted["locktype"] in ROW_LOCKS and (holds is None or holds["locktype"] in ROW_LOCKS):
+            return
+        yield LockLink(
+            statement=_shape(wanted["statement"]),
+            backend_type=wanted["backend_type"],
+            lock_type=wanted["locktype"],
+            mode=wanted["mode"],
+            relation=wanted["relation"],
+            held_type=holds["locktype"] if holds else None,
+            held_mode=holds["mode"] if holds else None,
+            held_relation=holds["relation"] if holds else None,
+        )
+
+
+def _mode_in_the_way(root: int, heads: Iterable[Lock], locks: Iterable[Lock]) -> str | None:
+    """Return the strongest mode in which ``root`` holds what the first in line wait for."""
+    wanted = {lock["target"] for lock in heads}
+    held = [lock for lock in locks if lock["pid"] == root and lock["granted"]]
+    modes = (lock["mode"] for lock in held if lock["target"] in wanted)
+    return max(modes, key=strength, default=None)
+
+
+def _is_behind_request(waiter: Lock, locks: Iterable[Lock]) -> bool:
+    """True if nobody holds the lock in a mode that conflicts with the one wanted: only the requests
+    of others, who wait too, are in the way."""
+    return not any(
+        other["granted"] and conflict(waiter["mode"], other["mode"])
+        for other in locks
+        if other["target"] == waiter["target"] and other["pid"] != waiter["pid"]
+    )
 
 
 def _roots(edges: Mapping[int, set[int]], behind: Mapping[int, set[int]]) -> list[int]:
@@ -254,13 +359,6 @@ def _state(root: int, edges: Mapping[int, set[int]], crowd: set[int]) -> str:
     if root not in edges:
         return ""
     return "deadlock" if edges[root] & crowd else "waiting"
-
-
-def _first_in_line(heads: Iterable[Lock]) -> str | None:
-    """Return the statement that has waited longest of those that wait for a relation."""
-    tables = [lock for lock in heads if lock["locktype"] == "relation"]
-    longest = max(tables, key=lambda lock: lock["wait_ms"] or 0.0, default=None)
-    return longest["statement"] if longest else None
 
 
 def _rows_of(waiters: set[int], locks: Iterable[Lock]) -> list[Lock]:

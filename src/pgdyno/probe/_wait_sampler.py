@@ -17,7 +17,7 @@ from typing import cast
 from pgdyno.json_types import Row
 from pgdyno.probe._checkpoints import CheckpointWatch
 from pgdyno.probe._link import Link
-from pgdyno.probe._locks import Lock, LockQueues
+from pgdyno.probe._locks import Ids, Lock, LockQueues
 from pgdyno.probe.gaps import Gaps
 from pgdyno.probe.statement_shapes import shape_with_page
 from pgdyno.record import Recorder
@@ -80,7 +80,8 @@ class WaitSampler:
             self._counts.setdefault(RUNNING, 0)
             rows = [self._row(key, count) for key, count in self._counts.items()]
             self._recorder.add_rows("wait_sample", rows, ns=self._last_ns, slice_id=self._slice_id)
-            queues = self._queues.take(self._recorder.statement_id)
+            ids = Ids(self._recorder.statement_id, self._recorder.lock_link_id)
+            queues = self._queues.take(ids)
             self._recorder.add_rows("lock_queue", queues, ns=self._last_ns, slice_id=self._slice_id)
         self._counts.clear()
         self._ticks = 0

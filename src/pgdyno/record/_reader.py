@@ -25,6 +25,7 @@ from pgdyno.record._rows import (
     HttpTotal,
     Interval,
     Ledger,
+    LockLink,
     LockQueueTotal,
     LookRow,
     Losses,
@@ -305,28 +306,46 @@ class RunFile(LatencyReader, Samples):
 
     def lock_queues(self, slice_ids: Collection[int] | None = None) -> list[LockQueueTotal]:
         """Return the queues for heavyweight locks, those with most waiters first."""
-        where = in_slices(slice_ids)
         names = (
-            "lock_type, mode, relation, blocker_state, blocker, waiting_statement, first_statement"
+            "lock_type, mode, relation, blocker_state, blocker_type, blocker_mode, blocker,"
+            " link_id, waiting_statement, waiting_mode"
         )
-        return self._db.all(
-            LockQueueTotal,
+        rows = self._db.rows(
             f"""
             select {names}, sum(seen) as seen, sum(waiting) as waiting, sum(first) as first,
-                sum(places) as places, max(wait_ms_max) as wait_ms_max,
+                sum(places) as places, sum(behind_request) as behind_request,
+                max(wait_ms_max) as wait_ms_max,
+                max(blocker_transaction_ms_max) as blocker_transaction_ms_max,
+                case when count(blocker_pid) = count(*) and min(blocker_pid) = max(blocker_pid)
+                    then min(blocker_pid) end as blocker_pid,
                 total(blocker_transaction_ms) / sum(seen) as blocker_transaction_ms,
                 total(blocker_state_ms) / sum(seen) as blocker_state_ms
             from (
-                select lock_queue.*, held.text as blocker, wanted.text as waiting_statement,
-                    ahead.text as first_statement
+                select lock_queue.*, held.text as blocker, wanted.text as waiting_statement
                 from lock_queue
                 left join statement as held on held.id = blocker_statement_id
                 left join statement as wanted on wanted.id = waiting_statement_id
-                left join statement as ahead on ahead.id = first_statement_id
-                {where}
+                {in_slices(slice_ids)}
             ) group by {names} having sum(seen) > 0 order by sum(waiting) desc, {names}
-            """,
+            """
         )
+        links = self._lock_links() if any(row["link_id"] for row in rows) else {}
+        return [
+            self._db.decoded(LockQueueTotal, row | {"links": links.get(row["link_id"], ())})
+            for row in rows
+        ]
+
+    def _lock_links(self) -> dict[int, tuple[LockLink, ...]]:
+        """Return the links from the blocker on, by the id of the last one."""
+        rows = self._db.rows(
+            "select lock_link.*, text as statement from lock_link"
+            " left join statement on statement.id = statement_id order by lock_link.id"
+        )
+        chains: dict[int, tuple[LockLink, ...]] = {}
+        for row in rows:  # A link is recorded after the one that it waits for.
+            ahead = chains.get(row["ahead_id"], ())
+            chains[row["id"]] = (*ahead, self._db.decoded(LockLink, row))
+        return chains
 
     def samplings(self, slice_ids: Collection[int] | None = None) -> int:
         """Return the number of times that the states of all backends were read."""

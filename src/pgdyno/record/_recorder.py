@@ -10,10 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec.structs import asdict
+
 from pgdyno.errors import RunError, SetupError, UsageError
 from pgdyno.record import fileformat
 from pgdyno.record._interval_rows import Cells, interval_rows
 from pgdyno.record._kinds import SliceKind
+from pgdyno.record._rows import LockLink
 from pgdyno.record._writer import Writer
 from pgdyno.record.plain import plain, storable
 from pgdyno.record.reserving import reserve, take
@@ -52,6 +55,7 @@ class Recorder:
         self._writer = writer
         self._slice_id: int | None = None
         self._statement_ids: dict[str, int] = statement_ids or {}
+        self._link_ids: dict[tuple[LockLink, int | None], int] = {}
         self._drills = 0
         self._listeners: list[Listener] = []
 
@@ -176,6 +180,16 @@ class Recorder:
             if text not in self._statement_ids:
                 self._statement_ids[text] = self._writer.insert("statement", [{"text": text}])
             return self._statement_ids[text]
+
+    def lock_link_id(self, link: LockLink, ahead_id: int | None) -> int:
+        """Return the id of a link that waits for another one, or for the blocker of its queue."""
+        with self._writer.together():
+            if (link, ahead_id) not in self._link_ids:
+                row: dict[str, object] = {"ahead_id": ahead_id} | asdict(link)
+                text = row.pop("statement")
+                row["statement_id"] = self.statement_id(str(text)) if text else None
+                self._link_ids[link, ahead_id] = self._writer.insert("lock_link", [row])
+            return self._link_ids[link, ahead_id]
 
     def add_event(
         self,
@@ -307,6 +321,10 @@ class DrillRecorder(Recorder):
         """Ignore the call."""
 
     def statement_id(self, text: str) -> int:
+        """Return 0: samples are not recorded."""
+        return 0
+
+    def lock_link_id(self, link: LockLink, ahead_id: int | None) -> int:
         """Return 0: samples are not recorded."""
         return 0
 

@@ -121,14 +121,15 @@ MERGES = {
     ),
     "lock_queue": Merge(
         keys=(
-            *("lock_type", "mode", "relation", "blocker_state", "blocker_statement_id"),
-            *("waiting_statement_id", "first_statement_id"),
+            *("lock_type", "mode", "relation", "blocker_state", "blocker_type", "blocker_mode"),
+            *("blocker_pid", "blocker_statement_id", "link_id", "waiting_statement_id"),
+            "waiting_mode",
         ),
         sums=(
-            *("looks", "seen", "waiting", "first", "places", "blocker_transaction_ms"),
-            "blocker_state_ms",
+            *("looks", "seen", "waiting", "first", "places", "behind_request"),
+            *("blocker_transaction_ms", "blocker_state_ms"),
         ),
-        maxima=("wait_ms_max",),
+        maxima=("wait_ms_max", "blocker_transaction_ms_max"),
     ),
     "statement_count": Merge(
         keys=("statement_id",),

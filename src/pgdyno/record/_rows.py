@@ -269,6 +269,22 @@ class StatementCount(Struct, frozen=True):
         return self.jit_ms or 0.0
 
 
+class LockLink(Struct, frozen=True):
+    """A backend that waits for a lock and that others wait for."""
+
+    statement: str | None
+    backend_type: str
+    lock_type: str
+    """Of the lock that it waits for, with the mode in which it wants it."""
+    mode: str
+    relation: str | None
+    held_type: str | None
+    """Of the lock that others want of it, with the mode in which it holds it; None if that is the
+    lock which it wants itself."""
+    held_mode: str | None
+    held_relation: str | None
+
+
 class LockQueueTotal(Struct, frozen=True):
     """A queue for a heavyweight lock, over all looks that saw it."""
 
@@ -276,21 +292,32 @@ class LockQueueTotal(Struct, frozen=True):
     mode: str
     relation: str | None
     blocker_state: str
+    blocker_type: str
+    """Its backend_type; '' if that is not known."""
+    blocker_mode: str | None
+    """In which it holds what the first in line wait for."""
+    blocker_pid: int | None
+    """None if it was not the same backend each time; 0 for a prepared transaction."""
     blocker: str | None
     """Statement of the backend that all others in the queue wait for."""
+    links: tuple[LockLink, ...]
+    """Backends between the blocker and those who wait, that next to the blocker first."""
     waiting_statement: str | None
-    first_statement: str | None
-    """Statement of the first in line for a relation; None for other locks."""
+    waiting_mode: str | None
+    """The strongest that those behind the last link want."""
     seen: int
-    """Looks that saw it; the next three are sums over these."""
+    """Looks that saw it; the next four are sums over these."""
     waiting: int
     first: int
     places: int
+    behind_request: int
+    """Of those waiting, those in whose way is no lock held, only the request of another."""
     blocker_transaction_ms: float
     """Mean age of the blocker's transaction."""
     blocker_state_ms: float
     """Mean time for which the blocker had been in its state."""
     wait_ms_max: float
+    blocker_transaction_ms_max: float
 
 
 class GeneratorTotal(Struct, frozen=True):

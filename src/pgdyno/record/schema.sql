@@ -192,15 +192,35 @@ create table lock_queue (
     mode text not null,                   -- in which they want the lock, or the row
     relation text,                        -- schema.name
     blocker_state text not null,          -- as in pg_stat_activity, or 'waiting', 'deadlock', 'prepared'
+    blocker_type text not null,           -- its backend_type; '' if not known
+    blocker_mode text,                    -- in which it holds what the first in line wait for
+    blocker_pid integer,                  -- NULL where different backends were seen
     blocker_statement_id integer,
-    waiting_statement_id integer,         -- the most frequent one
-    first_statement_id integer,           -- of the first in line for a relation
+    link_id integer,                      -- of lock_link, the last one; NULL: all wait for the blocker
+    waiting_statement_id integer,         -- the most frequent one of those behind the last link
+    waiting_mode text,                    -- the strongest that these want; NULL without a link
     waiting integer not null,             -- all backends in the queue, over all looks
     first integer not null,               -- of these, those that wait for the blocker itself
     places integer not null,              -- different rows, or locks, that the first wait for
+    behind_request integer not null,      -- of all, those in whose way is no lock held, only a request
     blocker_transaction_ms real not null, -- age of its transaction, summed over looks
     blocker_state_ms real not null,       -- time in its state, summed over looks
-    wait_ms_max real not null
+    wait_ms_max real not null,
+    blocker_transaction_ms_max real not null
+);
+-- Links of a queue's chain: backends that wait for the next link, or for the blocker, and that others
+-- wait for, who do not wait for the blocker directly.
+create table lock_link (
+    id integer primary key,
+    ahead_id integer,                     -- the link that it waits for; NULL: the blocker
+    statement_id integer,
+    backend_type text not null,
+    lock_type text not null,              -- that it waits for, as in pg_locks
+    mode text not null,                   -- in which it wants it
+    relation text,
+    held_type text,                       -- the lock that others want of it; NULL: what it wants itself
+    held_mode text,
+    held_relation text
 );
 create index lock_queue_at on lock_queue (at_ms);
 create table statement (id integer primary key, text text not null unique);

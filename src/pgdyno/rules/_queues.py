@@ -125,11 +125,6 @@ class Queues(Struct, frozen=True):
         return commonest((look.waiting_statement, look.waiting) for look in self.looks)
 
     @property
-    def first_statement(self) -> str | None:
-        """The statement first in line for a relation, behind which most sessions wait."""
-        return commonest((look.first_statement, look.waiting) for look in self.looks)
-
-    @property
     def wait_ms_max(self) -> float:
         """The longest wait that a look saw."""
         return max((look.wait_ms_max for look in self.looks), default=0.0)
@@ -154,7 +149,7 @@ class Queues(Struct, frozen=True):
 def queues(s: Situation, kind: Kind) -> Queues:
     """Return the queues of one kind; without looks, those whose class of waits is its own."""
     total, in_kind, mine = Counter[HeavyweightWait](), Counter[HeavyweightWait](), []
-    for look in _looks(s):
+    for look in seen_queues(s):
         of_class = LOCK_CLASSES.get(look.lock_type, "lock")
         total[of_class] += look.waiting
         if _kind_of(s, look) == kind:
@@ -179,7 +174,7 @@ def queues(s: Situation, kind: Kind) -> Queues:
 
 def _part_of_type(s: Situation, kind: Kind, mine: Iterable[LockQueueTotal]) -> float:
     """Return the part of the waiters for locks of one type that the looks have in this kind."""
-    of_type = [look for look in _looks(s) if _OTHER.get(look.lock_type) == kind]
+    of_type = [look for look in seen_queues(s) if _OTHER.get(look.lock_type) == kind]
     total = sum(look.waiting for look in of_type)
     return sum(look.waiting for look in mine) / total if total else 1.0
 
@@ -233,7 +228,6 @@ def evidence(s: Situation, found: Queues, what: str) -> list[Evidence]:
         "table": found.relation,
         "statement of the lock's holder": found.blocker,
         "waiting statement": next(filter(None, waiting), None),
-        "first in line": found.first_statement,
     }
     return shown + [s.evidence(name, text, "") for name, text in texts.items() if text]
 
@@ -254,7 +248,7 @@ def commonest(weighted: Iterable[tuple[str | None, float]]) -> str | None:
     return sums.most_common(1)[0][0] if sums else None
 
 
-def _looks(s: Situation) -> list[LockQueueTotal]:
+def seen_queues(s: Situation) -> list[LockQueueTotal]:
     """Return the queues seen. No transaction holds the lock to extend a table: not with these."""
     statements = frozenset(s.statements_waiting("row"))
     return [
@@ -360,6 +354,12 @@ def holder_of(s: Situation, found: Queues) -> LockHolder:
     if foreign > MOST * waiting:
         return LockHolder(commonest((look.blocker, look.waiting) for look in others), hidden=False)
     return LockHolder(None, hidden=hidden > MOST * waiting)
+
+
+def is_of_load(s: Situation, statement: str) -> bool:
+    """True if a statement is one of the load's, or the load's are not known."""
+    own = {_shape(each.statement) for each in s.statements}
+    return not own or _is_own(statement, own)
 
 
 def _is_own(blocker: str, own: set[str]) -> bool:

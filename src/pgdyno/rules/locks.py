@@ -14,6 +14,14 @@ from pgdyno.facts.flush import device_words
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Proposal
+from pgdyno.rules._lock_chains import (
+    chain_advice,
+    chain_evidence,
+    chain_of,
+    chain_relation,
+    chain_words,
+    holder_words,
+)
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules._queues import (
     FOREIGN_ADVICE,
@@ -42,7 +50,8 @@ def relation_lock(s: Situation) -> Found | Cleared:
 
     LOCK TABLE, TRUNCATE, VACUUM FULL and most forms of ALTER TABLE exclude all others. They also do
     so while they wait themselves for a long transaction: everyone who comes later queues behind
-    them.
+    them. Then the finding names each session of the chain, the modes that it wants and holds, and
+    how many of those who wait conflict with a request alone, not with a lock that anybody holds.
 
     Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and at least
     ``WAITING_MIN`` on average, are seen waiting for a relation (Lock:relation).
@@ -50,39 +59,40 @@ def relation_lock(s: Situation) -> Found | Cleared:
     Thresholds: as for hot rows, see ``_queues``.
     """
     found = queues(s, "relation")
-    table = f"a lock on {found.relation}" if found.relation else "a lock on a table"
-    sentence, shown = summary(s, found, table), evidence(s, found, "a relation")
+    shown = evidence(s, found, "a relation")
     if not matters(s, found):
         return Cleared(cleared(s, found, "a lock on a table"), shown, parts=("relation",))
-    holder = holder_of(s, found)
+    holder, chain = holder_of(s, found), chain_of(s, found)
+    table = found.relation if chain is None else chain_relation(chain)
+    words = _held_by(s, found, holder) if chain is None else chain_words(s, chain)
     return Found(
-        sentence=f"{sentence}{_held_by(found, holder)}",
+        sentence=summary(s, found, f"a lock on {table or 'a table'}") + words,
         parts=found.parts,
         share=found.own_share,
         removable_share=1.0,
         confidence=0.9,
-        evidence=shown,
+        evidence=shown if chain is None else [*shown, *chain_evidence(s, chain)],
         causes=("idle-in-transaction",),
-        advice=FOREIGN_ADVICE
-        if holder.statement
-        else (
-            "lock rows (SELECT … FOR UPDATE) instead of the table, or use a weaker mode; give"
-            " statements that change a table a lock_timeout, so that the load does not queue behind"
-            " them"
-        ),
+        advice=_relation_lock_advice(holder) if chain is None else chain_advice(chain),
     )
 
 
-def _held_by(found: Queues, known: LockHolder) -> str:
-    """Return the statement that all wait behind, and that of the session which has the lock."""
+def _relation_lock_advice(holder: LockHolder) -> str:
+    if holder.statement:
+        return FOREIGN_ADVICE
+    return (
+        "lock rows (SELECT … FOR UPDATE) instead of the table, or use a weaker mode; give"
+        " statements that change a table a lock_timeout, so that the load does not queue behind"
+        " them"
+    )
+
+
+def _held_by(s: Situation, found: Queues, known: LockHolder) -> str:
+    """Return the session that has the lock, behind which most wait."""
     if known.hidden:
         return known.words
-    who = "who has the lock, not a session of this load," if known.statement else "who has the lock"
-    holder, first = quoted(found.blocker), quoted(found.first_statement)
-    has_it = f"; {who} executes: {holder}" if holder else ""
-    if first and found.first_statement != found.waiting_statement:
-        return f" behind: {first}{has_it}"
-    return has_it
+    most = next((look for look in found.looks if look.blocker == found.blocker), None)
+    return f", held by: {holder_words(s, most)}" if most is not None and most.blocker else ""
 
 
 _OF_TRANSACTION = re.compile(r"advisory_xact_lock", re.IGNORECASE)

@@ -10,6 +10,7 @@ from pgdyno.json_types import Row
 from pgdyno.numbers import counted, duration, figure, percent
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.rules._bloat import DEAD_ROWS_MIN, Bloat, bloat, bloat_evidence, cost_in_words
+from pgdyno.rules._lock_chains import chain_advice, chain_evidence, chain_of, chain_words
 from pgdyno.rules._queues import (
     FOREIGN_ADVICE,
     THINK_MS,
@@ -65,14 +66,17 @@ def idle_in_transaction(s: Situation) -> Found | Cleared:
         share = None if share is None else share + s.budget.share(*_OF_CROWD)
     if not parts:
         return Cleared(cleared(s, found, "locks of sessions that are idle in a transaction"), shown)
+    chain = chain_of(s, found) if blocks else None
+    advice = _advice(s, found)
     return Found(
-        sentence=_sentence(s, found, blocks=blocks, crowds=crowds),
+        sentence=_sentence(s, found, blocks=blocks, crowds=crowds)
+        + (chain_words(s, chain) if chain is not None else _after(found) if blocks else ""),
         parts=parts,
         share=share,
         removable_share=1.0,
         confidence=0.8,
-        evidence=shown,
-        advice=_advice(s, found),
+        evidence=shown if chain is None else [*shown, *chain_evidence(s, chain)],
+        advice=advice if chain is None else f"{advice}; {chain_advice(chain)}",
     )
 
 
@@ -96,13 +100,18 @@ def _sentence(s: Situation, found: Queues, *, blocks: bool, crowds: bool) -> str
         holder = "of a session that is not of this load and pauses in a transaction"
     waiting = f"{figure(found.sessions)} of {figure(s.sessions_at_work)} sessions"
     paused = f"clients pause for {percent(_pauses(s))} of the time that transactions take"
-    statement = quoted(found.blocker)
-    after = f", after: {statement}" if statement and not prepared else ""
     if blocks and crowds:
-        return f"{waiting} wait for locks {holder}, and others for their connections{after}"
+        return f"{waiting} wait for locks {holder}, and others for their connections"
     if crowds:
         return f"{paused}, and hold connections that others wait for"
-    return f"{waiting} in a transaction wait for locks {holder}{after}"
+    return f"{waiting} in a transaction wait for locks {holder}"
+
+
+def _after(found: Queues) -> str:
+    """Return the last statement of the session that holds the locks, as a clause."""
+    prepared = found.looks and found.looks[0].blocker_state == "prepared"
+    statement = quoted(found.blocker)
+    return f", after: {statement}" if statement and not prepared else ""
 
 
 def _is_foreign(s: Situation, found: Queues) -> bool:

@@ -26,6 +26,7 @@ select coalesce(l.pid, 0) as pid, l.locktype, l.mode, l.granted, l.target,
                               where datname = current_database())) as relation,
        nullif(left(s.query, 200), '<insufficient privilege>') as statement,
        case when l.pid is null then 'prepared' else coalesce(s.state, '') end as state,
+       coalesce(s.backend_type, '') as backend_type,
        extract(epoch from clock_timestamp() - s.xact_start)::float8 * 1000 as transaction_ms,
        extract(epoch from clock_timestamp() - s.state_change)::float8 * 1000 as state_ms
   from chosen l
