@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from signature_runs import carried_out, status
@@ -92,6 +93,71 @@ def test_each_kind_of_queue_is_the_largest_of_the_lock_queues(
     assert finding.status == "found", status(findings)
     assert NAMES.get(kind, "") in finding.sentence
     assert finding.share == max(findings[other].share for other in KINDS), status(findings)
+
+
+# A page of t takes 0.4 s, so that a vacuum of it lasts longer than the load.
+PAGES = SETUP.replace("(1, 1000)", "(1, 20000)")
+SLOW_VACUUM = {"vacuum_cost_delay": "100ms", "vacuum_cost_limit": "1"}
+VACUUM = {"at": "6s", "sql": "vacuum (disable_page_skipping) t"}
+ALTER = {"at": "7s", "sql": "alter table t add column m int"}
+OPEN = {"at": "0s", "sql": "begin; select count(*) from t; select pg_sleep(600); commit"}
+WRITES = "\\set id random(1, 1000)\nupdate t set n = n + 1 where id = :id;\n\\sleep 20 ms\n"
+
+
+def disturbed(folder: Path, version: int, *events: dict[str, str]) -> Mapping[str, Finding]:
+    """Findings on updates of t during which something else wants that table."""
+    setup, script = folder / "setup.sql", folder / "load.sql"
+    setup.write_text(PAGES)
+    script.write_text(WRITES)
+    return carried_out(
+        folder,
+        script=script,
+        setup=setup,
+        hold="12s",
+        version=version,
+        settings=SLOW_VACUUM | {"autovacuum": "off"},
+        events=list(events),
+    )
+
+
+def values(finding: Finding) -> dict[str, Any]:
+    return {each.name: each.value for each in finding.evidence}
+
+
+@pytest.mark.parametrize("version", [18, 15])
+def test_a_request_that_waits_for_a_vacuum_is_named_and_the_vacuum_is_not_the_load(
+    tmp_path: Path, installation_of: Callable[[int], object], version: int
+) -> None:
+    installation_of(version)
+    findings = disturbed(tmp_path, version, VACUUM, ALTER)
+    found = findings["relation-lock"]
+    assert found.status == "found", status(findings)
+    seen = values(found)
+    assert seen["statement that waits and is in the way of others"] == ALTER["sql"]
+    assert seen["mode that it wants"] == "AccessExclusiveLock"
+    assert seen["mode of the lock that is held"] == "ShareUpdateExclusiveLock"
+    assert seen["statement of the lock's holder"] == VACUUM["sql"]
+    assert seen["sessions behind a request, not a lock"] > 1
+    assert "lock_timeout" in found.advice
+    assert findings["vacuum-load"].status == "skipped", status(findings)
+
+
+def test_a_vacuum_without_a_request_behind_it_is_no_queue(tmp_path: Path) -> None:
+    findings = disturbed(tmp_path, 18, VACUUM)
+    assert findings["relation-lock"].status == "cleared", status(findings)
+
+
+def test_a_request_without_a_vacuum_before_it_is_no_queue(tmp_path: Path) -> None:
+    findings = disturbed(tmp_path, 18, ALTER)
+    assert findings["relation-lock"].status == "cleared", status(findings)
+
+
+def test_a_request_that_waits_for_a_long_transaction_is_named(tmp_path: Path) -> None:
+    findings = disturbed(tmp_path, 18, OPEN, ALTER)
+    found = findings["relation-lock"]
+    assert found.status == "found", status(findings)
+    assert values(found)["mode of the lock that is held"] == "AccessShareLock"
+    assert values(found)["mode that it wants"] == "AccessExclusiveLock"
 
 
 def test_a_client_that_waits_for_good_has_no_response_time(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from diagnose_runs import CPU, concluded, diagnosed
 from inline_snapshot import snapshot
+from msgspec.structs import replace
 from upkeep_runs import ages, churn, pages, table_facts, workers
 
 from pgdyno.facts.autovacuum import Autovacuum, options_of
@@ -155,8 +156,22 @@ def test_a_share_of_a_very_large_table(tmp_path: Path, version: int, due: str) -
     assert finding.share == 0.0
 
 
-def vacuumed(seconds: Sequence[int], slow_tps: float, **given: Any) -> Any:
-    by_second = {second: {"vacuum": "public.orders"} for second in seconds}
+ALTER = {
+    "lock_type": "relation",
+    "relation": "public.orders",
+    "blocker": "vacuum orders",
+    "wait_ms_max": 1500.0,
+    "waiting": 15,
+    "links": [{}],
+}
+"""A queue of three sessions behind ALTER TABLE, which waits for a vacuum."""
+
+
+def vacuumed(
+    seconds: Sequence[int], slow_tps: float, queue: Mapping[str, Any] | None = None, **given: Any
+) -> Any:
+    held = {} if queue is None else {"queues": [queue]}
+    by_second = {second: {"vacuum": "public.orders"} | held for second in seconds}
     tps = [slow_tps if second in seconds else 1000.0 + second for second in range(10)]
 
     def flags(edge: int) -> Sequence[Mapping[str, Any]]:
@@ -198,6 +213,18 @@ def test_vacuums_that_do_not(
     tmp_path: Path, seconds: Sequence[int], tps: float, status: str
 ) -> None:
     assert diagnosed(tmp_path, vacuumed(seconds, tps))["vacuum-load"].status == status
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [({}, "skipped"), ({"wait_ms_max": 12.0}, "found"), ({"waiting": 1}, "found")],
+    ids=["held", "taking turns", "a queue of few"],
+)
+def test_a_queue_for_a_lock_is_not_the_vacuums_load(
+    tmp_path: Path, more: Mapping[str, Any], status: str
+) -> None:
+    load = replace(vacuumed(range(5), 1.0, ALTER | more), sessions={CPU: 4.0})
+    assert diagnosed(tmp_path, load)["vacuum-load"].status == status
 
 
 def test_healthy_churn_is_told_nothing(tmp_path: Path) -> None:

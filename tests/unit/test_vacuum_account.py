@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from diagnose_runs import Load, diagnosed, written
 from inline_snapshot import snapshot
+from msgspec.structs import replace
 from upkeep_runs import churn
 
 from pgdyno.report.words import vacuums as words
@@ -93,6 +94,33 @@ def test_few_seconds_are_not_compared(tmp_path: Path) -> None:
     assert effect.throughput_ratio is None
     assert words.effect_words(effect) == snapshot(
         "too few seconds to compare, 2 with and 8 without"
+    )
+
+
+HELD: dict[str, Any] = {"wait_ms_max": 1500.0, "waiting": 15, "lock_type": "relation"}
+
+
+def test_seconds_that_a_queue_for_a_lock_held_are_left_out(tmp_path: Path) -> None:
+    by_second = {second: {"queues": [HELD]} for second in (4, 5)}
+    load = replace(vacuumed(range(6), 0.5), by_second=by_second)
+    effect = account(tmp_path, load).effect
+    # From the beginning of the longest wait, 1.5 s before, to a second after.
+    assert (effect.seconds_during, effect.seconds_without, effect.seconds_held) == (3, 3, 4)
+    assert effect.throughput_ratio is None
+    assert words.effect_words(effect) == snapshot(
+        "too few seconds to compare, 3 with and 3 without; 4 s left out, in which a queue for"
+        " a lock held the load"
+    )
+
+
+def test_a_ratio_that_tells_nothing_is_not_given(tmp_path: Path) -> None:
+    load = vacuumed(range(5))
+    tps = [1000.0, 1.0, 900.0, 2.0, 1100.0, *(1000.0 + second for second in range(5))]
+    effect = account(tmp_path, replace(load, tps_by_second=tps)).effect
+    assert (effect.seconds_during, effect.seconds_without) == (5, 5)
+    assert effect.throughput_ratio is None
+    assert words.effect_words(effect) == snapshot(
+        "seconds too different among themselves to compare, 5 with and 5 without"
     )
 
 

@@ -2,7 +2,8 @@
 
 Progress is sampled once a second; a vacuum between two samples is only counted. The effect compares
 seconds with a vacuum with seconds without any, in the same run: an association, in which everything
-else that happened in these seconds is too.
+else that happened in these seconds is too. Seconds in which a queue for a lock held the load are
+left out: a vacuum takes time from a load that runs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from pgdyno.facts.held_times import held_spans, is_held
 from pgdyno.facts.intervals import whole
 from pgdyno.json_types import Row
 from pgdyno.record import RunFile
@@ -24,16 +26,21 @@ from pgdyno.stats import CONTRAST_MIN, contrast
 
 ENDED_MS = 2_500
 """A vacuum whose last sample is older than this at the end of the run has ended."""
+RATIO_WIDTH_MAX = 10.0
+"""Upper end of an interval / lower end, above which a ratio tells nothing."""
 Limits = tuple[float, float]
 """Ages of transaction IDs and of multixacts."""
 Rows = list[Row]
 
 
 class VacuumRatios(Struct, frozen=True):
-    """Ratios of throughput and p99 with their intervals; None: too few seconds."""
+    """Ratios of throughput and p99 with their intervals; None: too few seconds, or too different
+    ones."""
 
     seconds_during: int
     seconds_without: int
+    seconds_held: int
+    """Left out: a queue for a lock held the load."""
     throughput: tuple[float, float, float] | None
     p99: tuple[float, float, float] | None
 
@@ -172,10 +179,13 @@ class _Second(Struct, frozen=True):
     to_ms: float
     tps: float
     p99_ms: float
+    held: bool
+    """True if a queue for a lock held the load."""
 
 
 def _seconds(run: RunFile, slice_ids: Sequence[int]) -> Iterator[_Second]:
     intervals = whole(run.intervals(slice_ids))
+    spans = held_spans(run, slice_ids)
     p99 = {}
     if len(intervals) >= 2 * CONTRAST_MIN:  # There is no effect of fewer.
         latency = run.latency_series("response", (99,), slice_ids=slice_ids, points_max=1_000_000)
@@ -183,18 +193,21 @@ def _seconds(run: RunFile, slice_ids: Sequence[int]) -> Iterator[_Second]:
     for each in intervals:
         tps = each.done * 1000 / each.duration_ms
         ended_ms = each.at_ms + each.duration_ms
-        yield _Second(each.at_ms, ended_ms, tps, float(p99.get(each.at_ms, math.nan)))
+        held = is_held(spans, each.at_ms, ended_ms)
+        yield _Second(each.at_ms, ended_ms, tps, float(p99.get(each.at_ms, math.nan)), held)
 
 
 def _effect(seconds: Sequence[_Second], rows: Rows, progress: Rows) -> VacuumRatios:
     """Return the seconds with a vacuum of ``rows`` against those without any of ``progress``."""
     mine, any_ = (sorted(float(row["at_ms"]) for row in each) for each in (rows, progress))
     marked = [(each, _seen(each, mine)) for each in seconds]
-    kept = [(each, during) for each, during in marked if during or not _seen(each, any_)]
+    mixed = [(each, during) for each, during in marked if during or not _seen(each, any_)]
+    kept = [(each, during) for each, during in mixed if not each.held]
     during = sum(mark for _, mark in kept)
     return VacuumRatios(
         during,
         len(kept) - during,
+        len(mixed) - len(kept),
         _ratio([(each.tps, mark) for each, mark in kept]),
         _ratio([(each.p99_ms, mark) for each, mark in kept]),
     )
@@ -208,7 +221,9 @@ def _seen(second: _Second, samples: Sequence[float]) -> bool:
 def _ratio(values: Sequence[tuple[float, bool]]) -> tuple[float, float, float] | None:
     known = [(value, mark) for value, mark in values if value == value]
     found = contrast([value for value, _ in known], [mark for _, mark in known])
-    return None if found is None else (found.ratio, found.lo, found.hi)
+    if found is None or found.hi > RATIO_WIDTH_MAX * found.lo:
+        return None
+    return found.ratio, found.lo, found.hi
 
 
 def _courses(

@@ -128,8 +128,10 @@ class VacuumEffect(Part):
 
     seconds_during: int
     seconds_without: int
+    seconds_held: int
+    """Left out: a queue for a lock held the load"""
     throughput_ratio: float | None
-    """null: fewer than four seconds on a side"""
+    """null: fewer than four seconds on a side, or an interval whose ends differ tenfold"""
     throughput_ci95: Interval95 | None
     latency_p99_ratio: float | None
     """Of the 99th percentile of a second"""

@@ -7,6 +7,7 @@ from statistics import median
 from msgspec import Struct
 
 from pgdyno.facts.autovacuum import Autovacuum
+from pgdyno.facts.held_times import held_spans, is_held
 from pgdyno.facts.intervals import timed
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.vacuums import limits_of, vacuumed_in_failsafe
@@ -32,6 +33,8 @@ class _Split(Struct, frozen=True):
 
     during: list[float]
     otherwise: list[float]
+    held: int
+    """Intervals left out, with a vacuum or without: a queue for a lock held the load."""
     relations: list[str]
     """Tables that were vacuumed, those seen for the longest time first."""
     automatic: bool
@@ -77,7 +80,9 @@ def vacuum_load(s: Situation) -> Found | Cleared:
     manual one, are named as such. Vacuums of less than a second are not seen.
 
     Look-alikes: a vacuum that sleeps for most of its time costs nothing and is the finding
-    "autovacuum-slow"; drops of throughput to nearly nothing are the finding "stall".
+    "autovacuum-slow"; drops of throughput to nearly nothing are the finding "stall". Seconds in
+    which a queue for a lock held the load are left out, on both sides: a load that waits for ALTER
+    TABLE, which waits for a vacuum, is the finding "relation-lock".
     """
     split = _split(s)
     if split is None:
@@ -85,7 +90,11 @@ def vacuum_load(s: Situation) -> Found | Cleared:
     few = min(len(split.during), len(split.otherwise))
     if few < SECONDS_MIN:
         when = "only for a moment" if len(split.during) == few else "almost all the time"
-        raise Skip(f"vacuum ran {when}, so throughput with and without it cannot be compared")
+        left_out = f" apart from the {split.held} s in which a queue for a lock held the load"
+        raise Skip(
+            f"vacuum ran {when}{left_out if split.held else ''}, so throughput with and without it"
+            " cannot be compared"
+        )
     p = mann_whitney(split.during, split.otherwise)
     evidence = _evidence(s, split, p)
     sentence = (
@@ -113,16 +122,22 @@ def _split(s: Situation) -> _Split | None:
     rows = s.run.series("metric_vacuum", s.slice_ids)
     if not len(rows["at_ms"]):
         return None
+    spans = held_spans(s.run, s.slice_ids)
     during: list[float] = []
     otherwise: list[float] = []
+    held = 0
     for each in timed(s.run.intervals(s.slice_ids)):
         ended_ms = each.at_ms + each.duration_ms
+        if is_held(spans, each.at_ms, ended_ms):
+            held += 1
+            continue
         seen = any(each.at_ms <= at_ms < ended_ms for at_ms in rows["at_ms"])
         (during if seen else otherwise).append(each.done * 1000 / each.duration_ms)
     names = [str(name) for name in rows["relation"]]
     return _Split(
         during,
         otherwise,
+        held,
         sorted(set(names), key=lambda name: -names.count(name)),
         automatic=bool(rows["automatic"].any()),
         to_prevent_wraparound=bool((rows["to_prevent_wraparound"] == 1).any()),
@@ -136,6 +151,7 @@ def _evidence(s: Situation, split: _Split, p: float) -> list[Evidence]:
         s.evidence("throughput lost during it", split.lost, "share",
                    f"at least {percent(LOST_SHARE)}"),
         s.evidence("p-value of a rank test", p, "", f"at most {P_MAX:g}"),
+        s.evidence("seconds left out, held by a queue for a lock", split.held, "count"),
         s.evidence("tables vacuumed", ", ".join(split.relations[:5]), ""),
         s.evidence("workers asleep for the cost delay", autovacuum.asleep_share, "share"),
     ]  # fmt: skip

@@ -212,6 +212,7 @@ def _effect(effect: VacuumRatios) -> VacuumEffect:
     return VacuumEffect(
         seconds_during=effect.seconds_during,
         seconds_without=effect.seconds_without,
+        seconds_held=effect.seconds_held,
         throughput_ratio=tps,
         throughput_ci95=tps_ci95,
         latency_p99_ratio=p99,

@@ -8,6 +8,7 @@ from pgdyno import numbers
 from pgdyno.report.words import prose
 from pgdyno.report.words.tables import Table, figures_table
 from pgdyno.results.run_parts import TableState, TableVacuum, VacuumEffect, Vacuums
+from pgdyno.stats import CONTRAST_MIN
 
 NAMED_MAX = 3
 ROWS_MAX = 20
@@ -65,9 +66,14 @@ def title(each: TableVacuum) -> str:
 
 def effect_words(effect: VacuumEffect) -> str:
     """Return the figures of the load during vacuums."""
+    held = (
+        f"; {effect.seconds_held} s left out, in which a queue for a lock held the load"
+        if effect.seconds_held
+        else ""
+    )
     if effect.throughput_ratio is None:
-        few = f"{effect.seconds_during} with and {effect.seconds_without} without"
-        return f"too few seconds to compare, {few}"
+        both = f"{effect.seconds_during} with and {effect.seconds_without} without"
+        return f"{_unknown(effect)} to compare, {both}{held}"
     p99 = (
         f", p99 {_ratio(effect.latency_p99_ratio, effect.latency_p99_ci95)}"
         if effect.latency_p99_ratio is not None
@@ -76,7 +82,14 @@ def effect_words(effect: VacuumEffect) -> str:
     return (
         f"throughput {_ratio(effect.throughput_ratio, effect.throughput_ci95)}{p99} in these"
         f" {effect.seconds_during} s, over that of the {effect.seconds_without} s without a vacuum"
+        f"{held}"
     )
+
+
+def _unknown(effect: VacuumEffect) -> str:
+    """Return the reason why there is no ratio."""
+    few = min(effect.seconds_during, effect.seconds_without) < CONTRAST_MIN
+    return "too few seconds" if few else "seconds too different among themselves"
 
 
 def _ratio(ratio: float | None, bounds: tuple[float, float] | None) -> str:
@@ -127,7 +140,7 @@ def _effect_rows(found: Vacuums) -> list[list[str]]:
             name,
             str(effect.seconds_during),
             str(effect.seconds_without),
-            _ratio(effect.throughput_ratio, effect.throughput_ci95) or "too few seconds",
+            _ratio(effect.throughput_ratio, effect.throughput_ci95) or _unknown(effect),
             _ratio(effect.latency_p99_ratio, effect.latency_p99_ci95),
         ]
         for name, effect in [
