@@ -230,3 +230,51 @@ def test_a_large_pool_of_the_pooler_is_told_from_that_of_the_application(tmp_pat
     for proposal in finding.proposals:
         assert int(proposal.change.spec["pooler.default_pool_size"]) < size
     assert found["client-pool"].status == "cleared", status(found)
+
+
+MIGRATE = """
+\\set id random(1, 50)
+select pg_advisory_lock(4711, :id);
+update tenant set runs = runs + 1 where id = :id;
+select pg_advisory_unlock(4711, :id);
+"""
+IN_TRANSACTION = """
+\\set id random(1, 50)
+begin;
+select pg_advisory_xact_lock(4711, :id);
+update tenant set runs = runs + 1 where id = :id;
+commit;
+"""
+TENANTS = """
+create table tenant (id int primary key, runs bigint not null);
+insert into tenant select i, 0 from generate_series(1, 50) i;
+"""
+
+
+def migrated(folder: Path, script: str, table: Mapping[str, Any]) -> dict[str, Finding]:
+    """Findings on clients that take advisory locks through a pool of four."""
+    (folder / "setup.sql").write_text(TENANTS)
+    (folder / "migrate.sql").write_text(script)
+    return through(
+        folder, table, script=folder / "migrate.sql", setup=folder / "setup.sql", clients=16
+    )
+
+
+def test_advisory_locks_of_sessions_that_a_pooler_shares(tmp_path: Path) -> None:
+    table = pooler("pgbouncer", pool_mode="transaction", default_pool_size=4)
+    found = migrated(tmp_path, MIGRATE, table)
+    finding = found["session-state"]
+    assert finding.status == "found", status(found)
+    assert finding.is_about_to_fail, status(found)
+    assert found["pooler"].status == "cleared", status(found)
+    assert "pool_mode = transaction" not in "".join(each.advice for each in found.values())
+    assert "pg_advisory_xact_lock" in finding.advice
+
+
+@pytest.mark.parametrize(
+    ("script", "mode"), [(IN_TRANSACTION, "transaction"), (MIGRATE, "session")]
+)
+def test_advisory_locks_that_end_where_they_began(tmp_path: Path, script: str, mode: str) -> None:
+    table = pooler("pgbouncer", pool_mode=mode, default_pool_size=16 if mode == "session" else 4)
+    found = migrated(tmp_path, script, table)
+    assert found["session-state"].status == "cleared", status(found)

@@ -126,6 +126,17 @@ def test_few_waiting_sessions_are_no_limit(tmp_path: Path, kind: str) -> None:
     assert diagnosed(tmp_path, few)[kind].status == "cleared"
 
 
+def test_deadlocks_over_advisory_locks_are_no_order_of_rows(tmp_path: Path) -> None:
+    queue = {"lock_type": "advisory", "relation": None, "blocker_state": "deadlock"}
+    load = replace(QUEUE, sessions={CPU: 1.0, ADVISORY: 15.0}, queues=[queue])
+    finding = diagnosed(tmp_path, load)["deadlocks"]
+    assert finding.status == "found"
+    assert finding.advice == snapshot(
+        "let all sessions take their advisory locks in the same order; a lower"
+        " deadlock_timeout ends each deadlock sooner"
+    )
+
+
 def test_table_and_statements_are_named(tmp_path: Path) -> None:
     table = diagnosed(tmp_path, replace(_load("relation-lock"), queues=[
         {"lock_type": "relation", "blocker": "truncate t", "waits_with": "insert into t values (?)"}

@@ -22,9 +22,11 @@ from pgdyno.rules._lock_chains import (
     chain_words,
     holder_words,
 )
+from pgdyno.rules._pool_sessions import loses_advisory_locks
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules._queues import (
     FOREIGN_ADVICE,
+    MOST,
     WAITING_SHARE,
     LockHolder,
     Queues,
@@ -122,16 +124,24 @@ def advisory_lock(s: Situation) -> Found | Cleared:
         sentence=f"{sentence}: {statement}{holder.words}" if statement else sentence + holder.words,
         parts=found.parts,
         share=found.own_share,
-        removable_share=1.0,
+        removable_share=0.0 if loses_advisory_locks(s) else 1.0,
         confidence=0.9,
         evidence=shown,
-        causes=("idle-in-transaction",),
-        advice=FOREIGN_ADVICE if holder.statement else _advisory_lock_advice(text or ""),
+        causes=("session-state", "idle-in-transaction"),
+        advice=FOREIGN_ADVICE if holder.statement else _advisory_lock_advice(s, text or ""),
     )
 
 
-def _advisory_lock_advice(statement: str) -> str:
+_XACT_LOCK_ADVICE = (
+    "take the lock with pg_advisory_xact_lock in the transaction that it protects: one of a session"
+    " stays with that session, which the pooler gives to others"
+)
+
+
+def _advisory_lock_advice(s: Situation, statement: str) -> str:
     """Return advice to hold the lock for a shorter time: one of a transaction ends with it."""
+    if loses_advisory_locks(s):
+        return _XACT_LOCK_ADVICE
     sooner = (
         "shorten what follows it in the transaction, at whose end it is let go of,"
         if _OF_TRANSACTION.search(statement)
@@ -366,23 +376,48 @@ def deadlocks(s: Situation) -> Found | Cleared:
     sentence = summary(s, found, what)
     if not matters(s, found):
         return Cleared(cleared(s, found, what), shown, parts=("row",))
-    rows = f" over rows of {found.relation}" if found.relation else ""
     timeout_ms = s.settings.duration_ms("deadlock_timeout") or DEFAULT_TIMEOUT_MS
+    of_advisory_locks = _is_over_advisory_locks(found)
+    is_symptom = of_advisory_locks and loses_advisory_locks(s)
     return Found(
         sentence=(
-            f"{sentence}{rows}; each lasts for {figure(timeout_ms)} ms (deadlock_timeout)"
+            f"{sentence}{_over(found)}; each lasts for {figure(timeout_ms)} ms (deadlock_timeout)"
             f"{_with_others(s, found)}"
         ),
         parts=found.parts,
         share=found.own_share,
-        removable_share=1.0,
+        removable_share=0.0 if is_symptom else 1.0,  # no order of locks removes them
         confidence=0.9,
         evidence=shown,
-        advice=(
+        causes=("session-state",) if of_advisory_locks else (),
+        advice=_deadlock_advice(s, found),
+    )
+
+
+def _is_over_advisory_locks(found: Queues) -> bool:
+    """True if most of those in the deadlocks wait for advisory locks."""
+    of_type = sum(look.waiting for look in found.looks if look.lock_type == "advisory")
+    return of_type > MOST * sum(look.waiting for look in found.looks)
+
+
+def _over(found: Queues) -> str:
+    if _is_over_advisory_locks(found):
+        return " over advisory locks"
+    return f" over rows of {found.relation}" if found.relation else ""
+
+
+def _deadlock_advice(s: Situation, found: Queues) -> str:
+    if not _is_over_advisory_locks(found):
+        return (
             "let all transactions change their rows in the same order, or lock them first in one"
             " statement with ORDER BY … FOR UPDATE; a lower deadlock_timeout ends each deadlock"
             " sooner"
-        ),
+        )
+    if loses_advisory_locks(s):
+        return _XACT_LOCK_ADVICE
+    return (
+        "let all sessions take their advisory locks in the same order; a lower deadlock_timeout"
+        " ends each deadlock sooner"
     )
 
 

@@ -14,13 +14,13 @@ from pgdyno.facts.sessions import Sessions, sessions
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Proposal, Skip
+from pgdyno.rules._pool_sessions import LEFT_OUT_SHARE, clients_left_out, loses_advisory_locks
 from pgdyno.rules._pools import cores_taken, larger_pooler_pools, pooled_loop
+from pgdyno.rules._queues import MOST
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
 
 BETWEEN_SHARE = 0.2
-LEFT_OUT_SHARE = 0.2
-"""Clients left out, as a part of all, above which that is the finding."""
 IN_USE = 0.85
 FIRST_SHARE = 0.5
 """Part of the time between clients and server that is before the first statement if they queue."""
@@ -56,7 +56,8 @@ def pooler(s: Situation) -> Found | Cleared:
     itself, or the way to it, takes the time.
 
     Clients of closed loops that have no transaction done or under way on the server wait for a
-    session that others keep for as long as they are connected: a pooler in session mode.
+    session that others keep for as long as they are connected: a pooler in session mode, unless
+    pgdyno has started it in another.
 
     Distinct from a hot row or the server's CPU, which show in the few sessions that the pooler has,
     by where the time goes; from a pool in the clients, whose wait the clients measure themselves
@@ -75,7 +76,10 @@ def pooler(s: Situation) -> Found | Cleared:
     if not seen.shared:
         return Cleared("each connection of the clients has a session of its own", evidence)
     count = counted(seen.on_server, "session", "sessions")
-    left_out = _clients_left_out(s)
+    if loses_advisory_locks(s) and s.part("advisory") >= MOST:
+        sentence = f"{figure(seen.connections)} connections share {count}, which wait for locks"
+        return Cleared(sentence, evidence)
+    left_out = clients_left_out(s)
     if left_out >= LEFT_OUT_SHARE * seen.connections:
         return _session_mode(s, seen, evidence, left_out)
     if share < BETWEEN_SHARE:
@@ -96,6 +100,7 @@ def pooler(s: Situation) -> Found | Cleared:
         removable_share=0.5,
         confidence=0.6,
         evidence=evidence,
+        causes=("session-state",),
         advice=SLOW_POOLER_ADVICE,
     )
 
@@ -122,26 +127,6 @@ def _waits_first(s: Situation) -> bool:
         return False
     waited_ms = (max(first) - median(later)) / 1e6
     return waited_ms >= FIRST_SHARE * s.budget.parts_ms.get("between", 0.0)
-
-
-def _clients_left_out(s: Situation) -> float:
-    """Return the clients that had a transaction under way and none done, on average.
-
-    All clients of a closed loop that does not rest are at work; what Little's law does not see of
-    them never came to an end.
-    """
-    resting = any(group.think_ms for group in s.groups)
-    if s.has_open_loop or resting or s.sessions_max < sum(g.clients for g in s.groups):
-        return 0.0
-    return max(0.0, s.sessions_max - s.in_service - _unaccepted(s))
-
-
-def _unaccepted(s: Situation) -> float:
-    """Return the clients that the pooler has not accepted ("pooler client limit")."""
-    try:
-        return float(s.pooler_queues.unaccepted.mean()) if s.pooler is not None else 0.0
-    except Skip:
-        return 0.0
 
 
 def _session_mode(s: Situation, seen: Sessions, evidence: list[Evidence], left_out: float) -> Found:
@@ -187,6 +172,7 @@ def _queue(s: Situation, seen: Sessions, evidence: list[Evidence], where: str) -
         removable_share=ratio.lifted,
         confidence=0.9,
         evidence=evidence,
+        causes=("session-state",),
         proposals=larger_pooler_pools(s, loop, most=seen.connections),
         advice=POOLER_ADVICE,
     )
