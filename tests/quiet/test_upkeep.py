@@ -39,7 +39,10 @@ update churned set n = n + 1 where id between :first and :first + 99;
 def carry(tmp_path: Path, installation_of: Callable[[int], object]) -> Callable[..., Findings]:
     """Carries out many updates of one table while something is wrong."""
 
-    def run(version: int, *statements: str, hold: str = HOLD, **settings: str) -> Findings:
+    def run(
+        version: int, *statements: str, hold: str = HOLD, beside: str = "", **settings: str
+    ) -> Findings:
+        """``beside``: the script of a client beside the others."""
         installation_of(version)  # skips the test where this machine has none
         setup, script = tmp_path / "setup.sql", tmp_path / "churn.sql"
         setup.write_text(TABLE)
@@ -55,9 +58,18 @@ def carry(tmp_path: Path, installation_of: Callable[[int], object]) -> Callable[
             settings=settings,
             events=[{"at": "0s", "sql": sql} for sql in statements],
             clients=4,
+            groups=_with_another(tmp_path / "beside.sql", beside) if beside else None,
         )
 
     return run
+
+
+def _with_another(path: Path, script: str) -> list[dict[str, Any]]:
+    path.write_text(script)
+    return [
+        {"name": "web", "count": 4},
+        {"name": "beside", "count": 1, "script": [{"file": str(path)}]},
+    ]
 
 
 def found_of(findings: Findings) -> set[str]:
@@ -160,3 +172,53 @@ def test_a_table_without_autovacuum(carry: Callable[..., Findings]) -> None:
     finding = findings["autovacuum-off"]
     assert finding.status == "found", status(findings)
     assert "public.churned" in finding.sentence
+
+
+HOLDS_ON = "begin; lock table churned in {} mode; select pg_sleep(600); commit"
+LOCKS_NOW_AND_THEN = """
+begin;
+lock table churned in share row exclusive mode;
+commit;
+\\sleep 400 ms
+"""
+KEPT_OUT = "samples in which others had it locked against autovacuum"
+
+
+@pytest.mark.parametrize("version", [18, 15])
+def test_autovacuum_that_never_gets_its_lock(carry: Callable[..., Findings], version: int) -> None:
+    findings = carry(version, HOLDS_ON.format("share update exclusive"), **OFTEN)
+    finding = findings["autovacuum-blocked"]
+    assert finding.status == "found", status(findings)
+    seen = numbers(findings, "autovacuum-blocked")
+    assert seen["table that was due for the longest time"] == "public.churned"
+    assert seen["autovacuums of it that were seen"] == 0
+    assert seen[KEPT_OUT] > 0.5
+    assert seen["mode held or wanted"] == "ShareUpdateExclusiveLock"
+    assert findings["autovacuum-slow"].status == "cleared", status(findings)
+
+
+def test_a_lock_beside_which_autovacuum_works_keeps_it_from_nothing(
+    carry: Callable[..., Findings],
+) -> None:
+    free = {"autovacuum_vacuum_cost_delay": "0", "autovacuum_max_workers": "8"}
+    findings = carry(18, HOLDS_ON.format("row exclusive"), **OFTEN | free)
+    assert findings["autovacuum-blocked"].status == "cleared", status(findings)
+
+
+@pytest.mark.parametrize("version", [18, 15])
+def test_autovacuum_that_is_cancelled_again_and_again(
+    carry: Callable[..., Findings], version: int
+) -> None:
+    timeout = {"deadlock_timeout": "500ms"}  # the wait is looked at several times
+    findings = carry(version, beside=LOCKS_NOW_AND_THEN, **OFTEN | THROTTLED | timeout)
+    finding = findings["autovacuum-blocked"]
+    assert finding.status == "found", status(findings)
+    seen = numbers(findings, "autovacuum-blocked")
+    assert seen["of these ended"] > 0
+    assert seen["mode held or wanted"] == "ShareRowExclusiveLock"
+    assert seen["statement"] == "lock table churned in share row exclusive mode"
+
+
+def test_autovacuum_that_is_slow_and_not_cancelled(carry: Callable[..., Findings]) -> None:
+    findings = carry(18, **OFTEN, **THROTTLED)
+    assert findings["autovacuum-blocked"].status == "cleared", status(findings)

@@ -136,7 +136,7 @@ def test_every_query_answers_with_the_columns_of_the_run_file(pg: Cluster) -> No
             description = connection.execute(query.text.encode()).description
             assert description is not None
             table = f"metric_{query.name}"
-            if table in columns() and query.name not in ("lock", "process"):
+            if table in columns() and query.name not in ("lock", "process", "table_lock"):
                 names = {column.name for column in description}
                 assert names | {"at_ms", "slice_id", "size_bytes", "own_transactions"} >= set(
                     columns()[table]
@@ -154,6 +154,7 @@ def test_one_sample_fills_every_table(pg: Cluster, table: str, written: Written)
     never |= {"metric_program", "metric_foreign"}  # what moved between two samples
     never |= {"metric_slot", "metric_sequence", "metric_prepared"}  # there are none
     never |= {"metric_control_group"}  # which only a quota has
+    never |= {"metric_table_lock"}  # read where a table has dead rows
     never |= {"metric_load"}  # read where the load is that of others
     # Read where there is one:
     never |= {"metric_pooler", "metric_front", "metric_front_page", "metric_jvm"}
@@ -305,6 +306,27 @@ def test_those_who_wait_for_the_holder_alone_have_no_link(
         waiter.join()
     assert (row["link_id"], row["behind_request"]) == (None, 0)
     assert row["blocker_mode"] == "AccessExclusiveLock"
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_recorded"), [("share update exclusive", True), ("row exclusive", False)]
+)
+def test_a_lock_that_excludes_autovacuum_is_recorded_while_there_are_dead_rows(
+    pg: Cluster, table: str, written: Written, mode: str, is_recorded: bool
+) -> None:
+    dead = "select 1 from metric_table where relation = 'public.probed' and n_dead_tup >= 1000"
+    with session(pg) as holder, session(pg) as busy, running(probes_for(written, pg)) as probes:
+        busy.execute("alter table probed set (autovacuum_enabled = off)")
+        busy.execute("update probed set n = n + 1")
+        written.sample_until(probes, lambda: written.rows(dead))
+        holder.execute("begin")
+        holder.execute(f"lock table probed in {mode} mode".encode())
+        probes.sample_now()
+        locks = written.rows("select * from metric_table_lock where relation = 'public.probed'")
+        holder.execute("commit")
+    modes = {(row["mode"], row["backend_type"], row["holders"]) for row in locks}
+    expected = {("ShareUpdateExclusiveLock", "client backend", 1)} if is_recorded else set()
+    assert modes == expected
 
 
 def test_a_checkpoint_is_an_event(pg: Cluster, table: str, written: Written) -> None:

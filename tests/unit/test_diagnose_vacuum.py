@@ -227,6 +227,96 @@ def test_a_queue_for_a_lock_is_not_the_vacuums_load(
     assert diagnosed(tmp_path, load)["vacuum-load"].status == status
 
 
+BLOCKED = "autovacuum-blocked"
+
+
+def locked(share: float, **given: Any) -> Any:
+    """Rows of metric_table_lock in this part of the samples."""
+    row = {
+        "relation": "public.orders", "mode": "ShareUpdateExclusiveLock", "statement_id": None,
+        "backend_type": "client backend", "holders": 1,
+    }  # fmt: skip
+    return lambda edge: [row | given] if edge % 10 < 10 * share else []
+
+
+def attempted(*seconds: int) -> Any:
+    """Rows of metric_vacuum of autovacuums, one process for each second."""
+    row = {"relation": "public.orders", "phase": "scanning heap", "automatic": 1}
+    return lambda edge: [row | {"pid": 100 + edge}] if edge in seconds else []
+
+
+CANCELS = {
+    "lock_type": "relation", "relation": "public.orders", "mode": "ShareRowExclusiveLock",
+    "blocker_type": "autovacuum worker", "blocker": "autovacuum: VACUUM public.orders",
+    "waits_with": "lock table orders in share row exclusive mode", "waiting": 1, "first": 1,
+}  # fmt: skip
+
+
+def test_autovacuum_that_never_gets_its_lock(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, dying(settings=OFTEN, rows={"metric_table_lock": locked(0.8)}))
+    finding = found[BLOCKED]
+    assert finding.status == "found", finding.sentence
+    values = {each.name: each.value for each in finding.evidence}
+    assert values["autovacuums of it that were seen"] == 0
+    assert values["samples in which others had it locked against autovacuum"] > 0.5
+    assert values["mode held or wanted"] == "ShareUpdateExclusiveLock"
+    assert finding.sentence == snapshot(
+        "autovacuum does not get its lock on public.orders, which others hold in 80 % of the"
+        " samples, most often in ShareUpdateExclusiveLock, executing: a session whose"
+        " statement is not visible; it has 15,000 dead rows, 14.3 times its threshold, and was"
+        " due for 9 s; a transaction accesses 2.3 times as many pages at the end of the run as"
+        " at its beginning, and 43 % of its time is explained by that"
+    )
+    assert finding.advice == snapshot(
+        "hold the lock for shorter times and leave pauses of more than autovacuum_naptime"
+        " between, use a mode that does not conflict with ShareUpdateExclusiveLock (ROW"
+        " EXCLUSIVE or weaker); or execute VACUUM on it, which waits for its lock and is not"
+        " cancelled"
+    )
+
+
+def test_autovacuum_that_is_cancelled_by_those_who_wait_for_it(tmp_path: Path) -> None:
+    rows = {"metric_vacuum": attempted(2, 5), "wait_sample": workers(1.9, 0.1)}
+    found = diagnosed(tmp_path, dying(settings=OFTEN, rows=rows, queues=[CANCELS]))
+    finding = found[BLOCKED]
+    assert finding.status == "found", finding.sentence
+    assert found["autovacuum-slow"].status == "cleared"
+    values = {each.name: each.value for each in finding.evidence}
+    assert values["of these ended"] == 2
+    assert values["statement"] == CANCELS["waits_with"]
+    assert finding.sentence == snapshot(
+        "2 autovacuums of public.orders ended without being counted, as those do that are"
+        " cancelled, while a session waited for ShareRowExclusiveLock to execute: lock table"
+        " orders in share row exclusive mode; it has 15,000 dead rows, 14.3 times its"
+        " threshold, and was due for 9 s; a transaction accesses 2.3 times as many pages at"
+        " the end of the run as at its beginning, and 43 % of its time is explained by that"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "queues", "settings"),
+    [
+        ({"metric_table_lock": locked(0.3)}, [], OFTEN),
+        ({"metric_table_lock": locked(0.8, backend_type="autovacuum worker")}, [], OFTEN),
+        ({"metric_table_lock": locked(0.8, relation="public.others")}, [], OFTEN),
+        ({"metric_vacuum": attempted(2, 5)}, [], OFTEN),
+        ({"metric_vacuum": attempted(10)}, [CANCELS], OFTEN),
+        ({"metric_table_lock": locked(0.8)}, [], OFTEN | {"autovacuum": "off"}),
+    ],
+    ids=["seldom", "its own", "another table", "nobody waits", "it goes on", "it is off"],
+)
+def test_autovacuum_that_nobody_keeps_out(
+    tmp_path: Path, rows: Any, queues: Any, settings: Mapping[str, str]
+) -> None:
+    found = diagnosed(tmp_path, dying(settings=settings, rows=rows, queues=queues))
+    assert found[BLOCKED].status == "cleared", found[BLOCKED].sentence
+
+
+def test_a_short_run_does_not_clear_what_keeps_autovacuum_out(tmp_path: Path) -> None:
+    rows = {"metric_autovacuum": table_facts(), "metric_table_lock": locked(0.8)}
+    assert diagnosed(tmp_path, churn(rows=rows))[BLOCKED].status == "skipped"
+
+
 def test_healthy_churn_is_told_nothing(tmp_path: Path) -> None:
     load = churn(rows={"metric_autovacuum": table_facts()}, sessions={CPU: 2.0})
     found = diagnosed(tmp_path, load)

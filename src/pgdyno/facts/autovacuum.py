@@ -26,6 +26,11 @@ from pgdyno.spec.server_settings import AUTOVACUUM, naptime_s, switch_of
 from pgdyno.wait_events import VACUUM_DELAY, canonical
 
 WORKER = "autovacuum worker"
+NAPTIMES = 3
+OVERDUE_S_MIN = 5.0
+TIMES = 2
+"""A table is overdue that has been above its threshold for so many times autovacuum_naptime, and at
+least ``OVERDUE_S_MIN``, with so many times the dead rows of the threshold at the end."""
 _MAX_THRESHOLD_SINCE = 180_000
 
 
@@ -49,6 +54,11 @@ class Upkeep(Struct, frozen=True):
     """Autovacuums that ended in the period."""
     enabled: bool
     """False if its option autovacuum_enabled is off."""
+
+    @property
+    def piled_up(self) -> bool:
+        """True if it has ``TIMES`` as many dead rows as make autovacuum come."""
+        return self.dead >= TIMES * self.due_rows
 
     @property
     def due_in_s(self) -> float | None:
@@ -78,6 +88,11 @@ class Autovacuum:
         return naptime_s(self._s.settings)
 
     @property
+    def patience_s(self) -> float:
+        """Time after which a table that is due is overdue."""
+        return max(NAPTIMES * self.naptime_s, OVERDUE_S_MIN)
+
+    @property
     def off(self) -> str | None:
         """The setting that turns it off in the whole server, None if it is on."""
         for name in ("autovacuum", "track_counts"):
@@ -95,6 +110,12 @@ class Autovacuum:
         if not known:
             raise Skip("what autovacuum compares with its thresholds was not recorded")
         return [self._upkeep(counters, facts, i) for i in known.values()]
+
+    @property
+    def overdue(self) -> list[Upkeep]:
+        """The tables that autovacuum should have come to long ago, the longest time first."""
+        late = (t for t in self.tables if t.piled_up and t.overdue_s >= self.patience_s)
+        return sorted(late, key=lambda table: -table.overdue_s)
 
     def _upkeep(self, counters: Series, facts: Series, i: int) -> Upkeep:
         relation = str(facts["relation"][i])

@@ -15,6 +15,7 @@ from pgdyno.probe._other_load import ForeignLoadWatch, OtherProbes
 from pgdyno.probe._processes import find_postmaster
 from pgdyno.probe._vacuums import Vacuum, VacuumWatch
 from pgdyno.probe.gaps import Gaps, MissingProbes
+from pgdyno.probe.statement_shapes import statement_shape
 from pgdyno.record import Recorder
 
 PLAIN = (
@@ -27,6 +28,8 @@ SELDOM = ("connection", "prepared", "sequence", "autovacuum", "index", "multixac
 SLOW_NS = 500_000_000
 SELDOM_EVERY = 10
 """In samples; a table's size needs a system call for each of its files."""
+DEAD_ROWS_MIN = 1000
+"""Dead rows of a table from which on locks that exclude autovacuum are read."""
 IO_KEYS = ("backend_type", "object", "context")
 
 OTHER_SESSIONS = "other roles' sessions"
@@ -66,6 +69,7 @@ class ServerSampler:
         self._foreign = ForeignLoadWatch()
         self._other_probes = OtherProbes()
         self._sizes: dict[str, int] = {}
+        self._has_dead_rows = False
         self._samples = 0
         self._connections = 0
         self._seen: Row | None = None
@@ -106,6 +110,7 @@ class ServerSampler:
         asked_ns = time.monotonic_ns()
         slice_id = self._recorder.current_slice
         extra = ["lock", "foreign", "client", *(("process",) if with_roles else ())]
+        extra += ["table_lock"] if self._has_dead_rows else []
         own = self._own_transactions
         answers = self._link.fetch([*PLAIN, *extra, *(("load", "other_probes") if own else ())])
         if answers is None:
@@ -144,8 +149,13 @@ class ServerSampler:
             self._seen = rows["server"][0]
         if "io" in rows and not full:
             rows["io"] = [row for row in rows["io"] if _moved(row)]
+        if "table_lock" in answers:
+            rows["table_lock"] = [self._with_statement_id(row) for row in answers["table_lock"]]
         if "table" in rows:
             sizes = self._sizes
+            self._has_dead_rows = any(
+                (row["n_dead_tup"] or 0) >= DEAD_ROWS_MIN for row in rows["table"]
+            )
             rows["table"] = [
                 row | {"size_bytes": sizes.get(row["relation"])} for row in rows["table"]
             ]
@@ -157,6 +167,12 @@ class ServerSampler:
         if "foreign" in answers:
             rows["foreign"] = self._foreign.moved(answers["foreign"])
         return rows
+
+    def _with_statement_id(self, row: Row) -> Row:
+        """Return a row with the id of its statement's shape in place of the text."""
+        statement = row.pop("statement")
+        number = self._recorder.statement_id(statement_shape(statement)) if statement else None
+        return row | {"statement_id": number}
 
     def _ask_seldom(self) -> dict[str, list[Row]]:
         """Read figures that change slowly, and tables' sizes: the previous if one is locked."""

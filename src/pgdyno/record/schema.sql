@@ -380,6 +380,15 @@ create table metric_autovacuum (
     vacuumed_ms real,                     -- since the last vacuum; NULL if there was none
     options text                          -- storage parameters, name=value; NULL if none is set
 );
+-- Locks held on tables that exclude autovacuum; read only while a table has dead rows.
+create table metric_table_lock (
+    at_ms integer not null, slice_id integer,
+    relation text not null,               -- schema.name
+    mode text not null,
+    backend_type text not null,           -- '' if not known
+    statement_id integer,                 -- that the holders execute; NULL if not visible
+    holders integer
+);
 create table metric_multixact (           -- with these
     at_ms integer not null, slice_id integer,
     member_files integer,                 -- files of members, each with room for 52,352; NULL from 19

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.facts.autovacuum import Autovacuum, Upkeep
+from pgdyno.facts.autovacuum import NAPTIMES, OVERDUE_S_MIN, TIMES, Autovacuum, Upkeep
+from pgdyno.facts.autovacuum_obstacles import obstacles
 from pgdyno.facts.holders import held_back
 from pgdyno.facts.sight import Sight, alter_system, measured, proposed
 from pgdyno.facts.situation import Situation
@@ -84,9 +85,6 @@ def _reset_options(tables: list[str]) -> str:
     )
 
 
-NAPTIMES = 3
-TIMES = 2
-OVERDUE_S_MIN = 5.0
 ASLEEP_SHARE = 0.5
 BUSY_SHARE = 0.9
 AUTOVACUUM_SLOW_LIFTABLE = 0.8
@@ -116,17 +114,18 @@ def autovacuum_slow(s: Situation) -> Found | Cleared:
     of 100 ms put workers to sleep for 99 % of their time, the defaults on small tables for 10 %.
 
     Look-alikes: where an old xmin is held, vacuums end and leave the rows ("xmin-pinned"); where
+    others hold the lock that they need, or want it, they do not end ("autovacuum-blocked"); where
     the threshold itself is high, no table is overdue ("autovacuum-threshold"); vacuums that are too
     fast cost throughput while they run ("vacuum-load"). From version 18 pg_stat_progress_vacuum has
     the time slept, with track_cost_delay_timing.
     """
     autovacuum = Autovacuum(s)
-    patience_s = max(NAPTIMES * autovacuum.naptime_s, OVERDUE_S_MIN)
-    worst = max(autovacuum.tables, key=lambda table: (_piled_up(table), table.overdue_s))
-    evidence = _autovacuum_slow_evidence(s, autovacuum, worst, patience_s)
+    patience_s = autovacuum.patience_s
+    worst = max(autovacuum.tables, key=lambda table: (table.piled_up, table.overdue_s))
+    evidence = _autovacuum_slow_evidence(s, autovacuum, worst)
     if autovacuum.off is not None:
         return Cleared("autovacuum is off", evidence)
-    if worst.overdue_s < patience_s or not _piled_up(worst):
+    if worst.overdue_s < patience_s or not worst.piled_up:
         if s.seconds < patience_s:
             raise Skip(
                 f"the run is shorter than {NAPTIMES} times autovacuum_naptime, {figure(patience_s)}"
@@ -134,7 +133,8 @@ def autovacuum_slow(s: Situation) -> Found | Cleared:
             )
         return Cleared("no table had more dead rows than its threshold for long", evidence)
     reason = _reason(autovacuum)
-    if reason is None or held_back(s):
+    is_kept_out = any(each.relation == worst.relation for each in obstacles(s))
+    if reason is None or is_kept_out or held_back(s):
         return Cleared(
             f"{worst.relation} is overdue, but the pace of the workers is not the reason", evidence
         )
@@ -157,10 +157,6 @@ def autovacuum_slow(s: Situation) -> Found | Cleared:
             " one limit and help only with many tables"
         ),
     )
-
-
-def _piled_up(table: Upkeep) -> bool:
-    return table.dead >= TIMES * table.due_rows
 
 
 def _reason(autovacuum: Autovacuum) -> str | None:
@@ -212,11 +208,12 @@ def _autovacuum_slow_proposals(autovacuum: Autovacuum, s: Situation, seen: Bloat
 
 
 def _autovacuum_slow_evidence(
-    s: Situation, autovacuum: Autovacuum, worst: Upkeep, patience_s: float
+    s: Situation, autovacuum: Autovacuum, worst: Upkeep
 ) -> list[Evidence]:
     return [
         s.evidence("table that was due for the longest time", worst.relation, ""),
-        s.evidence("due for", worst.overdue_s, "s", f"at least {duration(patience_s)}"),
+        s.evidence("due for", worst.overdue_s, "s",
+                   f"at least {NAPTIMES} times autovacuum_naptime, and {OVERDUE_S_MIN:g} s"),
         s.evidence("its dead rows", worst.dead, "rows", f"at least {TIMES} times the threshold"),
         s.evidence("threshold of autovacuum", worst.due_rows, "rows"),
         s.evidence("autovacuums of it that ended", worst.vacuums, "count"),
