@@ -222,3 +222,28 @@ def test_autovacuum_that_is_cancelled_again_and_again(
 def test_autovacuum_that_is_slow_and_not_cancelled(carry: Callable[..., Findings]) -> None:
     findings = carry(18, **OFTEN, **THROTTLED)
     assert findings["autovacuum-blocked"].status == "cleared", status(findings)
+
+
+TEMPORARY = """
+begin;
+create temporary table seen (a int, b int, c text) on commit drop;
+insert into seen values (1, 2, 'x');
+commit;
+\\sleep 5 ms
+"""
+SLOT = "select pg_create_logical_replication_slot('lost', 'pgoutput')"
+
+
+@pytest.mark.parametrize("version", [18, 15])
+def test_catalogues_whose_dead_rows_a_slot_keeps(
+    carry: Callable[..., Findings], version: int
+) -> None:
+    findings = carry(version, SLOT, beside=TEMPORARY, wal_level="logical")
+    finding = findings["catalogue-bloat"]
+    assert finding.status == "found", status(findings)
+    assert '"lost"' in numbers(findings, "catalogue-bloat")["holder of an old xmin"]
+
+
+def test_catalogues_whose_dead_rows_nobody_keeps(carry: Callable[..., Findings]) -> None:
+    findings = carry(18, beside=TEMPORARY)
+    assert findings["catalogue-bloat"].status == "cleared", status(findings)

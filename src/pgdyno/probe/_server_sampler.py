@@ -23,7 +23,7 @@ PLAIN = (
     *("age", "server", "slot", "archiver"),
 )
 """Queries whose rows are written unchanged to the table metric_NAME."""
-SELDOM = ("connection", "prepared", "sequence", "autovacuum", "index", "multixact")
+SELDOM = ("connection", "prepared", "sequence", "autovacuum", "index", "multixact", "catalogue")
 """Such queries about figures that change slowly, asked together with sizes."""
 SLOW_NS = 500_000_000
 SELDOM_EVERY = 10

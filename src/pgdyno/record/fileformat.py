@@ -66,6 +66,7 @@ KEY_COLUMNS = {
     "metric_slot": ("slot_name",),
     "metric_sequence": ("sequence",),
     "metric_autovacuum": ("relation",),
+    "metric_catalogue": ("relation",),
     "metric_table_lock": ("relation", "mode", "backend_type", "statement_id"),
     "metric_foreign": ("database",),
     "metric_activity": ("state",),

@@ -349,6 +349,12 @@ create table metric_slot (
     restart_lsn_bytes integer,            -- oldest WAL that it needs, as metric_wal.insert_lsn_bytes
     xmin_age integer, catalog_xmin_age integer
 );
+create table metric_catalogue (           -- those of pg_catalog with most dead rows
+    at_ms integer not null, slice_id integer,
+    relation text not null,               -- schema.name
+    n_tup_upd integer, n_tup_del integer, n_live_tup integer, n_dead_tup integer,
+    vacuum_count integer, autovacuum_count integer
+);
 create table metric_archiver (
     at_ms integer not null, slice_id integer,
     archived_count integer, failed_count integer,

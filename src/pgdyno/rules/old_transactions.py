@@ -276,8 +276,13 @@ def xmin_pinned(s: Situation) -> Found | Cleared:
         confidence=0.9 if seen.share else 0.7,
         evidence=evidence,
         causes=("prepared-transactions",) if holder.kind == "prepared" else (),
-        advice=_ADVICE.get(holder.kind, "").format(name=holder.name, literal=literal(holder.name)),
+        advice=holder_advice(holder),
     )
+
+
+def holder_advice(holder: XminHolder) -> str:
+    """Return advice to have an xmin let go of; '' for a kind that is not known."""
+    return _ADVICE.get(holder.kind, "").format(name=holder.name, literal=literal(holder.name))
 
 
 def _holds_back(s: Situation, holder: XminHolder, seen: Bloat) -> bool:
