@@ -247,6 +247,31 @@ class Fatal(TypedDict):
     message: str
     hint: str | None
 
+@type_check_only
+class SampledStatement(TypedDict):
+    """A statement as it was sent; ``position`` is its place among the script's statements, from 0.
+
+    ``text`` has the values in it, as in the simple protocol; ``parameterized`` has places for
+    ``parameters``: variable and value, as text, None for NULL. It is None where the simple protocol
+    is used in any case. ``captures`` is the prefix of the variables that ``\\gset`` makes of its
+    row, None without. Rows that ``\\rows`` makes up are left out.
+    """
+
+    position: int
+    text: str
+    parameterized: str | None
+    parameters: list[tuple[str, str | None]]
+    captures: str | None
+
+@type_check_only
+class SampledTransaction(TypedDict):
+    """A transaction as it was sent, its statements in the order in which they were sent, 200 at
+    most."""
+
+    group: str
+    script: str
+    statements: list[SampledStatement]
+
 def build_info() -> BuildInfo:
     """Version, build profile and target of the engine."""
 
@@ -426,6 +451,10 @@ class Load:
 
     def facts(self) -> LoadFacts | None:
         """How the load runs; None before it is started."""
+
+    def samples(self) -> list[SampledTransaction]:
+        """Transactions that ended well, as they were sent: the last 8 that were kept of each
+        script, the oldest first."""
 
     def state(self) -> Literal["new", "running", "stopping", "stopped"]: ...
     def stop(self, drain_ms: int) -> None:

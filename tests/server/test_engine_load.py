@@ -78,6 +78,22 @@ def test_values_reach_the_server_in_every_protocol(pg: Cluster) -> None:
         connection.execute("drop table engine_values")
 
 
+@pytest.mark.parametrize("protocol", ["prepared", "simple"])
+def test_transactions_are_kept_as_they_were_sent(pg18: Cluster, protocol: str) -> None:
+    script = "\\set n random(7, 7)\nselect :n + 1 as next \\gset got_\nselect :got_next, ':n';\n"
+    with Run(config(pg18.conninfo, script, protocol=protocol)) as run:
+        run.wait_for_more("done", 3000)
+    kept = run.load.samples()
+    assert len(kept) == 8
+    assert {(each["group"], each["script"]) for each in kept} == {("g", "s0")}
+    first, second = kept[-1]["statements"]
+    assert (first["position"], first["captures"], second["captures"]) == (0, "got_", None)
+    assert first["text"] == "select 7 + 1 as next"
+    assert first["parameterized"] == "select $1 + 1 as next"
+    assert first["parameters"] == [("n", "7")]
+    assert (second["text"], second["parameterized"]) == ("select 8, '7'", None)
+
+
 def test_the_mix_follows_the_weights(pg18: Cluster) -> None:
     with Run(config(pg18.conninfo, SELECT, "select 2;", "select 3;", weights=(3, 1, 0))) as run:
         run.wait_for_more("done", 2000)

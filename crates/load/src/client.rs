@@ -3,6 +3,7 @@
 use pgdyno_http::Jar;
 
 use crate::plan::{GroupPlan, Plan, ScriptPlan};
+use crate::sample::Sampling;
 use crate::script::{
     Command, Datum, EvalError, Names, Rng, Rows, Statement, Value, Variables, eval, eval_truth,
 };
@@ -87,6 +88,8 @@ pub struct Client {
     pub variables: Variables,
     /// Its cookies, if it sends requests.
     pub jar: Jar,
+    /// The open transaction as it is sent, if it is kept.
+    pub sampling: Sampling,
     command: usize,
     /// Between `\startpipeline` and `\endpipeline`.
     in_pipeline: bool,
@@ -145,6 +148,7 @@ impl Client {
             think_until_ns: 0,
             variables,
             jar: Jar::default(),
+            sampling: Sampling::default(),
             command: 0,
             in_pipeline: false,
             choice,
@@ -173,6 +177,7 @@ impl Client {
         self.sent_ns = 0;
         self.tries = 1;
         self.progress = Progress::default();
+        self.sampling = Sampling::Undecided;
         self.command = 0;
         self.in_pipeline = false;
         self.txn = self.begun;
@@ -206,6 +211,7 @@ impl Client {
     /// Goes back to the transaction's start, with the variables and random numbers of then.
     pub fn restart(&mut self) {
         self.tries += 1;
+        self.sampling = Sampling::Left;
         self.progress.restart();
         self.command = 0;
         self.in_pipeline = false;

@@ -14,6 +14,7 @@
 //! Exchange             requests and responses of one connection by HTTP (exchange.rs)
 //! Client (client.rs)   one simulated client in its script (script/); moves between threads through
 //!                      its group's pool (pool.rs)
+//! Samples (sample.rs)  transactions as they were sent, for their plans
 //! Collector            the threads' counts of an interval (collect.rs), put together (report.rs)
 //! ```
 //!
@@ -43,6 +44,7 @@ mod plan;
 mod pool;
 mod reactor;
 mod report;
+mod sample;
 mod schedule;
 pub mod script;
 mod seeds;
@@ -64,3 +66,4 @@ pub use histogram::Histogram;
 pub use load::{Facts, Load};
 pub use plan::PlanError;
 pub use report::{ErrorRow, GroupRow, HttpRow, Interval, ScriptRow, StatementRow, ThreadRow};
+pub use sample::{SampledStatement, SampledTransaction};

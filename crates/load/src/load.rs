@@ -11,6 +11,7 @@ use crate::error::LoadError;
 use crate::plan::{Plan, PlanError};
 use crate::reactor::{Choice, Reactor};
 use crate::report::{Interval, Reporter};
+use crate::sample::SampledTransaction;
 use crate::schedule::Schedule;
 use crate::shared::{Mail, Mailbox, Records, Shared};
 use crate::sys::lock;
@@ -199,6 +200,13 @@ impl Load {
         let (shared, _) = self.steer()?;
         shared.set_session(sql);
         Ok(())
+    }
+
+    /// Transactions of the load as they were sent, the last few of each script.
+    pub fn samples(&self) -> Vec<SampledTransaction> {
+        self.shared().map_or_else(Vec::new, |shared| {
+            lock(&shared.samples).iter().cloned().collect()
+        })
     }
 
     /// Phase of the load.

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::keys::Derived;
 use crate::plan::{GroupPlan, Plan};
 use crate::pool::{LinkRef, Pool, PoolId};
+use crate::sample::Samples;
 use crate::script::Rng;
 use crate::slow_start::SlowStart;
 use crate::sys::{Bell, lock, monotonic_ns};
@@ -258,6 +259,8 @@ pub struct Shared {
     failure: Mutex<Option<LoadError>>,
     /// Destination of the counts.
     pub collector: Mutex<Collector>,
+    /// Transactions as they were sent.
+    pub samples: Mutex<Samples>,
     /// Number of the current interval. A thread looks at it before it counts anything for a client
     /// that came from another thread, so that what happened first is never counted later.
     pub interval: AtomicU64,
@@ -297,6 +300,7 @@ impl Shared {
             acks: Mutex::new(records.acks.into_iter().map(Some).collect()),
             logs: Mutex::new(records.logs.into_iter().map(Some).collect()),
             failure: Mutex::new(None),
+            samples: Mutex::new(Samples::new(plan.rows())),
             collector: Mutex::new(Collector::new(plan.threads, started_ns, tag)),
             plan,
             targets,

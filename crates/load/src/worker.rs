@@ -42,6 +42,7 @@ use crate::failure::Failure;
 use crate::link::{Doing, Link};
 use crate::pool::PoolId;
 use crate::reactor::{self, Reactor};
+use crate::sample::Sampler;
 use crate::script::Rng;
 use crate::shared::{Mail, Shared};
 use crate::socket::{CLOSED, reason};
@@ -104,6 +105,7 @@ pub struct Worker {
     /// Connections whose socket must be opened.
     to_open: VecDeque<(usize, u64)>,
     tally: Tally,
+    sampler: Sampler,
     acks: Option<AckFile>,
     log: Option<TransactionLog>,
     interval: u64,
@@ -154,6 +156,7 @@ impl Worker {
             gate: Gate::new(shared.plan.connecting_max, shared.plan.threads),
             to_open: VecDeque::new(),
             tally,
+            sampler: Sampler::new(shared.plan.rows()),
             acks: shared.take_acks(thread),
             log: shared.take_log(thread),
             interval: 0,

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use pgdyno_load::{
-    ErrorRow, GroupRow, HttpRow, Interval, Load as Inner, ScriptRow, State, StatementRow, ThreadRow,
+    ErrorRow, GroupRow, HttpRow, Interval, Load as Inner, SampledTransaction, ScriptRow, State,
+    StatementRow, ThreadRow,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -73,6 +74,11 @@ impl Load {
         Ok(Some(dict))
     }
 
+    fn samples<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let samples = py.detach(|| self.0.samples());
+        list(py, &samples, sample_dict)
+    }
+
     fn state(&self) -> &'static str {
         match self.0.state() {
             State::New => "new",
@@ -136,6 +142,23 @@ fn list<'py, T>(
         .map(|row| make(py, row))
         .collect::<PyResult<Vec<_>>>()?;
     PyList::new(py, dicts)
+}
+
+fn sample_dict<'py>(py: Python<'py>, sample: &SampledTransaction) -> PyResult<Bound<'py, PyDict>> {
+    let dict = dict!(py, sample, group, script);
+    let statements = list(py, &sample.statements, |py, each| {
+        Ok(dict!(
+            py,
+            each,
+            position,
+            text,
+            parameterized,
+            parameters,
+            captures
+        ))
+    })?;
+    dict.set_item("statements", statements)?;
+    Ok(dict)
 }
 
 fn script_dict<'py>(py: Python<'py>, row: &ScriptRow) -> PyResult<Bound<'py, PyDict>> {

@@ -373,9 +373,18 @@ impl Worker {
         let times = client.times(now_ns);
         let limit_ns = self.shared.plan.groups[self.links[slot].group].latency_limit_ns;
         self.script_tally(slot).end_well(&times, limit_ns);
+        self.give_sample(slot);
         self.note_end(slot, Column::Done, None, now_ns);
         self.close_transaction(slot);
         self.next_transaction(slot, now_ns);
+    }
+
+    /// Hands over what is kept of a transaction that ended well.
+    fn give_sample(&mut self, slot: usize) {
+        if let Some(client) = &mut self.links[slot].client {
+            let row = self.shared.plan.script_of(client).row;
+            client.sampling.give(row, &self.shared.samples);
+        }
     }
 
     /// The connection was lost under a transaction.

@@ -9,6 +9,7 @@ use crate::config::{Parameters, Protocol};
 use crate::failure::Failure;
 use crate::link::{InFlight, Prepared};
 use crate::plan::{Plan, ScriptPlan};
+use crate::sample::{SampledTransaction, Sampling};
 use crate::script::{BinaryType, EvalError, Rows, Slot, Statement};
 
 impl Worker {
@@ -27,6 +28,12 @@ impl Worker {
             return Ok(());
         };
         link.statement.capture.restart(statement.capture.as_ref());
+        let is_text = plan.protocol == Protocol::Simple || statement.simple_only;
+        if matches!(client.sampling, Sampling::Undecided) {
+            client.sampling = begun(plan, client, self.sampler.is_due(script.row));
+        }
+        let names = &plan.groups[client.group].names;
+        client.sampling.add(statement, &client.variables, names);
         let writing = Writing {
             plan,
             script,
@@ -35,6 +42,7 @@ impl Worker {
             session,
             prepared: &link.prepared,
             under_way: &mut link.statement,
+            is_text,
             bound: &mut self.bound,
             text: &mut self.text,
             out: &mut self.out,
@@ -44,6 +52,18 @@ impl Worker {
             None => writing.with_parameters().map_err(unsendable),
         }
     }
+}
+
+/// The beginning of a client's transaction, which `is_kept` or not.
+fn begun(plan: &Plan, client: &Client, is_kept: bool) -> Sampling {
+    if !is_kept {
+        return Sampling::Left;
+    }
+    Sampling::Kept(Box::new(SampledTransaction {
+        group: plan.groups[client.group].name.clone(),
+        script: plan.script_of(client).script.name.clone(),
+        statements: Vec::new(),
+    }))
 }
 
 /// The error of a statement that cannot be sent.
@@ -65,6 +85,8 @@ struct Writing<'a> {
     session: &'a mut Session,
     prepared: &'a Prepared,
     under_way: &'a mut InFlight,
+    /// Its values are in its text.
+    is_text: bool,
     bound: &'a mut bound::Bound,
     text: &'a mut Vec<u8>,
     out: &'a mut BytesMut,
@@ -72,7 +94,7 @@ struct Writing<'a> {
 
 impl<'a> Writing<'a> {
     fn with_parameters(mut self) -> Result<(), ProtocolError> {
-        if self.is_text() {
+        if self.is_text {
             return self.without_parameters();
         }
         let named = self.plan.protocol == Protocol::Prepared;
@@ -87,7 +109,7 @@ impl<'a> Writing<'a> {
     fn with_rows(mut self, rows: &Rows) -> Result<(), Box<Failure>> {
         let (statement, client) = (self.statement, &mut *self.client);
         let count = rows.count(statement, &client.variables).map_err(unmade)?;
-        if self.is_text() {
+        if self.is_text {
             self.under_way.rows = (0, count);
             self.text.clear();
             let client = &mut self.client;
@@ -107,10 +129,6 @@ impl<'a> Writing<'a> {
             .and_then(|name| self.bind_filled(name))
             .and_then(|()| self.execute())
             .map_err(unsendable)
-    }
-
-    fn is_text(&self) -> bool {
-        self.plan.protocol == Protocol::Simple || self.statement.simple_only
     }
 
     /// As text; in a pipeline, which knows no simple queries, as a statement that has none.

@@ -1,0 +1,183 @@
+//! Transactions kept as they were sent, so that their statements can be explained with the load's own
+//! values.
+//!
+//! Of each script the last few are kept: of its first transactions the 1st, 2nd, 4th, 8th …, later
+//! every [`EVERY`]th. Those that are not kept cost a subtraction each.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use crate::script::{Names, Slot, Statement, Variables};
+use crate::sys::lock;
+
+/// Transactions of a script that are kept.
+pub const PER_SCRIPT: usize = 8;
+/// Statements of a transaction that are kept.
+const STATEMENTS_MAX: usize = 200;
+/// The longest way, in transactions of a script and a thread, from one that is kept to the next.
+const EVERY: u32 = 1024;
+
+/// A statement as it was sent, without the rows that `\rows` makes up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampledStatement {
+    /// Its place among the script's statements.
+    pub position: usize,
+    /// The text with the values in it, as in the simple protocol.
+    pub text: String,
+    /// The text with places for parameters; `None` if it is sent by the simple protocol in any case.
+    pub parameterized: Option<String>,
+    /// The variable of each parameter, and its value as text; `None` is NULL.
+    pub parameters: Vec<(String, Option<String>)>,
+    /// The prefix of the variables that `\gset` makes of its row; `None` without.
+    pub captures: Option<String>,
+}
+
+impl SampledStatement {
+    /// A statement with the values of now.
+    fn new(statement: &Statement, variables: &Variables, names: &Names) -> Self {
+        let mut text = Vec::new();
+        statement.write_simple(variables, &mut text);
+        let value = |slot: &Slot| {
+            let mut value = Vec::new();
+            let known = variables.write_parameter(*slot, &mut value);
+            let value = known.then(|| String::from_utf8_lossy(&value).into_owned());
+            (names.name(*slot).to_owned(), value)
+        };
+        Self {
+            position: statement.position,
+            text: String::from_utf8_lossy(&text).into_owned(),
+            parameterized: (!statement.simple_only).then(|| statement.parameterized.clone()),
+            parameters: statement.parameters.iter().map(value).collect(),
+            captures: statement.capture.as_ref().map(|each| each.prefix.clone()),
+        }
+    }
+}
+
+/// A transaction as it was sent, in the order of its statements.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SampledTransaction {
+    /// Name of its client group.
+    pub group: String,
+    /// Name of its script.
+    pub script: String,
+    /// Its statements.
+    pub statements: Vec<SampledStatement>,
+}
+
+/// The part of a client's open transaction that is kept.
+#[derive(Debug, Default)]
+pub enum Sampling {
+    /// Nothing of it was sent yet.
+    #[default]
+    Undecided,
+    /// Nothing.
+    Left,
+    /// Its statements so far.
+    Kept(Box<SampledTransaction>),
+}
+
+impl Sampling {
+    /// Keeps a statement that is sent now, if its transaction is kept.
+    pub fn add(&mut self, statement: &Statement, variables: &Variables, names: &Names) {
+        if let Self::Kept(sample) = self
+            && sample.statements.len() < STATEMENTS_MAX
+        {
+            let sampled = SampledStatement::new(statement, variables, names);
+            sample.statements.push(sampled);
+        }
+    }
+
+    /// Hands over the transaction, which ended well, if it is kept.
+    pub fn give(&mut self, row: usize, samples: &Mutex<Samples>) {
+        if let Self::Kept(sample) = std::mem::take(self) {
+            lock(samples).keep(row, *sample);
+        }
+    }
+}
+
+/// The transactions that are kept of all scripts, by row.
+#[derive(Debug, Default)]
+pub struct Samples(Vec<VecDeque<SampledTransaction>>);
+
+impl Samples {
+    /// Nothing yet, of so many scripts.
+    #[must_use]
+    pub fn new(rows: usize) -> Self {
+        Self(vec![VecDeque::with_capacity(PER_SCRIPT); rows])
+    }
+
+    /// Keeps a transaction in place of the oldest one of its script.
+    fn keep(&mut self, row: usize, transaction: SampledTransaction) {
+        let kept = &mut self.0[row];
+        if kept.len() == PER_SCRIPT {
+            kept.pop_front();
+        }
+        kept.push_back(transaction);
+    }
+
+    /// All that is kept, the oldest of a script first.
+    pub fn iter(&self) -> impl Iterator<Item = &SampledTransaction> {
+        self.0.iter().flatten()
+    }
+}
+
+/// A thread's choice of the transactions that are kept.
+#[derive(Debug)]
+pub struct Sampler {
+    /// By row of the script: transactions until the next that is kept, and those on the way to it.
+    left: Vec<(u32, u32)>,
+}
+
+impl Sampler {
+    /// For so many scripts.
+    #[must_use]
+    pub fn new(rows: usize) -> Self {
+        Self {
+            left: vec![(1, 1); rows],
+        }
+    }
+
+    /// True if a transaction of a script, which begins, is kept.
+    pub fn is_due(&mut self, row: usize) -> bool {
+        let (left, way) = &mut self.left[row];
+        *left -= 1;
+        if *left > 0 {
+            return false;
+        }
+        *left = *way;
+        *way = (*way * 2).min(EVERY);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{EVERY, PER_SCRIPT, SampledTransaction, Sampler, Samples};
+
+    #[test]
+    fn a_few_of_the_first_transactions_and_every_so_many_of_the_later_are_due() {
+        let mut sampler = Sampler::new(2);
+        let due: Vec<u32> = (1..=4 * EVERY).filter(|_| sampler.is_due(0)).collect();
+        assert_eq!(due[..6], [1, 2, 4, 8, 16, 32]);
+        assert_eq!(due.last(), Some(&(4 * EVERY)));
+        assert!(due.windows(2).all(|pair| pair[1] - pair[0] <= EVERY));
+        assert!(sampler.is_due(1), "each script has its turns");
+    }
+
+    #[test]
+    fn the_last_ones_are_kept() {
+        let mut samples = Samples::new(1);
+        for number in 0..=PER_SCRIPT {
+            samples.keep(
+                0,
+                SampledTransaction {
+                    script: number.to_string(),
+                    ..SampledTransaction::default()
+                },
+            );
+        }
+        let kept: Vec<_> = samples.iter().map(|each| each.script.as_str()).collect();
+        assert_eq!(kept.len(), PER_SCRIPT);
+        assert_eq!((kept[0], kept[PER_SCRIPT - 1]), ("1", "8"));
+    }
+}
