@@ -44,6 +44,7 @@ ROOMS = [
     "workload",
     "imports",
     "probe",
+    "plans",
     "dimension",
     "conduct",
     "stats",

@@ -66,6 +66,7 @@ KNOWN = [
     Known(put(commit_delay="0", jit_above_cost="100000"), "reset-setting",
           spec={"server": {"settings": {"commit_delay": "5000", "jit_above_cost": "0"}}}),
     Known(put(jit="off"), "jit-off"),
+    Known(put(plan_cache_mode="force_custom_plan"), "plan-cache-mode"),
     Known(put(jit="on"), None),
     Known(Change(sql={"make": ("create index i on t (c)",), "undo": ("drop index i",)}), "own-sql",
           needs=("sql",)),

@@ -19,6 +19,7 @@ MAY_BE_A_POOLER = {
 STATEMENTS_OF_THE_USER = {
     "conduct/_single_run.py",  # events
     "dimension/_dimension.py",  # DDL on tables that the user names
+    "plans/_session.py",
     "server/settings/_running_sql.py",  # --sql and --undo-sql
     "workload/_statement_check.py",
     "workload/setup.py",

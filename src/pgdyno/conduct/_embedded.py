@@ -30,7 +30,7 @@ from pgdyno.spec import Spec
 
 # Settings of an embedded server in addition to the spec's: timings that the diagnosis reads. They
 # cost a clock read per I/O, under 30 ns on current machines.
-_EMBEDDED_SETTINGS = {"track_io_timing": "on", "track_wal_io_timing": "on"}
+EMBEDDED_SETTINGS = {"track_io_timing": "on", "track_wal_io_timing": "on"}
 # Connections of a pooler that an embedded server has room for, so that larger pools can be tried.
 _POOLED_CONNECTIONS_MAX = 200
 # Connections in addition to the clients': probes, control, the server's reserve, the user's own.
@@ -74,7 +74,7 @@ def start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher, keep_dir: Pat
     settings = with_statements(
         spec,
         installation,
-        {**_EMBEDDED_SETTINGS, **pins_of(spec, snapshot), **spec.server.settings},
+        {**EMBEDDED_SETTINGS, **pins_of(spec, snapshot), **spec.server.settings},
     )
     if "max_connections" not in settings:
         wanted = _connections_needed(spec) * 2 + _OTHER_CONNECTIONS

@@ -31,7 +31,7 @@ from pgdyno.spec import Spec
 from pgdyno.workload import load_workloads
 
 if TYPE_CHECKING:
-    from pgdyno._engine import GroupRow, Interval, ScriptRow
+    from pgdyno._engine import GroupRow, Interval, SampledTransaction, ScriptRow
     from pgdyno.conduct._engine_types import EngineConfig, GroupConfig
 
 _Row = TypeVar("_Row", bound=Mapping[str, object])
@@ -115,6 +115,11 @@ class RunningLoad:
     def facts(self) -> EngineFacts:
         """Return the engine's reactor with the reason for it, its CPUs and its nice level."""
         return cast("EngineFacts", self._load.facts() or {})
+
+    def samples(self) -> list[SampledTransaction]:
+        """Return transactions as they were sent, the last few of each script; also once it has
+        ended."""
+        return self._load.samples()
 
     def wait(self, seconds: float) -> None:
         """Let the load run. Raises the fault that ends it, as soon as there is one.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pgdyno.conduct._active_change import ActiveChange
 from pgdyno.conduct._aging import Aged, grow_old, note_age
@@ -33,6 +33,9 @@ from pgdyno.spec.age import Ids
 from pgdyno.spec.change import Debt
 from pgdyno.spec.kernel import KernelSpec
 from pgdyno.workload import Workload, load_workloads
+
+if TYPE_CHECKING:
+    from pgdyno._engine import SampledTransaction
 
 # After a reload or a change of a pool, the load runs this long before a slice is measured: sessions
 # apply a reload between statements, and transactions begun before it finish.
@@ -67,6 +70,8 @@ class Session:
     """Age to which the server was brought; None: that of a new server."""
     voids: dict[int, VoidReason] = field(init=False, default_factory=dict)
     """Reasons of the void slices, by id."""
+    samples: list[SampledTransaction] = field(init=False, default_factory=list)
+    """Transactions of the last load that ended, as they were sent."""
     _active: ActiveChange = field(init=False)
     _load: RunningLoad | None = None
     _reader: RunFile | None = None
@@ -237,7 +242,19 @@ class Session:
     def _take_load(self) -> RunningLoad | None:
         """Return the load, if there is one, and forget it: the caller stops it."""
         load, self._load = self._load, None
+        if load is not None:
+            self.samples = load.samples()
         return load
+
+    @property
+    def is_loaded(self) -> bool:
+        """True if a load runs."""
+        return self._load is not None
+
+    @property
+    def active(self) -> ActiveChange:
+        """The active change."""
+        return self._active
 
     def wait(self, seconds: float) -> None:
         """Let the load run; raise the error that ends it."""

@@ -7,7 +7,8 @@ Findings are ranked by the product, so that a large wait that cannot be reduced 
 smaller one that can. Two kinds rank behind every finding with a larger share of the time of the
 whole run: those that mask the gains of others, such as other programs on the machine; and those
 that last for moments only, whose gain is not predicted but assumed. A finding that makes all others
-doubtful comes before them, and then a server that is about to stop.
+doubtful comes before them, and then a server that is about to stop. What makes statements longer
+comes before the queue for what they hold, if undoing it is predicted to gain more.
 
 A limit owns at least ``LIMIT_SHARE_MIN``. A finding with less is minor: listed without a rank. So
 is everything that is merely slow in a load that has no limit (``facts.headroom``).
@@ -27,6 +28,7 @@ from pgdyno.diagnose._verdict import LimitVerdict, verdict_of
 from pgdyno.facts.budget import Part, ResponseTimeBudget
 from pgdyno.facts.headroom import Held, held_load
 from pgdyno.facts.observed import ObservedRun, is_observed
+from pgdyno.facts.plans import LONGER_STATEMENTS
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND
 from pgdyno.facts.statement_budgets import StatementTimeBudget, statement_budgets
@@ -278,7 +280,28 @@ def _in_order(found: Iterable[Finding]) -> list[Finding]:
             -(finding.share or 0.0),
         )
 
-    return sorted(found, key=order)
+    return _causes_first(sorted(found, key=order))
+
+
+def _causes_first(found: Sequence[Finding]) -> list[Finding]:
+    """Return findings with what makes statements longer in front of its consequence, the queue for
+    what they hold, if undoing it is predicted to gain more."""
+    ordered = list(found)
+    for finding in found:
+        if finding.causes_distrust or finding.is_about_to_fail:
+            continue
+        place = ordered.index(finding)
+        roots = {*finding.causes} & {*LONGER_STATEMENTS, "commit-delay"}
+        for cause in [each for each in ordered[place + 1 :] if each.id in roots]:
+            if _best_ratio(cause) > _best_ratio(finding):
+                ordered.remove(cause)
+                ordered.insert(place, cause)
+    return ordered
+
+
+def _best_ratio(finding: Finding) -> float:
+    """Return the largest ratio that a proposal of a finding predicts; 1 without one."""
+    return max((float(each.predicted_ratio) for each in finding.proposals), default=1.0)
 
 
 def _unseen(

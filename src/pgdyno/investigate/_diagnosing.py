@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.conduct import Session
+from pgdyno.conduct.plan_look import look_at_plans
 from pgdyno.diagnose import Diagnosis, Finding, diagnose, refusals
 from pgdyno.investigate._proposals import may_be_proposed
 from pgdyno.remedy import catalogue
@@ -23,7 +24,8 @@ class RecordedDiagnosis(Struct, frozen=True):
 def record_diagnosis(
     session: Session, slice_ids: list[int], *, step: int, allow: DurabilityClass = "D0"
 ) -> RecordedDiagnosis:
-    """Diagnose the slices and record the findings."""
+    """Look at the plans of the slices' statements, diagnose the slices and record the findings."""
+    look_at_plans(session, slice_ids)
     diagnosis = diagnose(session.reader(), slice_ids, step=step)
     findings = [_safer_first(finding, allow) for finding in diagnosis.findings]
     rows = {session.recorder.add_finding(finding): finding for finding in findings}

@@ -93,6 +93,8 @@ class RunDatabase:
                 value = value if name in _AS_WRITTEN else visible_within(value)
             if isinstance(value, str) and issubclass(types[0], StrEnum):
                 value = types[0]._value2member_map_.get(value)
+            if bool in types and value in (0, 1):  # SQLite has no type for them.
+                value = bool(value)
             if column is None or not _is_one_of(value, types):
                 raise self.damaged(f"a {kind.__name__} has no valid {name}")
             values[name] = value

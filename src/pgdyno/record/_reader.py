@@ -34,8 +34,11 @@ from pgdyno.record._rows import (
     Sighting,
     Slice,
     StatementCount,
+    StatementPlan,
     StatementTotal,
+    StatementTrial,
     Trial,
+    UnusualSetting,
     WaitTotal,
 )
 from pgdyno.record._samples import Samples
@@ -296,6 +299,30 @@ class RunFile(LatencyReader, Samples):
             f"select text as statement, {sums} from statement_count"
             f" join statement on statement.id = statement_id {in_slices(slice_ids)}"
             " group by text order by sum(exec_ms) desc, text",
+        )
+
+    def statement_plans(self, slice_ids: Collection[int] | None = None) -> list[StatementPlan]:
+        """Return the plans that were looked at."""
+        return self._db.all(
+            StatementPlan,
+            "select client_group, script, position, is_generic, is_analyzed, plan, lack"
+            f" from statement_plan {in_slices(slice_ids)} order by rowid",
+        )
+
+    def statement_trials(self, slice_ids: Collection[int] | None = None) -> list[StatementTrial]:
+        """Return the times of statements with and without changes."""
+        return self._db.all(
+            StatementTrial,
+            "select change, client_group, script, position, runs, ms, changed_ms, is_replanned"
+            f" from statement_trial {in_slices(slice_ids)} order by rowid",
+        )
+
+    def unusual_settings(self, slice_ids: Collection[int] | None = None) -> list[UnusualSetting]:
+        """Return the settings of the load's sessions that are not at their built-in values."""
+        return self._db.all(
+            UnusualSetting,
+            "select name, value, reset, may_set"
+            f" from unusual_setting {in_slices(slice_ids)} order by name",
         )
 
     def statement_texts(self, ids: Collection[int]) -> dict[int, str]:

@@ -197,6 +197,65 @@ class StatementTotal(Struct, frozen=True):
     untouched: int = 0
     """Those done that were to change or delete rows, and there were none."""
 
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """Client group, script, and position in it."""
+        return self.client_group, self.script, self.position
+
+
+class StatementPlan(Struct, frozen=True):
+    """The plan of a statement of a script, as a session like the load's has it."""
+
+    client_group: str
+    script: str
+    position: int
+    is_generic: bool | None
+    """True if a prepared statement has had a plan for any values; None if it is not prepared."""
+    is_analyzed: bool
+    """True if the statement was executed, and undone."""
+    plan: str | None
+    """The answer of EXPLAIN (FORMAT JSON) to it, for ``plans.read_plan``; None: it has none."""
+    lack: str
+    """Reason why it has none."""
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """Client group, script, and position in it."""
+        return self.client_group, self.script, self.position
+
+
+class StatementTrial(Struct, frozen=True):
+    """The mean times of a statement, executed and undone in turn without and with a change."""
+
+    change: str
+    """JSON of the change."""
+    client_group: str
+    script: str
+    position: int
+    runs: int
+    """Executions on the side with fewer."""
+    ms: float
+    changed_ms: float
+    is_replanned: bool
+    """True if it has another plan with the change."""
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """Client group, script, and position in it."""
+        return self.client_group, self.script, self.position
+
+
+class UnusualSetting(Struct, frozen=True):
+    """A setting of a session like the load's that is not at its built-in value."""
+
+    name: str
+    value: str
+    """As PostgreSQL shows it, with its unit."""
+    reset: str
+    """The built-in value."""
+    may_set: bool
+    """True if the role may set it in its session."""
+
 
 class ErrorTotal(Struct, frozen=True):
     """Errors of one kind at one statement; texts, client and line are those of the first error."""

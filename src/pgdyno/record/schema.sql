@@ -268,6 +268,33 @@ create table statement_count (
     jit_ms real                           -- part of exec_ms and plan_ms; from version 15
 );
 create index statement_count_at on statement_count (at_ms);
+-- Plans of the load's statements at the end of a slice, as a session like the load's has them.
+create table statement_plan (
+    at_ms integer not null, slice_id integer,
+    client_group text not null, script text not null,
+    position integer not null,            -- of the statement in the script, from 0
+    is_generic integer,                   -- 1: a prepared statement has had a plan for any values
+    is_analyzed integer not null,         -- 1: executed, and undone
+    plan text,                            -- as EXPLAIN (FORMAT JSON) gives it; NULL: none
+    lack text not null default ''         -- reason why there is none
+);
+-- Times of these statements, executed and undone in turn without and with a change.
+create table statement_trial (
+    at_ms integer not null, slice_id integer,
+    change text not null,                 -- JSON of a change
+    client_group text not null, script text not null, position integer not null,
+    runs integer not null,                -- executions on each side
+    ms real not null, changed_ms real not null,
+    is_replanned integer not null         -- 1: another plan with the change
+);
+-- Settings of such a session that are not at their built-in value and can change how it executes
+-- statements.
+create table unusual_setting (
+    at_ms integer not null, slice_id integer,
+    name text not null, value text not null,
+    reset text not null,                  -- the built-in value
+    may_set integer not null              -- 1: a session of this role may change it
+);
 create table metric_checkpointer (
     at_ms integer not null, slice_id integer,
     num_timed integer, num_requested integer, num_done integer, write_time_ms real,

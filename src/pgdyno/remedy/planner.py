@@ -42,6 +42,18 @@ REMEDIES = (
         when=lambda case: case.becomes(lambda server: not server.is_on("jit", default=True)),
     ),
     Remedy(
+        id="plan-cache-mode",
+        summary="plan prepared statements for the values of each execution, or once for any values",
+        kind="reload",
+        durability_class="D0",
+        price=(
+            "with force_custom_plan each execution is planned; with force_generic_plan the plan may"
+            " be wrong for some values"
+        ),
+        settings=("plan_cache_mode",),
+        when=lambda case: (case.after.settings.text("plan_cache_mode") or "auto") != "auto",
+    ),
+    Remedy(
         id="work-mem",
         summary="sort and hash more in memory before writing temporary files",
         kind="reload",

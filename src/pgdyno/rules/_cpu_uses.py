@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from pgdyno.facts.budget import Part
 from pgdyno.facts.denied_time import is_crowded_out, is_stolen, is_throttled
+from pgdyno.facts.plans import is_of_jit, timed_indexes, timed_protocol, timed_settings
 from pgdyno.facts.setting_costs import (
     STATEMENT_CPU_S,
     STATEMENT_CPU_S_MIN,
@@ -152,4 +153,18 @@ def _cores(s: Situation) -> Mapping[str, float]:
     except Skip:
         pass
     found["jit"] = compile_cores(s, backend_cores(s), sum(found.values()))
+    return found | {use: part * backend_cores(s) for use, part in _timed(s).items()}
+
+
+def _timed(s: Situation) -> dict[str, float]:
+    """Return the parts of the sessions' CPU time that uses of it were measured to take, by
+    statements executed without them; they replace the estimates."""
+    found = {}
+    if (prepared := timed_protocol(s)) is not None:
+        found["parse-plan"] = max(0.0, prepared.saved)
+    if indexes := timed_indexes(s):
+        found["missing-index"] = max(0.0, indexes[0].saved)
+    compiling = [each for each in timed_settings(s) if is_of_jit(each)]
+    if compiling:
+        found["jit"] = max(0.0, compiling[0].saved)
     return found

@@ -8,6 +8,7 @@ import re
 from msgspec.structs import replace
 
 from pgdyno.facts.flush import device_words
+from pgdyno.facts.plans import LONGER_STATEMENTS
 from pgdyno.facts.scripts import only_script
 from pgdyno.facts.sessions import QUICK_PERCENTILE
 from pgdyno.facts.situation import Situation
@@ -91,7 +92,7 @@ def hot_row(s: Situation) -> Found | Cleared:
         causes=(
             *(["commit-flush", "commit-delay"] if flush >= FLUSH_OF_HOLDING else []),
             *(["sync-replication"] if replica >= FLUSH_OF_HOLDING else []),
-            *("idle-in-transaction", "deadlocks", "round-trips"),
+            *("idle-in-transaction", "deadlocks", "round-trips", *LONGER_STATEMENTS),
         ),
         proposals=[] if holder.words else _proposals(s, found, flush),
         advice=FOREIGN_ADVICE if holder.statement else _advice(found),

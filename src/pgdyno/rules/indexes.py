@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgdyno.facts.plans import (
+    TimedChange,
+    is_analyzed,
+    planned_statements,
+    ratio_with,
+    saved_share,
+    timed_indexes,
+    was_looked_at,
+    work_parts,
+)
 from pgdyno.facts.setting_costs import STATEMENT_CPU_S
 from pgdyno.facts.sight import Sight, Unseen, measured, pages_bytes
 from pgdyno.facts.situation import Situation
@@ -23,7 +33,7 @@ from pgdyno.rules._cpu_uses import (
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
-from pgdyno.spec.sql_text import columns_text, mentions, names_table, relation
+from pgdyno.spec.sql_text import columns_text, mentions, names_table, relation, shortened
 from pgdyno.wait_events import wait_class
 
 if TYPE_CHECKING:
@@ -31,7 +41,8 @@ if TYPE_CHECKING:
 
 
 COST_SHARE = 0.05
-SHORTENED = 80
+SELECTIVE_SHARE = 0.2
+"""Part of a table's rows beyond which an index does not help to find them; ours."""
 
 
 @rule(
@@ -44,26 +55,38 @@ SHORTENED = 80
 def missing_index(s: Situation) -> Found | Cleared:
     """Missing index: statements read whole tables to find a few rows.
 
-    Trigger: sequential scans of at least ``SCAN_ROWS_MIN`` rows each are estimated to take at least
-    ``COST_SHARE`` of the response time, by the rows that they read and ``ROW_CPU_S`` of CPU time
-    each (see ``facts.tables`` and ``_cpu_uses``).
+    On a server that pgdyno started, indexes are tried: of the columns that a scan compares and that
+    no index begins with, and of foreign keys whose triggers look for rows of the referencing table.
+    Each is made in a transaction, the load's statements are executed before and after, and it is
+    rolled back. Trigger: the best of them saves at least ``COST_SHARE`` of the response time.
 
-    The columns of the index that is proposed are those that the statement with the most time on the
-    table compares with values, where its text shows them (see ``facts.tables``).
+    On any other server the trigger is an estimate: sequential scans of at least ``SCAN_ROWS_MIN``
+    rows each take at least ``COST_SHARE`` of the response time, by the rows that they read and
+    ``ROW_CPU_S`` of CPU time each (see ``facts.tables`` and ``_cpu_uses``). An index is proposed if
+    the planner expects a condition to leave few of the rows. Its columns are those that the
+    statement with the most time on the table compares with values, where its text shows them.
 
     Thresholds: no published tool has one that counts the cost; calibrated by injection, a condition
     on a column without an index in tables of 100,000 rows.
     """
+    tried = timed_indexes(s)
+    if tried and tried[0].is_worthwhile and saved_share(s, tried[0]) >= COST_SHARE:
+        return _timed(s, [each for each in tried if each.is_worthwhile])
+    if is_analyzed(s):
+        return _without_index(s, tried)
     scanned = scanned_tables(s)
     share = response_share(s, "missing-index")
     evidence = _missing_index_evidence(s, scanned, share)
-    if not scanned or share < COST_SHARE:
-        return Cleared(
-            f"sequential scans of many rows take {percent(share)} of the response time", evidence
+    if not scanned:
+        return Cleared("no table of many rows is read as a whole", evidence)
+    if share < COST_SHARE:
+        raise Skip(
+            f"sequential scans of {scanned[0].name} are estimated to take {percent(share)} of the"
+            " response time, which was not measured"
         )
     worst = scanned[0]
     statement = _statement(s, worst)
-    columns = _columns(s, worst)
+    columns = _columns(s, worst) if _is_selective(s, worst) is not False else ()
     where = f": {statement}" if statement else ""
     return Found(
         sentence=f"{worst.name} is read as a whole, {_rows_words(s, worst)}{where}",
@@ -73,12 +96,103 @@ def missing_index(s: Situation) -> Found | Cleared:
         confidence=0.8 if statement else 0.6,
         evidence=evidence,
         proposals=_index(s, worst, columns),
-        advice=(
-            f"create an index of {relation(worst.name)} on"
-            f" {columns_text(columns) or 'the columns that the statement compares'}, if EXPLAIN"
-            " shows that a filter removes most rows"
-        ),
+        advice=_advice(s, worst, columns),
     )
+
+
+def _advice(s: Situation, table: TableCounts, columns: tuple[str, ...]) -> str:
+    if _is_selective(s, table) is False:
+        return (
+            "the planner expects the condition to leave most rows, so that no index helps: let the"
+            " statement ask for fewer rows, or keep a sum of them"
+        )
+    return (
+        f"create an index of {relation(table.name)} on"
+        f" {columns_text(columns) or 'the columns that the statement compares'}, if EXPLAIN shows"
+        " that a filter removes most rows"
+    )
+
+
+def _is_selective(s: Situation, table: TableCounts) -> bool | None:
+    """Return whether the planner expects the conditions of scans of a table to leave few rows;
+    None if the plans do not tell."""
+    if not was_looked_at(s) or not table.scans:
+        return None
+    nodes = [n for each in planned_statements(s) if each.plan for n in each.plan.nodes()]
+    scans = [n for n in nodes if n.relation == table.name and n.reads_whole_table]
+    if not scans:
+        return None
+    read = table.scanned_rows / table.scans
+    return any(n.rows_planned <= SELECTIVE_SHARE * read for n in scans)
+
+
+def _timed(s: Situation, tried: list[TimedChange]) -> Found:
+    """Name the index that saves most, and propose each that saves enough."""
+    best, worst = tried[0], tried[0].statements[0]
+    ratio = ratio_with(s, best)
+    ((table, columns),) = best.change.indexes.items()
+    return Found(
+        sentence=(
+            f"{_lacking(s, table, columns)}: a statement takes {figure(worst.ms)} ms, and"
+            f" {figure(worst.changed_ms)} ms with it: {shortened(worst.total.statement)}"
+        ),
+        parts=work_parts(s),
+        share=saved_share(s, best),
+        removable_share=ratio.lifted,
+        confidence=0.95,
+        evidence=_tried(s, tried),
+        proposals=[
+            Proposal(
+                remedy_id="create-index",
+                change=each.change,
+                predicted_ratio=each_ratio,
+                why="the statement would read the rows that it finds, not the whole table",
+                specific=True,
+            )
+            for each in tried
+            if (each_ratio := ratio_with(s, each)) >= WORTHWHILE_RATIO
+        ],
+        advice=f"create an index of {relation(table)} on {columns}",
+    )
+
+
+def _lacking(s: Situation, table: str, columns: str) -> str:
+    """Return a clause on the index that is missing, with the foreign key that needs it."""
+    plans = [each.plan for each in planned_statements(s) if each.plan is not None]
+    triggers = [each for plan in plans for each in plan.triggers if each.constraint]
+    is_read = any(n.relation == table and n.reads_whole_table for p in plans for n in p.nodes())
+    if triggers and not is_read:
+        dearest = max(triggers, key=lambda each: each.time_ms)
+        return (
+            f"{table} has no index on {columns}, so that the foreign key {dearest.constraint} reads"
+            " it as a whole for each row that it refers to"
+        )
+    return f"{table} is read as a whole, as it has no index on {columns}"
+
+
+def _without_index(s: Situation, tried: list[TimedChange]) -> Cleared:
+    """Clear by what was executed: no index that was tried saves anything, or there is none to
+    try."""
+    scans = [
+        node
+        for each in planned_statements(s)
+        if each.plan is not None
+        for node in each.plan.nodes()
+        if node.reads_whole_table
+    ]
+    found = [s.evidence("scans of whole tables in the plans", len(scans), "count")]
+    if tried:
+        return Cleared("no index that was tried saves time", [*found, *_tried(s, tried)])
+    return Cleared("no scan of a whole table looks for a few rows without an index", found)
+
+
+def _tried(s: Situation, tried: list[TimedChange]) -> list[Evidence]:
+    bar, found = f"at least {percent(COST_SHARE)}", []
+    for each in tried:
+        ((table, columns),) = each.change.indexes.items()
+        name = f"saved with an index of {table} ({columns}) / response time"
+        found.append(s.evidence(name, saved_share(s, each), "share", bar))
+    return found
 
 
 def _on_table(s: Situation, table: TableCounts) -> list[StatementTotal]:
@@ -148,9 +262,8 @@ def _statement(s: Situation, table: TableCounts) -> str:
     """Return the statement, shortened, that mentions the table and runs or reads the most."""
     sampled = [wait for wait in s.run.waits(s.slice_ids) if wait.statement and wait.average > 0]
     for wait in sorted(sampled, key=lambda wait: -wait.average):
-        text = " ".join((wait.statement or "").split())
-        if mentions(text, table.name):
-            return text if len(text) <= SHORTENED else text[: SHORTENED - 1] + "…"
+        if mentions(wait.statement or "", table.name):
+            return shortened(wait.statement or "")
     return ""
 
 

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from pgdyno.facts.plans import (
+    TimedChange,
+    is_analyzed,
+    is_of_jit,
+    planned_statements,
+    planning_part,
+    ratio_with,
+    saved_share,
+    timed_protocol,
+    timed_settings,
+    work_parts,
+)
 from pgdyno.facts.setting_costs import (
     JIT_SHARE,
     below_default,
@@ -31,6 +43,7 @@ from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
 from pgdyno.spec.front import PREPARE_THRESHOLD_DEFAULT
 from pgdyno.spec.server_settings import DEFAULTS
+from pgdyno.spec.sql_text import shortened
 from pgdyno.stats.prediction import Prediction
 
 COST_SHARE = 0.1
@@ -44,47 +57,64 @@ COST_SHARE = 0.1
 def parse_plan(s: Situation) -> Found | Cleared:
     """Parsing and planning: statements are sent in a way that plans them each time.
 
-    Trigger: the load sends statements with the simple or the extended protocol, and parsing and
-    planning are estimated to take at least ``COST_SHARE`` of the response time: 6 us a statement,
-    10 with the simple protocol. So does the driver of a web front end that keeps none prepared.
-    Calibrated: select-only took 18 us of CPU time prepared, 24 extended, 28 simple; see
-    ``_cpu_uses``.
+    Trigger: the load sends statements with the simple or the extended protocol, or the driver of a
+    web front end keeps none prepared, and that takes at least ``COST_SHARE`` of the response time.
 
-    The server counts planning only with the extension pg_stat_statements and track_planning, which
-    costs more than it tells here.
+    On a server that pgdyno started it is measured: the load's statements are executed beside it as
+    they are and prepared. On any other the server's planning time of each statement (EXPLAIN) is
+    compared with the time that the statement takes; without parsing. Where the plans were not
+    looked at, 6 us a statement are taken, 10 with the simple protocol (select-only took 18 us of
+    CPU time prepared, 24 extended, 28 simple; see ``_cpu_uses``): statements of many tables take
+    a thousand times as long to plan, so that nothing is cleared by it.
     """
     if not s.protocol:
         raise Skip("how the load sends its statements was not recorded")
-    share = response_share(s, "parse-plan")
-    evidence = [
-        s.evidence("protocol", s.protocol, ""),
-        s.evidence("statements", s.statements_per_s, "per s"),
-        s.evidence(
-            "parsing and planning / response time (estimate)",
-            share,
-            "share",
-            f"at least {percent(COST_SHARE)}",
-        ),
-    ]
     if s.protocol not in PLAN_CPU_S:
-        return Cleared("statements are prepared", evidence)
+        return Cleared("statements are prepared", [s.evidence("protocol", s.protocol, "")])
+    timed = timed_protocol(s)
+    part = planning_part(s) if timed is None else timed.saved
+    is_measured = part is not None
+    share = response_share(s, "parse-plan") if timed is None else saved_share(s, timed)
+    if timed is None and part is not None:
+        share = part * s.budget.share(*cpu_parts(s))
+    evidence = _planning_evidence(s, share, is_measured=is_measured)
     if share < COST_SHARE:
+        if not is_measured:
+            raise Skip("the time of planning was not measured")
         return Cleared(f"parsing and planning take {percent(share)} of the time", evidence)
-    ratio = ratio_without(s, cpu_uses(s)["parse-plan"])
+    part = cpu_uses(s).get("parse-plan", 0.0) if part is None else part
+    ratio = ratio_without(s, part) if timed is None else ratio_with(s, timed)
     proposals = _prepared(s, ratio)
     return Found(
         sentence=(
-            f"{_how(s)} each statement is parsed and planned again, about"
-            f" {percent(cpu_uses(s)['parse-plan'])} of the server's CPU time"
+            f"{_how(s)} each statement is parsed and planned again, about {percent(part)} of the"
+            " time that the server works on it"
         ),
         parts=cpu_parts(s),
         share=share,
         removable_share=ratio.lifted,
-        confidence=0.6,
+        confidence=0.9 if is_measured else 0.6,
         evidence=evidence,
         proposals=proposals,
         advice="" if proposals else "let the application use prepared statements",
     )
+
+
+def _planning_evidence(s: Situation, share: float, *, is_measured: bool) -> list[Evidence]:
+    name = "parsing and planning / response time"
+    found = [
+        s.evidence("protocol", s.protocol, ""),
+        s.evidence("statements", s.statements_per_s, "per s"),
+        _share_evidence(s, name if is_measured else f"{name} (estimate)", share),
+    ]
+    if (timed := timed_protocol(s)) is not None and timed.statements:
+        first = timed.statements[0]
+        found += [
+            s.evidence("time of the statement", first.ms, "ms"),
+            s.evidence("time of it prepared", first.changed_ms, "ms"),
+            s.evidence("statement", first.total.statement, ""),
+        ]
+    return found
 
 
 def _how(s: Situation) -> str:
@@ -192,15 +222,65 @@ def jit(s: Situation) -> Found | Cleared:
     does, and sessions have the compiler loaded, or jit_above_cost is below its default (see
     ``facts.setting_costs``, which also has the thresholds and their source).
     """
+    timed = next((each for each in timed_settings(s) if is_of_jit(each)), None)
+    if timed is not None:
+        return _timed(s, timed)
     if not is_possible(s):
         off = "jit is off" if s.can("jit") else "the server was built or installed without JIT"
         return Cleared(off, [s.evidence("jit", s.settings.text("jit"), "")])
     compiled = compiled_statements_of(s)
     if compiled is not None:
         return _counted(s, compiled)
+    if is_analyzed(s):
+        return _of_plans(s)
     if loaded_share(s) is None and not below_default(s):
         raise Skip("whether sessions compile statements is seen only on the server's machine")
     return _by_elimination(s)
+
+
+def _timed(s: Situation, timed: TimedChange) -> Found | Cleared:
+    """Judge by the load's statements, executed beside it with and without JIT as it is set."""
+    share, title = saved_share(s, timed), listed([f"{k} = {v}" for k, v in
+                                                   timed.change.settings.items()])  # fmt: skip
+    evidence = [_share_evidence(s, f"saved with {title} / response time", share)]
+    for each in timed.statements[:JIT_SHOWN]:
+        evidence += [
+            s.evidence("time of the statement", each.ms, "ms"),
+            s.evidence(f"with {title}", each.changed_ms, "ms"),
+            s.evidence("statement", each.total.statement, ""),
+        ]
+    if share < COST_SHARE:
+        return Cleared("without JIT as it is set statements take as long", evidence)
+    ratio, worst = ratio_with(s, timed), timed.statements[0]
+    remedy = "jit-off" if timed.change.settings.get("jit") == "off" else "reset-setting"
+    proposal = Proposal(
+        remedy_id=remedy,
+        change=timed.change,
+        predicted_ratio=ratio,
+        why="statements would be executed without being compiled first",
+        specific=True,
+    )
+    return Found(
+        sentence=(
+            f"compiling (JIT) makes a statement take {figure(worst.ms)} ms instead of"
+            f" {figure(worst.changed_ms)}: {shortened(worst.total.statement)}"
+        ),
+        parts=work_parts(s),
+        share=share,
+        removable_share=ratio.lifted,
+        confidence=0.95,
+        evidence=evidence,
+        proposals=[proposal] if ratio >= WORTHWHILE_RATIO else [],
+    )
+
+
+def _of_plans(s: Situation) -> Cleared:
+    """Clear by the plans of the load's statements, none of which is compiled."""
+    compiled = [each for each in planned_statements(s) if each.plan and each.plan.is_compiled]
+    evidence = [s.evidence("statements that are compiled", len(compiled), "count", "any")]
+    if compiled:
+        raise Skip("statements are compiled, and there was no time to execute them without")
+    return Cleared("no statement of the load is compiled", evidence)
 
 
 def _counted(s: Situation, compiled: list[StatementCount]) -> Found | Cleared:

@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.facts.budget import Part
+from pgdyno.facts.plans import (
+    TimedChange,
+    is_of_jit,
+    ratio_with,
+    saved_share,
+    timed_settings,
+    unusual_settings,
+    work_parts,
+)
 from pgdyno.facts.sessions import transfer_ms
 from pgdyno.facts.setting_costs import Costly, costly_settings_of
 from pgdyno.facts.sight import Sight, alter_system, measured, proposed
@@ -17,6 +26,7 @@ from pgdyno.rules._statement_families import StatementFamily, shapes
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
 from pgdyno.spec.server_settings import DEFAULTS
+from pgdyno.spec.sql_text import shortened
 
 TRANSFER_SHARE = 0.2
 ADVICE = (
@@ -87,6 +97,7 @@ def _generator_evidence(s: Situation) -> list[Evidence]:
 
 
 COST_SHARE = 0.05
+SETTINGS_SHOWN = 4
 WAL_BUFFERS = "16MB"
 
 
@@ -95,17 +106,83 @@ WAL_BUFFERS = "16MB"
     false_positives="a log that is wanted; images that a slow disk could not take uncompressed",
 )
 def costly_settings(s: Situation) -> Found | Cleared:
-    """Settings that cost CPU time: logging or planning each statement, pglz, tiny WAL buffers.
+    """Settings that are not at their default and make statements take longer.
 
-    Trigger: their estimated cost (see ``facts.setting_costs``, which has the times and their
-    calibration) is at least ``COST_SHARE`` of the response time. The remedy is the default.
-    Settings that make sessions wait are for the rules of those waits: commit_delay,
-    jit_above_cost, checkpoint_timeout.
+    Any setting that a session may change is a suspect: of the planner, memory, parallel workers,
+    logging, statistics, developers' options and extensions. On a server that pgdyno started, the
+    load's statements are executed beside it with the setting as it is and at its default, in turn.
+    Trigger: the default saves at least ``COST_SHARE`` of the response time. JIT has its own rule.
+
+    wal_compression, wal_buffers and the logging of statements are estimated by counters as well, as
+    sessions cannot change all of them (see ``facts.setting_costs``, which has the times and their
+    calibration). Settings that make sessions wait are for the rules of those waits: commit_delay,
+    checkpoint_timeout.
     """
+    timed = [each for each in timed_settings(s) if _is_reset(s, each)]
+    best = timed[0] if timed else None
+    if best is not None and best.is_worthwhile and saved_share(s, best) >= COST_SHARE:
+        return _timed(s, [each for each in timed if each.is_worthwhile])
     found, share = costly_settings_of(s), response_share(s, "costly-settings")
-    evidence = _evidence(s, found, share)
-    if not found or share < COST_SHARE:
-        return Cleared(f"settings cost {percent(share)} of the response time", evidence)
+    evidence = [*_evidence(s, found, share), *_tried(s, timed)]
+    if found and share >= COST_SHARE:
+        return _counted(s, found, share, evidence)
+    tried = {name for each in timed_settings(s) for name in each.change.settings}
+    untried = [each for each in unusual_settings(s) if each.name not in tried]
+    if untried:
+        names = listed([f"{each.name} = {each.value}" for each in untried], SETTINGS_SHOWN)
+        raise Skip(f"the effect of {names} on statements was not measured")
+    return Cleared("no setting that is not at its default makes statements take longer", evidence)
+
+
+def _is_reset(s: Situation, timed: TimedChange) -> bool:
+    """Return whether a trial was that of settings at their defaults, JIT's apart."""
+    unusual = {each.name for each in unusual_settings(s)}
+    return not is_of_jit(timed) and unusual >= {*timed.change.settings}
+
+
+def _timed(s: Situation, timed: list[TimedChange]) -> Found:
+    """Name the setting whose default saves most, and propose each that saves enough."""
+    best, worst = timed[0], timed[0].statements[0]
+    ratio = ratio_with(s, best)
+    values = {each.name: each.value for each in unusual_settings(s)}
+    as_it_is = listed([f"{name} = {values[name]}" for name in best.change.settings])
+    default = listed([*best.change.settings.values()])
+    proposals = [
+        Proposal(
+            remedy_id="reset-setting",
+            change=each.change,
+            predicted_ratio=ratio_with(s, each),
+            why="statements would be executed as with the default",
+            specific=True,
+        )
+        for each in timed
+    ]
+    return Found(
+        sentence=(
+            f"with {as_it_is} a statement takes {figure(worst.ms)} ms, and"
+            f" {figure(worst.changed_ms)} ms with the default, {default}:"
+            f" {shortened(worst.total.statement)}"
+        ),
+        parts=work_parts(s),
+        share=saved_share(s, best),
+        removable_share=ratio.lifted,
+        confidence=0.9,
+        evidence=_tried(s, timed),
+        proposals=[p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO],
+    )
+
+
+def _tried(s: Situation, timed: list[TimedChange]) -> list[Evidence]:
+    bar = f"at least {percent(COST_SHARE)}"
+    found = []
+    for each in timed:
+        title = listed([f"{name} = {value}" for name, value in each.change.settings.items()])
+        share = saved_share(s, each)
+        found.append(s.evidence(f"saved with {title} / response time", share, "share", bar))
+    return found
+
+
+def _counted(s: Situation, found: list[Costly], share: float, evidence: list[Evidence]) -> Found:
     worst, part = found[0], cpu_uses(s)["costly-settings"]
     return Found(
         sentence=(

@@ -153,6 +153,21 @@ def columns_text(columns: Iterable[str]) -> str:
     return ", ".join(map(quoted, columns))
 
 
+_USED = re.compile(r"(?<![:\w]):[A-Za-z_]\w*")
+_SHOWN = 80
+
+
+def has_variables(statement: str) -> bool:
+    """Return whether a statement of a script uses a variable."""
+    return _USED.search(statement) is not None
+
+
+def shortened(statement: str) -> str:
+    """Return a statement on one line, of at most 80 characters."""
+    text = " ".join(statement.split())
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+
+
 def beginning(statement: str) -> str:
     """Return a statement up to its second parameter: lists of different lengths begin alike.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno import numbers
 from pgdyno.report.view import OnPage, Section, Terms, View
+from pgdyno.report.words import plans
 
 if TYPE_CHECKING:
     from pgdyno.json_types import Row
@@ -78,9 +79,13 @@ def _consistency(found: EntityResolution) -> str:
     return f"every finished record is in exactly one entity, and the counts agree{cut_off}"
 
 
+def _sections(summary: RunSummary) -> list[Section]:
+    return [*records(summary), *plans.sections(summary.run)]
+
+
 VIEW = View(
     "run",
-    records,
+    _sections,
     verdict=attrgetter("verdict.sentence"),
     headline=_headline,
     measured_rows=interval_rows,

@@ -1,0 +1,110 @@
+"""The plans of the load's statements, looked at beside what is measured: see ``pgdyno.plans``.
+
+On a server of pgdyno's the statements are executed, and undone. On any other they are only
+explained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+from msgspec.structs import asdict
+
+from pgdyno.conduct._embedded import EMBEDDED_SETTINGS
+from pgdyno.errors import PgdynoError
+from pgdyno.record import StatementTotal
+from pgdyno.server import catalog_first
+from pgdyno.spec import Change
+
+if TYPE_CHECKING:
+    from pgdyno.conduct._session import Session
+    from pgdyno.plans.look import PlanLook
+
+SECONDS_MAX = 2.0
+SHARE_MAX = 1 / 3
+"""Of the time that was measured, so that a short run stays one."""
+SECONDS_MIN = 0.1
+OWNED_SHARE_MIN = 0.01
+"""Part of the load's time that a script takes, from which on its statements are looked at."""
+
+
+def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
+    """Look at the plans of the statements of these slices, and record them with the last one.
+
+    A running load stops for it, and starts again under the change of these slices. Nothing is done
+    for a load of HTTP requests, and in a run that is too short for it; what fails is an event of
+    the kind ``warning``.
+    """
+    if session.target.server is None or session.spec.http is not None or not slice_ids:
+        return
+    measured_s = session.reader().seconds([*slice_ids])
+    seconds_max = min(SECONDS_MAX, SHARE_MAX * measured_s)
+    if seconds_max < SECONDS_MIN:
+        return
+    change = Change.from_json(session.reader().slice(slice_ids[-1]).change)
+    with _paused(session, change):
+        try:
+            look = _look(session, slice_ids, seconds_max)
+        except (PgdynoError, psycopg.Error) as problem:
+            message = f"the plans of the statements were not looked at: {problem}"
+            session.recorder.add_event("warning", message)
+        else:
+            _record(session, look, slice_ids[-1])
+
+
+@contextmanager
+def _paused(session: Session, change: Change) -> Iterator[None]:
+    """Stop the load for the block, if one runs, and start it again, both under ``change``."""
+    was_loaded = session.is_loaded
+    session.interrupt_load()
+    session.prepare(change)
+    yield
+    if was_loaded:
+        session.apply(change)
+
+
+def _look(session: Session, slice_ids: Sequence[int], seconds_max: float) -> PlanLook:
+    from pgdyno.plans.look import LoadSample, PlanLook, look_at_plans
+
+    server = session.target.server
+    assert server is not None
+    if not any(each.own for each in session.workloads.values()):
+        server = catalog_first(server)
+    totals = session.reader().statements([*slice_ids])
+    seconds = session.reader().seconds([*slice_ids])
+    owned = _owned(totals)
+    transactions = [each for each in session.samples if (each["group"], each["script"]) in owned]
+    if not transactions:
+        return PlanLook()
+    sample = LoadSample(
+        transactions=transactions,
+        per_s={each.place: each.done / seconds for each in totals},
+        protocol=session.active.spec().load.protocol,
+        setup=session.active.session_statement(),
+        ours=frozenset(EMBEDDED_SETTINGS) - frozenset(session.spec.server.settings),
+    )
+    executes = session.target.cluster is not None
+    return look_at_plans(server, sample, executes=executes, seconds_max=seconds_max)
+
+
+def _owned(totals: Sequence[StatementTotal]) -> set[tuple[str, str]]:
+    """Return the scripts, by group, that take ``OWNED_SHARE_MIN`` of the time in statements."""
+    by_script: dict[tuple[str, str], float] = {}
+    for total in totals:
+        key = (total.client_group, total.script)
+        spent = total.service.count * total.service.mean
+        by_script[key] = by_script.get(key, 0.0) + spent
+    whole = sum(by_script.values())
+    return {key for key, spent in by_script.items() if spent >= OWNED_SHARE_MIN * whole}
+
+
+def _record(session: Session, look: PlanLook, slice_id: int) -> None:
+    for table, rows in (
+        ("statement_plan", look.plans),
+        ("statement_trial", look.trials),
+        ("unusual_setting", look.unusual),
+    ):
+        session.recorder.add_rows(table, [asdict(row) for row in rows], slice_id=slice_id)

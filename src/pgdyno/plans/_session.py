@@ -1,0 +1,267 @@
+"""A session that executes transactions of the load as the load's sessions do, and undoes them.
+
+It sends each statement by the load's protocol with values that the load has sent: prepared
+statements are kept, so that a plan becomes generic where it does in the load. Each transaction is
+rolled back. A statement that takes longer than ``STATEMENT_MS_MAX``, or waits for a lock, is
+cancelled, and the rest of its transaction is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
+
+import psycopg
+from psycopg import generators
+from psycopg.pq import ExecStatus
+
+from pgdyno.json_types import Row
+from pgdyno.server import ConnInfo, connect_plain
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
+
+    from pgdyno._engine import SampledStatement, SampledTransaction
+    from pgdyno.server.connecting.control import Control
+
+STATEMENT_MS_MAX = 1000
+LOCK_MS_MAX = 100
+PATIENCE_S = 5.0
+CUSTOM_PLANS = 5
+"""Executions of a prepared statement that are planned with its values, before a generic plan is
+considered (choose_custom_plan in plancache.c)."""
+_EXPLAINED = re.compile(
+    r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:select|insert|update|delete|merge|values|with|table)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_CONTROL = re.compile(
+    r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:abort|begin|commit|end|prepare\s+transaction|rollback"
+    r"|start\s+transaction)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_OUTSIDE = re.compile(
+    r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:alter\s+system|call|checkpoint|cluster|copy|create\s+database"
+    r"|do|discard|drop\s+database|listen|notify|reindex|unlisten|vacuum)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Statements that cannot be in a transaction block, whose work it does not undo, or that wait for
+rows of the client."""
+_PARTS = re.compile(r";\s*\S")
+_PLACE = re.compile(r"\$(\d+)")
+
+
+Explained: TypeAlias = "tuple[Row | None, str]"
+"""The answer of EXPLAIN (FORMAT JSON), for ``tree.read_plan``; or None, and the reason."""
+
+
+class Refused(Exception):
+    """A statement that this session does not execute, or that the server refused."""
+
+
+class LoadLikeSession:
+    """A session with the settings and the protocol of the load's sessions."""
+
+    def __init__(
+        self,
+        conninfo: ConnInfo,
+        protocol: str,
+        *,
+        setup: str | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Connect; ``setup`` is SQL that the load's sessions execute first, ``settings`` are set
+        after it. Raises SetupError or psycopg.Error."""
+        self._protocol = protocol
+        self._prepared: dict[str, str] = {}
+        self._within = False
+        self._captured: dict[str, str | None] = {}
+        self._connection = connect_plain(conninfo, patience_s=PATIENCE_S)
+        if setup:
+            self._connection.execute(setup.encode())
+        for name, value in {
+            **(settings or {}),
+            "statement_timeout": str(STATEMENT_MS_MAX),
+            "lock_timeout": str(LOCK_MS_MAX),
+        }.items():
+            self._connection.execute("select pg_catalog.set_config(%s, %s, false)", (name, value))
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._connection.close()
+
+    @property
+    def connection(self) -> Control:
+        """The connection itself."""
+        return self._connection
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Undo the block: a transaction, or a part of one, that is rolled back at its end."""
+        within, self._within = self._within, True
+        self._send(b"savepoint pgdyno" if within else b"begin")
+        try:
+            yield
+        finally:
+            self._within = within
+            self._send(b"rollback to savepoint pgdyno" if within else b"rollback")
+
+    def execute(self, transaction: SampledTransaction) -> dict[int, float]:
+        """Execute the statements of a transaction, and undo them; return the milliseconds of each
+        by its position, the last time of one that is repeated. Raises psycopg.Error, which is of
+        the connection."""
+        times_ms: dict[int, float] = {}
+        with self.undone():
+            for statement in self._statements(transaction):
+                try:
+                    began = time.perf_counter()
+                    self._run(statement)
+                except Refused:
+                    break
+                times_ms[statement["position"]] = 1000 * (time.perf_counter() - began)
+        return times_ms
+
+    def _statements(self, transaction: SampledTransaction) -> Iterator[SampledStatement]:
+        """Yield the statements of a transaction but those that begin or end one. Rows that become
+        variables are those of this execution, where the load's would be gone."""
+        self._captured = {}
+        for statement in transaction["statements"]:
+            if not _CONTROL.match(statement["text"]):
+                yield statement
+
+    def round_trip_ms(self) -> float:
+        """Return the milliseconds of a statement that does nothing."""
+        began = time.perf_counter()
+        self._send(b"")
+        return 1000 * (time.perf_counter() - began)
+
+    def explain(self, transaction: SampledTransaction, *, analyze: bool) -> dict[int, Explained]:
+        """Explain the statements of a transaction in their order; return the plans by position.
+
+        With ``analyze`` they are executed, and undone. Otherwise only those are that are neither
+        queries nor changes of rows, as what follows may need them.
+        """
+        found: dict[int, Explained] = {}
+        with self.undone():
+            for statement in self._statements(transaction):
+                self._send(b"savepoint pgdyno")
+                try:
+                    found[statement["position"]] = self._explained(statement, analyze)
+                except Refused as why:
+                    found[statement["position"]] = None, str(why)
+                    self._send(b"rollback to savepoint pgdyno")
+        return found
+
+    def run(self, sql: str) -> None:
+        """Execute a statement without parameters. Raises Refused."""
+        self._sent_simple(sql)
+
+    def _explained(self, statement: SampledStatement, analyze: bool) -> Explained:
+        """Explain a statement, or execute it if that has no plan. Raises Refused."""
+        if not _EXPLAINED.match(statement["text"]) or _PARTS.search(statement["text"]):
+            self._run(statement)
+            return None, "only single queries and changes of rows have a plan"
+        explained = self._explain(statement, analyze)
+        if statement["captures"] is not None:
+            # What follows needs the row, which EXPLAIN does not give.
+            self._send(b"rollback to savepoint pgdyno")
+            self._run(statement)
+        return explained, ""
+
+    def _explain(self, statement: SampledStatement, analyze: bool) -> Row:
+        options = "analyze, buffers, wal, settings" if analyze else "settings"
+        head = f"explain ({options}, verbose, summary, format json) "
+        value = self._send_as(statement, head)[-1].get_value(0, 0)
+        assert value is not None, "EXPLAIN gives one row"
+        explained: Row = json.loads(value)[0]
+        return explained
+
+    def _run(self, statement: SampledStatement) -> None:
+        if _OUTSIDE.match(statement["text"]):
+            raise Refused("it cannot be undone in a transaction")
+        result = self._send_as(statement, "")[-1]
+        prefix = statement["captures"]
+        if prefix is not None and result.ntuples:
+            for column in range(result.nfields):
+                name = prefix + (result.fname(column) or b"").decode(errors="replace")
+                value = result.get_value(result.ntuples - 1, column)
+                self._captured[name] = None if value is None else value.decode(errors="replace")
+
+    def _values(self, statement: SampledStatement) -> list[str | None]:
+        """Return the values of the parameters; of captured variables those of this execution."""
+        return [self._captured.get(name, value) for name, value in statement["parameters"]]
+
+    def _send_as(self, statement: SampledStatement, head: str) -> Sequence[PGresult]:
+        """Send a statement by the load's protocol, behind ``head``; return its results."""
+        pgconn, encoding = self._connection.pgconn, self._connection.info.encoding
+        text, values = statement["parameterized"], self._values(statement)
+        if text is None or (self._protocol == "simple" and not self._captured):
+            return self._sent_simple(head + statement["text"])
+        if self._protocol == "simple":
+            return self._sent_simple(head + self._with_literals(text, values))
+        encoded = [None if each is None else each.encode(encoding) for each in values]
+        if self._protocol == "extended":
+            query = (head + text).encode(encoding)
+            return self._sent(lambda: pgconn.send_query_params(query, encoded))
+        name = self._name(text)
+        if not head:
+            return self._sent(lambda: pgconn.send_query_prepared(name.encode(), encoded))
+        given = ", ".join(map(self._literal, values))
+        return self._sent_simple(f"{head}execute {name}{f'({given})' if given else ''}")
+
+    def _with_literals(self, text: str, values: Sequence[str | None]) -> str:
+        """Return a text with values in place of its parameters."""
+        return _PLACE.sub(lambda found: self._literal(values[int(found[1]) - 1]), text)
+
+    def _sent_simple(self, text: str) -> Sequence[PGresult]:
+        query = text.encode(self._connection.info.encoding)
+        return self._sent(lambda: self._connection.pgconn.send_query(query))
+
+    def _name(self, text: str) -> str:
+        """Prepare a statement, unless it is, and return its name."""
+        if text not in self._prepared:
+            name = f"pgdyno_{len(self._prepared)}"
+            query = text.encode(self._connection.info.encoding)
+            self._sent(lambda: self._connection.pgconn.send_prepare(name.encode(), query))
+            self._prepared[text] = name
+        return self._prepared[text]
+
+    def _literal(self, value: str | None) -> str:
+        from psycopg import sql
+
+        return "null" if value is None else sql.Literal(value).as_string(self._connection)
+
+    def is_generic(self, statement: SampledStatement) -> bool | None:
+        """Return whether a prepared statement has been executed with a plan for any values; None if
+        it is not prepared."""
+        name = self._prepared.get(statement["parameterized"] or "")
+        if name is None:
+            return None
+        row = self._connection.execute(
+            "select generic_plans from pg_catalog.pg_prepared_statements"
+            " where name operator(pg_catalog.=) %s",
+            (name,),
+        ).fetchone()
+        return None if row is None else bool(row[0])
+
+    def _send(self, query: bytes) -> None:
+        self._sent(lambda: self._connection.pgconn.send_query(query))
+
+    def _sent(self, send: Callable[[], None]) -> Sequence[PGresult]:
+        """Send and take all results; raise Refused for an error of the server's, psycopg.Error if
+        the connection fails."""
+        send()
+        results: Sequence[PGresult] = self._connection.wait(
+            generators.execute(self._connection.pgconn)
+        )
+        for result in results:
+            if result.status == ExecStatus.FATAL_ERROR:
+                if self._connection.closed:
+                    raise psycopg.OperationalError("the connection was lost")
+                raise Refused(result.error_message.decode(errors="replace").strip())
+            if result.status in (ExecStatus.COPY_IN, ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH):
+                raise psycopg.OperationalError("COPY was not expected here")
+        return results

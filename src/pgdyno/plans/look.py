@@ -1,0 +1,252 @@
+"""Look at the plans of a load's statements, and at the time that changes would save.
+
+The load does not run meanwhile. Its statements are explained in a session like its own, with values
+that it has sent. On a server that may execute them, they are (EXPLAIN ANALYZE), and undone; and
+each candidate change is tried: settings of a session, the protocol, and indexes, which are made in
+a transaction that is rolled back.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import psycopg
+from msgspec import Struct, field
+
+from pgdyno.plans._candidates import (
+    index_candidates,
+    of_compiling,
+    of_plan_cache,
+    of_protocol,
+    resets,
+    unusual_settings,
+)
+from pgdyno.plans._session import CUSTOM_PLANS, LoadLikeSession, Refused
+from pgdyno.plans._timing import Place, StatementTimes, timed_in_turn, timed_within
+from pgdyno.plans.tree import Plan, fingerprint, read_plan
+from pgdyno.record import StatementPlan, StatementTrial, UnusualSetting
+from pgdyno.server import ConnInfo
+from pgdyno.server.connecting.control import names_of_catalog
+from pgdyno.spec.change import Change
+from pgdyno.spec.sql_text import relation
+
+if TYPE_CHECKING:
+    from pgdyno._engine import SampledTransaction
+
+EXPLAIN_SHARE = 0.25
+"""Part of the time for explaining; the trials have the rest."""
+TRIAL_S_MIN = 0.08
+SAMPLES_PER_SCRIPT = 3
+SINGLES_MAX = 6
+"""Settings that are tried one by one; more are tried together first, and in halves."""
+GAIN_MIN = 1.1
+"""Ratio of the load's time in statements without and with a change from which on it is looked at
+further."""
+
+
+class PlanLook(Struct, frozen=True):
+    """The rows of a look for the run file."""
+
+    plans: list[StatementPlan] = field(default_factory=list)
+    trials: list[StatementTrial] = field(default_factory=list)
+    unusual: list[UnusualSetting] = field(default_factory=list)
+
+
+class LoadSample(Struct, frozen=True):
+    """Transactions of a load, and how often its statements are executed."""
+
+    transactions: Sequence[SampledTransaction]
+    """The last few of each script, the oldest first."""
+    per_s: Mapping[Place, float]
+    protocol: str
+    setup: str | None = None
+    """SQL that the load's sessions execute first."""
+    ours: frozenset[str] = frozenset()
+    """Settings that pgdyno itself set on its server, which are no suspects."""
+
+
+def look_at_plans(
+    conninfo: ConnInfo, load: LoadSample, *, executes: bool, seconds_max: float
+) -> PlanLook:
+    """Look at the plans of the statements of ``load``, for about ``seconds_max``; with ``executes``
+    the statements are executed, and undone.
+
+    Raises SetupError or psycopg.Error if the server cannot be asked.
+    """
+    began_s = time.monotonic()
+    looking = _Looking(conninfo, load, executes)
+    try:
+        look = PlanLook()
+        with names_of_catalog(looking.base.connection):
+            unusual = unusual_settings(looking.base.connection)
+        look.unusual.extend(each for each in unusual if each.name not in load.ours)
+        explain_ends_s = began_s + seconds_max * (EXPLAIN_SHARE if executes else 1.0)
+        look.plans.extend(looking.plans(explain_ends_s))
+        if executes:
+            looking.try_all(look, began_s + seconds_max)
+        return look
+    finally:
+        looking.base.close()
+
+
+class _Looking:
+    def __init__(self, conninfo: ConnInfo, load: LoadSample, executes: bool) -> None:
+        self._conninfo, self._load, self._executes = conninfo, load, executes
+        self._by_script: dict[tuple[str, str], list[SampledTransaction]] = {}
+        for each in load.transactions:
+            self._by_script.setdefault((each["group"], each["script"]), []).append(each)
+        self._tried = [
+            each for mine in self._by_script.values() for each in mine[-SAMPLES_PER_SCRIPT:]
+        ]
+        self._forms: dict[Place, str] = {}
+        self.base = self._session()
+
+    def _session(self, change: Change | None = None) -> LoadLikeSession:
+        change = change or Change()
+        protocol = change.spec.get("load.protocol", self._load.protocol)
+        settings = change.settings
+        return LoadLikeSession(self._conninfo, protocol, setup=self._load.setup, settings=settings)
+
+    def plans(self, ends_s: float) -> Iterator[StatementPlan]:
+        """Explain a transaction of each script, with the plans that its statements have come to
+        have by then."""
+        for (group, script), mine in self._by_script.items():
+            for number in range(CUSTOM_PLANS):
+                if time.monotonic() < ends_s and self._load.protocol == "prepared":
+                    self.base.explain(mine[number % len(mine)], analyze=False)
+            last = mine[-1]
+            statements = {each["position"]: each for each in last["statements"]}
+            explained = self.base.explain(last, analyze=False)
+            analyzed = {}
+            if self._executes and time.monotonic() < ends_s:
+                self.base.execute(last)  # It reads into the buffers, and fills caches.
+                analyzed = self.base.explain(last, analyze=True)
+            for position, (plan, lack) in explained.items():
+                place = (group, script, position)
+                if plan is not None:
+                    self._forms[place] = fingerprint(read_plan(plan))
+                better, _ = analyzed.get(position, (None, ""))
+                known = better or plan
+                yield StatementPlan(
+                    *place,
+                    is_generic=self.base.is_generic(statements[position]),
+                    is_analyzed=better is not None,
+                    plan=None if known is None else json.dumps(known),
+                    lack=lack,
+                )
+
+    def try_all(self, look: PlanLook, ends_s: float) -> None:
+        """Try the candidates, and add the trials to ``look``."""
+        plans = [read_plan(json.loads(each.plan)) for each in look.plans if each.plan is not None]
+        if not plans:
+            return
+        unusual = {each.name: each for each in look.unusual if each.may_set}
+        fixed = [
+            *of_protocol(self._load.protocol),
+            *of_plan_cache(
+                unusual,
+                protocol=self._load.protocol,
+                has_parameters=any(
+                    each["parameters"] for t in self._tried for each in t["statements"]
+                ),
+                is_generic=any(each.is_generic for each in look.plans),
+            ),
+            *of_compiling(unusual, plans),
+            *self._indexes(plans),
+        ]
+        for number, change in enumerate(fixed):
+            left = len(fixed) - number + min(len(unusual), SINGLES_MAX)
+            self._add(look, change, ends_s, left)
+        self._halve(look, [*unusual.values()], ends_s)
+
+    def _indexes(self, plans: Sequence[Plan]) -> list[Change]:
+        with names_of_catalog(self.base.connection):
+            return index_candidates(self.base.connection, plans)
+
+    def _halve(self, look: PlanLook, settings: Sequence[UnusualSetting], ends_s: float) -> None:
+        """Try each setting's reset; of many, those of a half only if the half gains."""
+        if len(settings) <= SINGLES_MAX:
+            for number, each in enumerate(settings):
+                self._add(look, resets([each]), ends_s, len(settings) - number)
+            return
+        middle = len(settings) // 2
+        for half in (settings[:middle], settings[middle:]):
+            trial = self._tried_change(resets(half), ends_s, 2 + SINGLES_MAX)
+            if trial is not None and self._gain(trial) >= GAIN_MIN:
+                self._halve(look, half, ends_s)
+            elif trial is not None:
+                look.trials.extend(trial)
+
+    def _add(self, look: PlanLook, change: Change, ends_s: float, left: int) -> None:
+        trial = self._tried_change(change, ends_s, left)
+        look.trials.extend(trial or ())
+
+    def _tried_change(
+        self, change: Change, ends_s: float, left: int
+    ) -> list[StatementTrial] | None:
+        """Try a change within its part of the time that is left; None if there is none, or the
+        server refuses it."""
+        seconds = (ends_s - time.monotonic()) / left
+        if seconds < TRIAL_S_MIN:
+            return None
+        try:
+            if change.indexes:
+                return self._with_index(change, seconds)
+            other = self._session(change)
+        except (Refused, psycopg.errors.DatabaseError):
+            return None
+        try:
+            times = timed_in_turn(self.base, other, self._tried, seconds)
+            return _trials(change, times, self._replanned(other))
+        finally:
+            other.close()
+
+    def _with_index(self, change: Change, seconds: float) -> list[StatementTrial]:
+        replanned: frozenset[Place] = frozenset()
+
+        def make() -> None:
+            nonlocal replanned
+            for table, columns in change.indexes.items():
+                self.base.run(f"create index on {relation(table)} ({columns})")
+            replanned = self._replanned(self.base)
+
+        times = timed_within(self.base, make, self._tried, seconds)
+        return _trials(change, times, replanned)
+
+    def _replanned(self, session: LoadLikeSession) -> frozenset[Place]:
+        """Return the statements whose plan in ``session`` has another form."""
+        found = set()
+        for (group, script), mine in self._by_script.items():
+            for position, (plan, _) in session.explain(mine[-1], analyze=False).items():
+                place = (group, script, position)
+                form = self._forms.get(place)
+                if plan is not None and form not in (None, fingerprint(read_plan(plan))):
+                    found.add(place)
+        return frozenset(found)
+
+    def _gain(self, trials: Sequence[StatementTrial]) -> float:
+        """Return the ratio of the load's time in statements without and with a change."""
+        per_s = self._load.per_s
+        whole = sum(per_s.get(each.place, 0.0) * each.ms for each in trials)
+        changed = sum(per_s.get(each.place, 0.0) * each.changed_ms for each in trials)
+        return whole / changed if changed > 0 else 1.0
+
+
+def _trials(
+    change: Change, times: Sequence[StatementTimes], replanned: frozenset[Place]
+) -> list[StatementTrial]:
+    text = json.dumps(change.to_json())
+    return [
+        StatementTrial(
+            text,
+            *each.place,
+            runs=each.runs,
+            ms=each.ms,
+            changed_ms=each.changed_ms,
+            is_replanned=each.place in replanned,
+        )
+        for each in times
+    ]

@@ -1,0 +1,201 @@
+"""A plan as EXPLAIN (FORMAT JSON) gives it, read into a tree of nodes.
+
+Times and rows of a node are those of all its executions together, workers included: EXPLAIN gives
+means of a loop. Without ANALYZE they are None, as nothing was executed. The documentation of
+PostgreSQL, "Using EXPLAIN", describes the fields; those that a version lacks are None or 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from pgdyno.json_types import Fields
+
+_CONDITIONS = ("Index Cond", "Recheck Cond", "Hash Cond", "Merge Cond", "Join Filter", "Filter")
+_REMOVED = ("Rows Removed by Filter", "Rows Removed by Join Filter")
+_SEQUENTIAL = ("Seq Scan", "Parallel Seq Scan")
+_COMPILING = ("Generation", "Inlining", "Optimization", "Emission")
+
+
+class Node(Struct, frozen=True):
+    """A node of a plan."""
+
+    kind: str
+    """Its type, as "Seq Scan"."""
+    relation: str
+    """schema.name of the table that it reads; '' if none."""
+    alias: str
+    index: str
+    """Index that it reads; '' if none."""
+    strategy: str
+    """Of a join, a sort or an aggregate, its strategy; '' if none."""
+    conditions: Mapping[str, str]
+    """Kind of condition → expression, as "Filter" and "Index Cond"."""
+    rows_planned: float
+    """Rows that each execution was expected to give."""
+    cost: float
+    """Total cost, as estimated."""
+    rows: float | None
+    """Rows that it gave, in all executions."""
+    removed: float
+    """Rows that its filters removed, in all executions."""
+    loops: float | None
+    time_ms: float | None
+    """Time of its executions with those of its children; of parallel ones, that of all processes
+    divided by their number."""
+    heap_fetches: float | None
+    """Rows that an index-only scan had to look up in the table."""
+    spilled_kb: float
+    """Space on disk that a sort or a hash used."""
+    subplans_removed: int
+    """Partitions left out when the execution began."""
+    workers_planned: int
+    workers_launched: int
+    children: tuple[Node, ...] = ()
+
+    def walk(self) -> Iterator[Node]:
+        """Yield this node and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def own_ms(self) -> float | None:
+        """Time without that of the children."""
+        if self.time_ms is None:
+            return None
+        return max(0.0, self.time_ms - sum(child.time_ms or 0.0 for child in self.children))
+
+    @property
+    def reads_whole_table(self) -> bool:
+        """True for a scan of a whole table, or of a worker's part of it."""
+        return self.kind in _SEQUENTIAL
+
+    @property
+    def read(self) -> float:
+        """Rows that it looked at, in all executions."""
+        return (self.rows or 0.0) + self.removed
+
+
+class Trigger(Struct, frozen=True):
+    """A trigger that a statement executed."""
+
+    name: str
+    constraint: str
+    """The foreign key that it belongs to; '' if none."""
+    relation: str
+    time_ms: float
+    calls: float
+
+
+class Plan(Struct, frozen=True):
+    """A plan of one statement."""
+
+    root: Node
+    planning_ms: float | None
+    execution_ms: float | None
+    """None without ANALYZE."""
+    compiling_ms: float
+    """Time of JIT compilation, of all processes together (ExplainPrintJITSummary adds them up)."""
+    is_compiled: bool
+    """True if its expressions are compiled (JIT)."""
+    triggers: tuple[Trigger, ...]
+    settings: Mapping[str, str]
+    """Settings of the planner that are not at their built-in values."""
+
+    def nodes(self) -> list[Node]:
+        """Return all nodes, from the top."""
+        return list(self.root.walk())
+
+
+def read_plan(explained: Fields) -> Plan:
+    """Read one element of the list that EXPLAIN (FORMAT JSON) gives.
+
+    Raises KeyError or TypeError for anything else.
+    """
+    top = explained["Plan"]
+    jit = explained.get("JIT") or {}
+    return Plan(
+        root=_node(top),
+        planning_ms=explained.get("Planning Time"),
+        execution_ms=explained.get("Execution Time"),
+        compiling_ms=_compiling_ms(jit),
+        is_compiled=bool(jit),
+        triggers=tuple(_trigger(each) for each in explained.get("Triggers", ())),
+        settings=dict(explained.get("Settings", {})),
+    )
+
+
+def fingerprint(plan: Plan) -> str:
+    """Return a short text that is the same for plans of the same form: nodes, relations, indexes,
+    strategies and the kinds of conditions; without values, costs and rows."""
+    form = "\n".join(_form(plan.root, 0))
+    return hashlib.sha256(form.encode()).hexdigest()[:12]
+
+
+def _form(node: Node, depth: int) -> Iterator[str]:
+    kinds = ",".join(sorted(node.conditions))
+    yield f"{depth} {node.kind} {node.strategy} {node.relation} {node.index} {kinds}"
+    for child in node.children:
+        yield from _form(child, depth + 1)
+
+
+def _node(given: Fields, processes: int = 1) -> Node:
+    """Return a node that so many processes execute at the same time."""
+    loops = given.get("Actual Loops")
+    rows = given.get("Actual Rows")
+    time_ms = given.get("Actual Total Time")
+    times = loops or 0
+    relation = given.get("Relation Name", "")
+    launched = int(given.get("Workers Launched", 0))
+    below = processes if given.get("Workers Planned") is None else launched + 1
+    return Node(
+        kind=given["Node Type"],
+        relation=f"{given['Schema']}.{relation}" if relation and "Schema" in given else relation,
+        alias=given.get("Alias", ""),
+        index=given.get("Index Name", ""),
+        strategy=given.get("Join Type") or given.get("Strategy") or given.get("Operation") or "",
+        conditions={name: str(given[name]) for name in _CONDITIONS if name in given},
+        rows_planned=float(given.get("Plan Rows", 0)),
+        cost=float(given.get("Total Cost", 0)),
+        rows=None if rows is None else float(rows) * times,
+        removed=sum(float(given.get(name, 0)) for name in _REMOVED) * times,
+        loops=loops,
+        time_ms=None if time_ms is None else float(time_ms) * times / processes,
+        heap_fetches=given.get("Heap Fetches"),
+        spilled_kb=_spilled_kb(given),
+        subplans_removed=int(given.get("Subplans Removed", 0)),
+        workers_planned=int(given.get("Workers Planned", 0)),
+        workers_launched=launched,
+        children=tuple(_node(child, below) for child in given.get("Plans", ())),
+    )
+
+
+def _spilled_kb(given: Fields) -> float:
+    """Return the space on disk that a sort, a hash or an aggregate used."""
+    own = given.get("Disk Usage", 0)
+    if given.get("Sort Space Type") == "Disk":
+        own += given.get("Sort Space Used", 0)
+    if given.get("Hash Batches", 1) > 1:
+        own += given.get("Peak Memory Usage", 0) * (given["Hash Batches"] - 1)
+    return float(own)
+
+
+def _compiling_ms(jit: Fields) -> float:
+    timing = jit.get("Timing", {})
+    each = (timing.get(name, 0.0) for name in _COMPILING)
+    # From version 17 generation has a part of its own, which its total includes.
+    return float(sum(value["Total"] if isinstance(value, Mapping) else value for value in each))
+
+
+def _trigger(given: Fields) -> Trigger:
+    return Trigger(
+        name=given.get("Trigger Name", ""),
+        constraint=given.get("Constraint Name", ""),
+        relation=given.get("Relation", ""),
+        time_ms=float(given.get("Time", 0.0)),
+        calls=float(given.get("Calls", 0)),
+    )

@@ -1,0 +1,138 @@
+"""The plans of the load's statements as tables: a row for each node, and where its time goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pgdyno import numbers
+from pgdyno.plans.tree import Node, Plan, read_plan
+from pgdyno.report.view import OnPage, Section, Text
+from pgdyno.report.words import prose
+from pgdyno.report.words.tables import Table
+
+if TYPE_CHECKING:
+    from pgdyno.record import RunFile, StatementPlan
+
+TEXT_MAX = 160
+PLANS_MAX = 12
+NODES_MAX = 60
+_HEAD = ("node", "time", "share", "rows", "expected", "details")
+_HEAD_UNEXECUTED = ("node", "cost", "share", "rows expected", "details")
+
+
+def sections(run: RunFile) -> list[Section]:
+    """Return the section of the plans, each as it was looked at last; none if there are none."""
+    latest = {row.place: row for row in run.statement_plans()}
+    if not latest:
+        return []
+    texts = {each.place: each.statement for each in run.statements()}
+    parts: list[Text | Table] = []
+    for row in [*latest.values()][:PLANS_MAX]:
+        title = texts.get(row.place, f"{row.script}, statement {row.position + 1}")
+        parts.extend(_parts(row, title))
+    return [Section("plans", "Plans", [OnPage(part) for part in parts])]
+
+
+def _parts(row: StatementPlan, statement: str) -> Iterator[Text | Table]:
+    title = prose.cut(" ".join(statement.split()), TEXT_MAX)
+    if row.plan is None:
+        yield Text(f"{title}: no plan, {row.lack}", small=True)
+        return
+    plan = read_plan(json.loads(row.plan))
+    yield _table(title, plan)
+    yield Text(prose.sentence("; ".join(_about(plan, is_generic=row.is_generic))), small=True)
+
+
+def _about(plan: Plan, *, is_generic: bool | None) -> Iterator[str]:
+    """Yield clauses on a plan as a whole."""
+    if plan.execution_ms is None:
+        yield "not executed, with estimates alone"
+    else:
+        yield f"executed and undone in {numbers.ms(plan.execution_ms)}"
+    if plan.planning_ms is not None:
+        yield f"planned in {numbers.ms(plan.planning_ms)}"
+    if is_generic is not None:
+        kind = "a plan for any values" if is_generic else "a plan for these values"
+        yield f"{kind} of a prepared statement"
+    if plan.compiling_ms:
+        yield f"compiled (JIT) in {numbers.ms(plan.compiling_ms)}"
+    for trigger in plan.triggers:
+        name = trigger.constraint or trigger.name
+        calls = numbers.count(trigger.calls)
+        yield f"trigger {name}: {numbers.ms(trigger.time_ms)} in {calls} calls"
+    if plan.settings:
+        yield "with " + ", ".join(f"{name} = {value}" for name, value in plan.settings.items())
+
+
+def _table(title: str, plan: Plan) -> Table:
+    """Return the nodes of a plan, each below the one that takes its rows."""
+    is_executed = plan.root.time_ms is not None
+    rows = [
+        _executed(node, depth, plan) if is_executed else _estimated(node, depth, plan)
+        for node, depth in _nodes(plan.root, 0)
+    ]
+    head = _HEAD if is_executed else _HEAD_UNEXECUTED
+    figures = frozenset(range(1, len(head) - 1))
+    return Table(title, head, rows[:NODES_MAX], right=figures, wide=True)
+
+
+def _nodes(node: Node, depth: int) -> Iterator[tuple[Node, int]]:
+    yield node, depth
+    for child in node.children:
+        yield from _nodes(child, depth + 1)
+
+
+def _executed(node: Node, depth: int, plan: Plan) -> Sequence[str]:
+    own_ms = node.own_ms or 0.0
+    whole_ms = plan.root.time_ms or 0.0
+    share = numbers.percent(own_ms / whole_ms) if whole_ms else ""
+    if not node.loops:
+        return (_name(node, depth), "", "", "never executed", "", _details(node))
+    expected = numbers.count(node.rows_planned * node.loops)
+    return (
+        _name(node, depth),
+        numbers.ms(own_ms),
+        share,
+        numbers.count(node.rows or 0.0),
+        expected,
+        _details(node),
+    )
+
+
+def _estimated(node: Node, depth: int, plan: Plan) -> Sequence[str]:
+    own = max(0.0, node.cost - sum(child.cost for child in node.children))
+    share = numbers.percent(own / plan.root.cost) if plan.root.cost else ""
+    return (
+        _name(node, depth),
+        numbers.count(own),
+        share,
+        numbers.count(node.rows_planned),
+        _details(node),
+    )
+
+
+def _name(node: Node, depth: int) -> str:
+    of = f" on {node.relation}" if node.relation else ""
+    by = f" using {node.index}" if node.index else ""
+    return "\N{NO-BREAK SPACE}" * 3 * depth + node.kind + by + of
+
+
+def _details(node: Node) -> str:
+    return "; ".join(_detail(node))
+
+
+def _detail(node: Node) -> Iterator[str]:
+    for name, condition in node.conditions.items():
+        yield f"{name}: {prose.cut(condition, TEXT_MAX)}"
+    if node.removed:
+        yield f"{numbers.counted(node.removed, 'row', 'rows')} removed"
+    if node.workers_planned:
+        yield f"{node.workers_launched} of {node.workers_planned} workers"
+    if node.spilled_kb:
+        yield f"{numbers.size(node.spilled_kb * 1024)} on disk"
+    if node.heap_fetches:
+        yield f"{numbers.counted(node.heap_fetches, 'row', 'rows')} looked up in the table"
+    if node.subplans_removed:
+        yield f"{node.subplans_removed} partitions left out at the start"

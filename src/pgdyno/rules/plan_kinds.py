@@ -1,0 +1,91 @@
+"""Plans of prepared statements: for the values of each execution, or one for any values."""
+
+from __future__ import annotations
+
+from pgdyno.facts.plans import (
+    TimedChange,
+    planned_statements,
+    ratio_with,
+    saved_share,
+    timed_settings,
+    unusual_settings,
+    work_parts,
+)
+from pgdyno.facts.situation import Situation
+from pgdyno.numbers import figure, percent
+from pgdyno.record.finding import Evidence, Proposal, Skip
+from pgdyno.rules._pools import WORTHWHILE_RATIO
+from pgdyno.rules.rule import Cleared, Found, rule
+from pgdyno.spec.sql_text import has_variables, shortened
+
+_MODE = "plan_cache_mode"
+COST_SHARE = 0.05
+
+
+@rule(
+    "kept-plan",
+    false_positives="values that the load sends rarely, for which the other kind of plan is better",
+)
+def kept_plan(s: Situation) -> Found | Cleared:
+    """Prepared statements with the dearer kind of plan.
+
+    From its sixth execution on, a prepared statement with parameters may have one plan for any
+    values, if its cost is not estimated to be much higher than that of plans for the values of each
+    execution, planning included (choose_custom_plan in plancache.c). The estimate may be wrong
+    either way: values that are much rarer or more frequent than the mean, or planning that costs
+    more than is estimated.
+
+    Trigger: the load's statements, executed beside it with plan_cache_mode = force_custom_plan
+    where a plan is for any values, or with force_generic_plan where none is, take ``COST_SHARE`` of
+    the response time less. Measured, on servers that pgdyno started.
+    """
+    if s.protocol != "prepared":
+        return Cleared("statements are not prepared", [s.evidence("protocol", s.protocol, "")])
+    statements = planned_statements(s)
+    if any(each.name == _MODE for each in unusual_settings(s)):
+        raise Skip(f"{_MODE} is set: see settings")
+    if not any(has_variables(each.total.statement) for each in statements):
+        return Cleared("prepared statements have no parameters")
+    tried = [each for each in timed_settings(s) if [*each.change.settings] == [_MODE]]
+    if not tried:
+        raise Skip("the other kind of plan was not tried")
+    other = tried[0]
+    evidence = _evidence(s, other)
+    if not other.is_worthwhile or saved_share(s, other) < COST_SHARE:
+        return Cleared("the other kind of plan saves nothing", evidence)
+    ratio, worst = ratio_with(s, other), other.statements[0]
+    is_generic = other.change.settings[_MODE] == "force_custom_plan"
+    kind = "one plan for any values" if is_generic else "another plan for each execution"
+    proposal = Proposal(
+        remedy_id="plan-cache-mode",
+        change=other.change,
+        predicted_ratio=ratio,
+        why="the statement would have the other kind of plan",
+        specific=True,
+    )
+    return Found(
+        sentence=(
+            f"a prepared statement has {kind}, and takes {figure(worst.ms)} ms where it would take"
+            f" {figure(worst.changed_ms)} with the other kind:"
+            f" {shortened(worst.total.statement)}"
+        ),
+        parts=work_parts(s),
+        share=saved_share(s, other),
+        removable_share=ratio.lifted,
+        confidence=0.9,
+        evidence=evidence,
+        proposals=[proposal] if ratio >= WORTHWHILE_RATIO else [],
+    )
+
+
+def _evidence(s: Situation, tried: TimedChange) -> list[Evidence]:
+    mode = tried.change.settings[_MODE]
+    share, bar = saved_share(s, tried), f"at least {percent(COST_SHARE)}"
+    found = [s.evidence(f"saved with {_MODE} = {mode} / response time", share, "share", bar)]
+    for each in tried.statements[:1]:
+        found += [
+            s.evidence("time of the statement", each.ms, "ms"),
+            s.evidence(f"with {_MODE} = {mode}", each.changed_ms, "ms"),
+            s.evidence("statement", each.total.statement, ""),
+        ]
+    return found

@@ -1,0 +1,148 @@
+"""Causes that only the plans of the load's statements tell, planted on servers of pgdyno's: the
+finding that names each, and healthy loads beside them.
+
+Each cause makes a statement take many times as long, so that the machine's noise decides nothing
+but the rank, which other programs on it may have.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.conduct import Silent, open_session
+from pgdyno.investigate.run import run_spec
+from pgdyno.record import RunFile
+from pgdyno.record.finding import Finding
+from pgdyno.spec import Change, spec_from_fields
+
+pytestmark = pytest.mark.server
+
+SECONDS = "4s"
+ROWS = """
+create table item (id int primary key, kind int, total int, note text);
+insert into item select i, i % 500, i % 100, repeat('x', 40) from generate_series(1, 60000) i;
+create index on item (kind);
+analyze item;
+"""
+JOINED = 8
+JOINS = "".join(
+    f"create table j{n} (id int primary key, next int);"
+    f"insert into j{n} select i, i % 100 + 1 from generate_series(1, 100) i; analyze j{n};\n"
+    for n in range(JOINED)
+)
+JOIN = (
+    "\\set x random(1, 100)\nselect count(*) from j0 "
+    + " ".join(f"join j{n} on j{n}.id = j{n - 1}.next" for n in range(1, JOINED))
+    + " where j0.id = :x;\n"
+)
+LOOKUP = "\\set k random(1, 400)\nselect sum(total) from item where kind = :k;\n"
+NO_FOREIGN_INDEX = """
+create table parent (id bigint generated always as identity primary key, n int);
+create table child (parent_id bigint references parent, what text);
+create table other (parent_id bigint, what text);
+insert into parent (n) select i from generate_series(1, 1000) i;
+insert into child select i % 1000 + 1, 'x' from generate_series(1, 60000) i;
+analyze parent, child;
+"""
+ORDER = (
+    "insert into parent (n) values (1) returning id \\gset\n"
+    "insert into other values (:id, 'one');\n"
+    "begin;\ndelete from parent where id = :id;\ncommit;\n"
+)
+
+
+def diagnosed(
+    directory: Path,
+    script: str,
+    setup: str,
+    *,
+    settings: dict[str, str] | None = None,
+    protocol: str = "prepared",
+    clients: int = 2,
+) -> list[Finding]:
+    """Run a script on a new server; return the findings, the first one first."""
+    (directory / "setup.sql").write_text(setup)
+    (directory / "planted.sql").write_text(script)
+    spec = spec_from_fields(
+        {
+            "name": "planted",
+            "server": {"kind": "embedded", "settings": settings or {}},
+            "workload": {
+                "script": [{"file": str(directory / "planted.sql")}],
+                "setup": str(directory / "setup.sql"),
+            },
+            "clients": [{"name": "web", "count": clients}],
+            "load": {"hold": SECONDS, "protocol": protocol},
+        }
+    )
+    path = directory / "run.db"
+    with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
+        run_spec(session)
+    with RunFile(path) as run:
+        return run.findings()
+
+
+def of(findings: list[Finding], name: str) -> Finding:
+    (found,) = [each for each in findings if each.id == name]
+    return found
+
+
+def changes(found: Finding) -> list[Change]:
+    return [each.change for each in found.proposals]
+
+
+def test_a_setting_that_forbids_the_index(tmp_path: Path) -> None:
+    off = {"enable_indexscan": "off", "enable_bitmapscan": "off", "enable_indexonlyscan": "off"}
+    found = diagnosed(tmp_path, LOOKUP, ROWS, settings=off)
+    cause = of(found, "costly-settings")
+    assert cause.status == "found"
+    assert Change(settings={"enable_bitmapscan": "on"}) in changes(cause)
+    # The index that the statement needs is there.
+    assert not of(found, "missing-index").proposals
+
+
+def test_planning_at_each_execution(tmp_path: Path) -> None:
+    mode = {"plan_cache_mode": "force_custom_plan"}
+    found = diagnosed(tmp_path, JOIN, JOINS, settings=mode)
+    cause = of(found, "costly-settings")
+    assert cause.status == "found"
+    assert changes(cause) == [Change(settings={"plan_cache_mode": "auto"})]
+
+
+def test_statements_that_are_not_prepared(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, JOIN, JOINS, protocol="simple")
+    cause = of(found, "parse-plan")
+    assert cause.status == "found"
+    assert changes(cause) == [Change(spec={"load.protocol": "prepared"})]
+
+
+def test_an_index_that_is_missing(tmp_path: Path) -> None:
+    setup = ROWS.replace("create index on item (kind);", "")
+    found = diagnosed(tmp_path, LOOKUP, setup)
+    cause = of(found, "missing-index")
+    assert cause.status == "found"
+    assert changes(cause) == [Change(indexes={"public.item": "kind"})]
+
+
+def test_a_foreign_key_without_an_index(tmp_path: Path) -> None:
+    cause = of(diagnosed(tmp_path, ORDER, NO_FOREIGN_INDEX), "missing-index")
+    assert changes(cause) == [Change(indexes={"public.child": "parent_id"})]
+
+
+def test_a_condition_that_most_rows_meet(tmp_path: Path) -> None:
+    script = "select count(*), sum(total) from item where total >= 2;\n"
+    found = diagnosed(tmp_path, script, ROWS)
+    assert not of(found, "missing-index").proposals
+    assert of(found, "missing-index").status == "cleared"
+
+
+def test_a_healthy_load(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, LOOKUP, ROWS)
+    for name in ("parse-plan", "jit", "costly-settings", "missing-index", "kept-plan"):
+        assert of(found, name).status == "cleared", name
+    with RunFile(tmp_path / "run.db") as run:
+        (plan,) = run.statement_plans()
+    assert plan.is_analyzed
+    assert not plan.lack

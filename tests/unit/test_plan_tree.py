@@ -1,0 +1,91 @@
+"""Plans as EXPLAIN (FORMAT JSON) gives them, read into trees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pgdyno.plans import fingerprint, read_plan
+
+
+def scan(**given: Any) -> dict[str, Any]:
+    return {
+        "Node Type": "Seq Scan",
+        "Schema": "public",
+        "Relation Name": "item",
+        "Alias": "item",
+        "Plan Rows": 10,
+        "Total Cost": 9.0,
+        **given,
+    }
+
+
+def explained(plan: dict[str, Any], **given: Any) -> dict[str, Any]:
+    return {"Plan": plan, "Planning Time": 0.2, **given}
+
+
+def test_a_plan_that_was_not_executed() -> None:
+    plan = read_plan(explained(scan(Filter="(item.kind = 5)")))
+    assert (plan.planning_ms, plan.execution_ms) == (0.2, None)
+    assert plan.root.relation == "public.item"
+    assert plan.root.conditions == {"Filter": "(item.kind = 5)"}
+    assert (plan.root.rows, plan.root.time_ms, plan.root.own_ms) == (None, None, None)
+    assert plan.root.reads_whole_table
+
+
+def test_times_and_rows_are_those_of_all_executions() -> None:
+    inner = scan(**{"Actual Rows": 2, "Actual Loops": 50, "Actual Total Time": 0.1,
+                    "Rows Removed by Filter": 8})  # fmt: skip
+    loop = {"Node Type": "Nested Loop", "Join Type": "Inner", "Plan Rows": 1, "Total Cost": 99.0,
+            "Actual Rows": 100, "Actual Loops": 1, "Actual Total Time": 7.0,
+            "Plans": [inner]}  # fmt: skip
+    root = read_plan(explained(loop)).root
+    (child,) = root.children
+    assert (child.rows, child.removed, child.read) == (100, 400, 500)
+    assert child.time_ms == pytest.approx(5.0)
+    assert root.own_ms == pytest.approx(2.0)
+    assert [node.kind for node in root.walk()] == ["Nested Loop", "Seq Scan"]
+
+
+def test_time_of_workers_is_divided_by_the_processes() -> None:
+    part = scan(**{"Actual Rows": 10, "Actual Loops": 3, "Actual Total Time": 4.0})
+    gather = {"Node Type": "Gather", "Plan Rows": 30, "Total Cost": 50.0, "Workers Planned": 2,
+              "Workers Launched": 2, "Actual Rows": 30, "Actual Loops": 1,
+              "Actual Total Time": 6.0, "Plans": [part]}  # fmt: skip
+    root = read_plan(explained(gather)).root
+    assert root.children[0].time_ms == pytest.approx(4.0)
+    assert (root.workers_planned, root.workers_launched) == (2, 2)
+
+
+@pytest.mark.parametrize("generation", [1.0, {"Deform": 0.25, "Total": 1.0}])
+def test_compiling(generation: object) -> None:
+    timing = {"Generation": generation, "Inlining": 2.0, "Optimization": 3.0, "Emission": 4.0,
+              "Total": 10.0}  # fmt: skip
+    plan = read_plan(explained(scan(), JIT={"Functions": 4, "Timing": timing}))
+    assert plan.is_compiled
+    assert plan.compiling_ms == pytest.approx(10.0)
+    assert not read_plan(explained(scan())).is_compiled
+
+
+def test_triggers_and_settings() -> None:
+    trigger = {"Trigger Name": "RI_1", "Constraint Name": "child_fkey", "Relation": "parent",
+               "Time": 3.5, "Calls": 2}  # fmt: skip
+    plan = read_plan(explained(scan(), Triggers=[trigger], Settings={"jit": "off"}))
+    (found,) = plan.triggers
+    assert (found.constraint, found.time_ms, found.calls) == ("child_fkey", 3.5, 2)
+    assert plan.settings == {"jit": "off"}
+
+
+def test_the_fingerprint_is_of_the_form_alone() -> None:
+    form = fingerprint(read_plan(explained(scan(Filter="(item.kind = 5)"))))
+    same = scan(**{"Filter": "(item.kind = 6)", "Plan Rows": 99, "Total Cost": 1.0})
+    assert fingerprint(read_plan(explained(same))) == form
+    for other in (scan(), scan(**{"Relation Name": "other", "Filter": "x"})):
+        assert fingerprint(read_plan(explained(other))) != form
+
+
+@pytest.mark.parametrize("wrong", [{}, {"Plan": {}}, {"Plan": None}])
+def test_anything_else_is_an_error(wrong: dict[str, Any]) -> None:
+    with pytest.raises((KeyError, TypeError, AttributeError)):
+        read_plan(wrong)

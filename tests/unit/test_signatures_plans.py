@@ -1,0 +1,153 @@
+"""Signatures that judge by the plans of the load's statements, and by their times with and without
+a change, on made-up run files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from diagnose_runs import Load, diagnosed
+from msgspec.structs import replace
+
+from pgdyno.spec import Change
+
+SELECT = "select total from item where kind = :kind"
+PLACE = {"client_group": "web", "script": "tpcb-like", "position": 0}
+SCAN = {
+    "Plan": {
+        "Node Type": "Seq Scan",
+        "Schema": "public",
+        "Relation Name": "item",
+        "Alias": "item",
+        "Plan Rows": 10,
+        "Total Cost": 900.0,
+        "Actual Rows": 10,
+        "Actual Loops": 1,
+        "Actual Total Time": 1.9,
+        "Filter": "(item.kind = $1)",
+        "Rows Removed by Filter": 59990,
+    },
+    "Planning Time": 0.05,
+    "Execution Time": 1.95,
+}
+BUSY = Load(
+    tps=1000,
+    service_ms=2.0,
+    statements={SELECT: 1000},
+    busy=0.99,
+    ready=0.0,
+    sessions={("", ""): 1.9},
+    statement=SELECT,
+    statements_ms=2.0,
+)
+
+
+def looked_at(
+    load: Load,
+    *trials: tuple[Change, float],
+    plan: Mapping[str, Any] | None = SCAN,
+    generic: bool | None = True,
+    unusual: Sequence[tuple[str, str, str]] = (),
+) -> Load:
+    """The load with a look at the plan of its statement, which takes 2 ms, and so many ms with each
+    change; settings that are unusual as name, value and default."""
+    row = {
+        **PLACE,
+        "is_generic": generic,
+        "is_analyzed": plan is not None,
+        "plan": None if plan is None else json.dumps(plan),
+        "lack": "",
+    }
+    times = {**PLACE, "runs": 20, "ms": 2.0, "is_replanned": 1}
+    tables = {
+        "statement_plan": [row],
+        "statement_trial": [
+            {**times, "change": json.dumps(change.to_json()), "changed_ms": ms}
+            for change, ms in trials
+        ],
+        "unusual_setting": [
+            {"name": name, "value": value, "reset": reset, "may_set": 1}
+            for name, value, reset in unusual
+        ],
+    }
+    return replace(
+        load,
+        rows={
+            name: (lambda second, rows=rows: rows if second == 1 else [])
+            for name, rows in tables.items()
+        },
+    )
+
+
+CUSTOM = Change(settings={"plan_cache_mode": "force_custom_plan"})
+
+
+@pytest.mark.parametrize(("ms", "status"), [(0.1, "found"), (1.98, "cleared")])
+def test_a_plan_that_is_kept(tmp_path: Path, ms: float, status: str) -> None:
+    found = diagnosed(tmp_path, looked_at(BUSY, (CUSTOM, ms)))["kept-plan"]
+    assert found.status == status
+    assert [each.change for each in found.proposals] == ([CUSTOM] if status == "found" else [])
+
+
+def test_a_plan_that_is_kept_is_not_cleared_without_a_trial(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path, BUSY)["kept-plan"].status == "skipped"
+    assert diagnosed(tmp_path, looked_at(BUSY))["kept-plan"].status == "skipped"
+
+
+OFF = [("enable_bitmapscan", "off", "on")]
+ON = Change(settings={"enable_bitmapscan": "on"})
+
+
+@pytest.mark.parametrize(("ms", "status"), [(0.1, "found"), (1.98, "cleared")])
+def test_settings_that_were_tried(tmp_path: Path, ms: float, status: str) -> None:
+    found = diagnosed(tmp_path, looked_at(BUSY, (ON, ms), unusual=OFF))["costly-settings"]
+    assert found.status == status
+    assert [each.change for each in found.proposals] == ([ON] if status == "found" else [])
+
+
+def test_settings_are_cleared_by_trials_alone(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path, BUSY)["costly-settings"].status == "skipped"
+    assert diagnosed(tmp_path, looked_at(BUSY, unusual=OFF))["costly-settings"].status == "skipped"
+    assert diagnosed(tmp_path, looked_at(BUSY))["costly-settings"].status == "cleared"
+
+
+INDEX = Change(indexes={"public.item": "kind"})
+
+
+@pytest.mark.parametrize(("ms", "status"), [(0.1, "found"), (1.98, "cleared")])
+def test_an_index_that_was_tried(tmp_path: Path, ms: float, status: str) -> None:
+    found = diagnosed(tmp_path, looked_at(BUSY, (INDEX, ms)))["missing-index"]
+    assert found.status == status
+    assert [each.change for each in found.proposals] == ([INDEX] if status == "found" else [])
+
+
+PREPARED = Change(spec={"load.protocol": "prepared"})
+SIMPLE = replace(BUSY, protocol="simple")
+
+
+@pytest.mark.parametrize(("ms", "status"), [(0.1, "found"), (1.98, "cleared")])
+def test_planning_that_was_measured(tmp_path: Path, ms: float, status: str) -> None:
+    found = diagnosed(tmp_path, looked_at(SIMPLE, (PREPARED, ms), generic=None))["parse-plan"]
+    assert found.status == status
+    assert [each.change for each in found.proposals] == ([PREPARED] if status == "found" else [])
+
+
+def test_planning_by_the_time_that_explain_gives(tmp_path: Path) -> None:
+    slow = {**SCAN, "Planning Time": 1.5}
+    assert diagnosed(tmp_path, looked_at(SIMPLE, plan=slow))["parse-plan"].status == "found"
+    assert diagnosed(tmp_path, looked_at(SIMPLE))["parse-plan"].status == "cleared"
+    assert diagnosed(tmp_path, SIMPLE)["parse-plan"].status == "skipped"
+
+
+JIT = replace(BUSY, server_facts={"capabilities": {"jit": True}})
+NO_JIT = Change(settings={"jit": "off"})
+
+
+@pytest.mark.parametrize(("ms", "status"), [(0.1, "found"), (1.98, "cleared")])
+def test_compiling_that_was_measured(tmp_path: Path, ms: float, status: str) -> None:
+    found = diagnosed(tmp_path, looked_at(JIT, (NO_JIT, ms)))["jit"]
+    assert found.status == status
+    assert [each.change for each in found.proposals] == ([NO_JIT] if status == "found" else [])
