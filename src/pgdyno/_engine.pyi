@@ -352,6 +352,7 @@ class Load:
          "parameters": "text" | "binary",
          "acks": {"directory" (required), "label": null (a number for the ledger's header)} | null,
          "exit_on_abort": false (the first failure for good, or lost connection, ends the load),
+         "session": null (SQL that every session executes first, as ``set_session`` gives later),
          "log": {"prefix" (required), "sampling_rate": null, "aggregate_s": null,
                  "failures_detailed": false} | null, "verbose_errors": false,
          "max_tries": 10 (0: no limit), "connect_timeout_ms": 10000,

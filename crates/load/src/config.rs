@@ -82,6 +82,8 @@ pub struct Config {
     pub verbose_errors: bool,
     #[serde(default)]
     pub exit_on_abort: bool,
+    #[serde(default)]
+    pub session: Option<String>,
     pub groups: Vec<GroupConfig>,
 }
 
@@ -174,6 +176,18 @@ impl Config {
     }
 }
 
+/// Checks SQL that sessions execute to have their settings.
+///
+/// # Errors
+/// It cannot be sent.
+pub fn check_session(sql: &str) -> Result<(), LoadError> {
+    if sql.contains('\0') {
+        let message = "a session's settings contain a zero byte";
+        return Err(LoadError::new("config-invalid", message));
+    }
+    Ok(())
+}
+
 fn check_bounds(config: &Config) -> Result<(), LoadError> {
     within("threads", config.threads.into(), 1, THREADS_MAX.into())?;
     within(
@@ -209,6 +223,7 @@ fn check_bounds(config: &Config) -> Result<(), LoadError> {
     if let Some(log) = &config.log {
         log.check().map_err(invalid)?;
     }
+    config.session.as_deref().map_or(Ok(()), check_session)?;
     if config.groups.is_empty() {
         return Err(invalid("the load has no client group".into()));
     }

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::acks::AckFile;
-use crate::config::check_rate;
+use crate::config::{check_rate, check_session};
 use crate::coordinator::{Control, Coordinator, State};
 use crate::error::LoadError;
 use crate::plan::{Plan, PlanError};
@@ -193,10 +193,7 @@ impl Load {
     /// # Errors
     /// It is not SQL that can be sent, or the load does not run.
     pub fn set_session(&self, sql: &str) -> Result<(), LoadError> {
-        if sql.contains('\0') {
-            let message = "a session's settings contain a zero byte";
-            return Err(LoadError::new("config-invalid", message));
-        }
+        check_session(sql)?;
         let (shared, _) = self.steer()?;
         shared.set_session(sql);
         Ok(())

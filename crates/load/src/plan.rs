@@ -87,6 +87,8 @@ pub struct Plan {
     pub acks: Option<AcksConfig>,
     /// The first transaction that fails for good, or connection that is lost, ends the load.
     pub exit_on_abort: bool,
+    /// SQL that every session executes before its first transaction.
+    pub session: Option<String>,
     /// pgbench's log of transactions, if it is written.
     pub log: Option<LogConfig>,
     /// True if each error is handed out, and not only the first of its kind.
@@ -237,6 +239,7 @@ impl Plan {
             nice: config.nice,
             acks: config.acks,
             exit_on_abort: config.exit_on_abort,
+            session: config.session,
             log: config.log,
             verbose_errors: config.verbose_errors,
             groups,

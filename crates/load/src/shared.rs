@@ -302,14 +302,14 @@ impl Shared {
             failure: Mutex::new(None),
             samples: Mutex::new(Samples::new(plan.rows())),
             collector: Mutex::new(Collector::new(plan.threads, started_ns, tag)),
+            settings: Mutex::new(Arc::from(plan.session.as_deref().unwrap_or_default())),
+            settings_number: AtomicU64::new(u64::from(plan.session.is_some())),
             plan,
             targets,
             mailboxes,
             interval: AtomicU64::new(0),
             drained: AtomicUsize::new(0),
             health: Health::default(),
-            settings: Mutex::new(Arc::from("")),
-            settings_number: AtomicU64::new(0),
         }
     }
 
@@ -320,7 +320,7 @@ impl Shared {
         self.settings_number.fetch_add(1, Ordering::Release);
     }
 
-    /// Number of calls of [`Shared::set_session`].
+    /// Number of calls of [`Shared::set_session`], and one for what sessions begin with.
     pub fn settings_number(&self) -> u64 {
         self.settings_number.load(Ordering::Acquire)
     }

@@ -22,6 +22,7 @@ from pgdyno.compare._elimination import Elimination, Unit, expected_trials
 from pgdyno.compare.profile_check import Checked, units_of
 from pgdyno.compare.profile_file import NumberedSetting, conf_lines
 from pgdyno.conduct import Session
+from pgdyno.dimension.session_state import kept_by_sessions
 from pgdyno.errors import TrustError
 from pgdyno.record import TrialKind
 from pgdyno.remedy import Assessment, Circumstances, assess
@@ -81,23 +82,31 @@ class AblationPlan(Struct, frozen=True):
     def slice_seconds(self) -> float:
         """Return the length of slices with which the whole ablation fits into the budget, if any
         does."""
-        pairs, restarts = self._pairs()
-        return (_USED_SHARE * self.budget_s - restarts * _RESTART_S) / (2 * pairs) - _OVERHEAD_S
+        pairs, between_s = self._pairs()
+        return (_USED_SHARE * self.budget_s - between_s) / (2 * pairs) - _OVERHEAD_S
 
     def needed_s(self, seconds: float) -> float:
         """Return about how long it takes with slices of ``seconds``."""
-        pairs, restarts = self._pairs()
-        return 2 * pairs * (seconds + _OVERHEAD_S) + restarts * _RESTART_S
+        pairs, between_s = self._pairs()
+        return 2 * pairs * (seconds + _OVERHEAD_S) + between_s
 
     def _pairs(self) -> tuple[float, float]:
-        """Return about how many pairs it takes, and how many of them with restarts."""
-        around = 2.5 * PAIRS_MIN + 2 * _FINAL_PAIRS_MIN
-        pairs = around + PAIRS_MIN * self.trials
-        return pairs, around + PAIRS_MIN if self.checked.restarts else 0.0
+        """Return about how many pairs it takes, and the seconds that restarts and new sessions of
+        them take."""
+        around, names = 2.5 * PAIRS_MIN + 2 * _FINAL_PAIRS_MIN, list(self.checked.profile.settings)
+        of_lines = PAIRS_MIN * self.trials
+        restarts = around + PAIRS_MIN if self.checked.restarts else 0.0
+        renewing = [name for name in kept_by_sessions(names) if name not in self.checked.restarts]
+        renewals = of_lines * len(renewing) / max(len(names), 1)
+        if renewing and not restarts:
+            renewals += around
+        return around + of_lines, restarts * _RESTART_S + renewals * _RENEW_S
 
 
 _RESTART_S = 5.0
 """Time of a restart of each side of a pair, with warming up."""
+_RENEW_S = 2.5
+"""Time of new sessions on each side of a pair, with warming up."""
 _USED_SHARE = 0.85
 """Share of the budget that is planned: a trial may need more pairs than six."""
 _OVERHEAD_S = 1.2

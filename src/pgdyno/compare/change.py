@@ -170,6 +170,7 @@ def _least_words(question: Question) -> str:
     assessment = question.assessment
     needs = assessment.needs if assessment is not None else ()
     steps = [words for need, words in _STEPS.items() if need in needs]
+    steps += ["new sessions"] if question.renews_sessions and not steps else []
     steps += ["checkpoints"] if question.checkpoint_bound else []
     if question.change_seconds >= 1:
         took = format_duration(round(1000 * question.change_seconds))

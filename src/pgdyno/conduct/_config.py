@@ -63,8 +63,10 @@ def engine_config(
     *,
     scheduled: bool,
     acks: Acks | None = None,
+    session: str | None = None,
 ) -> EngineConfig:
-    """Return the engine's configuration for a spec; ``scheduled`` includes its ramp or load steps.
+    """Return the engine's configuration for a spec; ``scheduled`` includes its ramp or load steps,
+    and sessions begin with the statement ``session``.
 
     ``conninfo`` is None where all clients use a web server.
     ``workloads`` and ``variables`` are by group. ``acks`` takes precedence over the spec's.
@@ -81,6 +83,7 @@ def engine_config(
         "log": _log(load.log) if load.log and scheduled else None,
         "verbose_errors": load.verbose_errors or None,
         "exit_on_abort": load.exit_on_abort or None,
+        "session": session,
     }
     witnesses = _witnesses(spec, workloads, acks.before_commit) if acks else {}
     groups = []

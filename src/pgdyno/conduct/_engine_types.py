@@ -154,3 +154,4 @@ class EngineConfig(TypedDict):
     log: NotRequired[LogConfig]
     verbose_errors: NotRequired[bool]
     exit_on_abort: NotRequired[bool]
+    session: NotRequired[str]

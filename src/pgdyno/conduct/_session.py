@@ -142,6 +142,7 @@ class Session:
             variables,
             scheduled=scheduled,
             acks=acks,
+            session=self._active.session_statement(),
         )
         outage_s = config.get("give_up_after_ms", 0) / 1000 if outage_expected else None
         standstill = Standstill(
@@ -160,7 +161,6 @@ class Session:
         )
         if self._share < 1:
             self._load.slow_down(self._share)
-        self._adjust_sessions()
         self.recorder.update_run(engine={**engine_facts(spec), **self._load.facts()})
         return self._load.started_ns
 

@@ -115,12 +115,18 @@ class Target:
                 self.gateway.restart()
             self._gateway_of = self.cluster.pid
 
-    def renew_sessions(self) -> None:
-        """End the sessions that a pooler or a front end of pgdyno's keeps; no load may run."""
+    def renew_sessions(self) -> bool:
+        """End the sessions that a pooler, or a front end of pgdyno's, keeps for the load; none may
+        run. False if the pooler is the user's and does not let pgdyno do so."""
         if self.gateway is not None:
             self.gateway.restart()
         if self.application is not None:
             self.application.renew_sessions()
+        if self.users_pooler is None:
+            return True
+        from pgdyno.pooler.pairs import reconnect
+
+        return reconnect(self.users_pooler)
 
     def check_programs(self, *, outage_expected: bool) -> None:
         """Raise RunError if a pooler or a failover manager that pgdyno started has ended, or the

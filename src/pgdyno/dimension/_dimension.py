@@ -84,8 +84,9 @@ class ServerUnderLoad(Protocol):
     def checksums(self) -> bool:
         """True if its data pages have checksums."""
 
-    def renew_sessions(self) -> None:
-        """End the sessions that a pooler or a front end of pgdyno's keeps; no load may run."""
+    def renew_sessions(self) -> bool:
+        """End the sessions that a pooler, or a front end of pgdyno's, keeps for the load; none may
+        run. False if the pooler is the user's and does not let pgdyno do so."""
 
     def in_sessions(self, name: str) -> bool:
         """True if a setting is applied to the load's sessions only."""

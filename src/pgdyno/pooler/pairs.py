@@ -1,7 +1,8 @@
 """The pools of a PgBouncer that runs already, one for each pair of user and database, and the queue
 of the load's own.
 
-Its console is open to some roles only (admin_users, stats_users); others are told nothing.
+Its console is open to some roles only (admin_users, stats_users); others are told nothing. One of
+admin_users may have it connect to the server again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from msgspec import Struct
 from pgdyno.json_types import Row
 from pgdyno.pooler.kinds.pgbouncer import KIND, ask_console, queue_row
 from pgdyno.server import ConnInfo
+from pgdyno.spec.sql_text import quoted
 
 
 class Pairs(Struct, frozen=True):
@@ -52,6 +54,18 @@ def own_queue(entrance: ConnInfo) -> list[Row]:
     pair = (entrance.database, entrance.user)
     own = [row for row in pools if (row["database"], row["user"]) == pair]
     return [queue_row(entrance.database, own, {})] if own else []
+
+
+def reconnect(entrance: ConnInfo) -> bool:
+    """Have the PgBouncer at ``entrance`` make its sessions in the load's database again, each as
+    soon as its client gives it back; False if it is none, or the role is not of admin_users."""
+    import psycopg
+
+    try:
+        ask_console(entrance, f"reconnect {quoted(entrance.database)}")
+    except psycopg.Error:
+        return False
+    return True
 
 
 def _size(database: Row, reserve: int) -> int:

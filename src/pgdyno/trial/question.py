@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from pgdyno.conduct import warm_up_seconds_max
+from pgdyno.dimension.session_state import kept_by_sessions
 from pgdyno.record import TrialKind
 from pgdyno.remedy import Assessment, Need
 from pgdyno.spec import Change
@@ -23,6 +24,9 @@ SLICE_OVERHEAD_SECONDS = 0.6
 LEAST_SHARE = 0.55
 """Part of the time that slices are estimated to take beyond their length which passes on an idle
 machine: calibrated on 2 cores, where a comparison over restarts takes 75 s."""
+RENEW_SECONDS = 0.5
+"""Approximate extra time of a pair whose slices have new sessions, without warming up: the load
+ends, and connects again, for each of its slices."""
 REARRANGE_SECONDS: Mapping[Need, float] = {
     "restart": 3.0,
     "rewrite": 6.0,
@@ -75,6 +79,11 @@ class Question(Struct, frozen=True):
         return self.assessment.postpones
 
     @property
+    def renews_sessions(self) -> bool:
+        """True if sessions may keep something of a setting in which the sides differ."""
+        return bool(kept_by_sessions(self.b.settings_differing_from(self.a)))
+
+    @property
     def pair_seconds_least(self) -> float:
         """Approximate time of a pair on an idle machine."""
         measured_s = 2 * self.seconds
@@ -87,6 +96,8 @@ class Question(Struct, frozen=True):
         checkpoints = 1.0 if self.checkpoint_bound else 0.0
         needs = self.assessment.needs if self.assessment else ()
         rearranged_s = max((REARRANGE_SECONDS.get(need, 0.0) for need in needs), default=0.0)
+        if self.renews_sessions:
+            rearranged_s = max(rearranged_s, RENEW_SECONDS)
         warm_up_s = warm_up_seconds_max(self.seconds) if rearranged_s else 0.0
         slice_s = self.seconds + SLICE_OVERHEAD_SECONDS + checkpoints + warm_up_s
         return 2 * slice_s + rearranged_s + self.change_seconds

@@ -9,21 +9,14 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from pgdyno.dimension._dimension import Context, Dimension, Need, Transition
+from pgdyno.dimension.session_state import kept_by_sessions
 from pgdyno.json_types import Fields
-from pgdyno.spec import Change, Spec
+from pgdyno.spec import Change
 
 # Settings for which the server accepts no unit: titles add it. For all others titles show the value
 # as the user writes it.
 _UNITS = {"commit_delay": "us"}
 _NUMBER = r"[0-9]+"
-_PLANNER = (
-    r"(enable|cpu|jit|geqo|min_parallel|parallel)(_\w+)?"
-    r"|(seq|random)_page_cost|effective_cache_size|(from|join)_collapse_limit|work_mem"
-    r"|hash_mem_multiplier|max_parallel_workers_per_gather|constraint_exclusion"
-    r"|cursor_tuple_fraction|recursive_worktable_factor"
-)
-"""Settings that are read while a statement is planned. A session that keeps a statement prepared
-goes on with the generic plan that it has (plancache.c), whatever they become."""
 
 
 class SettingsDimension(Dimension):
@@ -51,8 +44,6 @@ class SettingsDimension(Dimension):
             context.server.sessions.check(change.settings)
         if (names := context.server.needs_apply(change.settings)) and not context.server.ours:
             context.note(f"set by ALTER SYSTEM for the time of a slice: {', '.join(names)}")
-        if words := _not_renewed(change.settings, context):
-            context.note(words)
         if mine := [name for name in change.settings if context.server.in_sessions(name)]:
             listed = ", ".join(mine)
             context.note(
@@ -63,12 +54,12 @@ class SettingsDimension(Dimension):
             _try_out(change.settings, context)
 
     def needs(self, transition: Transition, context: Context) -> Need:
-        """Return SERVER_RESTART if a setting is only read at server start, LOAD_RESTART if the
-        load's sessions have plans that were made under another one."""
+        """Return SERVER_RESTART if a setting is only read at server start, LOAD_RESTART if sessions
+        that are there may keep something of its value before."""
         touched = self.names(transition)
         if context.server.settings.needs_restart(touched):
             return Need.SERVER_RESTART
-        if _kept_in_plans(touched, transition.spec_after):
+        if kept_by_sessions(touched):
             return Need.LOAD_RESTART
         return Need.RELOAD if touched else Need.NOTHING
 
@@ -86,7 +77,7 @@ class SettingsDimension(Dimension):
         if server.receivers is not None and transition.needs[self.id] is Need.SERVER_RESTART:
             server.receivers.raise_minimums(new)
         if transition.needs[self.id] is Need.LOAD_RESTART and transition.need < Need.SERVER_RESTART:
-            server.renew_sessions()
+            _renew_sessions(self.names(transition), context)
 
     def revert(self, change: Change, transition: Transition, context: Context) -> Change:
         """Remove the settings that this transition changed."""
@@ -116,10 +107,11 @@ def apply_event(settings: Mapping[str, str], context: Context) -> None:
     server = context.server
     if server.sessions is not None:
         server.sessions.check(settings)
-    if names := _kept_in_plans(settings, context.base):
+    if names := kept_by_sessions(settings):
         context.note(
-            f"{', '.join(names)} in the middle of a run: sessions go on with the plans of the"
-            " statements that they keep prepared, as those of an application do"
+            f"{', '.join(names)} in the middle of a run: sessions may go on with what they have of"
+            " the value before, such as plans of prepared statements and functions, as those of an"
+            " application do"
         )
     server.settings.apply({n: v for n, v in settings.items() if not server.in_sessions(n)})
     context.by_events |= settings
@@ -127,29 +119,26 @@ def apply_event(settings: Mapping[str, str], context: Context) -> None:
         context.recorder.add_event("setting", f"{name} = {value}")
 
 
-def _kept_in_plans(names: Iterable[str], spec: Spec) -> list[str]:
-    """Return those that are read while a statement is planned, if sessions keep statements
-    prepared; a web server's driver does, by default."""
-    if spec.load.protocol != "prepared" and spec.http is None:
-        return []
-    return [name for name in names if re.fullmatch(_PLANNER, name.lower())]
-
-
-def _not_renewed(settings: Iterable[str], context: Context) -> str | None:
-    """Return a note about settings of the planner, if others keep the sessions."""
-    names, server = _kept_in_plans(settings, context.base), context.server
-    if not names:
-        return None
-    if server.users_pooler is not None:
+def _renew_sessions(names: Iterable[str], context: Context) -> None:
+    """End the sessions of a pooler or a front end; say once if others keep them."""
+    server = context.server
+    if not server.renew_sessions():
         keeper = "your pooler"
     elif context.base.http is not None and server.application is None:
         keeper = "your web server"
     else:
-        return None
-    return (
-        f"{', '.join(names)}: sessions that {keeper} keeps may go on with the plans of their"
-        " prepared statements, and then the change has no effect on them"
-    )
+        return
+    kept = kept_by_sessions(names)
+    said: list[str] = context.remembered.setdefault(SETTINGS.id, [])
+    if new := [name for name in kept if name not in said]:
+        said += new
+        text = (
+            f"{', '.join(new)}: the sessions that {keeper} keeps may go on with what they have of"
+            " the value before, such as plans of prepared statements and functions; then the"
+            " figures are without the effect of the change"
+        )
+        context.note(f"warning: {text}")
+        context.recorder.add_event("warning", "sessions not made again", {"message": text})
 
 
 def _try_out(settings: Mapping[str, str], context: Context) -> None:

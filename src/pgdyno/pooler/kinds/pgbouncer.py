@@ -288,8 +288,8 @@ def _sessions(console: ConnInfo) -> tuple[int, int]:
 
 
 def ask_console(entrance: ConnInfo, *commands: str) -> list[list[Row]]:
-    """Return the rows of the console's answers; it understands the simple protocol only. Raises
-    psycopg.Error."""
+    """Return the rows of the console's answers, none of a command that has no rows; it understands
+    the simple protocol only. Raises psycopg.Error."""
     import psycopg
     from psycopg.rows import dict_row
 
@@ -299,7 +299,8 @@ def ask_console(entrance: ConnInfo, *commands: str) -> list[list[Row]]:
     values["application_name"] = "pgdyno probe"
     with open_plain(values, cursor_factory=psycopg.ClientCursor) as connection:
         cursor = connection.cursor(row_factory=dict_row)
-        return [cursor.execute(command.encode()).fetchall() for command in commands]
+        answers = (cursor.execute(command.encode()) for command in commands)
+        return [each.fetchall() if each.description else [] for each in answers]
 
 
 def queue_row(database: str, pools: list[Row], totals: Row) -> Row:
