@@ -126,7 +126,8 @@ class GroupRow(TypedDict):
     ``reconnects`` are those of ``connects`` that replaced a lost connection. The histograms are of
     establishing one: ``total`` is made of the socket (``tcp``, also for a Unix socket), ``tls``
     (only of those that use it), ``auth`` until the server accepted the client, and ``ready`` until
-    it took statements.
+    it took statements. ``silence`` is of connections to a database that were closed from the other
+    side without a word: from the last byte in either direction to that.
     """
 
     group: str
@@ -142,6 +143,7 @@ class GroupRow(TypedDict):
     auth: bytes
     ready: bytes
     total: bytes
+    silence: bytes
     http: HttpRow | None
 
 @type_check_only

@@ -109,6 +109,8 @@ class Load(Struct):
     """Shape of a statement → what pg_stat_statements counts of it per second."""
     errors: Sequence[Mapping[str, Any]] = ()
     """Errors of each second, as the engine reports them."""
+    silence_ms: Sequence[float] = ()
+    """Time without a byte of each connection that is closed in a second."""
     protocol: str = "prepared"
     checkpoint_s: tuple[float, float] | None = None
     """Start and duration of a checkpoint."""
@@ -235,6 +237,8 @@ def _add_load(recorder: Recorder, load: Load, second: int) -> None:
     group = group_row(clients=load.clients, connections=load.pool or load.clients)
     if load.connect_ms:
         group |= {"connects": done, "auth": _times(load.connect_ms, done)}
+    if load.silence_ms:
+        group |= {"silence": _times_of(load.silence_ms)}
     add_second(
         recorder,
         second,
@@ -266,8 +270,12 @@ def _statements(load: Load, done: int) -> list[dict[str, Any]]:
 
 
 def _times(ms: float, count: int) -> bytes:
+    return _times_of([ms] if count else [], count)
+
+
+def _times_of(each_ms: Sequence[float], count: int = 1) -> bytes:
     histogram = Histogram()
-    if count:
+    for ms in each_ms:
         histogram.record(round(ms * 1e6), count)
     return histogram.encode()
 

@@ -196,6 +196,8 @@ pub struct Link {
     pub expires_ns: u64,
     /// In a pool: since when it is idle.
     pub idle_since_ns: u64,
+    /// Time at which the server's last bytes came.
+    pub heard_ns: u64,
 }
 
 impl Link {
@@ -236,6 +238,7 @@ impl Link {
             uses: 0,
             expires_ns: u64::MAX,
             idle_since_ns: 0,
+            heard_ns: 0,
         }
     }
 
@@ -275,6 +278,17 @@ impl Link {
         })
     }
 
+    /// Time of the last bytes in either direction, of an established connection to a database.
+    #[must_use]
+    pub fn last_byte_ns(&self) -> u64 {
+        let piped = self.pipeline.awaited.iter().map(|awaited| match awaited {
+            Awaited::Statement { sent_ns, .. } => *sent_ns,
+            Awaited::Sync => 0,
+        });
+        let sent_ns = piped.chain([self.statement.sent_ns]).max();
+        self.heard_ns.max(sent_ns.unwrap_or(0))
+    }
+
     /// Stores the row that `\gset` waits for, if it does; what is wrong with it.
     pub fn capture_row(&mut self) -> Option<Box<Failure>> {
         let client = self.client.as_mut()?;
@@ -304,6 +318,7 @@ impl Link {
         self.pipeline.clear();
         self.prepared.clear();
         self.adjusted = 0;
+        self.heard_ns = 0;
     }
 }
 

@@ -70,6 +70,7 @@ pub struct GroupRow {
     pub auth: Vec<u8>,
     pub ready: Vec<u8>,
     pub total: Vec<u8>,
+    pub silence: Vec<u8>,
     pub http: Option<HttpRow>,
 }
 
@@ -249,6 +250,7 @@ fn group_rows(plan: &Plan, sum: &Tally, clients: &[u32]) -> Vec<GroupRow> {
             auth: tally.auth.encode(),
             ready: tally.ready.encode(),
             total: tally.total.encode(),
+            silence: tally.silence.encode(),
             http: group.http.is_some().then(|| http_row(&tally.http)),
         })
         .collect()

@@ -6,7 +6,7 @@ use crate::hosts::Address;
 use crate::reactor::Stream;
 
 /// The message for a server that ends a connection without an error.
-pub const CLOSED: &str = "the server closed the connection";
+pub const CLOSED: &str = "the connection was closed by the other side";
 
 /// Begins a connection without waiting for it.
 ///

@@ -181,6 +181,9 @@ pub struct GroupTally {
     pub ready: Histogram,
     /// Establishing: all of it.
     pub total: Histogram,
+    /// Of connections to a database that were closed from the other side without a word: from the
+    /// last byte in either direction to that.
+    pub silence: Histogram,
     /// Requests by HTTP.
     pub http: HttpTally,
 }
@@ -270,17 +273,25 @@ impl GroupTally {
         self.histograms_mut().into_iter().for_each(Histogram::clear);
     }
 
-    fn histograms(&self) -> [&Histogram; 5] {
-        [&self.tcp, &self.tls, &self.auth, &self.ready, &self.total]
+    fn histograms(&self) -> [&Histogram; 6] {
+        [
+            &self.tcp,
+            &self.tls,
+            &self.auth,
+            &self.ready,
+            &self.total,
+            &self.silence,
+        ]
     }
 
-    fn histograms_mut(&mut self) -> [&mut Histogram; 5] {
+    fn histograms_mut(&mut self) -> [&mut Histogram; 6] {
         [
             &mut self.tcp,
             &mut self.tls,
             &mut self.auth,
             &mut self.ready,
             &mut self.total,
+            &mut self.silence,
         ]
     }
 }

@@ -332,6 +332,7 @@ impl Worker {
     fn on_plain(&mut self, slot: usize, bytes: &[u8]) {
         let now_ns = monotonic_ns();
         let link = &mut self.links[slot];
+        link.heard_ns = now_ns;
         if link.http.is_some() {
             return self.on_http_bytes(slot, bytes, now_ns);
         }

@@ -173,7 +173,7 @@ fn group_dict<'py>(py: Python<'py>, row: &GroupRow) -> PyResult<Bound<'py, PyDic
     let dict = dict!(
         py, row, group, clients, connections, connects, reconnects, connect_failures, unanswered,
         unanswered_us_max;
-        tcp, tls, auth, ready, total
+        tcp, tls, auth, ready, total, silence
     );
     let http = row
         .http

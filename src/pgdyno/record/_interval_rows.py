@@ -22,7 +22,7 @@ GROUP_COUNTS = (
     *("clients", "connections", "connects", "reconnects", "connect_failures", "unanswered"),
     "unanswered_us_max",
 )
-GROUP_HISTOGRAMS = ("tcp", "tls", "auth", "ready", "total")
+GROUP_HISTOGRAMS = ("tcp", "tls", "auth", "ready", "total", "silence")
 THREAD_COUNTS = (
     *("thread", "cpu_user_us", "cpu_system_us", "run_queue_delay_us", "passes"),
     "loop_stall_us_max",
@@ -110,4 +110,5 @@ def _columns(row: Mapping[str, object], names: Iterable[str]) -> Cells:
 
 
 def _histograms(row: Mapping[str, object], names: Iterable[str]) -> Cells:
-    return {f"{name}_hist": row[name] for name in names}
+    """Return encoded histograms; one that this build of the engine does not have is empty."""
+    return {f"{name}_hist": row.get(name, b"") for name in names}

@@ -93,7 +93,9 @@ MERGES = {
     "group_interval": Merge(
         keys=("client_group",),
         sums=("duration_ms", "connects", "reconnects", "connect_failures"),
-        histograms=("tcp_hist", "tls_hist", "auth_hist", "ready_hist", "total_hist"),
+        histograms=(
+            *("tcp_hist", "tls_hist", "auth_hist", "ready_hist", "total_hist", "silence_hist"),
+        ),
     ),
     "statement_interval": Merge(
         keys=("client_group", "script", "position", "statement"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ScriptKind = Literal["response", "wait", "client_lag", "pool_wait", "connect", "service"]
 ConnectKind = Literal["tcp", "tls", "auth", "ready", "total"]
-HistogramKind = ScriptKind | ConnectKind | Literal["send_late"]
+HistogramKind = ScriptKind | ConnectKind | Literal["silence", "send_late"]
 
 _Read = TypeVar("_Read")
 
@@ -38,8 +38,9 @@ class LatencyReader:
     ) -> Histogram:
         """Return all latencies of one kind, merged; empty if there are none.
 
-        Phases of connecting are not recorded by script; ``send_late``, the lateness of the load
-        engine, is recorded neither by script nor by group.
+        Phases of connecting are not recorded by script, nor is ``silence``, that of connections
+        until they were closed from the other side; ``send_late``, the lateness of the load engine,
+        is recorded neither by script nor by group.
         """
         from pgdyno._engine import Histogram
 
@@ -148,4 +149,5 @@ def _table_of(kind: HistogramKind) -> str:
     """Return the table that has the histograms of this kind."""
     if kind == "send_late":
         return "metric_generator"
-    return "group_interval" if kind in get_args(ConnectKind) else "interval"
+    of_groups = (*get_args(ConnectKind), "silence")
+    return "group_interval" if kind in of_groups else "interval"

@@ -67,7 +67,8 @@ create table interval (
 );
 create index interval_at on interval (at_ms);
 
--- One row per interval and client group. The histograms are phases of establishing a connection.
+-- One row per interval and client group. The histograms but the last are phases of establishing a
+-- connection.
 create table group_interval (
     at_ms integer not null,
     duration_ms real not null,
@@ -84,7 +85,9 @@ create table group_interval (
     tls_hist blob not null,               -- TLS handshake, if TLS is used
     auth_hist blob not null,              -- authentication
     ready_hist blob not null,             -- from authentication until the server was ready for statements
-    total_hist blob not null              -- all phases
+    total_hist blob not null,             -- all phases
+    silence_hist blob not null default x''   -- of connections closed from the other side without a
+                                          -- word: from the last byte in either direction to that
 );
 create index group_interval_at on group_interval (at_ms);
 

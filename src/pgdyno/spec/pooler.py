@@ -20,6 +20,10 @@ CLIENT_SETTINGS = {
     "haproxy": "maxconn",
 }
 """The setting that limits the clients of each pooler."""
+HAPROXY_TIMEOUTS = ("timeout client", "timeout server", "timeout tunnel")
+"""HAProxy's limits for connections on which nothing is sent (configuration manual, chapter 4.2)."""
+_HAPROXY_TIME = r"(\d+)(us|ms|s|m|h|d)?"
+_HAPROXY_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NAME = re.compile(r"[a-z][a-z0-9_.-]*(?: [a-z][a-z0-9_.-]*)*")
 
 
@@ -63,3 +67,10 @@ def in_words(spec: PoolerSpec) -> str:
         return "no pooler"
     settings = ", ".join(f"{name} = {value}" for name, value in spec.settings.items())
     return f"{TITLES[spec.kind]} ({settings})" if settings else TITLES[spec.kind]
+
+
+def haproxy_seconds(text: str) -> float | None:
+    """Return a time of HAProxy in seconds, which is in milliseconds without a unit; None if it is
+    none."""
+    found = re.fullmatch(_HAPROXY_TIME, text.strip())
+    return None if found is None else int(found[1]) * _HAPROXY_UNITS_S[found[2] or "ms"]

@@ -244,6 +244,7 @@ impl Worker {
             link.again
         };
         let times = self.links[slot].marks.times(now_ns);
+        self.links[slot].heard_ns = now_ns;
         self.tally.groups[group].connected(&times, again);
         self.shared.health.up();
         if let Some(command) = self.links[slot].pending.take() {
@@ -280,11 +281,14 @@ impl Worker {
             let failure = connecting.on_closed(&self.shared.targets[link.group], why);
             return self.on_connect_error(slot, failure);
         }
-        let failure = link.failure.take();
-        self.on_lost(
-            slot,
-            failure.unwrap_or_else(|| Failure::own("connection-lost", why)),
-        );
+        let failure = link.failure.take().unwrap_or_else(|| {
+            let silence_ns = monotonic_ns().saturating_sub(link.last_byte_ns());
+            if link.is_established() && link.heard_ns != 0 {
+                self.tally.groups[link.group].silence.record(silence_ns);
+            }
+            Failure::own("connection-lost", why)
+        });
+        self.on_lost(slot, failure);
     }
 
     /// A connection, or an attempt at one, has failed.

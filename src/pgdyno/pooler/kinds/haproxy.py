@@ -21,6 +21,7 @@ from pgdyno.pooler._kind import Complaint, Kind, PoolerPlace, Version, clients_o
 from pgdyno.server import ConnInfo
 from pgdyno.server.local.safefiles import read_text
 from pgdyno.spec import Spec
+from pgdyno.spec.pooler import HAPROXY_TIMEOUTS, haproxy_seconds
 
 _GLOBAL = ("nbthread", "cpu-map", "busy-polling", "noepoll", "nosplice")
 _GLOBAL_TABLES = ("tune.",)
@@ -33,6 +34,8 @@ _IDLE = "24d"
 _LINE = re.compile(r"\[ALERT\].*?parsing \[[^\]]*:(\d+)\] ?: (.+)")
 _ALERT = re.compile(r"\[ALERT\].*? : (.+)")
 _SERVER_MAX = re.compile(r"\bmaxconn\s+(\d+)")
+_SHORT_S = 60.0
+"""Limits below it end statements and pauses that applications have."""
 
 
 class HaProxy(Kind):
@@ -109,7 +112,14 @@ class HaProxy(Kind):
         ]
 
     def warnings(self, spec: Spec, version: Version) -> Iterator[str]:
-        """Yield warnings that follow from the sizes."""
+        """Yield warnings that follow from the sizes and the limits of time."""
+        for name in HAPROXY_TIMEOUTS:
+            value = spec.pooler.settings.get(name, "")
+            if (limit_s := haproxy_seconds(value)) is not None and limit_s < _SHORT_S:
+                yield (
+                    f"{name} = {value}: HAProxy closes a connection on which that long nothing is"
+                    " sent, also while a statement runs or a client pauses"
+                )
         clients, served = clients_of(spec), self.server_connections(spec)
         if served < clients:
             yield (
