@@ -117,7 +117,8 @@ class Load(Struct):
     counters: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """Table → rows of what is counted per second; texts are keys."""
     space: Sequence[Mapping[str, Any]] = ()
-    """Rows of metric_space at the start; ``fills`` and ``wal_fills`` are bytes per second."""
+    """Rows of metric_space at the start; ``fills``, ``wal_fills`` and ``log_fills`` are bytes per
+    second."""
     rows: Mapping[str, Callable[[int], Sequence[Mapping[str, Any]]]] = field(default_factory=dict)
     """Table of the run file → its rows so many seconds into the run."""
     by_second: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
@@ -412,6 +413,8 @@ def _space_row(disk: Mapping[str, Any], edge: int) -> dict[str, Any]:
     row["free_bytes"] -= disk.get("fills", 0) * edge
     if "wal_dir_bytes" in row:
         row["wal_dir_bytes"] += disk.get("wal_fills", 0) * edge
+    if "log_bytes" in row:
+        row["log_bytes"] += disk.get("log_fills", 0) * edge
     return row
 
 

@@ -22,6 +22,7 @@ from diagnose_runs import (
 )
 from inline_snapshot import snapshot
 from msgspec.structs import replace
+from record_samples import error_row
 
 from pgdyno.diagnose import Finding, diagnose
 from pgdyno.facts.course import course_of
@@ -579,6 +580,33 @@ def test_a_disk_that_others_fill_is_minor(tmp_path: Path, tables: int, fails: bo
             }
         )[fails]
     )
+
+
+LOGGED = DATA_ON_EXT4 | {"fills": 50 * MB, "log_bytes": 10 * MB}
+
+
+@pytest.mark.parametrize(("log", "named"), [(45 * MB, True), (2 * MB, False)])
+def test_a_disk_that_the_servers_log_fills(tmp_path: Path, log: int, named: bool) -> None:
+    tables = {"public.t": {"size_bytes": float(2 * MB)}}
+    settings = {"log_statement": "all", "debug_print_plan": "on", "log_duration": "off"}
+    disk = LOGGED | {"log_fills": log}
+    finding = disks(tmp_path, disk, tables=tables, settings=settings)
+    figures = {each.name: each.value for each in finding.evidence}
+    assert finding.id == "disk-filling"
+    assert finding.status == "found"
+    assert finding.is_about_to_fail is named
+    assert figures["the log's growth"] == log
+    assert ("log_statement = all, debug_print_plan = on" in finding.sentence) is named
+    assert ("others fill it" in finding.sentence) is not named
+    assert "log_duration" not in finding.sentence + finding.advice
+    assert ("reset log_statement, debug_print_plan" in finding.advice) is named
+
+
+def test_a_log_full_of_errors_is_said_to_be(tmp_path: Path) -> None:
+    failed = error_row(sqlstate="42601", statement="selekt 1", count=100)
+    finding = disks(tmp_path, LOGGED | {"log_fills": 45 * MB}, errors=[failed])
+    assert finding.status == "found"
+    assert "errors of the load's statements" in finding.sentence
 
 
 def test_without_space_nothing_is_said_of_disks(tmp_path: Path) -> None:

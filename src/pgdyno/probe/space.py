@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from msgspec.structs import asdict
 
 from pgdyno.numbers import size
 from pgdyno.probe._disks import mount_of, wal_directory
+from pgdyno.probe._server_log import log_bytes_by_device
 from pgdyno.record import Recorder
 from pgdyno.stats.filling import (
     Space,
@@ -46,6 +47,8 @@ class DiskSpace(Struct, frozen=True):
     free_bytes: int
     wal_dir_bytes: int | None
     """Size of the WAL; ``None`` on a disk without it."""
+    log_bytes: int | None = None
+    """Size of the server's log; ``None`` on a disk without it, or if it is not to be seen."""
 
 
 class SpaceSampler:
@@ -116,26 +119,29 @@ def sample_space(data_dir: Path) -> list[DiskSpace]:
     Without access to the WAL directory, its file system is omitted. Raises OSError when the data
     directory is not accessible.
     """
-    wal_dir = wal_directory(data_dir)
+    wal_dir, logs = wal_directory(data_dir), log_bytes_by_device(data_dir)
     try:
         wal_bytes = _wal_bytes(wal_dir)
         same = wal_dir.stat().st_dev == data_dir.stat().st_dev
     except OSError:
-        return [_disk_space("data", data_dir, None)]
+        return [_disk_space("data", data_dir, None, logs)]
     if same:
-        return [_disk_space("data,wal", data_dir, wal_bytes)]
-    return [_disk_space("data", data_dir, None), _disk_space("wal", wal_dir, wal_bytes)]
+        return [_disk_space("data,wal", data_dir, wal_bytes, logs)]
+    return [_disk_space("data", data_dir, None, logs), _disk_space("wal", wal_dir, wal_bytes, logs)]
 
 
-def _disk_space(holds: str, path: Path, wal_bytes: int | None) -> DiskSpace:
-    stat = os.statvfs(path)
+def _disk_space(
+    holds: str, path: Path, wal_bytes: int | None, logs: Mapping[int, int]
+) -> DiskSpace:
+    stat, device = os.statvfs(path), path.stat().st_dev
     return DiskSpace(
         holds,
-        filesystem=_kind(path, path.stat().st_dev),
+        filesystem=_kind(path, device),
         size_bytes=stat.f_blocks * stat.f_frsize,
         # Blocks reserved for root are not free for a server.
         free_bytes=stat.f_bavail * stat.f_frsize,
         wal_dir_bytes=wal_bytes,
+        log_bytes=logs.get(device),
     )
 
 

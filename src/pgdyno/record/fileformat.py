@@ -33,7 +33,7 @@ GAUGES = frozenset(
         *("to_prevent_wraparound", "heap_blks_total", "heap_blks_scanned", "heap_blks_vacuumed"),
         *("index_vacuum_count", "checkpoint_unix_ms", "thread", "pid"),
         "at_work",
-        *("free_bytes", "wal_dir_bytes", "started_unix_ms", "checkpointer_unix_ms"),
+        *("free_bytes", "wal_dir_bytes", "log_bytes", "started_unix_ms", "checkpointer_unix_ms"),
         *("in_recovery", "xmin_held_ms", "held_ms", "catalog_xmin_age", "safe_wal_bytes", "active"),
         *("restart_lsn_bytes", "last_archived_unix_ms", "last_failed_unix_ms", "used", "ours"),
         *(

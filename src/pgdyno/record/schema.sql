@@ -484,7 +484,8 @@ create table metric_space (
     holds text not null,                  -- 'data', 'wal' or 'data,wal'
     filesystem text not null,             -- type: 'ext4', 'tmpfs'; '' if unknown
     size_bytes integer, free_bytes integer,   -- free for the server, which is not root
-    wal_dir_bytes integer                 -- size of the WAL; NULL if it is elsewhere or inaccessible
+    wal_dir_bytes integer,                -- size of the WAL; NULL if it is elsewhere or inaccessible
+    log_bytes integer                     -- size of the server's log; NULL if it is elsewhere or unknown
 );
 create table metric_process (
     at_ms integer not null, slice_id integer,

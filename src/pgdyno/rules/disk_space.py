@@ -9,7 +9,8 @@ from msgspec import Struct
 from pgdyno.facts.kept_wal import HORIZON_S
 from pgdyno.facts.sight import Sight, alter_system, measured
 from pgdyno.facts.situation import Situation
-from pgdyno.numbers import duration, percent, size
+from pgdyno.numbers import counted, duration, percent, size
+from pgdyno.record.failures import is_answer
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
@@ -30,6 +31,23 @@ USED_SHARE = 0.95
 OWN_PART = 0.5
 """Part of a disk's growth that the tables' own has to be; the rest may be logs and temporary files
 of the server, or tables that are not among those recorded."""
+_OFF = frozenset(("off",))
+_NEVER = frozenset(("-1",))
+_USUAL_LEVELS = frozenset(("notice", "warning", "error", "log", "fatal", "panic"))
+_LOGGING = {
+    **dict.fromkeys(("log_duration", "log_connections", "log_disconnections"), _OFF | {""}),
+    **dict.fromkeys((f"log_{each}_stats" for each in ("parser", "planner", "executor")), _OFF),
+    **dict.fromkeys(("log_statement_stats", "log_replication_commands", "log_lock_waits"), _OFF),
+    **dict.fromkeys(("debug_print_parse", "debug_print_raw_parse"), _OFF),
+    **dict.fromkeys(("debug_print_rewritten", "debug_print_plan"), _OFF),
+    **dict.fromkeys(("log_min_duration_statement", "log_min_duration_sample"), _NEVER),
+    **dict.fromkeys(("log_temp_files", "auto_explain.log_min_duration"), _NEVER),
+    "log_transaction_sample_rate": frozenset(("0",)),
+    "log_statement": frozenset(("none",)),
+    "log_min_messages": _USUAL_LEVELS,
+}
+"""Settings that write into the log for each statement, transaction or session, with the values for
+which they do not."""
 _SEGMENT_BYTES = 16 << 20
 _WAL_PART = 0.7
 """Proposed max_wal_size as a share of the space for WAL."""
@@ -43,6 +61,8 @@ class _Disk(Struct, frozen=True):
     filling: Filling | None
     tables_bytes_s: float | None
     """Growth of the recorded tables; None if unknown, or if they are on another disk."""
+    log_bytes_s: float
+    """Growth of the server's log; 0 if it is on another disk, or cannot be seen."""
 
     @property
     def data_bytes_s(self) -> float:
@@ -50,11 +70,20 @@ class _Disk(Struct, frozen=True):
         return self.space.growth_bytes_s - self.space.wal_growth_bytes_s
 
     @property
+    def grows(self) -> bool:
+        return self.filling is not None and self.filling.why == "growth"
+
+    @property
+    def log_fills(self) -> bool:
+        """True if what grows is most of all the server's log."""
+        return self.grows and self.log_bytes_s >= OWN_PART * self.data_bytes_s
+
+    @property
     def others_fill(self) -> bool:
         """True if what grows is not the server's."""
-        if self.filling is None or self.filling.why != "growth" or self.tables_bytes_s is None:
+        if not self.grows or self.tables_bytes_s is None:
             return False
-        return self.tables_bytes_s < OWN_PART * self.data_bytes_s
+        return self.tables_bytes_s + self.log_bytes_s < OWN_PART * self.data_bytes_s
 
     @property
     def used_share(self) -> float:
@@ -92,8 +121,10 @@ def disk_filling(s: Situation) -> Found | Cleared:
       short compared with production, or it is fuller than ``USED_SHARE``.
 
     None of them counts if the disk is full only after ``HORIZON_S``, the day of ``facts.kept_wal``.
-    Where the tables grow by less than ``OWN_PART`` of what the file system does, others fill it:
-    that says nothing of the load, so it is a minor finding.
+    Where the server's log is at least ``OWN_PART`` of the growth, the log fills it, and the
+    settings that write it for each statement or session are named. Where the tables and the log
+    grow by less than that together, others fill it: that says nothing of the load, so it is a minor
+    finding.
 
     Thresholds: the WAL's margin is an eighth of ``max_wal_size`` and two segments, as that is a
     soft limit; most monitoring calls a disk critical at 95 %. A steady server recycles its WAL
@@ -113,6 +144,7 @@ def disk_filling(s: Situation) -> Found | Cleared:
         evidence=evidence,
         causes=("slot-holds-wal", "archiver-behind"),
         proposals=_proposals(first),
+        advice=_log_advice(s) if first.log_fills else "",
     )
 
 
@@ -157,7 +189,14 @@ def _disk(s: Situation, holds: str) -> _Disk:
     )
     filling = forecast(space, s.settings.size_bytes("max_wal_size"))
     tables_bytes_s = _tables_growth(s) if "data" in holds.split(",") else None
-    return _Disk(disk_name(holds, str(rows["filesystem"][-1])), space, filling, tables_bytes_s)
+    log = [float(each) for each in rows["log_bytes"] if each == each]
+    return _Disk(
+        disk_name(holds, str(rows["filesystem"][-1])),
+        space,
+        filling,
+        tables_bytes_s,
+        log_bytes_s=steady_growth(times_s, log) if len(log) == len(used) else 0.0,
+    )
 
 
 def _tables_growth(s: Situation) -> float | None:
@@ -207,12 +246,45 @@ def _sentence(s: Situation, disk: _Disk) -> str:
             )
         case "growth":
             grows = f"{full}: it is {percent(disk.used_share)} full and grows by"
+            if disk.log_fills:
+                return (
+                    f"{grows} {size(disk.data_bytes_s)}/s, of which the server's log is"
+                    f" {size(disk.log_bytes_s)}/s{_log_words(s)}"
+                )
             if disk.others_fill:
                 return (
                     f"{grows} {size(disk.data_bytes_s)}/s, of which the load's tables are"
                     f" {size(max(0.0, disk.tables_bytes_s or 0.0))}/s: others fill it"
                 )
             return f"{grows} {size(disk.data_bytes_s)}/s"
+
+
+def _log_words(s: Situation) -> str:
+    """Return what makes the server write so much into its log, as far as that is known."""
+    found = [f"{name} = {value}" for name, value in _log_settings(s).items()]
+    failed = sum(e.count for e in s.run.errors(s.slice_ids) if is_answer(e.sqlstate))
+    if failed:
+        found.append(f"{counted(failed, 'error', 'errors')} of the load's statements")
+    return f" ({', '.join(found)})" if found else ""
+
+
+def _log_settings(s: Situation) -> dict[str, str]:
+    """Return the settings in force that write into the log for each statement or session."""
+    return {
+        name: value
+        for name, value in s.settings.values.items()
+        if name in _LOGGING and value.lower() not in _LOGGING[name]
+    }
+
+
+def _log_advice(s: Situation) -> str:
+    names = ", ".join(_log_settings(s))
+    less = f"reset {names}, or log a part of it" if names else "find out what the log repeats"
+    return (
+        f"{less} (log_min_duration_sample with log_statement_sample_rate); rotate the log and"
+        " remove old files (log_rotation_size, log_truncate_on_rotation, logrotate); on a file"
+        " system of its own a log that fills it does not stop the server"
+    )
 
 
 def _evidence(s: Situation, disk: _Disk) -> list[Evidence]:
@@ -225,6 +297,9 @@ def _evidence(s: Situation, disk: _Disk) -> list[Evidence]:
     if disk.tables_bytes_s is not None:
         bar = f"others fill it below {percent(OWN_PART)} of the growth"
         evidence.append(s.evidence("the tables' growth", disk.tables_bytes_s, "bytes/s", bar))
+    if disk.log_bytes_s:
+        bar = f"it fills the disk from {percent(OWN_PART)} of the growth on"
+        evidence.append(s.evidence("the log's growth", disk.log_bytes_s, "bytes/s", bar))
     if disk.filling is not None:
         evidence.append(
             s.evidence(

@@ -4,5 +4,5 @@ select name, current_setting(name)
  where name = any (%(names)s::text[])
     or (source not in ('default', 'override', 'client', 'session')
         and name !~ '(^|_)(file|directory|directories|command|conninfo|password|name)$'
-        and name !~ '^(lc_|log_|listen_|unix_|primary_|password_|ssl_|krb_|TimeZone|DateStyle)')
+        and name !~ '^(lc_|log_(dest|file|line|rot|time|trunc)|listen_|unix_|primary_|password_|ssl_|krb_|TimeZone|DateStyle)')
  order by name
