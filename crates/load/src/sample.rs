@@ -14,8 +14,9 @@ use crate::sys::lock;
 pub const PER_SCRIPT: usize = 8;
 /// Statements of a transaction that are kept.
 const STATEMENTS_MAX: usize = 200;
-/// The longest way, in transactions of a script and a thread, from one that is kept to the next.
-const EVERY: u32 = 1024;
+/// The longest way, in transactions of a script and a thread, from one that is kept to the next: what is
+/// kept is allocated, no more often than an interval ends.
+const EVERY: u32 = 1 << 14;
 
 /// A statement as it was sent, without the rows that `\rows` makes up.
 #[derive(Debug, Clone, PartialEq, Eq)]
