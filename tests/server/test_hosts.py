@@ -238,7 +238,7 @@ def test_encryption_without_being_asked_for(tmp_path: Path, alpn: bool) -> None:
         (b"H", "with 'H'"),
         (b"S\x15\x03\x03\x00\x02\x02\x28", "client certificate"),
         (b"Sgarbage that is no TLS", "received unencrypted data"),
-        (b"", "closed the connection"),
+        (b"", "the connection was closed"),
     ],
 )
 def test_answers_to_the_request_for_encryption(answer: bytes, words: str) -> None:
