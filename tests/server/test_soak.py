@@ -218,7 +218,8 @@ def test_the_data_of_an_own_server_outlive_a_kill(open_dir: Path) -> None:
         said = " ".join(line.text for line in summary_lines(file, 300))
         assert f"rm -r {open_dir / 'soak.server'}" in said
         assert file.ledger().balanced
-        rows = file.series("metric_table", where={"relation": "public.test_table"})
+        measured = [each.id for each in file.slices()]
+        rows = file.series("metric_table", measured, {"relation": "public.test_table"})
         inserted = sum(
             each.done for each in file.intervals(by=("script",)) if each.script == "insert"
         )

@@ -45,7 +45,8 @@ def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
     if seconds_max < SECONDS_MIN:
         return
     change = Change.from_json(session.reader().slice(slice_ids[-1]).change)
-    with _paused(session, change):
+    # The probes would take for the load's what is executed here.
+    with _paused(session, change), session.probes.rest():
         try:
             look = _look(session, slice_ids, seconds_max)
         except (PgdynoError, psycopg.Error) as problem:
