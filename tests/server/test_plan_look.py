@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from pgdyno.conduct import Silent, open_session
+from pgdyno.conduct.plan_look import look_at_plans
 from pgdyno.investigate.run import run_spec
 from pgdyno.record import RunFile
 from pgdyno.record.finding import Finding
+from pgdyno.server import Cluster, connect_plain
 from pgdyno.spec import Change, spec_from_fields
 
 pytestmark = pytest.mark.server
@@ -136,6 +138,41 @@ def test_a_condition_that_most_rows_meet(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, script, ROWS)
     assert not of(found, "missing-index").proposals
     assert of(found, "missing-index").status == "cleared"
+
+
+def test_nothing_is_executed_on_a_server_of_the_user(pg18: Cluster, tmp_path: Path) -> None:
+    with connect_plain(pg18.conninfo) as connection:
+        connection.execute("drop table if exists looked")
+        connection.execute("create table looked (id serial, n int)")
+    (tmp_path / "script.sql").write_text(
+        "begin;\ninsert into looked (n) values (1) returning id \\gset\n"
+        "lock table looked in row share mode;\nselect n from looked where id = :id;\ncommit;\n"
+    )
+    spec = spec_from_fields(
+        {
+            "name": "looked",
+            "server": {"kind": "existing", "conninfo": pg18.conninfo.uri_without_password},
+            "workload": {"script": [{"file": str(tmp_path / "script.sql")}]},
+            "clients": [{"name": "web", "count": 1}],
+            "load": {"hold": "2s"},
+        }
+    )
+    path = tmp_path / "run.db"
+    with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
+        session.start_load(scheduled=True)
+        with session.measured("run") as slice_id:
+            session.wait(1.5)
+        session.stop_load()
+        look_at_plans(session, [slice_id])
+        with connect_plain(pg18.conninfo) as connection:
+            (drawn,) = connection.execute("select last_value from looked_id_seq").fetchone()
+            (rows,) = connection.execute("select count(*) from looked").fetchone()
+        plans = session.reader().statement_plans()
+        trials = session.reader().statement_trials()
+    assert drawn == rows
+    assert [plan.is_analyzed for plan in plans] == [False, False, False]
+    assert [plan.plan is None for plan in plans] == [False, True, False]
+    assert not trials
 
 
 def test_a_healthy_load(tmp_path: Path) -> None:

@@ -50,6 +50,11 @@ _OUTSIDE = re.compile(
 )
 """Statements that cannot be in a transaction block, whose work it does not undo, or that wait for
 rows of the client."""
+_OF_SESSION = re.compile(
+    r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:create\s+(?:temp|temporary)\s+table|reset|set)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Statements that change nothing beyond their session, without which others cannot be explained."""
 _PARTS = re.compile(r";\s*\S")
 _PLACE = re.compile(r"\$(\d+)")
 
@@ -141,8 +146,8 @@ class LoadLikeSession:
     def explain(self, transaction: SampledTransaction, *, analyze: bool) -> dict[int, Explained]:
         """Explain the statements of a transaction in their order; return the plans by position.
 
-        With ``analyze`` they are executed, and undone. Otherwise only those are that are neither
-        queries nor changes of rows, as what follows may need them.
+        With ``analyze`` they are executed, and undone. Otherwise none is but those that make
+        temporary tables or settings, as what follows may need them.
         """
         found: dict[int, Explained] = {}
         with self.undone():
@@ -162,10 +167,11 @@ class LoadLikeSession:
     def _explained(self, statement: SampledStatement, analyze: bool) -> Explained:
         """Explain a statement, or execute it if that has no plan. Raises Refused."""
         if not _EXPLAINED.match(statement["text"]) or _PARTS.search(statement["text"]):
-            self._run(statement)
+            if analyze or _OF_SESSION.match(statement["text"]):
+                self._run(statement)
             return None, "only single queries and changes of rows have a plan"
         explained = self._explain(statement, analyze)
-        if statement["captures"] is not None:
+        if statement["captures"] is not None and analyze:
             # What follows needs the row, which EXPLAIN does not give.
             self._send(b"rollback to savepoint pgdyno")
             self._run(statement)
