@@ -21,7 +21,6 @@ from pgdyno.plans.tree import Plan, read_plan
 from pgdyno.record import StatementTotal, UnusualSetting
 from pgdyno.record.finding import Skip
 from pgdyno.spec.change import Change
-from pgdyno.stats.prediction import Prediction
 from pgdyno.wait_events import DATA
 
 WORK: tuple[Part, ...] = ("running", "ready", "parallel", *DATA, "too few samples")
@@ -109,6 +108,7 @@ class TimedChange(Struct, frozen=True):
         return self.saved >= SAVED_MIN
 
 
+@lru_cache(maxsize=1)
 def was_looked_at(s: Situation) -> bool:
     """Return whether plans were looked at."""
     return bool(s.run.statement_plans(s.slice_ids))
@@ -211,12 +211,13 @@ def timed_protocol(s: Situation) -> TimedChange | None:
     return next(found, None)
 
 
-def unusual_settings(s: Situation) -> list[UnusualSetting]:
+@lru_cache(maxsize=1)
+def unusual_settings(s: Situation) -> tuple[UnusualSetting, ...]:
     """Return the settings of the load's sessions that are not at their built-in values. Raises Skip
     if they were not asked for."""
     if not was_looked_at(s):
         raise Skip(NOT_LOOKED_AT)
-    return s.run.unusual_settings(s.slice_ids)
+    return tuple(s.run.unusual_settings(s.slice_ids))
 
 
 def work_parts(s: Situation) -> tuple[Part, ...]:
@@ -226,45 +227,17 @@ def work_parts(s: Situation) -> tuple[Part, ...]:
 
 def saved_share(s: Situation, change: TimedChange) -> float:
     """Return the share of the response time that goes with a change."""
-    saved_ms = max(0.0, change.saved) * _following_ms(s)
+    saved_ms = max(0.0, change.saved) * following_ms(s)
     return saved_ms / s.budget.response_ms if s.budget.response_ms > 0 else 0.0
 
 
-def _following_ms(s: Situation) -> float:
+def following_ms(s: Situation) -> float:
     """Return the time of a transaction that is as long as the work of statements: that work, and
     the waits for rows as far as their holders do such work."""
     work_ms = sum(s.budget.parts_ms.get(part, 0.0) for part in work_parts(s))
     locks_ms = sum(s.budget.parts_ms.get(part, 0.0) for part in HELD)
     holders_ms = s.budget.service_ms - locks_ms
     return work_ms + locks_ms * (work_ms / holders_ms if holders_ms > 0 else 0.0)
-
-
-def ratio_with(s: Situation, change: TimedChange) -> Prediction:
-    """Return the predicted ratio of throughput with a change: the CPU time of the sessions, and
-    their other work, fall by the part that it saves.
-
-    One end has only the CPU time fall; the other all of the work, and the waits for rows that are
-    held meanwhile. It falls by the part that it takes of the work under load, or of that without.
-    """
-    ends: list[float] = []
-    for saved in (change.saved, change.saved_max):
-        saved = min(0.999, max(0.0, saved))
-        cpu = s.loop.ratio(cpu=1.0 - saved * _sessions_part(s))
-        service_ms = s.budget.service_ms
-        left_ms = max(1e-3 * service_ms, service_ms - saved * _following_ms(s))
-        ends += [cpu.low, cpu.high, service_ms / left_ms]
-    return Prediction((min(ends) * max(ends)) ** 0.5, min(ends), max(ends))
-
-
-def _sessions_part(s: Situation) -> float:
-    """Return the part of the load's CPU time that its sessions use; the load generator, and the
-    server's other processes, use the rest."""
-    from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER
-
-    used = s.process_cores(CLIENT_BACKEND)
-    if used is None or not s.own_cores:
-        return 1.0
-    return min(1.0, (used + (s.process_cores(PARALLEL_WORKER) or 0.0)) / s.own_cores)
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,6 @@ from pgdyno.facts.plans import (
     TimedChange,
     is_analyzed,
     planned_statements,
-    ratio_with,
     saved_share,
     timed_indexes,
     was_looked_at,
@@ -31,6 +30,7 @@ from pgdyno.rules._cpu_uses import (
     response_share,
 )
 from pgdyno.rules._pools import WORTHWHILE_RATIO
+from pgdyno.rules._timed_changes import proposals_of, ratio_with, saved_evidence
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import columns_text, mentions, names_table, relation, shortened
@@ -141,17 +141,12 @@ def _timed(s: Situation, tried: list[TimedChange]) -> Found:
         removable_share=ratio.lifted,
         confidence=0.95,
         evidence=_tried(s, tried),
-        proposals=[
-            Proposal(
-                remedy_id="create-index",
-                change=each.change,
-                predicted_ratio=each_ratio,
-                why="the statement would read the rows that it finds, not the whole table",
-                specific=True,
-            )
-            for each in tried
-            if (each_ratio := ratio_with(s, each)) >= WORTHWHILE_RATIO
-        ],
+        proposals=proposals_of(
+            s,
+            tried,
+            "create-index",
+            "the statement would read the rows that it finds, not the whole table",
+        ),
         advice=f"create an index of {relation(table)} on {columns}",
     )
 
@@ -187,11 +182,11 @@ def _without_index(s: Situation, tried: list[TimedChange]) -> Cleared:
 
 
 def _tried(s: Situation, tried: list[TimedChange]) -> list[Evidence]:
-    bar, found = f"at least {percent(COST_SHARE)}", []
+    found = []
     for each in tried:
         ((table, columns),) = each.change.indexes.items()
-        name = f"saved with an index of {table} ({columns}) / response time"
-        found.append(s.evidence(name, saved_share(s, each), "share", bar))
+        title = f"an index of {table} ({columns})"
+        found.append(saved_evidence(s, each, title, COST_SHARE))
     return found
 
 

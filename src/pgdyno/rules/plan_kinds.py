@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from pgdyno.facts.plans import (
-    TimedChange,
     planned_statements,
-    ratio_with,
     saved_share,
     timed_settings,
     unusual_settings,
     work_parts,
 )
 from pgdyno.facts.situation import Situation
-from pgdyno.numbers import figure, percent
-from pgdyno.record.finding import Evidence, Proposal, Skip
-from pgdyno.rules._pools import WORTHWHILE_RATIO
+from pgdyno.numbers import figure
+from pgdyno.record.finding import Skip
+from pgdyno.rules._timed_changes import (
+    proposals_of,
+    ratio_with,
+    saved_evidence,
+    settings_title,
+    time_evidence,
+)
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.sql_text import has_variables, shortened
 
@@ -50,19 +54,16 @@ def kept_plan(s: Situation) -> Found | Cleared:
     if not tried:
         raise Skip("the other kind of plan was not tried")
     other = tried[0]
-    evidence = _evidence(s, other)
+    title = settings_title(other)
+    evidence = [
+        saved_evidence(s, other, title, COST_SHARE),
+        *time_evidence(s, other.statements[:1], f"with {title}"),
+    ]
     if not other.is_worthwhile or saved_share(s, other) < COST_SHARE:
         return Cleared("the other kind of plan saves nothing", evidence)
     ratio, worst = ratio_with(s, other), other.statements[0]
     is_generic = other.change.settings[_MODE] == "force_custom_plan"
     kind = "one plan for any values" if is_generic else "another plan for each execution"
-    proposal = Proposal(
-        remedy_id="plan-cache-mode",
-        change=other.change,
-        predicted_ratio=ratio,
-        why="the statement would have the other kind of plan",
-        specific=True,
-    )
     return Found(
         sentence=(
             f"a prepared statement has {kind}, and takes {figure(worst.ms)} ms where it would take"
@@ -74,18 +75,7 @@ def kept_plan(s: Situation) -> Found | Cleared:
         removable_share=ratio.lifted,
         confidence=0.9,
         evidence=evidence,
-        proposals=[proposal] if ratio >= WORTHWHILE_RATIO else [],
+        proposals=proposals_of(
+            s, [other], "plan-cache-mode", "the statement would have the other kind of plan"
+        ),
     )
-
-
-def _evidence(s: Situation, tried: TimedChange) -> list[Evidence]:
-    mode = tried.change.settings[_MODE]
-    share, bar = saved_share(s, tried), f"at least {percent(COST_SHARE)}"
-    found = [s.evidence(f"saved with {_MODE} = {mode} / response time", share, "share", bar)]
-    for each in tried.statements[:1]:
-        found += [
-            s.evidence("time of the statement", each.ms, "ms"),
-            s.evidence(f"with {_MODE} = {mode}", each.changed_ms, "ms"),
-            s.evidence("statement", each.total.statement, ""),
-        ]
-    return found

@@ -8,7 +8,6 @@ from pgdyno.facts.plans import (
     is_of_jit,
     planned_statements,
     planning_part,
-    ratio_with,
     saved_share,
     timed_protocol,
     timed_settings,
@@ -39,6 +38,13 @@ from pgdyno.rules._cpu_uses import (
 )
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules._statement_families import shapes
+from pgdyno.rules._timed_changes import (
+    proposals_of,
+    ratio_with,
+    saved_evidence,
+    settings_title,
+    time_evidence,
+)
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
 from pgdyno.spec.front import PREPARE_THRESHOLD_DEFAULT
@@ -107,13 +113,8 @@ def _planning_evidence(s: Situation, share: float, *, is_measured: bool) -> list
         s.evidence("statements", s.statements_per_s, "per s"),
         _share_evidence(s, name if is_measured else f"{name} (estimate)", share),
     ]
-    if (timed := timed_protocol(s)) is not None and timed.statements:
-        first = timed.statements[0]
-        found += [
-            s.evidence("time of the statement", first.ms, "ms"),
-            s.evidence("time of it prepared", first.changed_ms, "ms"),
-            s.evidence("statement", first.total.statement, ""),
-        ]
+    if (timed := timed_protocol(s)) is not None:
+        found += time_evidence(s, timed.statements[:1], "time of it prepared")
     return found
 
 
@@ -205,6 +206,7 @@ def unkept_statements(s: Situation) -> Found | Cleared:
 
 
 JIT_SHOWN = 3
+NOT_COMPILED = "statements would be executed without being compiled first"
 
 
 @rule(
@@ -240,26 +242,15 @@ def jit(s: Situation) -> Found | Cleared:
 
 def _timed(s: Situation, timed: TimedChange) -> Found | Cleared:
     """Judge by the load's statements, executed beside it with and without JIT as it is set."""
-    share, title = saved_share(s, timed), listed([f"{k} = {v}" for k, v in
-                                                   timed.change.settings.items()])  # fmt: skip
-    evidence = [_share_evidence(s, f"saved with {title} / response time", share)]
-    for each in timed.statements[:JIT_SHOWN]:
-        evidence += [
-            s.evidence("time of the statement", each.ms, "ms"),
-            s.evidence(f"with {title}", each.changed_ms, "ms"),
-            s.evidence("statement", each.total.statement, ""),
-        ]
+    share, title = saved_share(s, timed), settings_title(timed)
+    evidence = [
+        saved_evidence(s, timed, title, COST_SHARE),
+        *time_evidence(s, timed.statements[:JIT_SHOWN], f"with {title}"),
+    ]
     if share < COST_SHARE:
         return Cleared("without JIT as it is set statements take as long", evidence)
     ratio, worst = ratio_with(s, timed), timed.statements[0]
     remedy = "jit-off" if timed.change.settings.get("jit") == "off" else "reset-setting"
-    proposal = Proposal(
-        remedy_id=remedy,
-        change=timed.change,
-        predicted_ratio=ratio,
-        why="statements would be executed without being compiled first",
-        specific=True,
-    )
     return Found(
         sentence=(
             f"compiling (JIT) makes a statement take {figure(worst.ms)} ms instead of"
@@ -270,7 +261,7 @@ def _timed(s: Situation, timed: TimedChange) -> Found | Cleared:
         removable_share=ratio.lifted,
         confidence=0.95,
         evidence=evidence,
-        proposals=[proposal] if ratio >= WORTHWHILE_RATIO else [],
+        proposals=proposals_of(s, [timed], remedy, NOT_COMPILED),
     )
 
 
@@ -346,7 +337,7 @@ def _share_evidence(s: Situation, name: str, share: float) -> Evidence:
 def _proposals(s: Situation, ratio: Prediction) -> list[Proposal]:
     if ratio < WORTHWHILE_RATIO:
         return []
-    why = "statements would be executed without being compiled first"
+    why = NOT_COMPILED
     proposals = [
         Proposal(
             remedy_id="jit-off",

@@ -8,7 +8,6 @@ from pgdyno.facts.budget import Part
 from pgdyno.facts.plans import (
     TimedChange,
     is_of_jit,
-    ratio_with,
     saved_share,
     timed_settings,
     unusual_settings,
@@ -23,6 +22,12 @@ from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._cpu_uses import cpu_parts, cpu_uses, ratio_without, response_share
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules._statement_families import StatementFamily, shapes
+from pgdyno.rules._timed_changes import (
+    proposals_of,
+    ratio_with,
+    saved_evidence,
+    settings_title,
+)
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
 from pgdyno.spec.server_settings import DEFAULTS
@@ -147,16 +152,6 @@ def _timed(s: Situation, timed: list[TimedChange]) -> Found:
     values = {each.name: each.value for each in unusual_settings(s)}
     as_it_is = listed([f"{name} = {values[name]}" for name in best.change.settings])
     default = listed([*best.change.settings.values()])
-    proposals = [
-        Proposal(
-            remedy_id="reset-setting",
-            change=each.change,
-            predicted_ratio=ratio_with(s, each),
-            why="statements would be executed as with the default",
-            specific=True,
-        )
-        for each in timed
-    ]
     return Found(
         sentence=(
             f"with {as_it_is} a statement takes {figure(worst.ms)} ms, and"
@@ -168,18 +163,14 @@ def _timed(s: Situation, timed: list[TimedChange]) -> Found:
         removable_share=ratio.lifted,
         confidence=0.9,
         evidence=_tried(s, timed),
-        proposals=[p for p in proposals if p.predicted_ratio >= WORTHWHILE_RATIO],
+        proposals=proposals_of(
+            s, timed, "reset-setting", "statements would be executed as with the default"
+        ),
     )
 
 
 def _tried(s: Situation, timed: list[TimedChange]) -> list[Evidence]:
-    bar = f"at least {percent(COST_SHARE)}"
-    found = []
-    for each in timed:
-        title = listed([f"{name} = {value}" for name, value in each.change.settings.items()])
-        share = saved_share(s, each)
-        found.append(s.evidence(f"saved with {title} / response time", share, "share", bar))
-    return found
+    return [saved_evidence(s, each, settings_title(each), COST_SHARE) for each in timed]
 
 
 def _counted(s: Situation, found: list[Costly], share: float, evidence: list[Evidence]) -> Found:

@@ -1,0 +1,76 @@
+"""The prediction, the proposals and the evidence of changes that were tried beside the load (see
+``facts.plans``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pgdyno.facts.plans import ChangedStatement, TimedChange, following_ms, saved_share
+from pgdyno.facts.situation import Situation
+from pgdyno.numbers import listed, percent
+from pgdyno.record.finding import Evidence, Proposal
+from pgdyno.rules._cpu_uses import ratio_without
+from pgdyno.rules._pools import WORTHWHILE_RATIO
+from pgdyno.stats.prediction import Prediction
+
+SAVED_PART_MAX = 0.999
+
+
+def ratio_with(s: Situation, change: TimedChange) -> Prediction:
+    """Return the predicted ratio of throughput with a change: the CPU time of the sessions, and
+    their other work, fall by the part that it saves.
+
+    One end has only the CPU time fall; the other all of the work, and the waits for rows that are
+    held meanwhile. It falls by the part that it takes of the work under load, or of that without.
+    """
+    ends: list[float] = []
+    for saved in (change.saved, change.saved_max):
+        part = min(SAVED_PART_MAX, max(0.0, saved))
+        cpu = ratio_without(s, part)
+        service_ms = s.budget.service_ms
+        left_ms = max(1e-3 * service_ms, service_ms - part * following_ms(s))
+        ends += [cpu.low, cpu.high, service_ms / left_ms]
+    return Prediction((min(ends) * max(ends)) ** 0.5, min(ends), max(ends))
+
+
+def proposals_of(
+    s: Situation, tried: Iterable[TimedChange], remedy_id: str, why: str
+) -> list[Proposal]:
+    """Return the changes that are predicted to pay, as proposals of one remedy."""
+    found = [
+        Proposal(
+            remedy_id=remedy_id,
+            change=each.change,
+            predicted_ratio=ratio_with(s, each),
+            why=why,
+            specific=True,
+        )
+        for each in tried
+    ]
+    return [each for each in found if each.predicted_ratio >= WORTHWHILE_RATIO]
+
+
+def settings_title(change: TimedChange) -> str:
+    """Return the settings of a change in words."""
+    return listed([f"{name} = {value}" for name, value in change.change.settings.items()])
+
+
+def saved_evidence(s: Situation, change: TimedChange, title: str, share_min: float) -> Evidence:
+    """Return the share of the response time that goes with a change called ``title``."""
+    name = f"saved with {title} / response time"
+    return s.evidence(name, saved_share(s, change), "share", f"at least {percent(share_min)}")
+
+
+def time_evidence(
+    s: Situation, statements: Sequence[ChangedStatement], title: str
+) -> list[Evidence]:
+    """Return the times of statements as they are, and as they are ``title``."""
+    return [
+        item
+        for each in statements
+        for item in (
+            s.evidence("time of the statement", each.ms, "ms"),
+            s.evidence(title, each.changed_ms, "ms"),
+            s.evidence("statement", each.total.statement, ""),
+        )
+    ]
