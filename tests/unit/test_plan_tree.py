@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.plans import fingerprint, read_plan
+from pgdyno.plans.tree import fingerprint, read_plan
 
 
 def scan(**given: Any) -> dict[str, Any]:

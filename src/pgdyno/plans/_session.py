@@ -21,6 +21,7 @@ from psycopg.pq import ExecStatus
 
 from pgdyno.json_types import Row
 from pgdyno.server import ConnInfo, connect_plain
+from pgdyno.spec.change import begins_with
 
 if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
@@ -34,26 +35,19 @@ PATIENCE_S = 5.0
 CUSTOM_PLANS = 5
 """Executions of a prepared statement that are planned with its values, before a generic plan is
 considered (choose_custom_plan in plancache.c)."""
-_EXPLAINED = re.compile(
-    r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:select|insert|update|delete|merge|values|with|table)\b",
-    re.IGNORECASE | re.DOTALL,
+_EXPLAINED = frozenset(("select", "insert", "update", "delete", "merge", "values", "with", "table"))
+_CONTROL = frozenset(
+    ("abort", "begin", "commit", "end", "prepare transaction", "rollback", "start transaction")
 )
-_CONTROL = re.compile(
-    r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:abort|begin|commit|end|prepare\s+transaction|rollback"
-    r"|start\s+transaction)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-_OUTSIDE = re.compile(
-    r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:alter\s+system|call|checkpoint|cluster|copy|create\s+database"
-    r"|do|discard|drop\s+database|listen|notify|reindex|unlisten|vacuum)\b",
-    re.IGNORECASE | re.DOTALL,
+_OUTSIDE = frozenset(
+    (
+        *("alter system", "call", "checkpoint", "cluster", "copy", "create database", "do"),
+        *("discard", "drop database", "listen", "notify", "reindex", "unlisten", "vacuum"),
+    )
 )
 """Statements that cannot be in a transaction block, whose work it does not undo, or that wait for
 rows of the client."""
-_OF_SESSION = re.compile(
-    r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:create\s+(?:temp|temporary)\s+table|reset|set)\b",
-    re.IGNORECASE | re.DOTALL,
-)
+_OF_SESSION = frozenset(("create temp table", "create temporary table", "reset", "set"))
 """Statements that change nothing beyond their session, without which others cannot be explained."""
 _PARTS = re.compile(r";\s*\S")
 _PLACE = re.compile(r"\$(\d+)")
@@ -107,12 +101,12 @@ class LoadLikeSession:
     def undone(self) -> Iterator[None]:
         """Undo the block: a transaction, or a part of one, that is rolled back at its end."""
         within, self._within = self._within, True
-        self._send(b"savepoint pgdyno" if within else b"begin")
+        self.run("savepoint pgdyno" if within else "begin")
         try:
             yield
         finally:
             self._within = within
-            self._send(b"rollback to savepoint pgdyno" if within else b"rollback")
+            self.run("rollback to savepoint pgdyno" if within else "rollback")
 
     def execute(self, transaction: SampledTransaction) -> dict[int, float]:
         """Execute the statements of a transaction, and undo them; return the milliseconds of each
@@ -134,13 +128,13 @@ class LoadLikeSession:
         variables are those of this execution, where the load's would be gone."""
         self._captured = {}
         for statement in transaction["statements"]:
-            if not _CONTROL.match(statement["text"]):
+            if not begins_with(statement["text"], _CONTROL):
                 yield statement
 
     def round_trip_ms(self) -> float:
         """Return the milliseconds of a statement that does nothing."""
         began = time.perf_counter()
-        self._send(b"")
+        self.run("")
         return 1000 * (time.perf_counter() - began)
 
     def explain(self, transaction: SampledTransaction, *, analyze: bool) -> dict[int, Explained]:
@@ -152,28 +146,29 @@ class LoadLikeSession:
         found: dict[int, Explained] = {}
         with self.undone():
             for statement in self._statements(transaction):
-                self._send(b"savepoint pgdyno")
+                self.run("savepoint pgdyno")
                 try:
                     found[statement["position"]] = self._explained(statement, analyze)
                 except Refused as why:
                     found[statement["position"]] = None, str(why)
-                    self._send(b"rollback to savepoint pgdyno")
+                    self.run("rollback to savepoint pgdyno")
         return found
 
-    def run(self, sql: str) -> None:
-        """Execute a statement without parameters. Raises Refused."""
-        self._sent_simple(sql)
+    def run(self, sql: str) -> Sequence[PGresult]:
+        """Execute SQL without parameters; return its results. Raises Refused."""
+        query = sql.encode(self._connection.info.encoding)
+        return self._sent(lambda: self._connection.pgconn.send_query(query))
 
     def _explained(self, statement: SampledStatement, analyze: bool) -> Explained:
         """Explain a statement, or execute it if that has no plan. Raises Refused."""
-        if not _EXPLAINED.match(statement["text"]) or _PARTS.search(statement["text"]):
-            if analyze or _OF_SESSION.match(statement["text"]):
+        if not begins_with(statement["text"], _EXPLAINED) or _PARTS.search(statement["text"]):
+            if analyze or begins_with(statement["text"], _OF_SESSION):
                 self._run(statement)
             return None, "only single queries and changes of rows have a plan"
         explained = self._explain(statement, analyze)
         if statement["captures"] is not None and analyze:
             # What follows needs the row, which EXPLAIN does not give.
-            self._send(b"rollback to savepoint pgdyno")
+            self.run("rollback to savepoint pgdyno")
             self._run(statement)
         return explained, ""
 
@@ -186,7 +181,7 @@ class LoadLikeSession:
         return explained
 
     def _run(self, statement: SampledStatement) -> None:
-        if _OUTSIDE.match(statement["text"]):
+        if begins_with(statement["text"], _OUTSIDE):
             raise Refused("it cannot be undone in a transaction")
         result = self._send_as(statement, "")[-1]
         prefix = statement["captures"]
@@ -205,9 +200,9 @@ class LoadLikeSession:
         pgconn, encoding = self._connection.pgconn, self._connection.info.encoding
         text, values = statement["parameterized"], self._values(statement)
         if text is None or (self._protocol == "simple" and not self._captured):
-            return self._sent_simple(head + statement["text"])
+            return self.run(head + statement["text"])
         if self._protocol == "simple":
-            return self._sent_simple(head + self._with_literals(text, values))
+            return self.run(head + self._with_literals(text, values))
         encoded = [None if each is None else each.encode(encoding) for each in values]
         if self._protocol == "extended":
             query = (head + text).encode(encoding)
@@ -216,15 +211,11 @@ class LoadLikeSession:
         if not head:
             return self._sent(lambda: pgconn.send_query_prepared(name.encode(), encoded))
         given = ", ".join(map(self._literal, values))
-        return self._sent_simple(f"{head}execute {name}{f'({given})' if given else ''}")
+        return self.run(f"{head}execute {name}{f'({given})' if given else ''}")
 
     def _with_literals(self, text: str, values: Sequence[str | None]) -> str:
         """Return a text with values in place of its parameters."""
         return _PLACE.sub(lambda found: self._literal(values[int(found[1]) - 1]), text)
-
-    def _sent_simple(self, text: str) -> Sequence[PGresult]:
-        query = text.encode(self._connection.info.encoding)
-        return self._sent(lambda: self._connection.pgconn.send_query(query))
 
     def _name(self, text: str) -> str:
         """Prepare a statement, unless it is, and return its name."""
@@ -252,9 +243,6 @@ class LoadLikeSession:
             (name,),
         ).fetchone()
         return None if row is None else bool(row[0])
-
-    def _send(self, query: bytes) -> None:
-        self._sent(lambda: self._connection.pgconn.send_query(query))
 
     def _sent(self, send: Callable[[], None]) -> Sequence[PGresult]:
         """Send and take all results; raise Refused for an error of the server's, psycopg.Error if

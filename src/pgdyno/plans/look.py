@@ -241,8 +241,8 @@ def _trials(
     text = json.dumps(change.to_json())
     return [
         StatementTrial(
-            text,
             *each.place,
+            change=text,
             runs=each.runs,
             ms=each.ms,
             changed_ms=each.changed_ms,

@@ -182,12 +182,22 @@ class HttpTotal(Struct, frozen=True):
     received_bytes: int
 
 
-class StatementTotal(Struct, frozen=True):
-    """Totals of one statement of a script, over some slices."""
+class _OfStatement(Struct, frozen=True):
+    """A row of a statement of a script."""
 
     client_group: str
     script: str
     position: int
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """Client group, script, and position in it."""
+        return self.client_group, self.script, self.position
+
+
+class StatementTotal(_OfStatement, frozen=True):
+    """Totals of one statement of a script, over some slices."""
+
     statement: str
     done: int
     failed: int
@@ -197,18 +207,10 @@ class StatementTotal(Struct, frozen=True):
     untouched: int = 0
     """Those done that were to change or delete rows, and there were none."""
 
-    @property
-    def place(self) -> tuple[str, str, int]:
-        """Client group, script, and position in it."""
-        return self.client_group, self.script, self.position
 
-
-class StatementPlan(Struct, frozen=True):
+class StatementPlan(_OfStatement, frozen=True):
     """The plan of a statement of a script, as a session like the load's has it."""
 
-    client_group: str
-    script: str
-    position: int
     is_generic: bool | None
     """True if a prepared statement has had a plan for any values; None if it is not prepared."""
     is_analyzed: bool
@@ -218,31 +220,18 @@ class StatementPlan(Struct, frozen=True):
     lack: str
     """Reason why it has none."""
 
-    @property
-    def place(self) -> tuple[str, str, int]:
-        """Client group, script, and position in it."""
-        return self.client_group, self.script, self.position
 
-
-class StatementTrial(Struct, frozen=True):
+class StatementTrial(_OfStatement, frozen=True):
     """The mean times of a statement, executed and undone in turn without and with a change."""
 
     change: str
     """JSON of the change."""
-    client_group: str
-    script: str
-    position: int
     runs: int
     """Executions on the side with fewer."""
     ms: float
     changed_ms: float
     is_replanned: bool
     """True if it has another plan with the change."""
-
-    @property
-    def place(self) -> tuple[str, str, int]:
-        """Client group, script, and position in it."""
-        return self.client_group, self.script, self.position
 
 
 class UnusualSetting(Struct, frozen=True):

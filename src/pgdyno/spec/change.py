@@ -8,7 +8,7 @@ cannot be either. ``Debt`` is the work that a change may postpone beyond the end
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, field
@@ -19,7 +19,7 @@ from pgdyno.redact import blank
 
 TITLE_LENGTH = 72
 _COMMENTS = r"(?:\s|/\*.*?\*/|--[^\n]*(?:\n|$))*"
-_FIRST = rf"(?s){_COMMENTS}(\w+)"
+_WORDS = rf"(?s){_COMMENTS}(\w+(?:\s+\w+){{0,2}})"
 _EMPTY = rf"(?s)(?:{_COMMENTS}|;)*"
 _PREPARED = rf"(?is){_COMMENTS}prepare\s+transaction\b"
 _TEXTS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
@@ -128,8 +128,19 @@ def title_of_sql(statements: Sequence[str]) -> str:
 
 def first_word(statement: str) -> str:
     """Return the first word of a statement in lower case, behind comments; '' without one."""
-    found = re.match(_FIRST, statement)
-    return found[1].lower() if found else ""
+    return " ".join(_first_words(statement)[:1])
+
+
+def begins_with(statement: str, beginnings: Collection[str]) -> bool:
+    """Return whether the first words of a statement, up to three, behind comments, are one of
+    ``beginnings``, which are in lower case."""
+    words = _first_words(statement)
+    return any(" ".join(words[:count]) in beginnings for count in range(1, len(words) + 1))
+
+
+def _first_words(statement: str) -> list[str]:
+    found = re.match(_WORDS, statement)
+    return found[1].lower().split() if found else []
 
 
 def unfit_sql(statement: str) -> str | None:
