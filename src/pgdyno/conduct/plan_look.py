@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import psycopg
 from msgspec.structs import asdict
 
-from pgdyno.conduct._embedded import EMBEDDED_SETTINGS
 from pgdyno.errors import PgdynoError
 from pgdyno.record import StatementTotal
 from pgdyno.server import catalog_first
@@ -40,11 +39,11 @@ def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
     """
     if session.target.server is None or session.spec.http is not None or not slice_ids:
         return
-    measured_s = session.reader().seconds([*slice_ids])
-    seconds_max = min(SECONDS_MAX, SHARE_MAX * measured_s)
+    run = session.reader()
+    seconds_max = min(SECONDS_MAX, SHARE_MAX * run.seconds([*slice_ids]))
     if seconds_max < SECONDS_MIN:
         return
-    change = Change.from_json(session.reader().slice(slice_ids[-1]).change)
+    change = Change.from_json(run.slice(slice_ids[-1]).change)
     # The probes would take for the load's what is executed here.
     with _paused(session, change), session.probes.rest():
         try:
@@ -74,8 +73,8 @@ def _look(session: Session, slice_ids: Sequence[int], seconds_max: float) -> Pla
     assert server is not None
     if not any(each.own for each in session.workloads.values()):
         server = catalog_first(server)
-    totals = session.reader().statements([*slice_ids])
-    seconds = session.reader().seconds([*slice_ids])
+    run = session.reader()
+    totals, seconds = run.statements([*slice_ids]), run.seconds([*slice_ids])
     owned = _owned(totals)
     transactions = [each for each in session.samples if (each["group"], each["script"]) in owned]
     if not transactions:
@@ -85,10 +84,19 @@ def _look(session: Session, slice_ids: Sequence[int], seconds_max: float) -> Pla
         per_s={each.place: each.done / seconds for each in totals},
         protocol=session.active.spec().load.protocol,
         setup=session.active.session_statement(),
-        ours=frozenset(EMBEDDED_SETTINGS) - frozenset(session.spec.server.settings),
+        ours=_own_settings(session),
     )
     executes = session.target.cluster is not None
     return look_at_plans(server, sample, executes=executes, seconds_max=seconds_max)
+
+
+def _own_settings(session: Session) -> frozenset[str]:
+    """Return the settings that pgdyno gives to a server of its own and the spec does not."""
+    if session.target.cluster is None:
+        return frozenset()
+    from pgdyno.conduct._embedded import EMBEDDED_SETTINGS
+
+    return frozenset(EMBEDDED_SETTINGS) - frozenset(session.spec.server.settings)
 
 
 def _owned(totals: Sequence[StatementTotal]) -> set[tuple[str, str]]:
