@@ -12,10 +12,10 @@ from typing import Any
 
 import psycopg
 import pytest
+from found_meanwhile import found_meanwhile
 
-from pgdyno.conduct import Session, Silent, carry_out, open_session
-from pgdyno.diagnose import Finding, diagnose
-from pgdyno.record import RunFile
+from pgdyno.conduct import Session
+from pgdyno.diagnose import Finding
 from pgdyno.server import connect_plain
 from pgdyno.spec import Spec, spec_from_fields
 
@@ -41,17 +41,7 @@ def spec_of(folder: Path, script: str, limits: dict[str, str]) -> Spec:
 
 
 def finding_of(spec: Spec, path: Path, during: Callable[[Session], None] | None = None) -> Finding:
-    with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
-        doing = threading.Thread(target=during, args=[session]) if during else None
-        if doing:
-            doing.start()
-        slice_ids = carry_out(session)
-        if doing:
-            doing.join()
-        session.recorder.flush()
-        with RunFile(path) as run:
-            findings = {each.id: each for each in diagnose(run, slice_ids).findings}
-    return findings["connections-cut"]
+    return found_meanwhile(spec, path, during)["connections-cut"]
 
 
 def figures(finding: Finding) -> dict[str, Any]:

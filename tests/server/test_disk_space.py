@@ -13,10 +13,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from found_meanwhile import found_meanwhile
 from inline_snapshot import snapshot
 
-from pgdyno.conduct import Silent, carry_out, open_session
-from pgdyno.diagnose import Finding, diagnose
+from pgdyno.diagnose import Finding
 from pgdyno.disk import open_disk
 from pgdyno.probe import space
 from pgdyno.probe._server_log import log_bytes_by_device
@@ -129,16 +129,8 @@ def filling(cluster: Cluster, folder: Path, other: Callable[[], None] | None = N
         "load": {"hold": "8s"},
     }
     path, spec = folder / "run.db", spec_from_fields(fields)
-    with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
-        doing = threading.Thread(target=other) if other else None
-        if doing:
-            doing.start()
-        slice_ids = carry_out(session)
-        if doing:
-            doing.join()
-        session.recorder.flush()
-        with RunFile(path) as run:
-            return next(f for f in diagnose(run, slice_ids).findings if f.id == "disk-filling")
+    during = None if other is None else lambda _: other()
+    return found_meanwhile(spec, path, during)["disk-filling"]
 
 
 @pytest.mark.usefixtures("own_home")
