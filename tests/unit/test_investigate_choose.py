@@ -54,6 +54,17 @@ def test_between_findings_the_larger_gain_still_comes_first() -> None:
     assert ids == ["pool-size", "commit-delay", "synchronous-commit-off"]
 
 
+def test_what_may_lose_more_comes_first_only_if_it_certainly_gains_more() -> None:
+    def ids(high: float) -> list[str]:
+        pool = POOL.model_copy(update={"predicted_interval": (1.1, high)})
+        findings = [found("commit-flush", SYNC_OFF), found("client-pool", pool)]
+        tried = assessed_proposals(findings, Change(), spec_from_fields({}))
+        return [each.remedy.id for each in tried]
+
+    assert ids(1.6) == ["synchronous-commit-off", "pool-size"]
+    assert ids(1.8) == ["pool-size", "synchronous-commit-off"]
+
+
 @pytest.mark.parametrize(("allow", "listed"), [("D0", False), ("D2", False), ("D3", True)])
 def test_what_may_lose_all_is_proposed_only_where_it_is_allowed(
     allow: DurabilityClass, listed: bool

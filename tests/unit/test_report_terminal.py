@@ -141,10 +141,10 @@ generator   9.00 µs of CPU per transaction, 99 % sent within 0.193 ms of the ea
 
 limit       client pool limit: clients wait 5.4 of 6.3 ms for one of 2 connections while the
             server is 38 % idle
-might help  pool 16 (predicted 1.9x)
 advice      hold a connection for the transaction only
 found       stall to zero: throughput fell below a fifth for 2 s while a checkpoint synced its
             files
+might help  pool 16 (predicted 1.9x)
 cleared     CPU saturated, hot row, client limited
 skipped     checkpoint storm
 run file    run.db\

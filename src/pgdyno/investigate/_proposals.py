@@ -11,10 +11,19 @@ from pgdyno.diagnose import Finding
 from pgdyno.dimension import fields_with, title_of
 from pgdyno.errors import PgdynoError
 from pgdyno.record.finding import Proposal
-from pgdyno.remedy import Assessment, Circumstances, Remedy, assess, catalogue, circumstances
+from pgdyno.remedy import (
+    Assessment,
+    Circumstances,
+    Promise,
+    Remedy,
+    assess,
+    catalogue,
+    circumstances,
+)
 from pgdyno.spec import Change, Spec
-from pgdyno.spec.durability import AssessedClass, DurabilityClass, severity, within
+from pgdyno.spec.durability import AssessedClass, DurabilityClass, within
 from pgdyno.stats import EFFECT_MATTERS
+from pgdyno.stats.prediction import Prediction
 
 SHORTER_RATIO = 0.9
 """Largest ratio of a response time for which a change is tried, and kept, without more throughput,
@@ -29,7 +38,7 @@ class AssessedProposal(Struct, frozen=True):
     assessment: Assessment
     """The catalogue's assessment of its change to the state that it was proposed for."""
     title: str
-    predicted_ratio: float
+    predicted_ratio: Prediction
     cycle_s: float | None
     """Length of a checkpoint cycle, for effects that come with checkpoints."""
     specific: bool = False
@@ -53,6 +62,13 @@ class AssessedProposal(Struct, frozen=True):
         return self.assessment.durability_class
 
     @property
+    def promise(self) -> Promise:
+        """Its gain and its risk, which decide its place among others."""
+        return Promise(
+            self.finding, self.remedy.guards, self.predicted_ratio, self.durability_class
+        )
+
+    @property
     def key(self) -> str:
         """Its identity among the proposals in one state."""
         return f"{self.remedy.id} {self.change.to_json()}"
@@ -70,8 +86,7 @@ class ProposalLimits(Struct, frozen=True):
 def assessed_proposals(
     findings: Sequence[Finding], state: Change, spec: Spec, server: Circumstances | None = None
 ) -> list[AssessedProposal]:
-    """Return the proposals worth trying on ``state``: those that guard the server first, then by
-    predicted gain; proposals of one finding are ordered by durability class.
+    """Return the proposals worth trying on ``state``: in the order of ``Promise.place``.
 
     ``spec`` is the spec that changes apply to, for titles with previous values. ``server`` is the
     server without ``state``, by default as the spec defines it.
@@ -118,21 +133,9 @@ def may_be_proposed(proposal: Proposal, allow: DurabilityClass) -> bool:
 
 
 def _ranked(found: Sequence[AssessedProposal]) -> list[AssessedProposal]:
-    """Return the proposals by predicted gain, those that guard the server first. One that may lose
-    more stands behind the safer ones of its finding, which do not move up for it."""
-
-    def worth(proposal: AssessedProposal) -> tuple[bool, float, int, float]:
-        lost = severity(proposal.durability_class)
-        safer = [
-            each.predicted_ratio
-            for each in found
-            if (each.finding, each.remedy.guards) == (proposal.finding, proposal.remedy.guards)
-            and severity(each.durability_class) < lost
-        ]
-        gain = proposal.predicted_ratio
-        return proposal.remedy.guards, min([gain, *safer]), -lost, gain
-
-    return sorted(found, key=worth, reverse=True)
+    """Return the proposals in the order in which they are tried."""
+    promises = [each.promise for each in found]
+    return sorted(found, key=lambda each: each.promise.place(promises), reverse=True)
 
 
 def obstacle(proposal: AssessedProposal, session: Session, limits: ProposalLimits) -> str | None:

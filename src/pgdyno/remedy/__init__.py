@@ -8,6 +8,7 @@ is added to a file of this directory; nothing else lists them.
 from pgdyno.remedy._assessment import SAFE_FAULTS, Assessment, assess
 from pgdyno.remedy._remedy import Case, Need, Remedy, Risk, catalogue
 from pgdyno.remedy.circumstances import Circumstances, circumstances, circumstances_recorded
+from pgdyno.remedy.ordering import Promise
 
 __all__ = [
     "SAFE_FAULTS",
@@ -15,6 +16,7 @@ __all__ = [
     "Case",
     "Circumstances",
     "Need",
+    "Promise",
     "Remedy",
     "Risk",
     "assess",

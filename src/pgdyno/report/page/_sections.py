@@ -244,7 +244,7 @@ def _finding_card(summary: RunSummary, finding: Finding, when: str) -> Card:
         ("Confidence", "" if confidence is None else numbers.percent(confidence)),
         ("Symptom of", causes),
         ("Wrong if", prose.sentence(finding.false_positives)),
-        ("Might help", prose.sentence("; ".join(sentences.proposals(finding, summary)))),
+        ("Might help", prose.sentence("; ".join(sentences.might_help([finding], summary)))),
         ("Advice", prose.sentence(finding.advice)),
     ]
     return Card(

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
 NAMES_MAX = 8
 """Checks without a finding that are listed by name."""
 FINDINGS_MAX = 4
+HELPING_MAX = 6
 ERRORS_MAX = 3
 INCIDENTS_MAX = 4
 
@@ -333,10 +334,10 @@ def _finding_lines(summary: RunSummary, width: int) -> list[Line]:
         text = f"{finding_name(finding.id)}: {finding.sentence}"
         label, style = ("limit", "yellow") if finding is limit else ("found", "")
         lines += labelled(label, text, width, style=style)
-        if finding is limit:
-            lines += labelled("might help", "; ".join(sentences.proposals(limit, summary)), width)
         lines += labelled("advice", finding.advice, width, spare=finding is not limit)
         lines += _proving_lines(summary.run, finding)
+    helping = sentences.might_help(summary.limits, summary)
+    lines += labelled("might help", "; ".join(helping[:HELPING_MAX]), width)
     minor = [f"{finding_name(f.id)}: {f.sentence}" for f in summary.minor[:FINDINGS_MAX]]
     lines += labelled("minor", "; ".join(minor), width)
     for status in ("cleared", "skipped"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from pgdyno import numbers
 from pgdyno.dimension import title_of
 from pgdyno.facts.failures import failures
 from pgdyno.record import RunFile, RunInfo, SliceKind
-from pgdyno.remedy import Circumstances, Remedy, assess, catalogue
+from pgdyno.remedy import Circumstances, Promise, Remedy, assess, catalogue
 from pgdyno.report.attempts import Attempt, in_force
 from pgdyno.report.view import view_of
 from pgdyno.results.chapter import Chapter, by_variant
@@ -413,11 +413,25 @@ def mean_interval_words(run: RunFile, summary: RunSummary) -> str:
     return f"{interval}over {numbers.duration(run.seconds(ids))}"
 
 
-def proposals(finding: Finding, summary: RunSummary) -> list[str]:
-    """Return the proposals of a finding: change, class and predicted gain of each."""
+def might_help(findings: Iterable[Finding], summary: RunSummary) -> list[str]:
+    """Return the proposals of all these findings in one list, in the order of ``Promise.place``."""
     load = full_load(summary.info)
     before = in_force(summary.info)
-    return [_proposal(each, load, before) for each in finding.proposals]
+    found = [
+        (_promise(finding, proposal, before), proposal)
+        for finding in findings
+        for proposal in finding.proposals
+    ]
+    promises = [promise for promise, _ in found]
+    found.sort(key=lambda each: each[0].place(promises), reverse=True)
+    return [_proposal(proposal, load, before) for _, proposal in found]
+
+
+def _promise(finding: Finding, proposal: Proposal, before: Circumstances) -> Promise:
+    remedy = catalogue().get(proposal.remedy_id)
+    name = assess(proposal.change, before).durability_class
+    guards = remedy is not None and remedy.guards
+    return Promise(finding.id, guards, proposal.prediction, name)
 
 
 def _proposal(proposal: Proposal, load: str, before: Circumstances) -> str:
