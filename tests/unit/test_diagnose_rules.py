@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from record_samples import new_recorder
 
 from pgdyno.diagnose import UNEXPLAINED, diagnose
-from pgdyno.facts.model import QUEUE_COST, ClosedLoop
+from pgdyno.facts.model import ClosedLoop, queue_cost_of
 from pgdyno.facts.situation import Situation
 from pgdyno.record import RunFile
 from pgdyno.record.events import note_missing
@@ -136,6 +136,7 @@ loops = st.builds(
     row_s=st.floats(0, 0.1),
     shared_s=st.floats(0, 0.1),
     data_s=st.floats(0, 0.1),
+    queue_cost=st.floats(0, 1),
     queue_now=st.floats(0, 64),
 )
 
@@ -144,7 +145,7 @@ loops = st.builds(
 def test_no_prediction_beats_the_cores_or_the_sessions(loop: ClosedLoop, m: int) -> None:
     fitted = replace(loop, rest_s=0.0).fitted()
     tps = fitted.predict(sessions=m)
-    least_s = fitted.cpu_s / (1.0 + QUEUE_COST * 10)
+    least_s = fitted.cpu_s / (1.0 + fitted.queue_cost * 10)
     assert 0 < tps <= fitted.cores / least_s
     assert tps <= m / (least_s + fitted.data_s) * (1 + 1e-9)
 
@@ -152,19 +153,31 @@ def test_no_prediction_beats_the_cores_or_the_sessions(loop: ClosedLoop, m: int)
 @given(loop=loops)
 def test_lifting_a_limit_harms_at_most_by_the_queue_for_cores(loop: ClosedLoop) -> None:
     fitted = loop.fitted()
-    least = 1 / (1 + QUEUE_COST * math.log(max(1.0, math.ceil(loop.sessions) / loop.cores)))
+    least = 1 / (1 + fitted.queue_cost * math.log(max(1.0, math.ceil(loop.sessions) / loop.cores)))
     for name in ("flush", "row", "shared", "data"):
         assert fitted.ratio(**{name: 0.0}) >= least * (1 - 1e-6)
     assert fitted.ratio(cpu=0.5) >= least * (1 - 1e-6)
 
 
 def test_the_model_repeats_what_was_measured() -> None:
-    """The two facts that it was calibrated with, and the way from one to the other."""
+    """The facts that it was calibrated with, and the way from one to the other."""
     pool = ClosedLoop(2.0, 2.0, 2500.0, 0.8 / 2500, 0.6, flush_s=0.00045, queue_now=0.8).fitted()
     assert pool.predict() == pytest.approx(2500, rel=0.02)
     assert 1.5 < pool.ratio(sessions=16) < 2.5
-    crowd = ClosedLoop(2.0, 15.5, 8700.0, 1.98 / 8700, 0.35, queue_now=13.0).fitted()
-    assert 1.2 < crowd.ratio(sessions=2) < 1.5
+
+
+@pytest.mark.parametrize(
+    ("tps", "round_trips", "measured"),
+    [(74_360, 1, 112_635 / 74_360), (9_425, 7, 16_178 / 9_425), (521, 1, 551 / 521)],
+)
+def test_the_cost_of_a_queue_is_that_of_the_round_trips(
+    tps: float, round_trips: float, measured: float
+) -> None:
+    cost = queue_cost_of(2.0 / tps, round_trips, queue=16.0, cores=2.0)
+    loop = ClosedLoop(2.0, 16.0, tps, 2.0 / tps, queue_cost=cost, queue_now=16.0).fitted()
+    predicted = loop.ratio(sessions=4)
+    assert predicted.low <= measured * 1.05
+    assert predicted == pytest.approx(measured, rel=0.25)
 
 
 def test_fewer_sessions_may_relieve_contention_in_shared_memory() -> None:

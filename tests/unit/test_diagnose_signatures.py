@@ -111,11 +111,20 @@ def test_commit_flush_is_cleared_when_commits_do_not_wait(tmp_path: Path) -> Non
 
 
 def test_crowd_on_the_cores_is_found_and_smaller_pools_proposed(tmp_path: Path) -> None:
-    finding = diagnosed(tmp_path, CROWD)["connections"]
+    of_seven = replace(CROWD, statements={"select 1": 7 * CROWD.tps})
+    finding = diagnosed(tmp_path, of_seven)["connections"]
     assert (finding.status, finding.rank) == ("found", 1)
     sizes = {proposal.change.pool_max["web"] for proposal in finding.proposals}
-    assert 2 in sizes
+    assert min(sizes) >= 4
     assert all(1.03 <= proposal.predicted_ratio < 2 for proposal in finding.proposals)
+
+
+def test_a_crowd_of_long_statements_would_do_no_more_in_a_smaller_pool(tmp_path: Path) -> None:
+    long = replace(CROWD, tps=87, service_ms=180.0, statements={"select 1": 87})
+    findings = diagnosed(tmp_path, long)
+    assert findings["connections"].status == "cleared"
+    assert findings["server-cpu"].rank == 1
+    assert (findings["server-cpu"].share or 0.0) > 0.8
 
 
 def test_sessions_that_wait_for_the_disk_are_no_crowd(tmp_path: Path) -> None:

@@ -153,8 +153,8 @@ def test_sessions_that_queue_for_cores_are_advice(tmp_path: Path) -> None:
     crowd = Load(clients=16, tps=8000, service_ms=2.0, sessions={CPU: 15.0}, busy=1.0, queued=17.0)
     findings = diagnosed(tmp_path, crowd)
     assert findings["server-cpu"].advice == snapshot(
-        "8 of 16 clients are predicted 1.08x the throughput (0.99x if waits only shrink with"
-        " their number) and, as response time is clients / throughput (Little's law), 0.46x the"
+        "8 of 16 clients are predicted 1.03x the throughput (0.99x if waits only shrink with"
+        " their number) and, as response time is clients / throughput (Little's law), 0.49x the"
         " response time"
     )
     assert not fewer(findings, "server-cpu")

@@ -108,7 +108,11 @@ def test_more_commits_meet_more_flushes_of_others() -> None:
     """Commits wait for a standby and 1.4 flushes. Without it they come one after another, and may
     wait for two."""
     remote = ClosedLoop(
-        2.0, 8.0, 700.0, 0.0002, flush_s=0.0014, replica_s=0.0098, flush_once_s=0.001
+        *(2.0, 8.0, 700.0, 0.0002),
+        flush_s=0.0014,
+        replica_s=0.0098,
+        flush_once_s=0.001,
+        queue_cost=0.18,
     ).fitted()
     met = remote.ratio(replica=0.0)
     never = replace(remote, flush_once_s=0.0014).ratio(replica=0.0)

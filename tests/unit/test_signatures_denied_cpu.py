@@ -35,7 +35,7 @@ def test_quota_that_stops_the_server_is_the_limit_and_not_the_cores(tmp_path: Pa
     assert (first.id, first.rank) == ("cpu-throttled", 1)
     assert first.sentence == snapshot(
         "the server's CPU quota of 0.5 cores stops it in 95 % of the periods; without it the"
-        " model expects 3.6 times the throughput"
+        " model expects 3.8 times the throughput"
     )
     assert "cpu.max" in first.advice
     found = {each.id for each in findings if each.status == "found"}

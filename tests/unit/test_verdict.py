@@ -135,7 +135,7 @@ def test_a_rate_that_is_held_has_no_limit(tmp_path: Path) -> None:
     found = concluded(tmp_path, replace(FLUSHING, rate=100, tps=100, sessions={WAL_SYNC: 0.38}))
     assert found.verdict.finding == HELD
     assert found.verdict.sentence == snapshot(
-        "the load's rate of 100 tps is held, the cores are 30 % busy, and about 2.7 times as much"
+        "the load's rate of 100 tps is held, the cores are 30 % busy, and about 2.8 times as much"
         " is expected to be possible; a response of 4 ms: 95 % the WAL flush, 5.1 % network and"
         " messages"
     )

@@ -19,6 +19,7 @@ A session in service is at one of these stations, by the latency budget:
               measured delay is taken to be of the second kind.
     data      a delay: reading and writing data files. Where the sessions wait in one queue for
               either of these two, ``rules/_client_counts.py`` says what fewer of them do.
+    parallel  a delay: parallel workers, which start, compute and send their rows.
     replica   a delay: a standby's confirmation of the commit, for which rows stay locked too.
     idle      a delay: transactions that sleep or wait for their client, between their statements
               or within, for which rows stay locked too.
@@ -33,11 +34,20 @@ D/min(i,C) for i = 1..j times Z^(m-j)/(m-j)!, Z being the sum of the delays. The
 which depends on the throughput, is found by iteration (others' queues as one session sees them are
 (m-1)/m of all; Schweitzer). A fractional number of sessions lies between its neighbours.
 
-Two effects that queueing alone does not have were calibrated on a 2-core machine with TPC-B:
+Two effects that queueing alone does not have were calibrated on a 2-core machine:
 
-    D grows by ``QUEUE_COST`` for each factor of e that the queue for a core is longer than the
-    cores: with commits that wait for nothing, 2 sessions did 12,000 tps and 16 did 8,700. Beyond
-    ``QUEUE_PER_CORE_MAX`` sessions per core, which was not measured, it grows no further.
+    D grows for each factor of e that the queue for a core is longer than the cores, by
+    ``QUEUED_TRIP_S`` for each round trip and ``QUEUED_SHARE`` of D: a session that had no core
+    finds its caches filled by others. Thousands of transactions per second that wait for nothing,
+    by pgbench with so many clients:
+
+        clients                      2       4       8      16      32      64
+        select by key              125     113      93      74      70      52
+        TPC-B, seven round trips  17.6    16.2    10.2     9.4     7.4     5.6
+        a sum of 40,000 rows     0.554   0.551   0.537   0.521   0.513   0.504
+
+    On another day 16 clients did 8.7 of TPC-B and 2 did 12. Beyond ``QUEUE_PER_CORE_MAX`` sessions
+    per core it grows no further: with TPC-B's few branches these wait for rows too.
     Without flushes the part ``FLUSH_CPU`` of the system's CPU time per transaction goes: system
     calls and two switches of context per commit. 2 sessions that wait for flushes needed 240 us of
     CPU per transaction and 170 without, 16 needed 300 and 240, of which the kernel took 0.4 to 0.5.
@@ -68,7 +78,8 @@ from msgspec.structs import replace
 
 from pgdyno.stats.prediction import Prediction
 
-QUEUE_COST = 0.18
+QUEUED_TRIP_S = 5.5e-6
+QUEUED_SHARE = 0.03
 QUEUE_PER_CORE_MAX = 8.0
 FLUSH_CPU = 0.6
 FLUSH_CPU_FULL = 0.1
@@ -92,6 +103,7 @@ class Demands(TypedDict, total=False):
     row: float
     shared: float
     data: float
+    parallel: float
     replica: float
 
 
@@ -108,6 +120,7 @@ class ClosedLoop(Struct, frozen=True):
     row_s: float = 0.0
     shared_s: float = 0.0
     data_s: float = 0.0
+    parallel_s: float = 0.0
     replica_s: float = 0.0
     idle_s: float = 0.0
     rest_s: float = 0.0
@@ -126,7 +139,9 @@ class ClosedLoop(Struct, frozen=True):
     """Time of one flush; 0 if it is not known."""
     held_longer: float = 0.0
     """Part by which rows are held for longer than the waiting sessions say."""
-    queue_cost: float = QUEUE_COST
+    queue_cost: float = 0.0
+    """Part by which ``cpu_s``, without a queue, grows for each factor of e of the queue per core,
+    see ``queue_cost_of``."""
     queue_now: float = 0.0
     """Sessions that ran or were ready to run on average, as measured."""
     spare_cores: float = math.inf
@@ -170,8 +185,9 @@ class ClosedLoop(Struct, frozen=True):
     @property
     def waits_s(self) -> float:
         """Time in service that is spent on waits that were seen."""
-        delays_s = self.flush_s + self.shared_s + self.data_s + self.replica_s + self.idle_s
-        return delays_s + self.row_s
+        files_s = self.flush_s + self.data_s
+        others_s = self.shared_s + self.parallel_s + self.replica_s + self.idle_s
+        return files_s + others_s + self.row_s
 
     @property
     def _unexplained_s(self) -> float:
@@ -212,6 +228,7 @@ class ClosedLoop(Struct, frozen=True):
         flush_s = self.flush_s * flush * self._flushes(m, met) / self._flushes(self.sessions)
         shared = change.get("shared", 1.0) * _contention(m / max(1.0, self.sessions))
         delay_s = flush_s + self.shared_s * shared + self.data_s * data + self.idle_s
+        delay_s += self.parallel_s * change.get("parallel", 1.0)
         delay_s += self.replica_s * replica + self._rest_left_s(flush, alone)
         hold = change.get("row", 1.0) * self._hold_factor(flush, cpu, replica)
         left_s = cpu_s - woken_cpu_s * (1.0 - alone)
@@ -228,14 +245,14 @@ class ClosedLoop(Struct, frozen=True):
         """Return ``predict`` divided by the prediction without a change, with its interval.
 
         At the cautious end the cost of being woken stays as it is, a queue for the cores costs
-        ``QUEUE_COST``, and the chance to meet another's flush rises with the square of the
+        ``queue_cost``, and the chance to meet another's flush rises with the square of the
         throughput. At the other end the cost of being woken falls with the square, the queue costs
         nothing, and the chance stays. The guess is halfway; for fewer sessions, whose only gain is
         a shorter queue, it is the calibrated cost.
         """
         ratios = []
         for power in (0.0, 1.0, 2.0):
-            loop = replace(self, queue_cost=QUEUE_COST * (1.0 - power / 2.0))
+            loop = replace(self, queue_cost=self.queue_cost * (1.0 - power / 2.0))
             ratios.append(loop._in_company(power, change) / loop.predict())
         fewer = change.get("sessions", self.sessions) < self.sessions
         return Prediction(ratios[0 if fewer else 1], min(ratios), max(ratios))
@@ -345,8 +362,20 @@ class ClosedLoop(Struct, frozen=True):
 
     def _queue_cost(self, queue: float) -> float:
         """Factor on the CPU demand with ``queue`` sessions running or ready."""
-        per_core = min(max(1.0, queue / self.cores), QUEUE_PER_CORE_MAX)
-        return 1.0 + self.queue_cost * math.log(per_core)
+        return 1.0 + self.queue_cost * _log_queue(queue, self.cores)
+
+
+def queue_cost_of(cpu_s: float, round_trips: float, *, queue: float, cores: float) -> float:
+    """Return ``ClosedLoop.queue_cost`` of a transaction that takes ``cpu_s`` of CPU time and so
+    many round trips while ``queue`` sessions have or want a core."""
+    grown, trips_s = _log_queue(queue, cores), QUEUED_TRIP_S * round_trips
+    alone_s = (cpu_s - trips_s * grown) / (1.0 + QUEUED_SHARE * grown)
+    return trips_s / max(alone_s, trips_s) + QUEUED_SHARE
+
+
+def _log_queue(queue: float, cores: float) -> float:
+    """Return the logarithm of the queue per core, as far as it counts."""
+    return math.log(min(max(1.0, queue / cores), QUEUE_PER_CORE_MAX))
 
 
 def _contention(relative: float) -> float:

@@ -9,9 +9,9 @@ from functools import cached_property
 from pgdyno.facts._resources import HostCpu
 from pgdyno.facts.budget import Part, ResponseTimeBudget, latency_budget
 from pgdyno.facts.flush import delay_ms, sync_time
-from pgdyno.facts.model import ClosedLoop
+from pgdyno.facts.model import ClosedLoop, queue_cost_of
 from pgdyno.facts.sessions import SPARE_SHARE
-from pgdyno.facts.slices import Facts
+from pgdyno.facts.slices import PARALLEL_WORKER, Facts
 from pgdyno.facts.wakeup_cost import with_waking
 from pgdyno.spec.sql_text import is_commit
 from pgdyno.wait_events import DATA, SHARED
@@ -35,8 +35,12 @@ def fitted_loop(s: Facts, budget: ResponseTimeBudget) -> ClosedLoop:
     busy = (
         min(s.runnable, s.cores_to_use) if cpu is None else min(cpu.busy, s.own_cores or cpu.busy)
     )
+    cores = s.cores_to_use if cpu is None else _cores_to_get(cpu, busy, s.runnable, sessions)
+    round_trips = max(1.0, s.statements_per_s / per_second)
+    queue = queueing_sessions(s, budget)
+    workers = s.process_cores(PARALLEL_WORKER) or 0.0
     loop = ClosedLoop(
-        cores=s.cores_to_use if cpu is None else _cores_to_get(cpu, busy, s.runnable, sessions),
+        cores=cores,
         sessions=sessions,
         throughput_tps=tps,
         cpu_s=busy / per_second,
@@ -45,15 +49,23 @@ def fitted_loop(s: Facts, budget: ResponseTimeBudget) -> ClosedLoop:
         row_s=seconds.get("row", 0.0),
         shared_s=sum(seconds.get(part, 0.0) for part in SHARED),
         data_s=sum(seconds.get(part, 0.0) for part in DATA),
+        parallel_s=max(0.0, seconds.get("parallel", 0.0) - workers / per_second),
         replica_s=seconds.get("replica", 0.0),
         woken_s=_woken_ms(s, budget) / 1000,
         flush_once_s=_flush_once_ms(s) / 1000,
         idle_s=sum(seconds.get(part, 0.0) for part in _idle_parts(s)),
-        queue_now=s.runnable,
+        queue_cost=queue_cost_of(busy / per_second, round_trips, queue=queue, cores=cores),
+        queue_now=queue,
         spare_cores=math.inf if cpu is None else cpu.cores * cpu.idle_share,
-        saturated=cpu is not None and cpu.idle_share < SPARE_SHARE and s.runnable >= s.cores,
+        saturated=cpu is not None and cpu.idle_share < SPARE_SHARE and queue >= s.cores,
     )
     return with_waking(loop, s).fitted()
+
+
+def queueing_sessions(s: Facts, budget: ResponseTimeBudget) -> float:
+    """Return the clients' sessions that have a core or wait for one, on average, by the budget;
+    more than ``runnable`` where those count that are seen idle in the queue."""
+    return max(s.runnable, s.in_service * budget.service_share("running", "ready"))
 
 
 def _flush_once_ms(s: Facts) -> float:
@@ -114,6 +126,5 @@ class Situation(Facts):
 
     @property
     def queueing(self) -> float:
-        """Connections of the clients that have a core or wait for one, on average, by the budget;
-        more than ``runnable`` where those count that are seen idle in the queue."""
-        return max(self.runnable, self.in_service * self.budget.service_share("running", "ready"))
+        """See ``queueing_sessions``."""
+        return queueing_sessions(self, self.budget)

@@ -47,8 +47,9 @@ class _StatementTimes(Struct, frozen=True):
 
 
 def with_waking(loop: ClosedLoop, s: Facts) -> ClosedLoop:
-    """Return ``loop`` with its cost of being woken; as it is if the statements were not timed."""
-    statements = _statements(s, loop.cpu_s)
+    """Return ``loop`` with its cost of being woken; as it is if the statements were not timed, and
+    where sessions queue for the cores, so that these never rest."""
+    statements = None if loop.saturated else _statements(s, loop.cpu_s)
     if statements is None:
         return loop
     most_s = WOKEN_CPU_S * statements.count

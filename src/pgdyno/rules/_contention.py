@@ -115,11 +115,18 @@ def _evidence(
 
 def crowded(s: Situation) -> bool:
     """True if more sessions can run than the cores can serve, quotas apart, or they queue for
-    shared memory. What makes the queue for a core decides which finding owns it, so that others ask
-    this too."""
+    shared memory."""
     if is_throttled(s):
         return False
     if s.sessions(*without_rules(s)) >= 1.0 and s.part(*without_rules(s)) >= SHARED_SHARE:
         return True
     busy = s.cpu_if_recorded is None or s.cpu.busy_share >= BUSY_SHARE
     return busy and s.queueing + s.sessions(*without_rules(s)) >= QUEUE_PER_CORE * s.cores
+
+
+def is_crowd_the_cause(s: Situation) -> bool:
+    """True if the number of sessions makes the queue for a core, because fewer of them are
+    predicted to do more; else the queue is due to what they do there."""
+    between = s.front is not None or s.pooler is not None
+    locks = s.part(*without_rules(s)) >= SHARED_SHARE
+    return crowded(s) and (between or locks or bool(smaller_pools(s)))

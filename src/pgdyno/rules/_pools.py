@@ -35,9 +35,10 @@ busy with something else; calibrated by injection, pools of 2 against 16 clients
 8."""
 _KIND = "pgbouncer"
 SESSIONS_PER_CORE_MIN = 2.0
-"""Sessions for each core below which no smaller pool is proposed: a session rests while the pooler
-passes on an answer and the next statement. HikariCP's formula begins there too (cores x 2 + disks).
-Measured: 2 sessions for 2 cores that others used as well did a quarter of what 32 did."""
+"""Sessions for each core below which no smaller pool is proposed: a session rests while its client
+or the pooler has the core for the next statement. HikariCP's formula begins there too (cores x 2 +
+disks). Measured: 2 sessions for 2 cores that others used as well did a quarter of what 32 did, and
+3 clients of pgbench on 2 cores, which share them unevenly, half of what 2 or 4 do."""
 _USUAL_SIZE = 20
 """default_pool_size unless it is set."""
 SPARE_CONNECTIONS = 10
@@ -86,7 +87,7 @@ def larger_pools(s: Situation, group: MeasuredGroup) -> list[Proposal]:
 
 
 def smaller_pools(s: Situation) -> list[Proposal]:
-    """Pools of about one to four sessions a core, shared out among the groups as they are now."""
+    """Pools of about two to four sessions a core, shared out among the groups as they are now."""
     now = s.loop.sessions
     return worthwhile(
         Proposal(
@@ -101,8 +102,8 @@ def smaller_pools(s: Situation) -> list[Proposal]:
 
 
 def few_sessions(s: Situation) -> list[int]:
-    """Return numbers of sessions that keep the cores busy: about one to four for each."""
-    return sorted({max(1, round(times * s.cores)) for times in (1, 1.5, 2, 4)})
+    """Return numbers of sessions that keep the cores busy: from ``SESSIONS_PER_CORE_MIN`` on."""
+    return sorted({round(times * SESSIONS_PER_CORE_MIN * s.cores) for times in (1, 1.5, 2)})
 
 
 def worthwhile(proposals: Iterable[Proposal]) -> list[Proposal]:
@@ -170,9 +171,7 @@ def smaller_pooler_pools(s: Situation) -> list[Proposal]:
         return []
     loop = pooled_loop(s)
     ratios = {
-        size: loop.ratio(sessions=float(size))
-        for size in few_sessions(s)
-        if SESSIONS_PER_CORE_MIN * s.cores <= size < loop.sessions
+        size: loop.ratio(sessions=float(size)) for size in few_sessions(s) if size < loop.sessions
     }
     return _proposals(
         s, ratios, "{} connections of the pooler keep the cores busy without queueing for them"
@@ -247,8 +246,8 @@ def smaller_front_pools(s: Situation) -> list[Proposal]:
     """Smaller pools of the application that are predicted to pay, the best first: of about two to
     four connections for each core, as a session rests while the application works."""
     assert s.front is not None
-    sizes = [size for size in few_sessions(s) if size >= SESSIONS_PER_CORE_MIN * s.cores]
-    ratios = {size: s.loop.ratio(sessions=float(size)) for size in sizes if size < s.loop.sessions}
+    sizes = [size for size in few_sessions(s) if size < s.loop.sessions]
+    ratios = {size: s.loop.ratio(sessions=float(size)) for size in sizes}
     why = "{} connections of the application keep the cores busy without queueing for them"
     return worthwhile(
         Proposal(

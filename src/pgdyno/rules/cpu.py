@@ -25,7 +25,7 @@ from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.rules._client_counts import fewer_advice
-from pgdyno.rules._contention import crowded
+from pgdyno.rules._contention import crowded, is_crowd_the_cause
 from pgdyno.rules._cpu_uses import cpu_parts, cpu_uses
 from pgdyno.rules.rule import Cleared, Found, rule
 
@@ -178,7 +178,7 @@ def cpu_steal(s: Situation) -> Found | Cleared:
     sentence = f"the hypervisor takes {percent(share)} of the CPU time of the server's machine"
     if not is_stolen(s):
         return Cleared(sentence, evidence)
-    parts: tuple[Part, ...] = () if crowded(s) else ("ready",)
+    parts: tuple[Part, ...] = () if is_crowd_the_cause(s) else ("ready",)
     return Found(
         sentence=f"{sentence} for other machines",
         parts=parts,
@@ -323,7 +323,7 @@ def _parts(s: Situation) -> tuple[Part, ...]:
     A process that was woken by a message and has no core yet is not seen at work: on crowded cores
     the time between client and server beyond the round trips is a queue for a core too.
     """
-    if not is_crowded_out(s) or is_throttled(s) or is_stolen(s) or crowded(s):
+    if not is_crowded_out(s) or is_throttled(s) or is_stolen(s) or is_crowd_the_cause(s):
         return ()
     return ("ready", "between") if _messages_wait(s) else ("ready",)
 
