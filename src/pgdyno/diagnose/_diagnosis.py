@@ -295,7 +295,7 @@ def _causes_first(found: Sequence[Finding]) -> list[Finding]:
         for cause in [each for each in ordered[place + 1 :] if each.id in roots]:
             if _best_ratio(cause) > _best_ratio(finding):
                 ordered.remove(cause)
-                ordered.insert(place, cause)
+                ordered.insert(ordered.index(finding), cause)
     return ordered
 
 

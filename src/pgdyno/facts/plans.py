@@ -9,7 +9,8 @@ part of it. A change that halves the time of a statement in a session by itself 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from msgspec import Struct
 from pgdyno.facts.budget import Part
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.statement_budgets import statement_budgets
+from pgdyno.facts.wakeup_cost import WOKEN_CPU_S
 from pgdyno.plans.tree import Plan, read_plan
 from pgdyno.record import StatementTotal, UnusualSetting
 from pgdyno.record.finding import Skip
@@ -35,7 +37,13 @@ HELD: tuple[Part, ...] = ("row", "advisory", "relation")
 """Parts that last as long as the transactions that hold the locks."""
 LONGER_STATEMENTS = ("missing-index", "costly-settings", "kept-plan", "parse-plan", "jit")
 """Findings that make statements take longer, and so the locks of their transactions."""
+PLAN_CACHE_MODE = "plan_cache_mode"
 NOT_LOOKED_AT = "the plans of the statements were not looked at"
+
+RESULT_ROWS_MIN = 500
+"""Rows from which on a result is large; ours: a page that people read shows tens."""
+RETURNED_SHARE_MIN = 0.5
+"""Part of the rows that a plan reads that it returns, from which on its work is for the result."""
 
 _Place = tuple[str, str, int]
 
@@ -62,6 +70,7 @@ class ChangedStatement(Struct, frozen=True):
     """Executions for each transaction of the load."""
     ms: float
     changed_ms: float
+    log_error: float
     is_replanned: bool
 
     @property
@@ -72,13 +81,20 @@ class ChangedStatement(Struct, frozen=True):
 
 
 class TimedChange(Struct, frozen=True):
-    """A change, and the times of the load's statements with and without it."""
+    """A change, and the times of the load's statements with and without it.
+
+    Under load a statement takes longer than by itself: it shares caches and cores, and its session
+    is woken. What it saves grows with it, but for the cost of being woken.
+    """
 
     change: Change
     statements: Sequence[ChangedStatement]
     """Those that it saves most of first."""
-    work_ms: float
-    """Time of a transaction that is the work of statements under load, queues apart."""
+    other_part: float
+    """Part of the work under load that may be that of being woken, 0 to 1."""
+    processes: float
+    """Processes that a transaction's statements run in without the change, on average over its
+    time, parallel workers included."""
 
     @property
     def saved_ms(self) -> float:
@@ -86,26 +102,43 @@ class TimedChange(Struct, frozen=True):
         return sum(each.saved_ms for each in self.statements)
 
     @property
-    def alone_ms(self) -> float:
-        """Time of a transaction in its statements, without a load beside it."""
-        return sum(each.per_transaction * each.ms for each in self.statements)
+    def saved(self) -> float:
+        """Part of the work of statements that goes with the change; negative if there is more."""
+        return (1.0 - self._left) * (1.0 - self.other_part)
 
     @property
-    def saved(self) -> float:
-        """Part of the work of statements that goes with the change, at least; negative if there is
-        more. Under load there is other work too."""
-        whole_ms = max(self.alone_ms, self.work_ms)
-        return self.saved_ms / whole_ms if whole_ms > 0 else 0.0
+    def saved_min(self) -> float:
+        """The least of it, by the error of the times."""
+        return (1.0 - self._left * math.exp(self._log_error)) * (1.0 - self.other_part)
 
     @property
     def saved_max(self) -> float:
-        """Part of it that goes at most: if all of the work becomes longer under load alike."""
-        return self.saved_ms / self.alone_ms if self.alone_ms > 0 else 0.0
+        """The most of it, if all work becomes longer under load alike, and parallel workers have
+        no core of their own."""
+        return 1.0 - self._left * math.exp(-self._log_error) / self.processes
 
     @property
     def is_worthwhile(self) -> bool:
-        """True if it saves ``SAVED_MIN`` of the work or more."""
-        return self.saved >= SAVED_MIN
+        """True if it certainly saves, and ``SAVED_MIN`` of the work or more."""
+        return self.saved >= SAVED_MIN and self.saved_min > 0.0
+
+    @property
+    def _left(self) -> float:
+        """Time of a transaction in its statements with the change, relative to that without."""
+        alone_ms = sum(each.per_transaction * each.ms for each in self.statements)
+        return self._changed_ms / alone_ms if alone_ms > 0 else 1.0
+
+    @property
+    def _log_error(self) -> float:
+        """Error of the log of it, as if those of the statements were one."""
+        errors = (
+            each.per_transaction * each.changed_ms * each.log_error for each in self.statements
+        )
+        return sum(errors) / self._changed_ms if self._changed_ms > 0 else 0.0
+
+    @property
+    def _changed_ms(self) -> float:
+        return sum(each.per_transaction * each.changed_ms for each in self.statements)
 
 
 @lru_cache(maxsize=1)
@@ -147,6 +180,25 @@ def is_analyzed(s: Situation) -> bool:
     return done >= ANALYZED_SHARE_MIN
 
 
+def large_results(s: Situation) -> list[PlannedStatement]:
+    """Return the statements whose work is that for a large result, those with most work first: they
+    return most of the many rows that they read. Raises Skip if plans were not looked at."""
+    return [each for each in planned_statements(s) if _returns_many(each)]
+
+
+def large_results_part(s: Situation) -> float:
+    """Return the part of the statements' work that is for large results, as far as it is known."""
+    return sum(each.work_share for each in large_results(s)) if was_looked_at(s) else 0.0
+
+
+def _returns_many(statement: PlannedStatement) -> bool:
+    if statement.plan is None or not statement.is_analyzed:
+        return False
+    rows = statement.plan.root.rows or 0.0
+    read = sum(each.read for each in statement.plan.nodes() if not each.children)
+    return rows >= max(RESULT_ROWS_MIN, RETURNED_SHARE_MIN * read)
+
+
 def planning_part(s: Situation) -> float | None:
     """Return the part of the statements' work that planning takes, where each is planned again at
     each execution; None if the plans were not looked at."""
@@ -175,19 +227,43 @@ def timed_changes(s: Situation) -> tuple[TimedChange, ...]:
                     per_transaction=total.service.count / done,
                     ms=row.ms,
                     changed_ms=row.changed_ms,
+                    log_error=row.log_error,
                     is_replanned=row.is_replanned,
                 )
             )
-    work_ms = sum(s.budget.parts_ms.get(part, 0.0) for part in WORK if part not in QUEUED)
     found = [
         TimedChange(
             Change.from_json(json.loads(text)),
             sorted(each, key=lambda one: -one.saved_ms),
-            work_ms,
+            _other_part(s, each),
+            _processes(s, each),
         )
         for text, each in by_change.items()
     ]
     return tuple(sorted(found, key=lambda each: -each.saved))
+
+
+def _other_part(s: Situation, statements: Iterable[ChangedStatement]) -> float:
+    """Return the part of the work of a transaction under load, queues apart, that statements do not
+    take by themselves, as far as being woken may take it."""
+    work_ms = sum(s.budget.parts_ms.get(part, 0.0) for part in WORK if part not in QUEUED)
+    alone_ms = sum(each.per_transaction * each.ms for each in statements)
+    woken = sum(each.service.count for each in s.statements) / (s.throughput_tps * s.seconds)
+    other_ms = min(max(0.0, work_ms - alone_ms), 1e3 * WOKEN_CPU_S * woken)
+    return other_ms / work_ms if other_ms > 0 else 0.0
+
+
+def _processes(s: Situation, statements: Iterable[ChangedStatement]) -> float:
+    """Return the processes of the statements' plans, on average over their time."""
+    plans = {each.total.place: each.plan for each in planned_statements(s)}
+    times_ms = {each.total.place: each.per_transaction * each.ms for each in statements}
+    taken = sum(ms * _processes_of(plans.get(place)) for place, ms in times_ms.items())
+    whole = sum(times_ms.values())
+    return taken / whole if whole > 0 else 1.0
+
+
+def _processes_of(plan: Plan | None) -> int:
+    return 1 if plan is None else 1 + max(node.workers_launched for node in plan.nodes())
 
 
 def timed_settings(s: Situation) -> list[TimedChange]:
@@ -198,6 +274,12 @@ def timed_settings(s: Situation) -> list[TimedChange]:
 def is_of_jit(timed: TimedChange) -> bool:
     """Return whether a change is of the settings of JIT alone."""
     return all(name.startswith("jit") for name in timed.change.settings)
+
+
+def is_of_kept_plan(s: Situation, timed: TimedChange) -> bool:
+    """Return whether a change is to the other kind of plan than the one that the server chose."""
+    is_set = any(each.name == PLAN_CACHE_MODE for each in unusual_settings(s))
+    return [*timed.change.settings] == [PLAN_CACHE_MODE] and not is_set
 
 
 def timed_indexes(s: Situation) -> list[TimedChange]:

@@ -4,24 +4,35 @@ Both sides execute the same transactions of the load, in sessions of their own, 
 statement keeps its plan on each. Of each transaction the shortest time of a statement counts: what
 disturbs it on a busy machine only makes it longer. The mean over the transactions is that of their
 values. The shortest time of an empty statement is taken off, which is the way to the server and
-back, except for ``MESSAGE_MS``.
+back, except for ``MESSAGE_MS``. The error of the ratio is that of its mean over the rounds, by
+Student's t of the log ratios, or ``NOISE`` where there are too few, and ``PLACE_MS``.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from statistics import stdev
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pgdyno._engine import student_t_quantile
 from pgdyno.plans._session import CUSTOM_PLANS, LoadLikeSession
 
 if TYPE_CHECKING:
     from pgdyno._engine import SampledTransaction
 
 ROUNDS_MAX = 25
+ROUNDS_MIN = 3
+"""Rounds below which their spread says nothing."""
+NOISE = 2.0
+"""Factor by which a time may be wrong then: so far apart are times on a machine that others use."""
+PLACE_MS = 0.05
+"""Time by which one session's executions may all be longer than another's, by the cores that they
+and the client happen to have: 0.14 and 0.11 ms of the same statement in two sessions."""
 MESSAGE_MS = 0.01
 """Time that the server takes for a statement that does nothing, to receive it and to answer: half
 of what a prepared select-only transaction takes (see ``rules._cpu_uses``)."""
@@ -38,6 +49,8 @@ class StatementTimes(Struct, frozen=True):
     """Executions on the side with fewer."""
     ms: float
     changed_ms: float
+    log_error: float
+    """Half the width of the 95 % interval of the log ratio of the two."""
 
 
 def timed_in_turn(
@@ -90,18 +103,19 @@ def timed_within(
 
 
 class _Side:
-    """A side of a comparison, with its shortest times."""
+    """A side of a comparison, with its times."""
 
     def __init__(self, session: LoadLikeSession) -> None:
         self._session = session
         self._way_ms = session.round_trip_ms()
-        self._best: defaultdict[Place, dict[int, float]] = defaultdict(dict)
-        self._runs: defaultdict[Place, int] = defaultdict(int)
+        self._times_ms: defaultdict[Place, defaultdict[int, list[float]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
 
     @property
     def rounds(self) -> int:
         """Executions of the statement that was executed most often."""
-        return max(self._runs.values(), default=0)
+        return max((self._runs(place, self.executed(place)) for place in self.places()), default=0)
 
     def warm(self, transactions: Sequence[SampledTransaction], ends_s: float) -> None:
         """Execute the transactions until prepared statements have the plan that they keep, and
@@ -112,27 +126,37 @@ class _Side:
                     self._session.execute(transaction)
 
     def execute(self, which: int, transaction: SampledTransaction) -> None:
-        """Execute a transaction, and keep its shortest times, and that of the way."""
+        """Execute a transaction, and keep its times, and the shortest of the way."""
         self._way_ms = min(self._way_ms, self._session.round_trip_ms())
         for position, ms in self._session.execute(transaction).items():
             place = (transaction["group"], transaction["script"], position)
-            best = self._best[place]
-            best[which] = min(ms, best.get(which, ms))
-            self._runs[place] += 1
+            self._times_ms[place][which].append(ms)
 
     def of(self, place: Place, transactions: Collection[int]) -> tuple[float, int]:
         """Return the mean milliseconds of a statement over ``transactions``, and its executions."""
-        best = self._best[place]
-        mean = sum(best[which] for which in transactions) / len(transactions)
-        return max(0.0, mean - self._way_ms) + MESSAGE_MS, self._runs[place]
+        times_ms = self._times_ms[place]
+        best_ms = [min(times_ms[which]) for which in transactions]
+        return self._without_way(best_ms), self._runs(place, transactions)
+
+    def each_round(self, place: Place, transactions: Collection[int]) -> Iterator[float]:
+        """Yield the mean milliseconds of a statement over ``transactions`` in each whole round."""
+        times_ms = self._times_ms[place]
+        for once_ms in zip(*(times_ms[which] for which in transactions), strict=False):
+            yield self._without_way(once_ms)
 
     def executed(self, place: Place) -> set[int]:
         """Return the transactions in which a statement was executed."""
-        return {*self._best.get(place, ())}
+        return {*self._times_ms.get(place, ())}
 
     def places(self) -> list[Place]:
         """Return the statements."""
-        return sorted(self._best)
+        return sorted(self._times_ms)
+
+    def _without_way(self, times_ms: Sequence[float]) -> float:
+        return max(0.0, sum(times_ms) / len(times_ms) - self._way_ms) + MESSAGE_MS
+
+    def _runs(self, place: Place, transactions: Collection[int]) -> int:
+        return sum(len(self._times_ms[place][which]) for which in transactions)
 
 
 def _compared(base: _Side, changed: _Side) -> list[StatementTimes]:
@@ -140,5 +164,15 @@ def _compared(base: _Side, changed: _Side) -> list[StatementTimes]:
     for place in base.places():
         if both := base.executed(place) & changed.executed(place):
             (ms, runs), (changed_ms, others) = base.of(place, both), changed.of(place, both)
-            found.append(StatementTimes(place, min(runs, others), ms, changed_ms))
+            error = _log_error(base.each_round(place, both), changed.each_round(place, both))
+            error = math.hypot(error, PLACE_MS / min(ms, changed_ms))
+            found.append(StatementTimes(place, min(runs, others), ms, changed_ms, error))
     return found
+
+
+def _log_error(base_ms: Iterator[float], changed_ms: Iterator[float]) -> float:
+    """Return half the width of the 95 % interval of the mean log ratio of rounds."""
+    logs = [math.log(after / before) for before, after in zip(base_ms, changed_ms, strict=False)]
+    if len(logs) < ROUNDS_MIN:
+        return math.log(NOISE)
+    return float(student_t_quantile(len(logs) - 1, 0.975) * stdev(logs) / math.sqrt(len(logs)))

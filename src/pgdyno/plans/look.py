@@ -246,6 +246,7 @@ def _trials(
             runs=each.runs,
             ms=each.ms,
             changed_ms=each.changed_ms,
+            log_error=each.log_error,
             is_replanned=each.place in replanned,
         )
         for each in times

@@ -313,8 +313,8 @@ class RunFile(LatencyReader, Samples):
         """Return the times of statements with and without changes."""
         return self._db.all(
             StatementTrial,
-            "select change, client_group, script, position, runs, ms, changed_ms, is_replanned"
-            f" from statement_trial {in_slices(slice_ids)} order by rowid",
+            "select change, client_group, script, position, runs, ms, changed_ms, log_error,"
+            f" is_replanned from statement_trial {in_slices(slice_ids)} order by rowid",
         )
 
     def unusual_settings(self, slice_ids: Collection[int] | None = None) -> list[UnusualSetting]:

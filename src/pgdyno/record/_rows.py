@@ -230,6 +230,8 @@ class StatementTrial(_OfStatement, frozen=True):
     """Executions on the side with fewer."""
     ms: float
     changed_ms: float
+    log_error: float
+    """Half the width of the 95 % interval of the log ratio of the two."""
     is_replanned: bool
     """True if it has another plan with the change."""
 

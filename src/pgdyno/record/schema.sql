@@ -288,6 +288,7 @@ create table statement_trial (
     client_group text not null, script text not null, position integer not null,
     runs integer not null,                -- executions on each side
     ms real not null, changed_ms real not null,
+    log_error real not null,              -- half the 95 % interval of the log ratio of the two
     is_replanned integer not null         -- 1: another plan with the change
 );
 -- Settings of such a session that are not at their built-in value and can change how it executes

@@ -8,14 +8,22 @@ more. The uses together are limited to ``ALL_MAX``, and one below ``USE_MIN`` is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from msgspec.structs import replace
 
 from pgdyno.facts.budget import Part
 from pgdyno.facts.denied_time import is_crowded_out, is_stolen, is_throttled
-from pgdyno.facts.plans import is_of_jit, timed_indexes, timed_protocol, timed_settings
+from pgdyno.facts.plans import (
+    TimedChange,
+    is_of_jit,
+    is_of_kept_plan,
+    large_results_part,
+    timed_indexes,
+    timed_protocol,
+    timed_settings,
+)
 from pgdyno.facts.setting_costs import (
     STATEMENT_CPU_S,
     STATEMENT_CPU_S_MIN,
@@ -28,7 +36,7 @@ from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER, Facts
 from pgdyno.facts.tables import missed_updates, scanned_tables
 from pgdyno.record.finding import Skip
-from pgdyno.rules._contention import crowded
+from pgdyno.rules._contention import is_crowd_the_cause
 from pgdyno.stats.prediction import Prediction, between
 
 ROW_CPU_S = 30e-9
@@ -75,7 +83,7 @@ def cpu_parts(s: Situation) -> tuple[Part, ...]:
     """Return the parts of the latency budget that go with the CPU time that is used: the queue for
     a core too, unless too many sessions, a quota, the hypervisor or other programs make it."""
     denied = is_stolen(s) or is_throttled(s) or is_crowded_out(s)
-    return ("running",) if denied or crowded(s) else ("running", "ready")
+    return ("running",) if denied or is_crowd_the_cause(s) else ("running", "ready")
 
 
 def response_share(s: Situation, use: str) -> float:
@@ -83,12 +91,14 @@ def response_share(s: Situation, use: str) -> float:
     return cpu_uses(s).get(use, 0.0) * s.budget.share(*cpu_parts(s))
 
 
-def ratio_without(s: Situation, part: float) -> Prediction:
+def ratio_without(s: Situation, part: float, *, parallel: float = 1.0) -> Prediction:
     """Return the predicted ratio of throughput without ``part`` of the sessions' CPU time: that of
-    the load generator, and of the server's other processes, remains."""
+    the load generator, and of the server's other processes, remains. ``parallel`` is the factor of
+    the waits for parallel workers."""
     sessions = backend_cores(s)
     used = max(s.own_cores or 0.0, sessions)
-    return s.loop.ratio(cpu=1.0 - part * sessions / used if used > 0 else 1.0)
+    cpu = 1.0 - part * sessions / used if used > 0 else 1.0
+    return s.loop.ratio(cpu=cpu, parallel=parallel)
 
 
 def ratio_of_short(s: Situation, part: float) -> Prediction:
@@ -159,12 +169,23 @@ def _cores(s: Situation) -> Mapping[str, float]:
 def _timed(s: Situation) -> dict[str, float]:
     """Return the parts of the sessions' CPU time that uses of it were measured to take, by
     statements executed without them; they replace the estimates."""
-    found = {}
-    if (prepared := timed_protocol(s)) is not None:
-        found["parse-plan"] = max(0.0, prepared.saved)
-    if indexes := timed_indexes(s):
-        found["missing-index"] = max(0.0, indexes[0].saved)
-    compiling = [each for each in timed_settings(s) if is_of_jit(each)]
-    if compiling:
-        found["jit"] = max(0.0, compiling[0].saved)
+    found = {"large-results": large_results_part(s)}
+    for use, change in _tried(s):
+        found[use] = max(found.get(use, 0.0), change.saved)
     return found
+
+
+def _tried(s: Situation) -> Iterator[tuple[str, TimedChange]]:
+    """Yield the changes that were tried beside the load, each with the use of the CPU that it
+    ends."""
+    if (prepared := timed_protocol(s)) is not None:
+        yield "parse-plan", prepared
+    for each in timed_indexes(s):
+        yield "missing-index", each
+    for each in timed_settings(s):
+        if is_of_jit(each):
+            yield "jit", each
+        elif is_of_kept_plan(s, each):
+            yield "kept-plan", each
+        elif each.is_worthwhile:  # Else the estimates by counters stay.
+            yield "costly-settings", each

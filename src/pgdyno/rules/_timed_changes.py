@@ -20,17 +20,21 @@ def ratio_with(s: Situation, change: TimedChange) -> Prediction:
     """Return the predicted ratio of throughput with a change: the CPU time of the sessions, and
     their other work, fall by the part that it saves.
 
-    One end has only the CPU time fall; the other all of the work, and the waits for rows that are
-    held meanwhile. It falls by the part that it takes of the work under load, or of that without.
+    At one end only the CPU time and the waits for parallel workers fall; at the other all of the
+    work, and the waits for rows that are held meanwhile. The guess is halfway; the ends have the
+    error of the times too.
     """
-    ends: list[float] = []
-    for saved in (change.saved, change.saved_max):
-        part = min(SAVED_PART_MAX, max(0.0, saved))
-        cpu = ratio_without(s, part)
-        service_ms = s.budget.service_ms
-        left_ms = max(1e-3 * service_ms, service_ms - part * following_ms(s))
-        ends += [cpu.low, cpu.high, service_ms / left_ms]
-    return Prediction((min(ends) * max(ends)) ** 0.5, min(ends), max(ends))
+    guesses = _ratios(s, change.saved)
+    ends = [*_ratios(s, change.saved_min), *_ratios(s, change.saved_max)]
+    return Prediction((min(guesses) * max(guesses)) ** 0.5, min(ends), max(ends))
+
+
+def _ratios(s: Situation, saved: float) -> list[float]:
+    """Return the ends of the ratio without the part ``saved`` of the work."""
+    part = min(SAVED_PART_MAX, max(0.0, saved))
+    cpu, service_ms = ratio_without(s, part, parallel=1.0 - part), s.budget.service_ms
+    left_ms = max(1e-3 * service_ms, service_ms - part * following_ms(s))
+    return [cpu.low, cpu.high, service_ms / left_ms]
 
 
 def proposals_of(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pgdyno.facts.plans import (
+    PLAN_CACHE_MODE,
+    is_of_kept_plan,
     planned_statements,
     saved_share,
     timed_settings,
@@ -22,7 +24,6 @@ from pgdyno.rules._timed_changes import (
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.sql_text import has_variables, shortened
 
-_MODE = "plan_cache_mode"
 COST_SHARE = 0.05
 
 
@@ -46,11 +47,11 @@ def kept_plan(s: Situation) -> Found | Cleared:
     if s.protocol != "prepared":
         return Cleared("statements are not prepared", [s.evidence("protocol", s.protocol, "")])
     statements = planned_statements(s)
-    if any(each.name == _MODE for each in unusual_settings(s)):
-        raise Skip(f"{_MODE} is set: see settings")
+    if any(each.name == PLAN_CACHE_MODE for each in unusual_settings(s)):
+        raise Skip(f"{PLAN_CACHE_MODE} is set: see settings")
     if not any(has_variables(each.total.statement) for each in statements):
         return Cleared("prepared statements have no parameters")
-    tried = [each for each in timed_settings(s) if [*each.change.settings] == [_MODE]]
+    tried = [each for each in timed_settings(s) if is_of_kept_plan(s, each)]
     if not tried:
         raise Skip("the other kind of plan was not tried")
     other = tried[0]
@@ -62,7 +63,7 @@ def kept_plan(s: Situation) -> Found | Cleared:
     if not other.is_worthwhile or saved_share(s, other) < COST_SHARE:
         return Cleared("the other kind of plan saves nothing", evidence)
     ratio, worst = ratio_with(s, other), other.statements[0]
-    is_generic = other.change.settings[_MODE] == "force_custom_plan"
+    is_generic = other.change.settings[PLAN_CACHE_MODE] == "force_custom_plan"
     kind = "one plan for any values" if is_generic else "another plan for each execution"
     return Found(
         sentence=(
