@@ -364,4 +364,4 @@ def test_large_results_are_a_transfer_and_no_round_trips(tmp_path: Path) -> None
     )
     assert findings["round-trips"].status == "cleared"
     for small in (ONE, FAR):
-        assert diagnosed(tmp_path, small)["large-results"].status == "cleared"
+        assert diagnosed(tmp_path, small)["large-results"].status == "skipped", "rows not known"

@@ -50,6 +50,7 @@ def looked_at(
     *trials: tuple[Change, float],
     plan: Mapping[str, Any] | None = SCAN,
     generic: bool | None = True,
+    log_error: float = 0.05,
     unusual: Sequence[tuple[str, str, str]] = (),
 ) -> Load:
     """The load with a look at the plan of its statement, which takes 2 ms, and so many ms with each
@@ -61,7 +62,7 @@ def looked_at(
         "plan": None if plan is None else json.dumps(plan),
         "lack": "",
     }
-    times = {**PLACE, "runs": 20, "ms": 2.0, "is_replanned": 1}
+    times = {**PLACE, "runs": 20, "ms": 2.0, "log_error": log_error, "is_replanned": 1}
     tables = {
         "statement_plan": [row],
         "statement_trial": [
@@ -95,6 +96,23 @@ def test_a_plan_that_is_kept(tmp_path: Path, ms: float, status: str) -> None:
 def test_a_plan_that_is_kept_is_not_cleared_without_a_trial(tmp_path: Path) -> None:
     assert diagnosed(tmp_path, BUSY)["kept-plan"].status == "skipped"
     assert diagnosed(tmp_path, looked_at(BUSY))["kept-plan"].status == "skipped"
+
+
+@pytest.mark.parametrize(("error", "status"), [(0.05, "found"), (0.4, "cleared")])
+def test_a_change_must_save_more_than_the_error(tmp_path: Path, error: float, status: str) -> None:
+    load = looked_at(BUSY, (CUSTOM, 1.5), log_error=error)
+    assert diagnosed(tmp_path, load)["kept-plan"].status == status
+
+
+def test_the_prediction_has_the_error_of_the_times(tmp_path: Path) -> None:
+    ends = []
+    for error in (0.0, 0.1, 0.5):
+        load = looked_at(BUSY, (CUSTOM, 0.5), log_error=error)
+        (folder := tmp_path / str(error)).mkdir()
+        (proposal,) = diagnosed(folder, load)["kept-plan"].proposals
+        assert proposal.predicted_interval is not None
+        ends.append(proposal.predicted_interval)
+    assert sorted(ends, key=lambda each: each[1] / each[0]) == ends
 
 
 OFF = [("enable_bitmapscan", "off", "on")]
@@ -151,3 +169,21 @@ def test_compiling_that_was_measured(tmp_path: Path, ms: float, status: str) -> 
     found = diagnosed(tmp_path, looked_at(JIT, (NO_JIT, ms)))["jit"]
     assert found.status == status
     assert [each.change for each in found.proposals] == ([NO_JIT] if status == "found" else [])
+
+
+def scan_of(rows: float, removed: float) -> dict[str, Any]:
+    node = {**SCAN["Plan"], "Actual Rows": rows, "Rows Removed by Filter": removed}
+    return {**SCAN, "Plan": node}
+
+
+@pytest.mark.parametrize(
+    ("rows", "removed", "status"),
+    [(2000, 100, "found"), (2000, 50_000, "cleared"), (20, 0, "cleared")],
+)
+def test_results_of_many_rows(tmp_path: Path, rows: int, removed: int, status: str) -> None:
+    load = looked_at(BUSY, plan=scan_of(rows, removed))
+    assert diagnosed(tmp_path, load)["large-results"].status == status
+
+
+def test_results_are_not_cleared_without_their_rows(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path, BUSY)["large-results"].status == "skipped"

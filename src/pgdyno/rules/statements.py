@@ -6,8 +6,12 @@ from collections.abc import Iterator
 
 from pgdyno.facts.budget import Part
 from pgdyno.facts.plans import (
+    RESULT_ROWS_MIN,
     TimedChange,
+    is_analyzed,
     is_of_jit,
+    large_results,
+    large_results_part,
     saved_share,
     timed_settings,
     unusual_settings,
@@ -43,16 +47,20 @@ ADVICE = (
 @rule(
     "large-results",
     false_positives=(
-        "a load generator that is late to read answers because it has no core; COPY to the"
-        " client, whose purpose is a large result"
+        "a load generator that is late to read answers because it has no core; COPY and reports,"
+        " whose purpose is a large result"
     ),
 )
-def large_results(s: Situation) -> Found | Cleared:
-    """Large results: sessions wait for their clients to take what the server sends.
+def large_results_sent(s: Situation) -> Found | Cleared:
+    """Large results: sessions wait for their clients to take what the server sends, or have most of
+    their work with the rows of results.
 
     Trigger: sessions wait to send (``Client:ClientWrite``) for at least ``TRANSFER_SHARE`` of the
     response time. The server sends ahead what the buffers of the sockets hold, so that only results
-    larger than these, or clients that read slowly, make it wait.
+    larger than these, or clients that read slowly, make it wait. Or statements that return
+    ``RESULT_ROWS_MIN`` rows or more, most of those that they read, take that share, by their plans
+    and the rows that these gave (see ``facts.plans``). The gain of fewer rows is not predicted:
+    nobody knows how many the client needs.
 
     Distinct from round trips, in which the server has sent its answer and waits for the next
     statement (``round_trips``); from a queue for a core on the clients' machine, which the latency
@@ -74,13 +82,46 @@ def large_results(s: Situation) -> Found | Cleared:
     ]
     of = f"{figure(sending_ms)} of {figure(s.budget.response_ms)} ms"
     if share < TRANSFER_SHARE:
-        return Cleared(f"sessions wait {of} to send results", evidence)
+        return _of_rows(s, evidence)
     return Found(
         sentence=f"sessions wait {of} for their clients to take large results",
         parts=(part,),
         share=share if s.is_observed else None,
         removable_share=share,
         confidence=0.8,
+        evidence=evidence,
+        advice=ADVICE,
+    )
+
+
+def _of_rows(s: Situation, evidence: list[Evidence]) -> Found | Cleared:
+    """Judge by the rows of the results, where sessions do not wait to send them."""
+    large, share = large_results(s), response_share(s, "large-results")
+    evidence.append(
+        s.evidence(
+            "statements with large results / response time",
+            share,
+            "share",
+            f"at least {percent(TRANSFER_SHARE)}",
+        )
+    )
+    if not large and not is_analyzed(s):
+        raise Skip("the rows that statements return were not counted")
+    if share < TRANSFER_SHARE:
+        return Cleared("results of many rows take little of the response time", evidence)
+    worst = large[0]
+    assert worst.plan is not None
+    rows = worst.plan.root.rows
+    evidence.append(s.evidence("rows of a result", rows, "rows", f"at least {RESULT_ROWS_MIN}"))
+    return Found(
+        sentence=(
+            f"a statement returns {figure(rows or 0.0)} rows at each execution, and so all of its"
+            f" work is for them: {shortened(worst.total.statement)}"
+        ),
+        parts=cpu_parts(s),
+        share=share,
+        removable_share=ratio_without(s, large_results_part(s)).lifted,
+        confidence=0.6,
         evidence=evidence,
         advice=ADVICE,
     )
