@@ -1,8 +1,6 @@
 """Cuts of drills, with the proof of the fault, the checks and the comparison with the ack ledger:
 as verified, as rows of a run file, and as JSON."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated, Literal
 

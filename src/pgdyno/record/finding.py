@@ -1,8 +1,6 @@
 """Findings, with their evidence and the changes that they propose: as diagnosed, as rows of a run
 file, and as JSON."""
 
-from __future__ import annotations
-
 from enum import Enum, auto
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -114,7 +112,7 @@ class Proposal(Fact):
         """The predicted ratio with its interval."""
         return Prediction(self.predicted_ratio, *self.predicted_interval or ())
 
-    def with_model_error(self) -> Proposal:
+    def with_model_error(self) -> Self:
         """Return the proposal with the model's own error in its interval."""
         interval = self.prediction.with_model_error().interval
         return self.model_copy(update={"predicted_interval": interval})

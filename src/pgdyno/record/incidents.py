@@ -4,8 +4,6 @@ They are found in the run file. Restarts by pgdyno itself (an event ``restart``)
 drill are not incidents.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Base of the objects within results, of which run files keep the JSON."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (

@@ -1,7 +1,5 @@
 """Commits of one client as the write probe of a check timed them, with the parts of their time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The result of ``pgdyno branch``."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import ConfigDict

@@ -1,7 +1,5 @@
 """The latency budget in results: the parts that the mean response time consists of."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pgdyno.record.part import Part

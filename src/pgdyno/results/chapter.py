@@ -1,7 +1,5 @@
 """The part of a result for a run that is a chapter of a story."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 

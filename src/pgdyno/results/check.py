@@ -1,7 +1,5 @@
 """The result of ``pgdyno check``."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -108,7 +106,7 @@ class CheckResult(Part):
     in_tables: ClassVar[tuple[str, ...]] = ("findings", "cleared")
 
     @classmethod
-    def of_tables(cls, run: RunFile) -> dict[str, object]:
+    def of_tables(cls, run: "RunFile") -> dict[str, object]:
         """Return the findings, and the checks that were cleared."""
         return cls.of_findings(run.findings())
 

@@ -1,7 +1,5 @@
 """Parts that the results of several commands share."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import AliasChoices, Field, WithJsonSchema

@@ -1,7 +1,5 @@
 """The result of ``pgdyno diff``."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field

@@ -1,7 +1,5 @@
 """The result of ``pgdyno drill``."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -115,6 +113,6 @@ class DrillResult(Drill):
     in_tables: ClassVar[tuple[str, ...]] = ("cuts",)
 
     @classmethod
-    def of_tables(cls, run: RunFile) -> dict[str, object]:
+    def of_tables(cls, run: "RunFile") -> dict[str, object]:
         """Return the cuts of the only drill."""
         return {"cuts": [cut for drill in run.drills() for cut in run.cuts(drill.id)]}

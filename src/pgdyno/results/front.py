@@ -1,7 +1,5 @@
 """Readings of a front end, which ``pgdyno front`` prints each second."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import ConfigDict

@@ -1,7 +1,5 @@
 """The decision of ``pgdyno govern``: what its HTTP server answers, and prints with JSON."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import ConfigDict

@@ -1,7 +1,5 @@
 """The result of ``pgdyno knee``, and of the knee at the end of an investigation."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import ConfigDict

@@ -1,7 +1,5 @@
 """The outcome of the drills of a change, in the results of price and investigate."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pgdyno.record.part import Number, Part

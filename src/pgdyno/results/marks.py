@@ -1,7 +1,5 @@
 """The marks of a governor, and the IDs that it looks at: in decisions and in results of runs."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pgdyno.record.part import Part

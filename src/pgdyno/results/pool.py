@@ -1,7 +1,5 @@
 """The result of ``pgdyno pool``."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field

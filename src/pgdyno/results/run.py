@@ -1,7 +1,5 @@
 """The result of ``pgdyno run``."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import ConfigDict, WithJsonSchema
@@ -240,6 +238,6 @@ class RunResult(Head):
     in_tables: ClassVar[tuple[str, ...]] = ("findings",)
 
     @classmethod
-    def of_tables(cls, run: RunFile) -> dict[str, object]:
+    def of_tables(cls, run: "RunFile") -> dict[str, object]:
         """Return the findings."""
         return {"findings": run.findings()}

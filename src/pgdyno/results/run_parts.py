@@ -1,8 +1,6 @@
 """Parts of a result that only some runs have: entity-resolution, the governor, the server's own
 counts of statements (pg_stat_statements), vacuum, and the database behind a web server."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pgdyno.record.part import Part

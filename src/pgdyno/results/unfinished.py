@@ -1,7 +1,5 @@
 """The output of a command without a result."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import ConfigDict

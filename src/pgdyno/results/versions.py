@@ -1,7 +1,5 @@
 """The part of a comparison's result that only two versions have."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pgdyno.record.part import Part

@@ -4,9 +4,7 @@ An open loop has one schedule for all clients of its group: a rate, at most one 
 the rate over time, and a rule for transactions that are due while every client is busy.
 """
 
-from __future__ import annotations
-
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -51,7 +49,7 @@ class Burst(SpecTable):
     rate: RateOrNone
 
     @model_validator(mode="after")
-    def _fits(self) -> Burst:
+    def _fits(self) -> Self:
         if self.length_ms >= self.every_ms:
             raise ValueError("a burst's length must be shorter than every")
         return self
@@ -108,7 +106,7 @@ class Arrival(SpecTable):
         return next((name for name in _SHAPES if getattr(self, name)), None)
 
     @model_validator(mode="after")
-    def _one_shape(self) -> Arrival:
+    def _one_shape(self) -> Self:
         shapes = [name for name in _SHAPES if getattr(self, name)]
         if len(shapes) > 1:
             raise ValueError(f"{' and '.join(shapes)} cannot be used together")
@@ -123,7 +121,7 @@ class Arrival(SpecTable):
         return self
 
     @model_validator(mode="after")
-    def _steps_in_order(self) -> Arrival:
+    def _steps_in_order(self) -> Self:
         for before, after in zip(self.steps, self.steps[1:], strict=False):
             if after.at_ms < before.end_ms or after.at_ms == before.at_ms:
                 raise ValueError(

@@ -4,8 +4,6 @@ Durations are written with PostgreSQL's units (``"10s"``) and kept in millisecon
 where the attribute's name says so; the key in the file has no unit in its name.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, get_args, get_origin
 
 from msgspec import Struct

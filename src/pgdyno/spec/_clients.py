@@ -1,8 +1,6 @@
 """Client groups: how many clients, what they execute, when, and over which connections."""
 
-from __future__ import annotations
-
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -47,7 +45,7 @@ class Pool(SpecTable):
     validation: Validation | None = None
 
     @model_validator(mode="after")
-    def _idle_within_max(self) -> Pool:
+    def _idle_within_max(self) -> Self:
         if self.min_idle > self.max:
             raise ValueError(f"min_idle, {self.min_idle}, must not be larger than max, {self.max}")
         return self
@@ -152,7 +150,7 @@ class ClientGroup(SpecTable):
         )
 
     @model_validator(mode="after")
-    def _compatible_keys(self) -> ClientGroup:
+    def _compatible_keys(self) -> Self:
         if self.open_loop and self.think_ms:
             raise ValueError("think can only be used in a closed loop; an open one has a rate")
         if self.instances > 1 and self.pool is None:

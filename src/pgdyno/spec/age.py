@@ -1,7 +1,5 @@
 """Ages of transaction IDs and multixacts, as a spec names them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 

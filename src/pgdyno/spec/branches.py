@@ -1,8 +1,7 @@
 """Branches: variants of a load that begin with the same state of a server."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from typing import Self
 
 from pydantic import Field, model_validator
 
@@ -25,7 +24,7 @@ class BranchEvent(SpecTable):
     )
 
     @model_validator(mode="after")
-    def _one_action(self) -> BranchEvent:
+    def _one_action(self) -> Self:
         if (self.sql is None) == (self.clients is None):
             raise ValueError("an event of a branch needs either sql or clients")
         for group, count in (self.clients or {}).items():

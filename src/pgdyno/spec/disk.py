@@ -5,8 +5,6 @@ A disk is a kind and, after a colon, its options: a directory for ``plain``, a s
 and ``xfs``, ``key=value`` pairs for the others.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The table ``front`` of a spec: a web application with a pool of connections that pgdyno starts
 before the server, and to which the clients send requests."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 

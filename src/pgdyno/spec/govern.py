@@ -1,6 +1,6 @@
 """The governor of a run: ages between which its clients slow down, and at which they pause."""
 
-from __future__ import annotations
+from typing import Self
 
 from pydantic import Field, model_validator
 
@@ -35,7 +35,7 @@ class GovernSpec(SpecTable):
     )
 
     @model_validator(mode="after")
-    def _marks_in_order(self) -> GovernSpec:
+    def _marks_in_order(self) -> Self:
         if self.interval_ms > INTERVAL_S_MAX * 1000:
             raise ValueError(f"interval must be at most {INTERVAL_S_MAX} s")
         if not self.low < self.high < STOP_AGE:

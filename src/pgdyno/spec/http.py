@@ -1,10 +1,8 @@
 """The table ``http`` of a spec: the web server that the clients send requests to."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field, field_validator, model_validator
@@ -91,7 +89,7 @@ class HttpSpec(SpecTable):
         return url
 
     @model_validator(mode="after")
-    def _certificates_of_https(self) -> HttpSpec:
+    def _certificates_of_https(self) -> Self:
         secure = self.url is not None and self.parsed.secure
         if self.ca_file is not None and not (self.verify and secure):
             raise ValueError("ca_file can only be used with an https URL and verify = true")
@@ -103,7 +101,7 @@ class HttpSpec(SpecTable):
         assert self.url is not None, "the address of a front end is known once it runs"
         return parse_url(self.url)
 
-    def at(self, url: str) -> HttpSpec:
+    def at(self, url: str) -> Self:
         """Return a copy for the web server at ``url``."""
         return self.model_copy(update={"url": url})
 

@@ -4,8 +4,6 @@ What is left out stays as it is. Sources: Documentation/admin-guide/sysctl/vm.rs
 Documentation/ABI/stable/sysfs-block of the Linux kernel, and its device-mapper/dm-crypt.rst.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal
 

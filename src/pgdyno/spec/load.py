@@ -1,9 +1,7 @@
 """The table ``load`` of a spec: duration, ramp, engine, retries, limits, and the log of pgbench."""
 
-from __future__ import annotations
-
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from msgspec import Struct
 from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
@@ -36,7 +34,7 @@ class FailuresMax(Struct, frozen=True):
     count: int | None = None
 
     @classmethod
-    def parse(cls, text: str) -> FailuresMax:
+    def parse(cls, text: str) -> Self:
         """Parse ``1%`` or ``100``. Raises ValueError with a message for users."""
         match = _LIMIT.fullmatch(text.strip())
         if match is None or (not match[2] and "." in match[1]):
@@ -94,7 +92,7 @@ class LogSpec(SpecTable):
     )
 
     @model_validator(mode="after")
-    def _one_of_both(self) -> LogSpec:
+    def _one_of_both(self) -> Self:
         if self.sampling_rate is not None and self.aggregate_interval_ms is not None:
             raise Misfit(
                 SpecKey("sampling_rate"),
@@ -210,7 +208,7 @@ class LoadSpec(SpecTable):
         return cpus
 
     @model_validator(mode="after")
-    def _steps_or_ramp(self) -> LoadSpec:
+    def _steps_or_ramp(self) -> Self:
         if self.steps and self.ramp_ms:
             raise ValueError("ramp and steps cannot be used together")
         if [step.at_ms for step in self.steps] != sorted(step.at_ms for step in self.steps):
@@ -222,13 +220,13 @@ class LoadSpec(SpecTable):
         return self
 
     @model_validator(mode="after")
-    def _backoff_grows(self) -> LoadSpec:
+    def _backoff_grows(self) -> Self:
         if self.backoff_min_ms > self.backoff_max_ms:
             raise ValueError("backoff_min must not be longer than backoff_max")
         return self
 
     @model_validator(mode="after")
-    def _log_fits(self) -> LoadSpec:
+    def _log_fits(self) -> Self:
         every_ms = self.log.aggregate_interval_ms if self.log else None
         if every_ms is not None and self.transactions is None and self.hold_ms % every_ms:
             raise Misfit(
@@ -240,7 +238,7 @@ class LoadSpec(SpecTable):
         return self
 
     @model_validator(mode="after")
-    def _parameters_fit_protocol(self) -> LoadSpec:
+    def _parameters_fit_protocol(self) -> Self:
         if self.parameters == "binary" and self.protocol == "simple":
             raise ValueError(
                 'parameters = "binary" needs protocol = "extended" or "prepared"; the simple'

@@ -4,9 +4,7 @@ Durations are written with PostgreSQL's units (``"10s"``); the key in the file h
 name, the attribute has (``ramp`` in the file is ``ramp_ms`` here).
 """
 
-from __future__ import annotations
-
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -39,7 +37,7 @@ class DiskSpec(SpecTable):
     wal: WalDisk = Field("data", description="Disk of the WAL; data: the same as the data")
 
     @model_validator(mode="after")
-    def _data_fit(self) -> DiskSpec:
+    def _data_fit(self) -> Self:
         size = self.data_plan.size_bytes
         if size is not None and size < DATA_BYTES_MIN:
             raise ValueError(f"data: a data directory needs at least {format_size(DATA_BYTES_MIN)}")
@@ -64,7 +62,7 @@ class Event(SpecTable):
     settings: dict[str, SettingValue] | None = None
 
     @model_validator(mode="after")
-    def _one_action(self) -> Event:
+    def _one_action(self) -> Self:
         if (self.sql is None) == (self.settings is None):
             raise ValueError("an event needs either sql or settings")
         return self
@@ -149,19 +147,19 @@ class Spec(SpecTable):
         return with_defaults(fields) if isinstance(fields, dict) else fields
 
     @model_validator(mode="after")
-    def _http_fits(self) -> Spec:
+    def _http_fits(self) -> Self:
         check_http(self.http, self)
         return self
 
     @model_validator(mode="after")
-    def _distinct_groups(self) -> Spec:
+    def _distinct_groups(self) -> Self:
         names = [group.name for group in self.clients]
         if len(set(names)) != len(names):
             raise ValueError("client groups must have distinct names")
         return self
 
     @model_validator(mode="after")
-    def _standbys_only_embedded(self) -> Spec:
+    def _standbys_only_embedded(self) -> Self:
         if not self.standby.receivers:
             return self
         if self.server.kind == "existing":
@@ -177,7 +175,7 @@ class Spec(SpecTable):
         return self
 
     @model_validator(mode="after")
-    def _disks_only_embedded(self) -> Spec:
+    def _disks_only_embedded(self) -> Self:
         if self.server.kind == "existing" and self.disk != DiskSpec():
             raise ValueError(
                 "disk can only be used with server.kind = embedded; an existing server keeps its"
@@ -186,7 +184,7 @@ class Spec(SpecTable):
         return self
 
     @model_validator(mode="after")
-    def _shapes_do_not_conflict(self) -> Spec:
+    def _shapes_do_not_conflict(self) -> Self:
         for group in self.clients:
             arrival = group.open_loop
             if arrival is None or arrival.shape is None:
@@ -204,7 +202,7 @@ class Spec(SpecTable):
         return self
 
     @model_validator(mode="after")
-    def _tables_only_embedded(self) -> Spec:
+    def _tables_only_embedded(self) -> Self:
         if self.server.kind == "existing":
             for key in ("unlogged", "table_options", "indexes"):
                 if getattr(self.workload, key):
@@ -217,7 +215,7 @@ class Spec(SpecTable):
         return self
 
     @model_validator(mode="after")
-    def _initialize_only_existing(self) -> Spec:
+    def _initialize_only_existing(self) -> Self:
         if self.server.kind == "embedded" and self.workload.initialize:
             raise ValueError(
                 "workload.initialize can only be used with server.kind = existing; on a server that"
@@ -226,13 +224,13 @@ class Spec(SpecTable):
         return self
 
     @model_validator(mode="after")
-    def _has_active_group(self) -> Spec:
+    def _has_active_group(self) -> Self:
         if all(group.idle for group in self.clients):
             raise ValueError("all client groups are idle; at least one must not be")
         return self
 
     @model_validator(mode="after")
-    def _events_fall_within(self) -> Spec:
+    def _events_fall_within(self) -> Self:
         end_ms = self.load.ramp_ms + self.load.hold_ms
         for event in self.events:
             if event.at_ms >= end_ms:
@@ -243,7 +241,7 @@ class Spec(SpecTable):
         return self
 
     @model_validator(mode="after")
-    def _branches_fit(self) -> Spec:
+    def _branches_fit(self) -> Self:
         others = {
             "story": self.story,
             "events": self.events,
@@ -263,7 +261,7 @@ class Spec(SpecTable):
         return self
 
     @model_validator(mode="after")
-    def _governed(self) -> Spec:
+    def _governed(self) -> Self:
         load = self.load
         others = {"load.steps": load.steps, "load.ramp": load.ramp_ms, "branches": self.branches}
         others |= {"load.transactions": load.transactions, "http": self.http}
@@ -271,7 +269,7 @@ class Spec(SpecTable):
         return self
 
     @model_validator(mode="after")
-    def _scale_for_clients(self) -> Spec:
+    def _scale_for_clients(self) -> Self:
         """Make the default scale the number of clients: a row in pgbench_branches for each."""
         clients = sum(group.count for group in self.clients if not group.idle)
         if not self.workload.scale_given and clients > 1 and self.http is None:
@@ -289,7 +287,7 @@ class Spec(SpecTable):
             return "branch"
         return "investigate" if "investigate" in self.model_fields_set else "run"
 
-    def with_scale(self, scale: int) -> Spec:
+    def with_scale(self, scale: int) -> Self:
         """Return a copy with the scale of the tables."""
         if scale == self.workload.scale:
             return self

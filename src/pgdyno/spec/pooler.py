@@ -1,9 +1,7 @@
 """The spec of a pooler or proxy that pgdyno starts between the clients and the server."""
 
-from __future__ import annotations
-
 import re
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -46,7 +44,7 @@ class PoolerSpec(SpecTable):
         return settings
 
     @model_validator(mode="after")
-    def _settings_of_a_pooler(self) -> PoolerSpec:
+    def _settings_of_a_pooler(self) -> Self:
         if self.kind == "none" and self.settings:
             raise Misfit(
                 SpecKey("settings"),

@@ -1,8 +1,6 @@
 """The table ``server`` of a spec, and the names of snapshots that a server can start from."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -72,7 +70,7 @@ class ServerSpec(SpecTable):
     )
 
     @model_validator(mode="after")
-    def _fits_kind(self) -> ServerSpec:
+    def _fits_kind(self) -> Self:
         if self.kind == "existing" and (self.settings or self.bindir or self.version):
             raise ValueError(
                 "settings, version and bindir can only be used with kind = embedded; settings of an"
@@ -94,7 +92,7 @@ class ServerSpec(SpecTable):
         return self
 
     @model_validator(mode="after")
-    def _one_age_with_its_pin(self) -> ServerSpec:
+    def _one_age_with_its_pin(self) -> Self:
         if self.xid_age is not None and self.mxid_age is not None:
             raise ValueError("xid_age and mxid_age cannot be used together")
         if self.age and (unfit := unfit_setting(self.age[0], self.settings, self.version)):

@@ -5,10 +5,8 @@ Bounds and rule of Patroni's settings are those of its documentation, "Dynamic C
 Settings": Patroni itself replaces values that break them, or never becomes stable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -87,7 +85,7 @@ class StandbySpec(SpecTable):
         return self.receivers > 0 and self.mode not in ("async", "local")
 
     @model_validator(mode="after")
-    def _manager_fits(self) -> StandbySpec:
+    def _manager_fits(self) -> Self:
         if not self.managed:
             if self.manager_settings:
                 raise Misfit(
@@ -111,7 +109,7 @@ class StandbySpec(SpecTable):
         return self
 
     @model_validator(mode="after")
-    def _commits_can_end(self) -> StandbySpec:
+    def _commits_can_end(self) -> Self:
         if self.receivewal and self.mode == "remote_apply":
             raise ValueError(
                 "receivewal applies nothing, so every commit would wait forever with mode ="

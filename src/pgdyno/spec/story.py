@@ -4,9 +4,7 @@ A chapter is a comparison of the spec with a changed one, a drill of the changed
 it with its diagnosis.
 """
 
-from __future__ import annotations
-
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -65,7 +63,7 @@ class Chapter(SpecTable):
         return "comparison" if self.fault is None else "drill"
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Chapter:
+    def _one_kind(self) -> Self:
         if self.run and self.fault is not None:
             raise ValueError("a chapter is a run or a drill (fault), not both")
         if self.kind == "comparison" and not (self.vary or self.settings):

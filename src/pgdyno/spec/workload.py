@@ -5,9 +5,7 @@ making pgbench's tables are named as in ``pgbench -i``; other workloads use some
 ``ingest`` has ways by which it brings rows in, and a size of its commits.
 """
 
-from __future__ import annotations
-
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -47,6 +45,7 @@ INIT_STEPS = {
 STEPS_DEFAULT = "dtgvp"
 TRANSACTION_ROWS = 100
 """Rows of each transaction of the script, in one commit or several."""
+Way = Literal["single", "multirow", "pipeline", "copy"]
 _DEFAULTS: dict[Way, int] = {
     "single": 1,
     "multirow": TRANSACTION_ROWS,
@@ -71,7 +70,7 @@ class ScriptPart(SpecTable):
     weight: int = Field(1, ge=0, le=1_000_000)
 
     @model_validator(mode="after")
-    def _one_source(self) -> ScriptPart:
+    def _one_source(self) -> Self:
         if sum(source is not None for source in (self.file, self.builtin, self.request)) != 1:
             raise ValueError("a script needs one of file, builtin and request")
         if self.text is not None and self.file is None:
@@ -113,9 +112,6 @@ def runs_builtin(mix: str | list[ScriptPart], builtin: str) -> bool:
     if isinstance(mix, str):
         return mix == builtin
     return any(part.builtin == builtin for part in mix)
-
-
-Way = Literal["single", "multirow", "pipeline", "copy"]
 
 
 def _text_or_number(value: Any) -> Any:
@@ -165,7 +161,7 @@ class InitSpec(SpecTable):
         return steps
 
     @model_validator(mode="after")
-    def _method_of_partitions(self) -> InitSpec:
+    def _method_of_partitions(self) -> Self:
         if self.partition_method is not None and not self.partitions:
             raise Misfit(
                 SpecKey("partition_method"),
@@ -292,7 +288,7 @@ class WorkloadSpec(SpecTable):
         return {table: columns_text(columns_of(text)) for table, text in indexes.items()}
 
     @model_validator(mode="after")
-    def _text_of_a_file(self) -> WorkloadSpec:
+    def _text_of_a_file(self) -> Self:
         for name in ("setup_text", "setup_sha256"):
             if getattr(self, name) is not None and self.setup is None:
                 raise ValueError(f"{name} can only be used with setup")
