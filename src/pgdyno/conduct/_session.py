@@ -91,7 +91,7 @@ class Session:
     def begin(self) -> None:
         """Set the kernel's parameters that the spec asks for, before any load; with a restart of
         the server where they need one. Raises PgdynoError."""
-        if self.spec.kernel != KernelSpec():
+        if self.spec.kernel != KernelSpec.default():
             with self.probes.rest():
                 self._active.begin()
 

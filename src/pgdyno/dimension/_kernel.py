@@ -121,7 +121,7 @@ def begin_kernel(spec: Spec) -> Transition | None:
     """Return the transition to the kernel's parameters of a spec; None if it has none."""
     from pgdyno.spec.kernel import KernelSpec
 
-    if spec.kernel == KernelSpec():
+    if spec.kernel == KernelSpec.default():
         return None
-    bare = spec.model_copy(update={"kernel": KernelSpec()})
+    bare = spec.model_copy(update={"kernel": KernelSpec.default()})
     return Transition(Change(), Change(), bare, spec)

@@ -32,7 +32,7 @@ class Gateway:
     @property
     def spec(self) -> PoolerSpec:
         """The pooler that is there."""
-        return PoolerSpec() if self._spec is None else self._spec.pooler
+        return PoolerSpec.default() if self._spec is None else self._spec.pooler
 
     @property
     def entrance(self) -> ConnInfo:

@@ -50,7 +50,10 @@ def check_soak(spec: Spec) -> None:
         raise _not_in_a_soak("an event with settings")
     if any(group.open_loop is not None and group.open_loop.shape for group in spec.clients):
         raise _not_in_a_soak("a shape of the arrivals")
-    for what, used in {"disk": spec.disk != DiskSpec(), "standby": spec.standby.receivers}.items():
+    for what, used in {
+        "disk": spec.disk != DiskSpec.default(),
+        "standby": spec.standby.receivers,
+    }.items():
         if used:
             raise UsageError(
                 f"{what} cannot be used with pgdyno soak: it ends with pgdyno, and the data stay",

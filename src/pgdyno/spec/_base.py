@@ -4,11 +4,10 @@ Durations are written with PostgreSQL's units (``"10s"``) and kept in millisecon
 where the attribute's name says so; the key in the file has no unit in its name.
 """
 
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Self, cast, get_args, get_origin
 
 from msgspec import Struct
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -67,6 +66,12 @@ class SpecTable(BaseModel):
         defer_build=True,
     )
 
+    @classmethod
+    def default(cls) -> Self:
+        """Return a table of a spec with the default of each key. Defaults are valid: nothing is
+        validated, so that no validator of the table alone is built."""
+        return cast("Self", cls.model_construct())
+
     @field_validator("*", mode="before")
     @classmethod
     def _no_boolean_for_number(cls, value: Any, info: ValidationInfo) -> Any:
@@ -96,15 +101,9 @@ def _has_boolean(value: Any) -> bool:
     return isinstance(value, bool) or (isinstance(value, list) and any(map(_has_boolean, value)))
 
 
-def _bounded_duration(duration_ms: int) -> int:
+def _bounded(duration_ms: int) -> None:
     if duration_ms > DURATION_MS_MAX:
         raise ValueError("must not be longer than a year")
-    return duration_ms
-
-
-def _bounded_duration_us(duration_us: int) -> int:
-    _bounded_duration(duration_us // 1000)
-    return duration_us
 
 
 def _positive(duration: int) -> int:
@@ -113,19 +112,32 @@ def _positive(duration: int) -> int:
     return duration
 
 
-Duration = Annotated[
-    int,
-    BeforeValidator(parse_duration_ms),
-    AfterValidator(_bounded_duration),
+def _duration(value: Any) -> int:
+    duration_ms = parse_duration_ms(value)
+    _bounded(duration_ms)
+    return duration_ms
+
+
+def _positive_duration(value: Any) -> int:
+    return _positive(_duration(value))
+
+
+def _positive_duration_us(value: Any) -> int:
+    duration_us = parse_duration_us(value)
+    _bounded(duration_us // 1000)
+    return _positive(duration_us)
+
+
+# One validator each: pydantic inspects the signature of every one, for every key.
+_AS_TEXT = (
     PlainSerializer(format_duration, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "examples": ["10s", "200ms", "5min"]}),
-]
-PositiveDuration = Annotated[Duration, AfterValidator(_positive)]
+)
+Duration = Annotated[int, BeforeValidator(_duration), *_AS_TEXT]
+PositiveDuration = Annotated[int, BeforeValidator(_positive_duration), *_AS_TEXT]
 PositiveDurationUs = Annotated[
     int,
-    BeforeValidator(parse_duration_us),
-    AfterValidator(_bounded_duration_us),
-    AfterValidator(_positive),
+    BeforeValidator(_positive_duration_us),
     PlainSerializer(format_duration_us, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "examples": ["50ms", "500us"]}),
 ]

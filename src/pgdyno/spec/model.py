@@ -107,28 +107,30 @@ class Spec(SpecTable):
         description="Name of the run and of its files",
     )
     description: str = ""
-    server: ServerSpec = Field(default_factory=ServerSpec)
+    server: ServerSpec = Field(default_factory=ServerSpec.default)
     http: HttpSpec | None = Field(
         None, description="A web server: the clients send requests to it, and no SQL"
     )
     front: FrontSpec | None = Field(
         None, description="A web application that pgdyno starts: the clients send requests to it"
     )
-    disk: DiskSpec = Field(default_factory=DiskSpec)
-    kernel: KernelSpec = Field(default_factory=KernelSpec)
-    standby: StandbySpec = Field(default_factory=StandbySpec)
-    pooler: PoolerSpec = Field(default_factory=PoolerSpec)
-    workload: WorkloadSpec = Field(default_factory=WorkloadSpec)
-    clients: list[ClientGroup] = Field(default_factory=lambda: [ClientGroup()], min_length=1)
-    load: LoadSpec = Field(default_factory=LoadSpec)
+    disk: DiskSpec = Field(default_factory=DiskSpec.default)
+    kernel: KernelSpec = Field(default_factory=KernelSpec.default)
+    standby: StandbySpec = Field(default_factory=StandbySpec.default)
+    pooler: PoolerSpec = Field(default_factory=PoolerSpec.default)
+    workload: WorkloadSpec = Field(default_factory=WorkloadSpec.default)
+    clients: list[ClientGroup] = Field(
+        default_factory=lambda: [ClientGroup.default()], min_length=1
+    )
+    load: LoadSpec = Field(default_factory=LoadSpec.default)
     events: list[Event] = Field(default_factory=list)
-    investigate: InvestigateSpec = Field(default_factory=InvestigateSpec)
-    price: PriceSpec = Field(default_factory=PriceSpec)
+    investigate: InvestigateSpec = Field(default_factory=InvestigateSpec.default)
+    price: PriceSpec = Field(default_factory=PriceSpec.default)
     story: list[Chapter] = Field(default_factory=list, description="Chapters for pgdyno story")
     branches: list[Branch] = Field(
         default_factory=list, description="Variants for pgdyno branch, the first to compare with"
     )
-    branching: BranchingSpec = Field(default_factory=BranchingSpec)
+    branching: BranchingSpec = Field(default_factory=BranchingSpec.default)
     govern: GovernSpec | None = Field(None, description="Governor to which clients keep")
     metrics: str | None = Field(
         None,
@@ -176,7 +178,7 @@ class Spec(SpecTable):
 
     @model_validator(mode="after")
     def _disks_only_embedded(self) -> Self:
-        if self.server.kind == "existing" and self.disk != DiskSpec():
+        if self.server.kind == "existing" and self.disk != DiskSpec.default():
             raise ValueError(
                 "disk can only be used with server.kind = embedded; an existing server keeps its"
                 " disks"

@@ -230,7 +230,7 @@ class WorkloadSpec(SpecTable):
         " names, and make them again",
     )
     init: InitSpec = Field(
-        default_factory=InitSpec, description="Options for making pgbench's tables"
+        default_factory=InitSpec.default, description="Options for making pgbench's tables"
     )
     vacuum: Literal["own", "none", "all"] = Field(
         "own",

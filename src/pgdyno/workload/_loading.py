@@ -175,7 +175,7 @@ def _ingest(wanted: WorkloadSpec | None) -> Workload:
     from pgdyno.spec.workload import WorkloadSpec
     from pgdyno.workload._builtin_tables import ingest_script
 
-    text = ingest_script(WorkloadSpec() if wanted is None else wanted)
+    text = ingest_script(WorkloadSpec.default() if wanted is None else wanted)
     return Workload("ingest", [WeightedScript("ingest", text, "built-in ingest", 1)], Tables.INGEST)
 
 

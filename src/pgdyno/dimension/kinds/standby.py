@@ -68,7 +68,7 @@ def have_standbys(server: ServerUnderLoad, wanted: StandbySpec) -> None:
 
 def _now(context: Context) -> StandbySpec:
     receivers = context.server.receivers
-    return StandbySpec() if receivers is None else receivers.spec
+    return StandbySpec.default() if receivers is None else receivers.spec
 
 
 def _words(count: str, mode: str) -> str:

@@ -30,7 +30,7 @@ class Receivers:
 
     def __init__(self, primary: Cluster) -> None:
         self.primary = primary
-        self.spec = StandbySpec()
+        self.spec = StandbySpec.default()
         self.standbys: list[Standby] = []
         """Standbys that are running."""
         self.wal_receiver: WalReceiver | None = None
@@ -151,10 +151,10 @@ class Receivers:
 
     def _arrange_managed(self, spec: StandbySpec) -> None:
         """Make the standbys anew, and start the manager."""
-        self.spec = StandbySpec()
+        self.spec = StandbySpec.default()
         for receiver in [*self.standbys, *self._paused]:
             self._remove(receiver)
-        self._arrange_wal_receiver(StandbySpec())
+        self._arrange_wal_receiver(StandbySpec.default())
         for number in range(1, spec.count + 1):
             name = STANDBY_NAME.format(number=number)
             self.standbys.append(Standby.create(self.primary, name))
