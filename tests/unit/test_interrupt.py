@@ -258,12 +258,11 @@ def test_before_there_is_a_session_it_is_one_line(number: signal.Signals) -> Non
 
 def test_a_signal_while_the_interpreter_ends_changes_no_status() -> None:
     program = """if True:
-        import os, signal, sys
-        class Last:
-            def __del__(self):
-                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                    os.kill(os.getpid(), number)
-        last = Last()
+        import atexit, os, signal, sys
+        @atexit.register
+        def last():
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                os.kill(os.getpid(), number)
         sys.argv = ["pgdyno", "--version"]
         from pgdyno.__main__ import main
         main()

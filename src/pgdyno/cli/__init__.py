@@ -6,7 +6,6 @@ message and the exit status of the error tree (``cli.failures``).
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -18,7 +17,7 @@ import click
 from pgdyno.cli.failures import ignore_unraisable, report_failure, report_thread_error
 from pgdyno.cli.group import LazyGroup
 from pgdyno.cli.output import Printed
-from pgdyno.cli.process import hide_passwords, prepare_streams
+from pgdyno.cli.process import end, hide_passwords, prepare_streams
 from pgdyno.errors import STOP_SIGNALS, Interrupted, UsageError
 
 
@@ -68,9 +67,7 @@ def main() -> NoReturn:
     status = _status()
     # All is said. While it ends, the interpreter would let a signal kill it, with another status.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-    # What there is goes with the process: looking through it is a fifth of a short command.
-    gc.freeze()
-    sys.exit(status)
+    end(status)
 
 
 def _status() -> int:
