@@ -16,6 +16,7 @@ import click
 
 from pgdyno.cli.failures import ignore_unraisable, report_failure, report_thread_error
 from pgdyno.cli.group import LazyGroup
+from pgdyno.cli.metadata import stand_in
 from pgdyno.cli.output import Printed
 from pgdyno.cli.process import end, hide_passwords, prepare_streams
 from pgdyno.errors import STOP_SIGNALS, Interrupted, UsageError
@@ -60,6 +61,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """Entry point of the ``pgdyno`` command."""
     os.umask(0o077)  # Only the user may read what a run records.
+    stand_in()
     prepare_streams()
     hide_passwords()
     threading.excepthook = report_thread_error

@@ -337,12 +337,11 @@ class DrillRecorder(Recorder):
 
 
 def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
     try:
-        return version("pgdyno")
-    except PackageNotFoundError:
+        from pgdyno._engine import build_info
+    except ImportError:  # not built
         return "source"
+    return build_info()["version"]
 
 
 def _claim(path: Path) -> None:
