@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import resources
 from pathlib import Path
 
 from msgspec import Struct
 
+ROOMS = Path(__file__).parents[1]
 FILE_NAME = re.compile(r"(?P<name>[a-z_]+)\.(?P<first>\d+)-(?P<last>\d*)\.sql")
 
 
@@ -23,7 +23,12 @@ class Query(Struct, frozen=True):
     name: str
     first: int
     last: int | None
-    text: str
+    file: Path
+
+    @property
+    def text(self) -> str:
+        """The SQL, read when it is first asked for: a server needs few of all versions' files."""
+        return _text(self.file)
 
     def covers(self, major: int) -> bool:
         """True if it is for servers of this major version."""
@@ -31,16 +36,21 @@ class Query(Struct, frozen=True):
 
 
 @cache
+def _text(file: Path) -> str:
+    return file.read_text("utf-8")
+
+
+@cache
 def queries_of(room: str) -> tuple[Query, ...]:
     """Return every SQL file of a room, by name and version. Raises ValueError for another file
     name."""
     found = []
-    for entry in resources.files(f"pgdyno.{room}").joinpath("sql").iterdir():
-        parts = FILE_NAME.fullmatch(entry.name)
+    for file in ROOMS.joinpath(room, "sql").iterdir():
+        parts = FILE_NAME.fullmatch(file.name)
         if parts is None:
-            raise ValueError(f"{entry.name} is not named NAME.FIRST-LAST.sql")
+            raise ValueError(f"{file.name} is not named NAME.FIRST-LAST.sql")
         last = int(parts["last"]) if parts["last"] else None
-        found.append(Query(parts["name"], int(parts["first"]), last, entry.read_text("utf-8")))
+        found.append(Query(parts["name"], int(parts["first"]), last, file))
     return tuple(sorted(found, key=lambda query: (query.name, query.first)))
 
 
