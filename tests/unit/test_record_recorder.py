@@ -20,7 +20,7 @@ import pytest
 from record_samples import add_second, at, new_recorder, script_row, thread_row
 
 from pgdyno.errors import RunError, SetupError, UsageError
-from pgdyno.record import RunFile
+from pgdyno.record import RunFile, fileformat
 from pgdyno.record._writer import COMMIT_EVERY_S
 from pgdyno.record.finding import Evidence, Finding, Proposal
 from pgdyno.spec import Change
@@ -39,6 +39,21 @@ def test_a_finished_run_is_one_file_that_any_sqlite_opens(tmp_path: Path) -> Non
         assert db.execute("pragma journal_mode").fetchall() == [("delete",)]
         assert db.execute("pragma integrity_check").fetchall() == [("ok",)]
     db.close()
+
+
+def test_the_columns_are_those_that_sqlite_makes_of_the_schema() -> None:
+    made: dict[str, dict[str, str]] = {}
+    with sqlite3.connect(":memory:") as db:
+        db.executescript(fileformat.schema_sql())
+        for table, column, declared in db.execute(
+            "select s.name, i.name, lower(i.type) from sqlite_schema s, pragma_table_info(s.name) i"
+            " where s.type = 'table'"
+        ):
+            made.setdefault(table, {})[column] = declared
+    db.close()
+    assert [(name, list(each.items())) for name, each in fileformat.columns().items()] == [
+        (name, list(each.items())) for name, each in made.items()
+    ]
 
 
 def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:

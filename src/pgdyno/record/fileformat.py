@@ -7,6 +7,7 @@ identify run files and their schema version.
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
 from pathlib import Path
 
@@ -87,6 +88,9 @@ LITTLE_EACH = "(others)"
 CORES_BUSY, CORES_ALL = "(busy)", "(all)"
 """In metric_program, what the machine's cores did: their time at work, and all their time."""
 
+_TABLE = r"^create table (\w+) \(([^;]+);"
+_COLUMN = r"(?:^ *|, )(\w+) (integer|real|text|blob)\b"
+
 
 @cache
 def schema_sql() -> str:
@@ -97,19 +101,12 @@ def schema_sql() -> str:
 @cache
 def columns() -> dict[str, dict[str, str]]:
     """Return table → column → declared type ('integer', 'real', 'text' or 'blob'), read from the
-    schema."""
-    import sqlite3
-
-    with sqlite3.connect(":memory:") as db:
-        db.executescript(schema_sql())
-        described: dict[str, dict[str, str]] = {}
-        for table, column, declared in db.execute(
-            "select s.name, i.name, lower(i.type) from sqlite_schema s, pragma_table_info(s.name) i"
-            " where s.type = 'table'"
-        ):
-            described.setdefault(table, {})[column] = declared
-    db.close()
-    return described
+    schema's text."""
+    bare = re.sub("--.*", "", schema_sql())
+    return {
+        table: dict(re.findall(_COLUMN, described, re.MULTILINE))
+        for table, described in re.findall(_TABLE, bare, re.MULTILINE)
+    }
 
 
 def writer_identity() -> dict[str, str | int]:
