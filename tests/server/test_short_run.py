@@ -15,7 +15,7 @@ NOT_USED = (
     *("check", "compare", "diagnose", "disk", "drill", "front", "govern", "live", "looks"),
     *("price", "rules", "scenario", "search", "vacuumplan"),
     *("conduct._embedded", "dimension.kinds.disks", "pooler.kinds", "report.charts"),
-    *("report.page", "server.replication", "workload.setup"),
+    *("report.page", "server.local.snapshots", "server.replication", "workload.setup"),
 )
 """Rooms, and rooms or modules within rooms."""
 HEAVY = (

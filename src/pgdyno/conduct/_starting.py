@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pgdyno.conduct.watch import Watcher
 from pgdyno.errors import SetupError, UsageError
@@ -21,10 +22,12 @@ from pgdyno.server import (
     sweep,
 )
 from pgdyno.server.extensions import STATEMENTS
-from pgdyno.server.local.snapshots import Snapshot, check_fits, opened, read_snapshot
 from pgdyno.spec import Spec
 from pgdyno.spec.age import PIN_SETTINGS, unfit_setting
 from pgdyno.spec.workload import WorkloadSpec
+
+if TYPE_CHECKING:
+    from pgdyno.server.local.snapshots import Snapshot
 
 _PRELOAD = "shared_preload_libraries"
 
@@ -32,7 +35,11 @@ _PRELOAD = "shared_preload_libraries"
 def snapshot_of(spec: Spec) -> Snapshot | None:
     """Return the snapshot that a server starts from. Raises UsageError, SetupError."""
     name = spec.server.snapshot
-    return None if name is None else read_snapshot(name)
+    if name is None:
+        return None
+    from pgdyno.server.local.snapshots import read_snapshot
+
+    return read_snapshot(name)
 
 
 def installation_of(spec: Spec) -> Installation:
@@ -46,6 +53,8 @@ def installation_of(spec: Spec) -> Installation:
         found = _that_wrote(saved) or find_installation(None, saved.major)
     else:
         found = find_installation(bindir, version)
+    from pgdyno.server.local.snapshots import check_fits
+
     check_fits(saved, found)
     return found
 
@@ -95,6 +104,8 @@ def saved_data(snapshot: Snapshot | None) -> Iterator[Path | None]:
     if snapshot is None:
         yield None
         return
+    from pgdyno.server.local.snapshots import opened
+
     with opened(snapshot.name) as data_dir:
         yield data_dir
 

@@ -13,11 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pgdyno.errors import PgdynoError
-from pgdyno.server.directories import clusters_dir
+from pgdyno.server.directories import clusters_dir, state_home
 from pgdyno.server.local.layout import described_path
 from pgdyno.server.local.leftovers import end_helpers, end_leftovers, helpers, server_processes
 from pgdyno.server.local.safefiles import remove_own_directory
-from pgdyno.server.local.snapshots import sweep_snapshots
 from pgdyno.server.locks import locked, try_lock
 
 _OWNER_S_MAX = 10.0
@@ -40,7 +39,11 @@ def sweep(release: Release) -> list[str]:
     with locked(home / ".lock"):
         for directory in sorted(path for path in home.iterdir() if path.is_dir()):
             done += _sweep_if_dead(directory, release)
-    return done + sweep_snapshots()
+    if any((state_home() / "snapshots").glob(".*.part")):
+        from pgdyno.server.local.snapshots import sweep_snapshots
+
+        done += sweep_snapshots()
+    return done
 
 
 def sweep_one(directory: Path) -> None:
