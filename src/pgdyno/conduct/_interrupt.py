@@ -23,9 +23,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
+
+from msgspec import Struct
 
 from pgdyno.errors import STOP_SIGNALS, Interrupted, PgdynoError
 
@@ -37,8 +38,7 @@ def _none() -> None:
     return None
 
 
-@dataclass
-class _Signals:
+class _Signals(Struct):
     """State of the stop signals; one for the process, as handlers are per process."""
 
     holding: bool = False

@@ -8,12 +8,11 @@ and the session's connections as arguments, so that a dimension does not import 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pgdyno.errors import SetupError
 from pgdyno.json_types import Fields
@@ -123,8 +122,7 @@ class Load(Protocol):
         """Multiply the rate of an open loop."""
 
 
-@dataclass
-class Context:
+class Context(Struct):
     """The server of a session to which changes are applied, and the session's state."""
 
     base: Spec

@@ -8,8 +8,9 @@ nothing to restore.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from pgdyno.errors import SetupError
 from pgdyno.files import write_whole
@@ -20,8 +21,7 @@ from pgdyno.server.directories import kernel_dir
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-@dataclass
-class Changed:
+class Changed(Struct):
     """A parameter that pgdyno has changed, or is about to."""
 
     parameter: Parameter
@@ -30,8 +30,7 @@ class Changed:
     """Values that pgdyno has set."""
 
 
-@dataclass
-class KernelUndoRecord:
+class KernelUndoRecord(Struct):
     """Parameters that one run of pgdyno has changed, in the order of their first changes."""
 
     boot_id: str

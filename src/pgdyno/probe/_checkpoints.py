@@ -10,9 +10,8 @@ times come from the counters alone, exact to a second; each event records its so
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pgdyno.json_types import Row
 from pgdyno.wait_events import CHECKPOINT_PACE, CHECKPOINT_SYNC, canonical
@@ -25,8 +24,7 @@ RECENT_NS = (PATIENCE + 1) * 1_000_000_000
 """Greatest age of the end of a completed checkpoint's period."""
 
 
-@dataclass
-class ActivePeriod:
+class ActivePeriod(Struct):
     """A period in which the checkpointer was seen active."""
 
     began_ns: int
@@ -65,8 +63,7 @@ class Checkpoint(Struct, frozen=True):
         return (self.ended_ns - self.began_ns) / MS
 
 
-@dataclass
-class CheckpointWatch:
+class CheckpointWatch(Struct):
     """Derives checkpoints from waits and counters, which two threads may add."""
 
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -7,7 +7,8 @@ six states, 0 for one that does not occur, so that nothing has to be guessed fro
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pgdyno.json_types import Row
 from pgdyno.record import sessionages
@@ -20,8 +21,7 @@ OTHERS = "(others)"
 """Role, application and address of the row that others are added up in."""
 
 
-@dataclass
-class _Origin:
+class _Origin(Struct):
     """Sessions of one origin."""
 
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(STATES.values(), 0))

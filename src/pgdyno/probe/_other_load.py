@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pgdyno.json_types import Row
 
@@ -23,8 +24,7 @@ SHOWN = "select 'pgdyno: {} transactions of probes'"
 """The statement that shows them; ``sql/other_probes`` looks for it."""
 
 
-@dataclass
-class ForeignLoadWatch:
+class ForeignLoadWatch(Struct):
     """The figures of each database from the previous sample."""
 
     _before: dict[str, Row] = field(default_factory=dict)
@@ -45,8 +45,7 @@ class ForeignLoadWatch:
         return rows
 
 
-@dataclass
-class OtherProbes:
+class OtherProbes(Struct):
     """The transactions of other pgdynos' probes since they were first seen."""
 
     clock: Callable[[], float] = time.monotonic

@@ -20,11 +20,10 @@ import re
 import resource
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import isnan, nan
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pgdyno.probe._host import PROC, TICK_MS
@@ -141,8 +140,7 @@ def _sum_of_known(counts: Iterable[float]) -> float:
     return sum(count for count in counts if not isnan(count))
 
 
-@dataclass
-class ServerProcesses:
+class ServerProcesses(Struct):
     """The sum of the figures of one server's processes, over all samples."""
 
     postmaster_pid: int | None = None

@@ -16,8 +16,9 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from pgdyno.probe._process_table import ProcessReading, ProcessSample
 from pgdyno.record.fileformat import CORES_ALL, CORES_BUSY, LITTLE_EACH, MetricRow
@@ -31,8 +32,7 @@ _PROGRAMS_MAX = 100
 _INTERRUPTS: Key = ("kernel", "(interrupts)")
 
 
-@dataclass
-class Programs:
+class Programs(Struct):
     """The sum of CPU time by program, over all samples."""
 
     _used_ms: dict[Key, float] = field(default_factory=dict)

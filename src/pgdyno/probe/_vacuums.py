@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pgdyno.json_types import Row
 
@@ -42,8 +41,7 @@ class Vacuum(Struct, frozen=True):
         return f"{'autovacuum' if self.automatic else 'vacuum'} {self.relation}"
 
 
-@dataclass
-class VacuumWatch:
+class VacuumWatch(Struct):
     """Derives vacuums from each second's rows of metric_vacuum and metric_table."""
 
     _running: dict[tuple[int, str], Vacuum] = field(default_factory=dict)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from pgdyno.record import Recorder
 from pgdyno.record.events import ProbeState, note_missing
@@ -22,8 +23,7 @@ NOT_SAMPLED: dict[Probe, str] = {
 }
 
 
-@dataclass
-class _Gap:
+class _Gap(Struct):
     began_ns: int
     reason: str
     in_slice: bool

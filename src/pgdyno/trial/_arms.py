@@ -8,9 +8,8 @@ no slice counts more transactions of an open loop than became due in it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pgdyno.record import RunFile
 from pgdyno.results.common import Measure
@@ -95,8 +94,7 @@ def _p99_ns(run: RunFile, slice_id: int, group: str | None) -> float:
     return max(run.histogram("response", [slice_id], group=group).percentile(99), 1)
 
 
-@dataclass
-class Arm:
+class Arm(Struct):
     """The slices of one side, in the order of the pairs."""
 
     slices: list[SliceFigures] = field(default_factory=list)

@@ -8,10 +8,9 @@ preparing tables of any kind.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import OWN_DATABASE, ConnInfo
@@ -35,8 +34,7 @@ CheckTableSpace = Callable[[TableSpace], None]
 """Called before tables are made; raises SetupError if they would not fit."""
 
 
-@dataclass
-class Prepared:
+class Prepared(Struct):
     """The prepared tables."""
 
     scale: int

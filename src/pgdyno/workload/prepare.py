@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect
@@ -109,8 +110,7 @@ def prepare(
     return prepared
 
 
-@dataclass
-class _Pgbench:
+class _Pgbench(Struct):
     """Preparation of pgbench's tables in a database."""
 
     conninfo: ConnInfo

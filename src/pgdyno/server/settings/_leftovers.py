@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.errors import PgdynoError, SetupError
@@ -33,8 +33,7 @@ _POLL_S = 0.1
 _QUICK_S = 2
 
 
-@dataclass
-class RecordOutcome:
+class RecordOutcome(Struct):
     """The outcome of restoring the settings of one undo record."""
 
     sentences: list[str]

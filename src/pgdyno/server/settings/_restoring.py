@@ -4,7 +4,8 @@ user's SQL, which is undone."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from pgdyno.errors import SetupError
 from pgdyno.escaping import visible_line
@@ -16,8 +17,7 @@ from pgdyno.server.settings.reloading import unloaded
 from pgdyno.spec.sql_text import on_one_line, relation
 
 
-@dataclass
-class RestoreResult:
+class RestoreResult(Struct):
     """The state of each setting after restoring, as read from the server."""
 
     restored: list[str] = field(default_factory=list)

@@ -24,11 +24,10 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
 from pgdyno.errors import SetupError
@@ -46,8 +45,7 @@ MARK = "pgdyno.undo"
 """The parameter that marks a server whose settings pgdyno has changed."""
 
 
-@dataclass
-class ChangedSetting:
+class ChangedSetting(Struct):
     """A setting that pgdyno has changed, or is about to."""
 
     before: str | None
@@ -64,8 +62,7 @@ class ChangedSetting:
         return any(unquoted_list(held) == unquoted_list(each) for each in self.ours)
 
 
-@dataclass
-class UndoRecord:
+class UndoRecord(Struct):
     """The changes of one server by one run of pgdyno."""
 
     run: str
@@ -184,7 +181,6 @@ def _changed_from_mark(values: Any) -> ChangedSetting:
     return _ChangedText(None, set(), bool(values["nothing_before"]), digests)
 
 
-@dataclass
 class _ChangedText(ChangedSetting):
     """A text setting of whose values only digests are known."""
 
