@@ -13,7 +13,7 @@ from pgdyno.server import Cluster
 pytestmark = [pytest.mark.server, pytest.mark.alike]
 NOT_USED = (
     *("check", "compare", "diagnose", "disk", "drill", "front", "govern", "live", "looks"),
-    *("price", "rules", "scenario", "search", "vacuumplan"),
+    *("price", "remedy", "rules", "scenario", "search", "vacuumplan"),
     *("conduct._embedded", "dimension.kinds.disks", "pooler.kinds", "report.charts"),
     *("report.page", "server.local.snapshots", "server.replication", "workload.setup"),
 )

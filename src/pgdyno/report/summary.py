@@ -17,8 +17,6 @@ from pgdyno.facts.groups import group_accounts, open_loop_sentence
 from pgdyno.record import Distribution, RunFile, SliceKind, TrialDecision, TrialKind, throughput_tps
 from pgdyno.record.finding import Finding
 from pgdyno.record.incidents import Incident, incidents
-from pgdyno.remedy import Assessment, assess
-from pgdyno.report.attempts import Attempt, attempt_of, in_force
 from pgdyno.report.view import View, view_of
 from pgdyno.results import load
 from pgdyno.spec.change import Change
@@ -26,6 +24,8 @@ from pgdyno.spec.front import values_in_force
 from pgdyno.trial.result import emulated_disks
 
 if TYPE_CHECKING:
+    from pgdyno.remedy import Assessment
+    from pgdyno.report.attempts import Attempt
     from pgdyno.results import Result
     from pgdyno.results.chapter import RecordedChapter
     from pgdyno.results.common import NoiseFloor, Verdict
@@ -148,7 +148,12 @@ class RunSummary:
     @cached_property
     def all_attempts(self) -> list[Attempt]:
         """All trials, including those of the noise floor and the rechecks."""
-        return [attempt_of(self._run, trial) for trial in self._run.trials()]
+        trials = self._run.trials()
+        if not trials:
+            return []
+        from pgdyno.report.attempts import attempt_of
+
+        return [attempt_of(self._run, trial) for trial in trials]
 
     @property
     def attempts(self) -> list[Attempt]:
@@ -387,6 +392,9 @@ class RunSummary:
     @property
     def kept(self) -> Assessment:
         """The catalogue's facts about all kept changes as one."""
+        from pgdyno.remedy import assess
+        from pgdyno.report.attempts import in_force
+
         return assess(self._kept(), in_force(self.info))
 
     @property

@@ -60,7 +60,6 @@ from pgdyno.report.view import (
 from pgdyno.report.views.run import record_sentences
 from pgdyno.report.words import accounts, prose, sentences, vacuums
 from pgdyno.report.words.findings import finding_name, finding_names
-from pgdyno.report.words.repeat import compare_lines
 from pgdyno.report.words.tables import Table
 
 if TYPE_CHECKING:
@@ -348,6 +347,8 @@ def _finding_lines(summary: RunSummary, width: int) -> list[Line]:
 
 def _proving_lines(run: RunFile, finding: Finding) -> list[Line]:
     """Return the commands for the proposals of a finding."""
+    from pgdyno.report.words.repeat import compare_lines
+
     label = "to prove it"
     return [
         Line(f"{'' if number else label:<{LABEL_WIDTH}}{command}", bold_to=len(label))

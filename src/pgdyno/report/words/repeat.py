@@ -11,7 +11,6 @@ from pgdyno.escaping import shell_line
 from pgdyno.facts.autovacuum import recorded_options
 from pgdyno.record import RunFile, RunInfo
 from pgdyno.record.finding import Finding
-from pgdyno.remedy.lines import compare_words
 from pgdyno.report.view import view_of
 from pgdyno.spec.change import Change
 
@@ -70,6 +69,8 @@ def compare_line(run: RunFile, change: Change) -> str:
     without_load = view_of(info.command).opening is not None
     if without_load or any(info.spec.get(part) for part in _NOT_COMPARED):
         return ""
+    from pgdyno.remedy.lines import compare_words
+
     before = recorded_options(run) if change.table_options else None
     options = compare_words(change, existing=True, before=before)
     source = str(run.path.absolute())

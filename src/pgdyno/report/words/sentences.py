@@ -13,8 +13,6 @@ from pgdyno import numbers
 from pgdyno.dimension import title_of
 from pgdyno.facts.failures import failures
 from pgdyno.record import RunFile, RunInfo, SliceKind
-from pgdyno.remedy import Circumstances, Promise, Remedy, assess, catalogue
-from pgdyno.report.attempts import Attempt, in_force
 from pgdyno.report.view import view_of
 from pgdyno.results.chapter import Chapter, by_variant
 from pgdyno.spec.disk import in_words
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
     from pgdyno.json_types import Fields
     from pgdyno.record.facts import HostFacts, ServerFacts
     from pgdyno.record.finding import Finding, Proposal
+    from pgdyno.remedy import Circumstances, Promise, Remedy
+    from pgdyno.report.attempts import Attempt
     from pgdyno.report.summary import RunSummary
     from pgdyno.results.common import Postponed, PostponedSide
     from pgdyno.results.compare import ComparedSql
@@ -415,19 +415,22 @@ def mean_interval_words(run: RunFile, summary: RunSummary) -> str:
 
 def might_help(findings: Iterable[Finding], summary: RunSummary) -> list[str]:
     """Return the proposals of all these findings in one list, in the order of ``Promise.place``."""
+    proposed = [(finding, proposal) for finding in findings for proposal in finding.proposals]
+    if not proposed:
+        return []
+    from pgdyno.report.attempts import in_force
+
     load = full_load(summary.info)
     before = in_force(summary.info)
-    found = [
-        (_promise(finding, proposal, before), proposal)
-        for finding in findings
-        for proposal in finding.proposals
-    ]
+    found = [(_promise(finding, proposal, before), proposal) for finding, proposal in proposed]
     promises = [promise for promise, _ in found]
     found.sort(key=lambda each: each[0].place(promises), reverse=True)
     return [_proposal(proposal, load, before) for _, proposal in found]
 
 
 def _promise(finding: Finding, proposal: Proposal, before: Circumstances) -> Promise:
+    from pgdyno.remedy import Promise, assess, catalogue
+
     remedy = catalogue().get(proposal.remedy_id)
     name = assess(proposal.change, before).durability_class
     guards = remedy is not None and remedy.guards
@@ -435,6 +438,8 @@ def _promise(finding: Finding, proposal: Proposal, before: Circumstances) -> Pro
 
 
 def _proposal(proposal: Proposal, load: str, before: Circumstances) -> str:
+    from pgdyno.remedy import assess, catalogue
+
     remedy = catalogue().get(proposal.remedy_id)
     predicted = prediction(remedy, proposal, load)
     if remedy is None:
