@@ -243,6 +243,7 @@ def _finding(
         causes=tuple(answer.causes),
         proposals=tuple(sorted(proposals, key=lambda p: -p.predicted_ratio)),
         advice=answer.advice,
+        commands=tuple(answer.commands),
         share=share,
         parts=parts,
         weight=share * min(1.0, max(0.0, answer.removable_share)),

@@ -253,6 +253,7 @@ def _finding_card(summary: RunSummary, finding: Finding, when: str) -> Card:
         terms=[(term, text) for term, text in terms if text],
         sentence=prose.sentence(finding.sentence),
         evidence=evidence_table(finding),
+        lines=finding.commands,
     )
 
 

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from pgdyno import numbers
 from pgdyno.facts.groups import group_accounts
 from pgdyno.record import ErrorTotal, RunFile, error_lines
-from pgdyno.record.finding import Finding
 from pgdyno.record.latencies import ScriptKind
 from pgdyno.report.summary import RunSummary
 from pgdyno.report.terminal._lines import (
@@ -327,6 +326,8 @@ def _error_detail_lines(error: ErrorTotal, width: int, *, without_message: bool)
 
 def _finding_lines(summary: RunSummary, width: int) -> list[Line]:
     """Return the limit or the verdict, other findings, and what was cleared and skipped."""
+    from pgdyno.report.words.repeat import compare_lines
+
     limit = summary.limit
     lines = [] if limit else labelled("verdict", summary.verdict, width)
     for finding in summary.limits[:FINDINGS_MAX]:
@@ -334,7 +335,8 @@ def _finding_lines(summary: RunSummary, width: int) -> list[Line]:
         label, style = ("limit", "yellow") if finding is limit else ("found", "")
         lines += labelled(label, text, width, style=style)
         lines += labelled("advice", finding.advice, width, spare=finding is not limit)
-        lines += _proving_lines(summary.run, finding)
+        lines += _command_lines("to remedy", finding.commands)
+        lines += _command_lines("to prove it", compare_lines(summary.run, finding))
     helping = sentences.might_help(summary.limits, summary)
     lines += labelled("might help", "; ".join(helping[:HELPING_MAX]), width)
     minor = [f"{finding_name(f.id)}: {f.sentence}" for f in summary.minor[:FINDINGS_MAX]]
@@ -345,14 +347,11 @@ def _finding_lines(summary: RunSummary, width: int) -> list[Line]:
     return lines
 
 
-def _proving_lines(run: RunFile, finding: Finding) -> list[Line]:
-    """Return the commands for the proposals of a finding."""
-    from pgdyno.report.words.repeat import compare_lines
-
-    label = "to prove it"
+def _command_lines(label: str, commands: Sequence[str]) -> list[Line]:
+    """Return commands that a user may run, each on a line."""
     return [
         Line(f"{'' if number else label:<{LABEL_WIDTH}}{command}", bold_to=len(label))
-        for number, command in enumerate(compare_lines(run, finding))
+        for number, command in enumerate(commands)
     ]
 
 
