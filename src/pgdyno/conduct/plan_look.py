@@ -115,5 +115,11 @@ def _record(session: Session, look: PlanLook, slice_id: int) -> None:
         ("statement_plan", look.plans),
         ("statement_trial", look.trials),
         ("unusual_setting", look.unusual),
+        ("counted_statement", look.counted),
+        ("called_function", look.called),
+        ("table_trigger", look.triggers),
+        ("unusable_index", look.unusable),
+        ("table_partition", look.partitions),
+        ("table_statistics", look.statistics),
     ):
         session.recorder.add_rows(table, [asdict(row) for row in rows], slice_id=slice_id)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import psycopg
 from msgspec import Struct
 
-from pgdyno.plans.tree import Node, Plan
-from pgdyno.record import UnusualSetting
-from pgdyno.server.versioned_sql import query_for
+from pgdyno.plans._queries import sql_of
+from pgdyno.plans.tree import IN_MEMORY, Node, Plan
+from pgdyno.record import UnusableIndex, UnusualSetting
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import columns_text
 
@@ -32,6 +32,7 @@ INDEXED_BYTES_MAX = 256 << 20
 """Largest table for which an index is made for a trial."""
 INDEXES_MAX = 3
 COLUMNS_MAX = 3
+WORK_MEM_MB_MAX = 1024
 _COMPARED = r"(?<![\w.\"]){column}\)?(?:::[\w ]+(?:\([\d,]+\))?)?\s*(?P<operator>=|<=|>=|<|>|~~\*?)"
 _JOINS = ("Hash Cond", "Merge Cond", "Join Filter")
 
@@ -39,7 +40,7 @@ _JOINS = ("Hash Cond", "Merge Cond", "Join Filter")
 def unusual_settings(conn: Control) -> list[UnusualSetting]:
     """Ask which settings of the session are not at their built-in value."""
     found = []
-    for name, _, default in conn.execute(_sql(conn, "unusual_settings")).fetchall():
+    for name, _, default in conn.execute(sql_of(conn, "unusual_settings")).fetchall():
         (value,) = conn.execute("select pg_catalog.current_setting(%s)", (name,)).fetchone() or (
             "",
         )
@@ -89,14 +90,14 @@ def _of_scans(conn: Control, plans: Sequence[Plan]) -> Iterator[tuple[str, tuple
 def _scans(node: Node, above: tuple[str, ...]) -> Iterator[tuple[Node, tuple[str, ...]]]:
     """Yield the sequential scans of many rows, with the conditions that apply to them: their own,
     and those of the joins above."""
-    if node.reads_whole_table and node.relation and _reads_much_for_little(node):
+    if node.reads_whole_table and node.relation and reads_much_for_little(node):
         yield node, (*(node.conditions.get("Filter", ""),), *above)
     joined = tuple(node.conditions[name] for name in _JOINS if name in node.conditions)
     for child in node.children:
         yield from _scans(child, (*above, *joined))
 
 
-def _reads_much_for_little(node: Node) -> bool:
+def reads_much_for_little(node: Node) -> bool:
     """True if a scan finds a small part of the rows that it reads, or serves a join; where it was
     not executed, every one may."""
     if node.rows is None or not node.loops:
@@ -108,7 +109,7 @@ def _reads_much_for_little(node: Node) -> bool:
 
 def _columns(conn: Control, relations: Iterable[str]) -> dict[str, list[_Column]]:
     found: dict[str, list[_Column]] = {}
-    for relation, name, leads, size in conn.execute(_sql(conn, "columns"), ([*relations],)):
+    for relation, name, leads, size in conn.execute(sql_of(conn, "columns"), ([*relations],)):
         found.setdefault(relation, []).append(_Column(name, leads, size))
     return found
 
@@ -156,9 +157,34 @@ def _of_foreign_keys(
         times[trigger.constraint] = times.get(trigger.constraint, 0.0) + trigger.time_ms
     if not times:
         return
-    rows = conn.execute(_sql(conn, "foreign_key_without_index"), ([*times],))
+    rows = conn.execute(sql_of(conn, "foreign_key_without_index"), ([*times],))
     for constraint, relation, columns in rows:
         yield relation, tuple(columns), times[constraint]
+
+
+def of_spilling(plans: Iterable[Plan], *, is_default: bool) -> list[Change]:
+    """Return a work_mem that holds the largest sort or hash that was written to disk, if there is
+    one; with ``is_default``, more than the built-in value."""
+    spilled_kb = max((n.spilled_kb for plan in plans for n in plan.nodes()), default=0.0)
+    wanted_mb = 8 if is_default else 1
+    while wanted_mb * 1024 < IN_MEMORY * spilled_kb:
+        wanted_mb *= 2
+    if not spilled_kb or wanted_mb > WORK_MEM_MB_MAX:
+        return []
+    return [Change(settings={"work_mem": f"{wanted_mb}MB"})]
+
+
+def of_workers(plans: Iterable[Plan]) -> list[Change]:
+    """Return execution without parallel workers, if a plan started some."""
+    if not any(node.workers_launched for plan in plans for node in plan.nodes()):
+        return []
+    return [Change(settings={"max_parallel_workers_per_gather": "0"})]
+
+
+def of_unusable(unusable: Iterable[UnusableIndex]) -> list[Change]:
+    """Return what would let statements use an index, each a change of its own."""
+    made = dict.fromkeys(each.make for each in unusable if each.make)
+    return [Change(sql={"make": (each,)}) for each in [*made][:INDEXES_MAX]]
 
 
 def of_protocol(protocol: str) -> list[Change]:
@@ -182,9 +208,3 @@ def of_compiling(unusual: Mapping[str, UnusualSetting], plans: Iterable[Plan]) -
     if any(name.startswith("jit") for name in unusual) or not any(p.is_compiled for p in plans):
         return []
     return [Change(settings={"jit": "off"})]
-
-
-def _sql(conn: Control, name: str) -> bytes:
-    query = query_for("plans", name, conn.info.server_version // 10000)
-    assert query is not None, "the SQL of this room is for every version"
-    return query.text.encode()

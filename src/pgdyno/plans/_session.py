@@ -108,10 +108,12 @@ class LoadLikeSession:
             self._within = within
             self.run("rollback to savepoint pgdyno" if within else "rollback")
 
-    def execute(self, transaction: SampledTransaction) -> dict[int, float]:
+    def execute(
+        self, transaction: SampledTransaction, *, after: Callable[[int, float], None] | None = None
+    ) -> dict[int, float]:
         """Execute the statements of a transaction, and undo them; return the milliseconds of each
-        by its position, the last time of one that is repeated. Raises psycopg.Error, which is of
-        the connection."""
+        by its position, the last time of one that is repeated. ``after`` is called behind each,
+        with both. Raises psycopg.Error, which is of the connection."""
         times_ms: dict[int, float] = {}
         with self.undone():
             for statement in self._statements(transaction):
@@ -120,7 +122,9 @@ class LoadLikeSession:
                     self._run(statement)
                 except Refused:
                     break
-                times_ms[statement["position"]] = 1000 * (time.perf_counter() - began)
+                ms = times_ms[statement["position"]] = 1000 * (time.perf_counter() - began)
+                if after is not None:
+                    after(statement["position"], ms)
         return times_ms
 
     def _statements(self, transaction: SampledTransaction) -> Iterator[SampledStatement]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -21,13 +22,30 @@ from pgdyno.plans._candidates import (
     of_compiling,
     of_plan_cache,
     of_protocol,
+    of_spilling,
+    of_unusable,
+    of_workers,
     resets,
     unusual_settings,
 )
+from pgdyno.plans._functions import COUNTING, count_functions, table_triggers
+from pgdyno.plans._index_use import table_indexes, unusable_indexes
+from pgdyno.plans._queries import sql_of
 from pgdyno.plans._session import CUSTOM_PLANS, LoadLikeSession, Refused
+from pgdyno.plans._statistics import counts_kept, of_statistics, table_statistics
 from pgdyno.plans._timing import Place, StatementTimes, timed_in_turn, timed_within
-from pgdyno.plans.tree import Plan, fingerprint, read_plan
-from pgdyno.record import StatementPlan, StatementTrial, UnusualSetting
+from pgdyno.plans.tree import APPENDS, Plan, fingerprint, read_plan
+from pgdyno.record import (
+    CalledFunction,
+    CountedStatement,
+    StatementPlan,
+    StatementTrial,
+    TablePartition,
+    TableStatistics,
+    TableTrigger,
+    UnusableIndex,
+    UnusualSetting,
+)
 from pgdyno.server import ConnInfo
 from pgdyno.server.connecting.control import names_of_catalog
 from pgdyno.spec.change import Change
@@ -35,9 +53,12 @@ from pgdyno.spec.sql_text import relation
 
 if TYPE_CHECKING:
     from pgdyno._engine import SampledTransaction
+    from pgdyno.server.connecting.control import Control
 
 EXPLAIN_SHARE = 0.25
-"""Part of the time for explaining; the trials have the rest."""
+"""Part of the time for explaining."""
+COUNT_SHARE = 0.15
+"""Part of the time for counting functions; the trials have the rest."""
 TRIAL_S_MIN = 0.08
 SAMPLES_PER_SCRIPT = 3
 SINGLES_MAX = 6
@@ -53,6 +74,20 @@ class PlanLook(Struct, frozen=True):
     plans: list[StatementPlan] = field(default_factory=list)
     trials: list[StatementTrial] = field(default_factory=list)
     unusual: list[UnusualSetting] = field(default_factory=list)
+    counted: list[CountedStatement] = field(default_factory=list)
+    called: list[CalledFunction] = field(default_factory=list)
+    triggers: list[TableTrigger] = field(default_factory=list)
+    unusable: list[UnusableIndex] = field(default_factory=list)
+    partitions: list[TablePartition] = field(default_factory=list)
+    statistics: list[TableStatistics] = field(default_factory=list)
+
+    def read(self) -> list[tuple[Place, Plan]]:
+        """Return the plans as trees, each with its statement."""
+        return [
+            (each.place, read_plan(json.loads(each.plan)))
+            for each in self.plans
+            if each.plan is not None
+        ]
 
 
 class LoadSample(Struct, frozen=True):
@@ -85,11 +120,38 @@ def look_at_plans(
         look.unusual.extend(each for each in unusual if each.name not in load.ours)
         explain_ends_s = began_s + seconds_max * (EXPLAIN_SHARE if executes else 1.0)
         look.plans.extend(looking.plans(explain_ends_s))
+        with names_of_catalog(looking.base.connection):
+            _ask_catalogs(looking.base.connection, look)
         if executes:
+            looking.count(look, began_s + seconds_max * (EXPLAIN_SHARE + COUNT_SHARE))
             looking.try_all(look, began_s + seconds_max)
         return look
     finally:
         looking.base.close()
+
+
+def _ask_catalogs(conn: Control, look: PlanLook) -> None:
+    """Add to ``look`` what the catalogs say of the tables in its plans."""
+    placed = look.read()
+    plans = [plan for _, plan in placed]
+    look.triggers.extend(table_triggers(conn, plans))
+    look.unusable.extend(unusable_indexes(conn, placed, table_indexes(conn, plans)))
+    look.partitions.extend(_partitions(conn, plans))
+    look.statistics.extend(table_statistics(conn, plans))
+
+
+def _partitions(conn: Control, plans: Sequence[Plan]) -> Iterator[TablePartition]:
+    """Ask which of the tables that plans read below an Append are partitions."""
+    appended = {
+        node.relation
+        for plan in plans
+        if any(each.kind in APPENDS for each in plan.nodes())
+        for node in plan.nodes()
+        if node.relation
+    }
+    if appended:
+        for row in conn.execute(sql_of(conn, "partitions"), ([*appended],)):
+            yield TablePartition(*row)
 
 
 class _Looking:
@@ -138,9 +200,22 @@ class _Looking:
                     lack=lack,
                 )
 
+    def count(self, look: PlanLook, ends_s: float) -> None:
+        """Count the functions that the statements call, and add them to ``look``."""
+        try:
+            counting = self._session(Change(settings=COUNTING))
+        except psycopg.errors.DatabaseError:
+            return  # The role may not set it.
+        try:
+            counted, called = count_functions(counting, self._tried, ends_s)
+        finally:
+            counting.close()
+        look.counted.extend(counted)
+        look.called.extend(called)
+
     def try_all(self, look: PlanLook, ends_s: float) -> None:
         """Try the candidates, and add the trials to ``look``."""
-        plans = [read_plan(json.loads(each.plan)) for each in look.plans if each.plan is not None]
+        plans = [plan for _, plan in look.read()]
         if not plans:
             return
         unusual = {each.name: each for each in look.unusual if each.may_set}
@@ -155,7 +230,11 @@ class _Looking:
                 is_generic=any(each.is_generic for each in look.plans),
             ),
             *of_compiling(unusual, plans),
+            *of_spilling(plans, is_default="work_mem" not in unusual),
+            *of_workers(plans),
             *self._indexes(plans),
+            *of_unusable(look.unusable),
+            *of_statistics(plans, look.statistics),
         ]
         for number, change in enumerate(fixed):
             left = len(fixed) - number + min(len(unusual), SINGLES_MAX)
@@ -193,8 +272,8 @@ class _Looking:
         if seconds < TRIAL_S_MIN:
             return None
         try:
-            if change.indexes:
-                return self._with_index(change, seconds)
+            if change.indexes or change.sql:
+                return self._within(change, seconds)
             other = self._session(change)
         except (Refused, psycopg.errors.DatabaseError):
             return None
@@ -204,16 +283,21 @@ class _Looking:
         finally:
             other.close()
 
-    def _with_index(self, change: Change, seconds: float) -> list[StatementTrial]:
+    def _within(self, change: Change, seconds: float) -> list[StatementTrial]:
+        """Try a change of the database in a transaction, which undoes it."""
         replanned: frozenset[Place] = frozenset()
 
         def make() -> None:
             nonlocal replanned
             for table, columns in change.indexes.items():
                 self.base.run(f"create index on {relation(table)} ({columns})")
+            for statement in change.sql.get("make", ()):
+                self.base.run(statement)
             replanned = self._replanned(self.base)
 
-        times = timed_within(self.base, make, self._tried, seconds)
+        analyzes = any(each.startswith("analyze ") for each in change.sql.get("make", ()))
+        with counts_kept(self.base.connection) if analyzes else nullcontext():
+            times = timed_within(self.base, make, self._tried, seconds)
         return _trials(change, times, replanned)
 
     def _replanned(self, session: LoadLikeSession) -> frozenset[Place]:

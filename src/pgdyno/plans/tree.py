@@ -17,6 +17,14 @@ from pgdyno.json_types import Fields
 _CONDITIONS = ("Index Cond", "Recheck Cond", "Hash Cond", "Merge Cond", "Join Filter", "Filter")
 _REMOVED = ("Rows Removed by Filter", "Rows Removed by Join Filter")
 _SEQUENTIAL = ("Seq Scan", "Parallel Seq Scan")
+IN_MEMORY = 2.5
+"""Memory that rows take, of their size in a temporary file."""
+ESTIMATE_TIMES = 10.0
+"""Factor between estimate and rows from which on an estimate is looked at: plans of joins change
+with factors of that size."""
+ESTIMATED_ROWS_MIN = 100.0
+APPENDS = ("Append", "Merge Append")
+"""Kinds of nodes that read one partition after the other."""
 _COMPILING = ("Generation", "Inlining", "Optimization", "Emission")
 
 
@@ -78,6 +86,20 @@ class Node(Struct, frozen=True):
     def read(self) -> float:
         """Rows that it looked at, in all executions."""
         return (self.rows or 0.0) + self.removed
+
+
+def misestimated(plan: Plan) -> list[Node]:
+    """Return the nodes that read a table and gave ``ESTIMATE_TIMES`` more or fewer rows than was
+    expected, where these are ``ESTIMATED_ROWS_MIN`` or more."""
+    return [node for node in plan.nodes() if node.relation and _is_misestimated(node)]
+
+
+def _is_misestimated(node: Node) -> bool:
+    if not node.loops or node.rows is None:
+        return False
+    rows, planned = node.rows / node.loops, node.rows_planned
+    more, fewer = max(rows, planned), min(rows, planned)
+    return more >= ESTIMATED_ROWS_MIN and more >= ESTIMATE_TIMES * max(1.0, fewer)
 
 
 class Trigger(Struct, frozen=True):

@@ -4,11 +4,13 @@ Everything that pgdyno concludes is computed from run files, so any run can be a
 """
 
 from pgdyno.record._distribution import PERCENTILES, Distribution, samples_needed
-from pgdyno.record._kinds import SliceKind, TrialDecision, TrialKind
+from pgdyno.record._kinds import SliceKind, TrialDecision, TrialKind, WhyUnusable
 from pgdyno.record._reader import RunFile, throughput_tps
 from pgdyno.record._recorder import CURRENT, Listener, Recorder
 from pgdyno.record._resume import GAP, Continuation, discard_beginning
 from pgdyno.record._rows import (
+    CalledFunction,
+    CountedStatement,
     DrillRow,
     ErrorTotal,
     Event,
@@ -27,7 +29,11 @@ from pgdyno.record._rows import (
     StatementPlan,
     StatementTotal,
     StatementTrial,
+    TablePartition,
+    TableStatistics,
+    TableTrigger,
     Trial,
+    UnusableIndex,
     UnusualSetting,
     WaitTotal,
 )
@@ -44,7 +50,9 @@ __all__ = [
     "AckLoad",
     "AckOutcome",
     "AckScript",
+    "CalledFunction",
     "Continuation",
+    "CountedStatement",
     "Distribution",
     "DrillRow",
     "ErrorTotal",
@@ -69,11 +77,16 @@ __all__ = [
     "StatementPlan",
     "StatementTotal",
     "StatementTrial",
+    "TablePartition",
+    "TableStatistics",
+    "TableTrigger",
     "Trial",
     "TrialDecision",
     "TrialKind",
+    "UnusableIndex",
     "UnusualSetting",
     "WaitTotal",
+    "WhyUnusable",
     "discard_beginning",
     "error_lines",
     "is_run_file",

@@ -112,3 +112,28 @@ class TrialDecision(StrEnum):
         """True if the change is worth its price."""
         gaining = (TrialDecision.KEPT, TrialDecision.OFFERED, TrialDecision.STILL_EARNS)
         return self in gaining
+
+
+class WhyUnusable(StrEnum):
+    """The reason why an index cannot be used for a comparison."""
+
+    INVALID = "invalid"
+    """Its CREATE INDEX or REINDEX did not finish."""
+    PREDICATE = "predicate"
+    """It is partial, and the condition does not imply its predicate."""
+    METHOD = "method"
+    """It finds pages or elements, not rows in the order of their keys."""
+    LATER_COLUMN = "later column"
+    """The column is in it, behind another one that is not compared."""
+    OF_EXPRESSION = "of expression"
+    """It is on an expression of the column that is compared."""
+    CAST = "cast"
+    """The column is cast to the type of the other side."""
+    EXPRESSION = "expression"
+    """The column is within an expression."""
+    VOLATILE = "volatile"
+    """The other side calls a volatile function, once for each row."""
+    COLLATION = "collation"
+    """The comparison has another collation."""
+    OPERATOR_CLASS = "operator class"
+    """Its operator class does not know the operator, as that of LIKE."""

@@ -16,6 +16,7 @@ from msgspec.structs import fields, replace
 from pgdyno.record import fileformat
 from pgdyno.record._database import RunDatabase, array, clause, in_slices
 from pgdyno.record._kinds import SliceKind
+from pgdyno.record._plan_reader import PlanReader
 from pgdyno.record._rows import (
     DrillRow,
     ErrorTotal,
@@ -34,11 +35,8 @@ from pgdyno.record._rows import (
     Sighting,
     Slice,
     StatementCount,
-    StatementPlan,
     StatementTotal,
-    StatementTrial,
     Trial,
-    UnusualSetting,
     WaitTotal,
 )
 from pgdyno.record._samples import Samples
@@ -65,7 +63,7 @@ LOST_CODES = ("connection-lost", "57P01", "57P02", "57P03", "08P01", "08006", "0
 INTERVAL_SUMS = (*LEDGER_SUMS, "backlog")
 
 
-class RunFile(LatencyReader, Samples):
+class RunFile(LatencyReader, PlanReader, Samples):
     """A run file, open for reading. Threads may share it. Also a context manager."""
 
     def __init__(self, path: Path | str) -> None:
@@ -299,30 +297,6 @@ class RunFile(LatencyReader, Samples):
             f"select text as statement, {sums} from statement_count"
             f" join statement on statement.id = statement_id {in_slices(slice_ids)}"
             " group by text order by sum(exec_ms) desc, text",
-        )
-
-    def statement_plans(self, slice_ids: Collection[int] | None = None) -> list[StatementPlan]:
-        """Return the plans that were looked at."""
-        return self._db.all(
-            StatementPlan,
-            "select client_group, script, position, is_generic, is_analyzed, plan, lack"
-            f" from statement_plan {in_slices(slice_ids)} order by rowid",
-        )
-
-    def statement_trials(self, slice_ids: Collection[int] | None = None) -> list[StatementTrial]:
-        """Return the times of statements with and without changes."""
-        return self._db.all(
-            StatementTrial,
-            "select change, client_group, script, position, runs, ms, changed_ms, log_error,"
-            f" is_replanned from statement_trial {in_slices(slice_ids)} order by rowid",
-        )
-
-    def unusual_settings(self, slice_ids: Collection[int] | None = None) -> list[UnusualSetting]:
-        """Return the settings of the load's sessions that are not at their built-in values."""
-        return self._db.all(
-            UnusualSetting,
-            "select name, value, reset, may_set"
-            f" from unusual_setting {in_slices(slice_ids)} order by name",
         )
 
     def statement_texts(self, ids: Collection[int]) -> dict[int, str]:

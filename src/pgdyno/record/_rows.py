@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pgdyno.json_types import Row
-from pgdyno.record._kinds import SliceKind, TrialDecision, TrialKind
+from pgdyno.record._kinds import SliceKind, TrialDecision, TrialKind, WhyUnusable
 from pgdyno.record.facts import (
     EngineFacts,
     HostFacts,
@@ -234,6 +234,78 @@ class StatementTrial(_OfStatement, frozen=True):
     """Half the width of the 95 % interval of the log ratio of the two."""
     is_replanned: bool
     """True if it has another plan with the change."""
+
+
+class CountedStatement(_OfStatement, frozen=True):
+    """The mean time of a statement, executed and undone while the server counted its functions."""
+
+    ms: float
+
+
+class CalledFunction(_OfStatement, frozen=True):
+    """A function that a statement calls, itself or by a trigger or another function."""
+
+    function: str
+    """schema.name(types)."""
+    is_trigger: bool
+    """True if it returns a trigger."""
+    calls: float
+    ms: float
+    """Of all calls, with the functions and statements that they call."""
+    self_ms: float
+    """Of all calls, without the functions that they call."""
+
+
+class TableTrigger(Struct, frozen=True):
+    """A trigger of a table that a statement of the load writes; not of a constraint."""
+
+    relation: str
+    """schema.name of its table."""
+    trigger_name: str
+    function: str
+    """schema.name(types)."""
+
+
+class UnusableIndex(_OfStatement, frozen=True):
+    """An index that the plan of a statement cannot use, where it reads the whole table."""
+
+    relation: str
+    index_name: str
+    """schema.name, as that of the table."""
+    compared: str
+    """The column, or the expression, that the condition compares, as SQL has it."""
+    reason: WhyUnusable
+    detail: str
+    """The part of the index, or of the condition, that is the reason; '' if there is none."""
+    make: str
+    """SQL with which one could be used, to be tried; '' if pgdyno knows none."""
+
+
+class TablePartition(Struct, frozen=True):
+    """A partition that the plan of a statement reads."""
+
+    relation: str
+    root: str
+    """schema.name of the partitioned table, as that of the partition."""
+    key: str
+    """As SQL has it: RANGE (at)."""
+    partitions: int
+    """Number of partitions that the table has."""
+
+
+class TableStatistics(Struct, frozen=True):
+    """The planner's statistics of a table that the plan of a statement reads."""
+
+    relation: str
+    has_statistics: bool
+    """True if ANALYZE has made some."""
+    repairs: str
+    """Statements that undo what keeps ANALYZE from making good ones, as "…; …"; '' if none."""
+
+    @property
+    def statements(self) -> list[str]:
+        """These statements."""
+        return [each for each in self.repairs.split("; ") if each]
 
 
 class UnusualSetting(Struct, frozen=True):

@@ -291,6 +291,48 @@ create table statement_trial (
     log_error real not null,              -- half the 95 % interval of the log ratio of the two
     is_replanned integer not null         -- 1: another plan with the change
 );
+-- Times of these statements while the server counted their functions (track_functions), the functions
+-- that they called, and the triggers of the tables that they write, without those of constraints.
+create table counted_statement (
+    at_ms integer not null, slice_id integer,
+    client_group text not null, script text not null, position integer not null,
+    ms real not null
+);
+create table called_function (
+    at_ms integer not null, slice_id integer,
+    client_group text not null, script text not null, position integer not null,
+    function text not null,               -- schema.name(types)
+    is_trigger integer not null,          -- 1: it returns a trigger
+    calls real not null, ms real not null,
+    self_ms real not null                 -- without the functions that it called
+);
+create table table_trigger (
+    at_ms integer not null, slice_id integer,
+    relation text not null, trigger_name text not null, function text not null
+);
+-- Indexes that the plans of statements cannot use, where they read the whole table.
+create table unusable_index (
+    at_ms integer not null, slice_id integer,
+    client_group text not null, script text not null, position integer not null,
+    relation text not null, index_name text not null,
+    compared text not null,               -- the column, or the expression, of the condition
+    reason text not null,                 -- a WhyUnusable
+    detail text not null, make text not null
+);
+-- Partitions that the plans of statements read.
+create table table_partition (
+    at_ms integer not null, slice_id integer,
+    relation text not null, root text not null,
+    key text not null,                    -- as SQL has it: RANGE (at)
+    partitions integer not null           -- of the root
+);
+-- The planner's statistics of tables that the plans of statements read.
+create table table_statistics (
+    at_ms integer not null, slice_id integer,
+    relation text not null,
+    has_statistics integer not null,      -- 1: ANALYZE has made some
+    repairs text not null                 -- statements against what keeps it from making good ones
+);
 -- Settings of such a session that are not at their built-in value and can change how it executes
 -- statements.
 create table unusual_setting (

@@ -1,0 +1,98 @@
+"""The comparisons in a condition of EXPLAIN, as ``((item.id)::numeric = '5'::numeric)``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+TRIED_INDEX = "pgdyno_usable"
+"""Name of an index that is made to try whether a condition can use it."""
+_TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[()\[\]]|[^'"()\[\]]""", re.DOTALL)
+_OPERATOR = re.compile(r"\s(=|<=|>=|<|>|~~\*?|~\*?)\s")
+_CALL = re.compile(r'(?:[\w$]+|"(?:[^"]|"")+")(?=\()')
+_NO_CALLS = frozenset(("any", "array", "and", "case", "in", "not", "or", "row", "values"))
+
+
+class Comparison(Struct, frozen=True):
+    """Two sides of an operator."""
+
+    left: str
+    operator: str
+    right: str
+
+    def sides(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Return each side with the other."""
+        return (self.left, self.right), (self.right, self.left)
+
+
+def comparisons(condition: str) -> Iterator[Comparison]:
+    """Yield the comparisons that all have to be true; what is below OR or NOT is left out."""
+    text = _bare(condition)
+    parts = _split(text, re.compile(r"\sAND\s"))
+    if len(parts) > 1:
+        for part in parts:
+            yield from comparisons(part)
+        return
+    sides = _split(text, _OPERATOR)
+    if len(sides) == 3:
+        yield Comparison(_bare(sides[0]), sides[1], _bare(sides[2]))
+
+
+def functions_in(expression: str) -> set[str]:
+    """Return the names, without schema, of what looks like functions that it calls."""
+    found = {name.strip('"') for name in _CALL.findall(_without_texts(expression))}
+    return {name for name in found if name.lower() not in _NO_CALLS}
+
+
+def refers_to(expression: str, alias: str) -> bool:
+    """Return whether an expression has a column of the relation of this alias."""
+    return re.search(_prefix(alias), _without_texts(expression)) is not None
+
+
+def without_alias(expression: str, alias: str) -> str:
+    """Return an expression with the columns of one relation as an index names them."""
+    return re.sub(_prefix(alias), "", expression)
+
+
+def _prefix(alias: str) -> str:
+    return rf'(?<![\w."])(?:{re.escape(alias)}|"{re.escape(alias)}")\.'
+
+
+def _without_texts(expression: str) -> str:
+    return re.sub(r"'(?:[^']|'')*'", "''", expression)
+
+
+def _bare(text: str) -> str:
+    """Return a text without parentheses around all of it."""
+    text = text.strip()
+    while text.startswith("(") and _closing(text) == len(text) - 1:
+        text = text[1:-1].strip()
+    return text
+
+
+def _closing(text: str) -> int:
+    """Return the place of the parenthesis that closes the first one."""
+    depth = 0
+    for found in _TOKEN.finditer(text):
+        depth += {"(": 1, ")": -1}.get(found[0], 0)
+        if not depth:
+            return found.start()
+    return -1
+
+
+def _split(text: str, pattern: re.Pattern[str]) -> list[str]:
+    """Split a text where ``pattern`` matches outside of parentheses and quotes; its groups are
+    parts too."""
+    hidden, depth = [], 0
+    for found in _TOKEN.finditer(text):
+        depth -= found[0] in ")]"
+        is_open = not depth and len(found[0]) == 1 and found[0] not in "()[]"
+        hidden.append(found[0] if is_open else "x" * len(found[0]))
+        depth += found[0] in "(["
+    plain, parts, start = "".join(hidden), [], 0
+    for match in pattern.finditer(plain):
+        parts += [text[start : match.start()], *match.groups()]
+        start = match.end()
+    return [*parts, text[start:]]
