@@ -10,10 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from plan_runs import diagnosed, of
 
 from pgdyno.conduct import Silent, open_session
 from pgdyno.conduct.plan_look import look_at_plans
-from pgdyno.investigate.run import run_spec
 from pgdyno.record import RunFile
 from pgdyno.record.finding import Finding
 from pgdyno.server import Cluster, connect_plain
@@ -21,7 +21,6 @@ from pgdyno.spec import Change, spec_from_fields
 
 pytestmark = pytest.mark.server
 
-SECONDS = "4s"
 ROWS = """
 create table item (id int primary key, kind int, total int, note text);
 insert into item select i, i % 500, i % 100, repeat('x', 40) from generate_series(1, 60000) i;
@@ -53,42 +52,6 @@ ORDER = (
     "insert into other values (:id, 'one');\n"
     "begin;\ndelete from parent where id = :id;\ncommit;\n"
 )
-
-
-def diagnosed(
-    directory: Path,
-    script: str,
-    setup: str,
-    *,
-    settings: dict[str, str] | None = None,
-    protocol: str = "prepared",
-    clients: int = 2,
-) -> list[Finding]:
-    """Run a script on a new server; return the findings, the first one first."""
-    (directory / "setup.sql").write_text(setup)
-    (directory / "planted.sql").write_text(script)
-    spec = spec_from_fields(
-        {
-            "name": "planted",
-            "server": {"kind": "embedded", "settings": settings or {}},
-            "workload": {
-                "script": [{"file": str(directory / "planted.sql")}],
-                "setup": str(directory / "setup.sql"),
-            },
-            "clients": [{"name": "web", "count": clients}],
-            "load": {"hold": SECONDS, "protocol": protocol},
-        }
-    )
-    path = directory / "run.db"
-    with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
-        run_spec(session)
-    with RunFile(path) as run:
-        return run.findings()
-
-
-def of(findings: list[Finding], name: str) -> Finding:
-    (found,) = [each for each in findings if each.id == name]
-    return found
 
 
 def changes(found: Finding) -> list[Change]:

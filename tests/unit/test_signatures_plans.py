@@ -52,13 +52,14 @@ def looked_at(
     generic: bool | None = True,
     log_error: float = 0.05,
     unusual: Sequence[tuple[str, str, str]] = (),
+    analyzed: bool = True,
 ) -> Load:
     """The load with a look at the plan of its statement, which takes 2 ms, and so many ms with each
     change; settings that are unusual as name, value and default."""
     row = {
         **PLACE,
         "is_generic": generic,
-        "is_analyzed": plan is not None,
+        "is_analyzed": analyzed and plan is not None,
         "plan": None if plan is None else json.dumps(plan),
         "lack": "",
     }
@@ -187,3 +188,52 @@ def test_results_of_many_rows(tmp_path: Path, rows: int, removed: int, status: s
 
 def test_results_are_not_cleared_without_their_rows(tmp_path: Path) -> None:
     assert diagnosed(tmp_path, BUSY)["large-results"].status == "skipped"
+
+
+def called(load: Load, ms: float, *, trigger: bool) -> Load:
+    """The load with a look at the functions of its statement, one of which takes so many of its
+    2 ms."""
+    tables = {
+        "counted_statement": [{**PLACE, "ms": 2.0}],
+        "called_function": [
+            {**PLACE, "function": "public.checked()", "is_trigger": int(trigger), "calls": 1.0,
+             "ms": ms, "self_ms": ms}
+        ],
+        "table_trigger": [
+            {"relation": "public.item", "trigger_name": "checks", "function": "public.checked()"}
+        ],
+    }  # fmt: skip
+    rows = {
+        name: (lambda second, rows=rows: rows if second == 1 else [])
+        for name, rows in tables.items()
+    }
+    return replace(load, rows={**load.rows, **rows})
+
+
+@pytest.mark.parametrize(("ms", "status"), [(1.5, "found"), (0.02, "cleared")])
+@pytest.mark.parametrize(("name", "trigger"), [("trigger-time", True), ("function-time", False)])
+def test_functions_that_were_timed(
+    tmp_path: Path, name: str, trigger: bool, ms: float, status: str
+) -> None:
+    found = diagnosed(tmp_path, called(looked_at(BUSY), ms, trigger=trigger))
+    assert found[name].status == status
+    assert not found[name].proposals
+    other = "function-time" if trigger else "trigger-time"
+    assert found[other].status == "cleared"
+
+
+@pytest.mark.parametrize("name", ["trigger-time", "function-time"])
+def test_functions_are_not_cleared_without_their_times(tmp_path: Path, name: str) -> None:
+    assert diagnosed(tmp_path, BUSY)[name].status == "skipped"
+    assert diagnosed(tmp_path, looked_at(BUSY))[name].status == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("ms", "calls", "status"), [(1.5, 1, "found"), (1.5, 100, "cleared"), (0.05, 1, "cleared")]
+)
+def test_checks_of_a_foreign_key(tmp_path: Path, ms: float, calls: int, status: str) -> None:
+    check = {"Trigger Name": "RI_1", "Constraint Name": "item_fkey", "Relation": "item",
+             "Time": ms, "Calls": calls}  # fmt: skip
+    found = diagnosed(tmp_path, looked_at(BUSY, plan={**SCAN, "Triggers": [check]}))
+    assert found["foreign-key-time"].status == status
+    assert diagnosed(tmp_path, BUSY)["foreign-key-time"].status == "skipped"

@@ -232,15 +232,22 @@ def timed_changes(s: Situation) -> tuple[TimedChange, ...]:
                 )
             )
     found = [
-        TimedChange(
-            Change.from_json(json.loads(text)),
-            sorted(each, key=lambda one: -one.saved_ms),
-            _other_part(s, each),
-            _processes(s, each),
-        )
+        timed_change(s, Change.from_json(json.loads(text)), each)
         for text, each in by_change.items()
     ]
     return tuple(sorted(found, key=lambda each: -each.saved))
+
+
+def timed_change(
+    s: Situation, change: Change, statements: Sequence[ChangedStatement]
+) -> TimedChange:
+    """Return a change with the load's statements as they are without and with it."""
+    return TimedChange(
+        change,
+        sorted(statements, key=lambda one: -one.saved_ms),
+        _other_part(s, statements),
+        _processes(s, statements),
+    )
 
 
 def _other_part(s: Situation, statements: Iterable[ChangedStatement]) -> float:

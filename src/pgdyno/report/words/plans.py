@@ -13,7 +13,7 @@ from pgdyno.report.words import prose
 from pgdyno.report.words.tables import Table
 
 if TYPE_CHECKING:
-    from pgdyno.record import RunFile, StatementPlan
+    from pgdyno.record import CalledFunction, RunFile, StatementPlan
 
 TEXT_MAX = 160
 PLANS_MAX = 12
@@ -28,21 +28,30 @@ def sections(run: RunFile) -> list[Section]:
     if not latest:
         return []
     texts = {each.place: each.statement for each in run.statements()}
+    functions = {(each.place, each.function): each for each in run.called_functions()}
     parts: list[Text | Table] = []
     for row in [*latest.values()][:PLANS_MAX]:
         title = texts.get(row.place, f"{row.script}, statement {row.position + 1}")
-        parts.extend(_parts(row, title))
+        parts.extend(_parts(row, title, [f for f in functions.values() if f.place == row.place]))
     return [Section("plans", "Plans", [OnPage(part) for part in parts])]
 
 
-def _parts(row: StatementPlan, statement: str) -> Iterator[Text | Table]:
+def _parts(
+    row: StatementPlan, statement: str, functions: Sequence[CalledFunction]
+) -> Iterator[Text | Table]:
     title = prose.cut(" ".join(statement.split()), TEXT_MAX)
     if row.plan is None:
         yield Text(f"{title}: no plan, {row.lack}", small=True)
         return
     plan = read_plan(json.loads(row.plan))
     yield _table(title, plan)
-    yield Text(prose.sentence("; ".join(_about(plan, is_generic=row.is_generic))), small=True)
+    clauses = [*_about(plan, is_generic=row.is_generic), *map(_called, functions)]
+    yield Text(prose.sentence("; ".join(clauses)), small=True)
+
+
+def _called(function: CalledFunction) -> str:
+    calls = numbers.count(function.calls)
+    return f"function {function.function}: {numbers.ms(function.ms)} in {calls} calls"
 
 
 def _about(plan: Plan, *, is_generic: bool | None) -> Iterator[str]:

@@ -1,0 +1,107 @@
+"""The time of functions in the statements of the load: those that they call, those of their
+triggers, and the checks of foreign keys.
+
+Functions are timed by the server while the statements are executed beside the load (see
+``pgdyno.plans``), triggers of foreign keys by EXPLAIN. A function's time has that of the functions
+and statements that it executes itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from pgdyno.facts._without import without_time
+from pgdyno.facts.plans import (
+    ANALYZED_SHARE_MIN,
+    NOT_LOOKED_AT,
+    TimedChange,
+    planned_statements,
+    was_looked_at,
+)
+from pgdyno.facts.situation import Situation
+from pgdyno.numbers import listed
+from pgdyno.plans.tree import Trigger
+from pgdyno.record import CalledFunction, TableTrigger
+from pgdyno.record.finding import Skip
+
+_Place = tuple[str, str, int]
+
+
+class TimedFunction(Struct, frozen=True):
+    """A function, and the load's statements without its time."""
+
+    worst: CalledFunction
+    """In the statement that it makes longest, by the time of a transaction."""
+    timed: TimedChange
+    """Its change is empty: a function cannot be left out."""
+    triggers: Sequence[TableTrigger]
+    """The triggers that call it; none for one that statements call."""
+
+
+class TimedForeignKey(Struct, frozen=True):
+    """The check of a foreign key, and the load's statements without its time."""
+
+    worst: Trigger
+    timed: TimedChange
+
+
+def timed_functions(s: Situation, *, of_triggers: bool) -> list[TimedFunction]:
+    """Return the functions of triggers, or the others, that statements call, those that take most
+    time first. Raises Skip if they were not timed."""
+    counted = {each.place: each.ms for each in s.run.counted_statements(s.slice_ids)}
+    if not counted:
+        raise Skip(_untimed(s) if was_looked_at(s) else NOT_LOOKED_AT)
+    called: dict[str, dict[_Place, CalledFunction]] = {}
+    for each in s.run.called_functions(s.slice_ids):
+        if each.is_trigger == of_triggers:
+            called.setdefault(each.function, {})[each.place] = each
+    triggers = s.run.table_triggers(s.slice_ids)
+    found = []
+    for name, mine in called.items():
+        timed = without_time(s, counted, {place: each.ms for place, each in mine.items()})
+        if timed.statements and (worst := mine.get(timed.statements[0].total.place)) is not None:
+            calling = [each for each in triggers if each.function == name]
+            found.append(TimedFunction(worst, timed, calling))
+    return sorted(found, key=lambda each: -each.timed.saved)
+
+
+def were_counted(s: Situation) -> bool:
+    """Return whether functions were counted of the statements with nearly all of the work of those
+    that were looked at."""
+    counted = {each.place for each in s.run.counted_statements(s.slice_ids)}
+    work = [(each.total.place in counted, each.work_share) for each in planned_statements(s)]
+    done = sum(share for is_counted, share in work if is_counted)
+    return done >= ANALYZED_SHARE_MIN * sum(share for _, share in work)
+
+
+def _untimed(s: Situation) -> str:
+    """Return the reason why functions were not timed, with the triggers that may take time."""
+    triggers = s.run.table_triggers(s.slice_ids)
+    named = [f"{each.trigger_name} of {each.relation} ({each.function})" for each in triggers]
+    if not named:
+        return "functions were not timed"
+    return f"the time of triggers was not measured: {listed(named)}"
+
+
+def timed_foreign_keys(s: Situation) -> list[TimedForeignKey]:
+    """Return the foreign keys that statements check, those that take most time first. Raises Skip
+    if the plans were not looked at."""
+    executed: dict[_Place, float] = {}
+    checks: dict[str, dict[_Place, Trigger]] = {}
+    for each in planned_statements(s):
+        if each.plan is None or each.plan.execution_ms is None:
+            continue
+        place = each.total.place
+        executed[place] = each.plan.execution_ms
+        for trigger in each.plan.triggers:
+            if trigger.constraint:
+                checks.setdefault(trigger.constraint, {})[place] = trigger
+    found = []
+    for mine in checks.values():
+        timed = without_time(s, executed, {place: each.time_ms for place, each in mine.items()})
+        worst = mine.get(timed.statements[0].total.place)
+        if worst is not None:
+            found.append(TimedForeignKey(worst, timed))
+    return sorted(found, key=lambda each: -each.timed.saved)
