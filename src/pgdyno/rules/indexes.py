@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgdyno.facts.index_use import instead_of
 from pgdyno.facts.plans import (
     TimedChange,
     is_analyzed,
@@ -29,15 +30,16 @@ from pgdyno.rules._cpu_uses import (
     ratio_without,
     response_share,
 )
+from pgdyno.rules._index_reasons import commands_for, reason_evidence, reason_words
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules._timed_changes import proposals_of, ratio_with, saved_evidence
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
-from pgdyno.spec.sql_text import columns_text, mentions, names_table, relation, shortened
+from pgdyno.spec.sql_text import columns_text, mentions, names_table, quoted, relation, shortened
 from pgdyno.wait_events import wait_class
 
 if TYPE_CHECKING:
-    from pgdyno.record import StatementTotal
+    from pgdyno.record import StatementTotal, UnusableIndex
 
 
 COST_SHARE = 0.05
@@ -58,7 +60,9 @@ def missing_index(s: Situation) -> Found | Cleared:
     On a server that pgdyno started, indexes are tried: of the columns that a scan compares and that
     no index begins with, and of foreign keys whose triggers look for rows of the referencing table.
     Each is made in a transaction, the load's statements are executed before and after, and it is
-    rolled back. Trigger: the best of them saves at least ``COST_SHARE`` of the response time.
+    rolled back. Trigger: the best of them saves at least ``COST_SHARE`` of the response time. Where
+    an index is there and cannot be used, as it is invalid, partial, of another method, on an
+    expression, or has the column behind another one, that is the reason given.
 
     On any other server the trigger is an estimate: sequential scans of at least ``SCAN_ROWS_MIN``
     rows each take at least ``COST_SHARE`` of the response time, by the rows that they read and
@@ -88,15 +92,18 @@ def missing_index(s: Situation) -> Found | Cleared:
     statement = _statement(s, worst)
     columns = _columns(s, worst) if _is_selective(s, worst) is not False else ()
     where = f": {statement}" if statement else ""
+    why = instead_of(s, worst.name, quoted(columns[0])) if columns else None
+    because = f", as {reason_words(why)}" if why is not None else ""
     return Found(
-        sentence=f"{worst.name} is read as a whole, {_rows_words(s, worst)}{where}",
+        sentence=f"{worst.name} is read as a whole, {_rows_words(s, worst)}{because}{where}",
         parts=cpu_parts(s),
         share=share,
         removable_share=ratio_without(s, cpu_uses(s)["missing-index"]).lifted,
         confidence=0.8 if statement else 0.6,
-        evidence=evidence,
+        evidence=[*evidence, *(reason_evidence(s, why) if why is not None else ())],
         proposals=_index(s, worst, columns),
         advice=_advice(s, worst, columns),
+        commands=commands_for(why) if why is not None else (),
     )
 
 
@@ -131,16 +138,17 @@ def _timed(s: Situation, tried: list[TimedChange]) -> Found:
     best, worst = tried[0], tried[0].statements[0]
     ratio = ratio_with(s, best)
     ((table, columns),) = best.change.indexes.items()
+    why = instead_of(s, table, columns.split(", ")[0])
     return Found(
         sentence=(
-            f"{_lacking(s, table, columns)}: a statement takes {figure(worst.ms)} ms, and"
+            f"{_lacking(s, table, columns, why)}: a statement takes {figure(worst.ms)} ms, and"
             f" {figure(worst.changed_ms)} ms with it: {shortened(worst.total.statement)}"
         ),
         parts=work_parts(s),
         share=saved_share(s, best),
         removable_share=ratio.lifted,
         confidence=0.95,
-        evidence=_tried(s, tried),
+        evidence=[*_tried(s, tried), *(reason_evidence(s, why) if why is not None else ())],
         proposals=proposals_of(
             s,
             tried,
@@ -148,11 +156,15 @@ def _timed(s: Situation, tried: list[TimedChange]) -> Found:
             "the statement would read the rows that it finds, not the whole table",
         ),
         advice=f"create an index of {relation(table)} on {columns}",
+        commands=commands_for(why) if why is not None else (),
     )
 
 
-def _lacking(s: Situation, table: str, columns: str) -> str:
-    """Return a clause on the index that is missing, with the foreign key that needs it."""
+def _lacking(s: Situation, table: str, columns: str, why: UnusableIndex | None) -> str:
+    """Return a clause on the index that is missing, with the one that is there and cannot be used,
+    or the foreign key that needs it."""
+    if why is not None:
+        return f"{table} is read as a whole, as {reason_words(why)}"
     plans = [each.plan for each in planned_statements(s) if each.plan is not None]
     triggers = [each for plan in plans for each in plan.triggers if each.constraint]
     is_read = any(n.relation == table and n.reads_whole_table for p in plans for n in p.nodes())
@@ -203,7 +215,13 @@ def _columns(s: Situation, table: TableCounts) -> tuple[str, ...]:
     found = compared(statements[0].statement) if statements else None
     if found is None or not names_table(found.table, table.name):
         return ()
-    there = [set(index.columns) for index in indexes(s) if index.table == table.name]
+    unusable = {each.index_name for each in s.run.unusable_indexes(s.slice_ids)}
+    schema = table.name.rpartition(".")[0]
+    there = [
+        set(index.columns)
+        for index in indexes(s)
+        if index.table == table.name and f"{schema}.{index.name}" not in unusable
+    ]
     return () if any(set(found.columns) <= each for each in there) else found.columns
 
 

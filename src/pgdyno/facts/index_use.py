@@ -1,0 +1,59 @@
+"""Indexes that are there and that the plans of the load's statements cannot use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pgdyno.facts.plans import (
+    TimedChange,
+    following_ms,
+    planned_statements,
+    timed_changes,
+)
+from pgdyno.facts.situation import Situation
+from pgdyno.record import UnusableIndex, WhyUnusable
+
+OF_INDEX = (
+    WhyUnusable.INVALID,
+    WhyUnusable.PREDICATE,
+    WhyUnusable.METHOD,
+    WhyUnusable.LATER_COLUMN,
+    WhyUnusable.OF_EXPRESSION,
+)
+"""Reasons that are in the index, so that one on the column alone could be used; the others are in
+the condition."""
+
+
+def instead_of(s: Situation, table: str, column: str) -> UnusableIndex | None:
+    """Return the index of a table that is there for comparisons of a column and cannot be used;
+    None if there is none. An invalid one comes first."""
+    found = {
+        each.reason: each
+        for each in s.run.unusable_indexes(s.slice_ids)
+        if (each.relation, each.compared) == (table, column)
+    }
+    return next((found[reason] for reason in OF_INDEX if reason in found), None)
+
+
+def hidden_indexes(s: Situation) -> list[UnusableIndex]:
+    """Return the indexes that conditions cannot use as they are written, each once."""
+    rows = s.run.unusable_indexes(s.slice_ids)
+    return [*{each.index_name: each for each in rows if each.reason not in OF_INDEX}.values()]
+
+
+def timed_use(s: Situation, unusable: Iterable[UnusableIndex]) -> list[TimedChange]:
+    """Return the trials of what would let statements use an index, those that save most first."""
+    made = {(each.make,) for each in unusable}
+    return [each for each in timed_changes(s) if each.change.sql.get("make") in made]
+
+
+def scan_share(s: Situation, table: str) -> float:
+    """Return the share of the response time that scans of a whole table take, by the plans that
+    were executed."""
+    part = 0.0
+    for each in planned_statements(s):
+        if each.plan is not None and each.plan.execution_ms:
+            scans = [n for n in each.plan.nodes() if n.reads_whole_table and n.relation == table]
+            taken_ms = sum(node.own_ms or 0.0 for node in scans)
+            part += each.work_share * min(1.0, taken_ms / each.plan.execution_ms)
+    return part * following_ms(s) / s.budget.response_ms if s.budget.response_ms > 0 else 0.0

@@ -1,0 +1,87 @@
+"""Indexes that are there and cannot be used, on servers of pgdyno's: the reason that is named, and
+the null control with an index that can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from plan_runs import diagnosed, of
+
+from pgdyno.record.finding import Finding
+from pgdyno.spec import Change
+
+pytestmark = pytest.mark.server
+
+ROWS = """
+create table item (id int primary key, kind int, total int, name text);
+insert into item select i, i % 500, i % 100, 'name ' || i from generate_series(1, 60000) i;
+create function weighed(n int) returns int language plpgsql volatile as
+  $$ begin return n * 2; end $$;
+create index by_name on item (name);
+{more}
+analyze item;
+"""
+KIND = "\\set k random(1, 400)\nselect sum(total) from item where kind = :k;\n"
+INVALID = """
+create index other on item (kind);
+update pg_catalog.pg_index set indisvalid = false where indexrelid = 'other'::regclass;
+"""
+
+
+def evidence(found: Finding) -> dict[str, object]:
+    return {each.name: each.value for each in found.evidence}
+
+
+@pytest.mark.parametrize(
+    ("made", "reason", "commands"),
+    [
+        (INVALID, "invalid", ("REINDEX INDEX CONCURRENTLY public.other",)),
+        ("create index other on item using brin (kind);", "method", ()),
+        ("create index other on item (id, kind);", "later column", ()),
+        ("create index other on item (kind) where total < 0;", "predicate", ()),
+        ("create index other on item ((kind + 0));", "of expression", ()),
+    ],
+)
+def test_an_index_with_a_reason_of_its_own(
+    tmp_path: Path, made: str, reason: str, commands: tuple[str, ...]
+) -> None:
+    found = diagnosed(tmp_path, KIND, ROWS.format(more=made))
+    cause = of(found, "missing-index")
+    assert cause.status == "found"
+    assert [each.change for each in cause.proposals] == [Change(indexes={"public.item": "kind"})]
+    said = evidence(cause)
+    assert (said["index that cannot be used"], said["reason"]) == ("public.other", reason)
+    assert cause.commands == commands
+    assert of(found, "unusable-index").status == "cleared"
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason", "command"),
+    [
+        (
+            "id = (:k)::numeric",
+            "cast",
+            "CREATE INDEX CONCURRENTLY ON public.item (((id)::numeric))",
+        ),
+        ("id + 0 = :k", "expression", "CREATE INDEX CONCURRENTLY ON public.item ((id + 0))"),
+        ("id = weighed(:k) / 2", "volatile", "ALTER FUNCTION public.weighed(integer) STABLE"),
+    ],
+)
+def test_a_condition_that_hides_an_index(
+    tmp_path: Path, condition: str, reason: str, command: str
+) -> None:
+    script = f"\\set k random(1, 400)\nselect sum(total) from item where {condition};\n"
+    found = diagnosed(tmp_path, script, ROWS.format(more=""), protocol="simple")
+    cause = of(found, "unusable-index")
+    assert cause.status == "found"
+    assert evidence(cause)["reason"] == reason
+    assert cause.commands == (command,)
+    assert not cause.proposals
+
+
+def test_an_index_that_is_used(tmp_path: Path) -> None:
+    rows = ROWS.format(more="create index other on item (kind);")
+    found = diagnosed(tmp_path, KIND, rows)
+    assert of(found, "unusable-index").status == "cleared"
+    assert of(found, "missing-index").status == "cleared"
