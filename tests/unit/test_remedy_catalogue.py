@@ -67,6 +67,7 @@ KNOWN = [
           spec={"server": {"settings": {"commit_delay": "5000", "jit_above_cost": "0"}}}),
     Known(put(jit="off"), "jit-off"),
     Known(put(plan_cache_mode="force_custom_plan"), "plan-cache-mode"),
+    Known(put(max_parallel_workers_per_gather="0"), "no-parallel-workers"),
     Known(put(jit="on"), None),
     Known(Change(sql={"make": ("create index i on t (c)",), "undo": ("drop index i",)}), "own-sql",
           needs=("sql",)),

@@ -63,6 +63,15 @@ REMEDIES = (
         when=lambda case: not case.shrinks("work_mem", 4 << 20),
     ),
     Remedy(
+        id="no-parallel-workers",
+        summary="execute statements in their own process alone",
+        kind="reload",
+        durability_class="D0",
+        price="long statements that read much, as in reports, take longer where cores are idle",
+        settings=("max_parallel_workers_per_gather",),
+        when=lambda case: case.after.settings.text("max_parallel_workers_per_gather") == "0",
+    ),
+    Remedy(
         id="prepared-statements",
         summary="parse and plan each statement once per session",
         kind="client",

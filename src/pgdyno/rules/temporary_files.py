@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from pgdyno.facts.plans import (
+    TimedChange,
+    saved_share,
+    timed_settings,
+    unusual_settings,
+    was_looked_at,
+    work_parts,
+)
 from pgdyno.facts.sight import Sight, measured, proposed
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import duration, figure, percent, size
+from pgdyno.plans.tree import IN_MEMORY
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._cpu_uses import ratio_of_own_work
 from pgdyno.rules._pools import WORTHWHILE_RATIO
+from pgdyno.rules._timed_changes import (
+    proposals_of,
+    ratio_with,
+    saved_evidence,
+    settings_title,
+    time_evidence,
+)
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
-from pgdyno.spec.sql_text import literal
+from pgdyno.spec.server_settings import ActiveSettings
+from pgdyno.spec.sql_text import literal, shortened
 from pgdyno.stats.prediction import Prediction, between
 
 WAITING_SHARE = 0.05
-IN_MEMORY = 2.5
 MEMORY_SHARE_MAX = 0.25
 """Most of the machine's memory that work_mem of all sessions may take."""
 WORK_MEM_DEFAULT_KB = 4096
@@ -34,17 +50,24 @@ def temp_files(s: Situation) -> Found | Cleared:
     Threshold: calibrated by injection, sorts with work_mem of 64 kB on delayed files. The work_mem
     proposed holds the mean temporary file (``temp_bytes / temp_files`` of pg_stat_database) times
     ``IN_MEMORY``, since a row takes more in memory than in a file.
+
+    On a server that pgdyno started, a work_mem that holds the largest sort or hash which a plan
+    wrote to disk is tried beside the load. It decides: found if it saves ``WAITING_SHARE`` of the
+    response time, and proposed only then.
     """
     share = s.budget.share("temp")
     each_bytes, per_s = _files(s)
-    evidence = _evidence(s, share, each_bytes, per_s)
+    tried = _tried(s)
+    evidence = [*_evidence(s, share, each_bytes, per_s), *_tried_evidence(s, tried)]
+    if tried is not None and tried.is_worthwhile and saved_share(s, tried) >= WAITING_SHARE:
+        return _timed(s, tried, evidence)
     if share < WAITING_SHARE:
         return Cleared(
             f"{percent(share)} of the response time is spent on temporary files",
             evidence,
             parts=("temp",),
         )
-    proposals = _temp_files_work_mem(s, share, each_bytes)
+    proposals = _temp_files_work_mem(s, each_bytes) if tried is None else []
     each = f", {size(each_bytes)} each" if each_bytes else ""
     return Found(
         sentence=(
@@ -56,7 +79,51 @@ def temp_files(s: Situation) -> Found | Cleared:
         confidence=0.9,
         evidence=evidence,
         proposals=proposals,
-        advice="" if proposals else "sort or hash less per statement; work_mem cannot hold it",
+        advice="" if proposals else "sort or hash less per statement; work_mem does not help",
+    )
+
+
+def _tried(s: Situation) -> TimedChange | None:
+    """Return the trial of a work_mem that holds what was written to disk; None without one."""
+    if not was_looked_at(s):
+        return None
+    resets = {each.name: each.reset for each in unusual_settings(s)}
+    found = [each for each in timed_settings(s) if [*each.change.settings] == ["work_mem"]]
+    held = (e for e in found if e.change.settings["work_mem"] != resets.get("work_mem"))
+    return next(held, None)
+
+
+def _tried_evidence(s: Situation, tried: TimedChange | None) -> list[Evidence]:
+    if tried is None:
+        return []
+    title = settings_title(tried)
+    return [
+        saved_evidence(s, tried, title, WAITING_SHARE),
+        *time_evidence(s, tried.statements[:1], f"with {title}"),
+    ]
+
+
+def _timed(s: Situation, tried: TimedChange, evidence: list[Evidence]) -> Found:
+    worst, wanted = tried.statements[0], tried.change.settings["work_mem"]
+    fits = _fits(s, ActiveSettings(tried.change.settings).size_bytes("work_mem") or 0)
+    proposals = proposals_of(
+        s, [tried], "work-mem", "sorts and hashes of statements would stay in memory"
+    )
+    return Found(
+        sentence=(
+            f"a sort or hash does not fit in work_mem: a statement takes {figure(worst.ms)} ms, and"
+            f" {figure(worst.changed_ms)} ms with {wanted}: {shortened(worst.total.statement)}"
+        ),
+        parts=("temp", *(part for part in work_parts(s) if part != "temp")),
+        share=max(s.budget.share("temp"), saved_share(s, tried)),
+        removable_share=ratio_with(s, tried).lifted,
+        confidence=0.95,
+        evidence=evidence,
+        proposals=proposals if fits else [],
+        advice=""
+        if fits
+        else f"work_mem = {wanted} for all sessions is more memory than there is:"
+        " set it for this statement alone, or sort and hash less",
     )
 
 
@@ -75,15 +142,20 @@ def _without(s: Situation) -> float:
     return max(0.0, 1.0 - temp / data) if data > 0 else 1.0
 
 
-def _temp_files_work_mem(s: Situation, share: float, each_bytes: float) -> list[Proposal]:
-    memory = s.run.run.host.get("memory_bytes")
-    if not each_bytes or not memory:
+def _fits(s: Situation, bytes_each: float) -> bool:
+    """Return whether the machine has that much memory for each session; False if not known."""
+    memory = s.run.run.host.get("memory_bytes") or 0
+    return bytes_each * max(1, s.sessions_max) <= MEMORY_SHARE_MAX * memory
+
+
+def _temp_files_work_mem(s: Situation, each_bytes: float) -> list[Proposal]:
+    if not each_bytes:
         return []
     now_kb = (s.settings.size_bytes("work_mem") or WORK_MEM_DEFAULT_KB * 1024) / 1024
     wanted_kb = 1024
     while wanted_kb < IN_MEMORY * each_bytes / 1024 or wanted_kb <= now_kb:
         wanted_kb *= 2
-    if wanted_kb * 1024 * max(1, s.sessions_max) > MEMORY_SHARE_MAX * memory:
+    if not _fits(s, wanted_kb * 1024):
         return []
     ratio = _ratio(s)
     if ratio < WORTHWHILE_RATIO:

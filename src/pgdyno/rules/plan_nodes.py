@@ -1,0 +1,259 @@
+"""Plans that are dearer than need be: parallel workers for little work, and wrong estimates."""
+
+from __future__ import annotations
+
+from pgdyno.facts.plans import (
+    NOT_LOOKED_AT,
+    TimedChange,
+    following_ms,
+    is_analyzed,
+    planned_statements,
+    saved_share,
+    timed_changes,
+    timed_settings,
+    unusual_settings,
+    was_looked_at,
+    work_parts,
+)
+from pgdyno.facts.situation import Situation
+from pgdyno.numbers import figure, listed, percent
+from pgdyno.plans.tree import Node, misestimated
+from pgdyno.record import TableStatistics
+from pgdyno.record.finding import Evidence, Skip
+from pgdyno.rules._timed_changes import (
+    proposals_of,
+    ratio_with,
+    saved_evidence,
+    settings_title,
+    time_evidence,
+)
+from pgdyno.rules.rule import Cleared, Found, rule
+from pgdyno.spec.sql_text import relation, shortened
+
+COST_SHARE = 0.05
+SHOWN = 3
+_WORKERS = "max_parallel_workers_per_gather"
+
+
+@rule(
+    "parallel-workers",
+    false_positives="statements that are long enough for workers with other values than these",
+)
+def parallel_workers(s: Situation) -> Found | Cleared:
+    """Parallel workers that cost more than they save: each is started for the statement, and ends
+    with it.
+
+    On a server that pgdyno started, the load's statements are executed beside it with
+    max_parallel_workers_per_gather = 0 where plans start workers. Trigger: that saves at least
+    ``COST_SHARE`` of the response time. Without a load beside them workers have cores of their own,
+    so that under load they save even less. A setting whose default saves time, and which may be why
+    workers are started, is for costly-settings. Threshold: that of costly-settings.
+    """
+    if not was_looked_at(s):
+        raise Skip(NOT_LOOKED_AT)
+    if not is_analyzed(s):
+        raise Skip("statements were not executed to see how many workers they start")
+    if not any(node.workers_launched for node in _nodes(s)):
+        return Cleared("no plan starts parallel workers")
+    tried = [e for e in timed_settings(s) if e.change.settings == {_WORKERS: "0"}]
+    if not tried:
+        raise Skip("statements were not tried without parallel workers")
+    without, title = tried[0], settings_title(tried[0])
+    evidence = [
+        saved_evidence(s, without, title, COST_SHARE),
+        *time_evidence(s, without.statements[:1], f"with {title}"),
+    ]
+    if not without.is_worthwhile or saved_share(s, without) < COST_SHARE:
+        return Cleared("parallel workers take no more time than they save", evidence)
+    unusual = {each.name: each.reset for each in unusual_settings(s)}
+    resets = [e for e in timed_settings(s) if e.change.settings.items() <= unusual.items()]
+    if any(each.is_worthwhile for each in resets):
+        raise Skip("a setting at its default saves time: see costly-settings")
+    worst = without.statements[0]
+    return Found(
+        sentence=(
+            f"with parallel workers a statement takes {figure(worst.ms)} ms, and"
+            f" {figure(worst.changed_ms)} ms without: {shortened(worst.total.statement)}"
+        ),
+        parts=work_parts(s),
+        share=saved_share(s, without),
+        removable_share=ratio_with(s, without).lifted,
+        confidence=0.9,
+        evidence=evidence,
+        causes=("missing-index", "wrong-estimates"),
+        proposals=proposals_of(
+            s, tried, "no-parallel-workers", "no process would be started for a statement"
+        ),
+    )
+
+
+FETCHED_SHARE = 0.5
+
+
+@rule(
+    "heap-fetches",
+    false_positives="rows that are changed faster than any vacuum could mark their pages",
+)
+def heap_fetches(s: Situation) -> Found | Cleared:
+    """Index-only scans that look up rows in the table all the same, as its pages are not marked as
+    visible to all: only vacuum marks them.
+
+    By EXPLAIN ANALYZE of the load's statements, on a server that pgdyno started. Trigger: an
+    index-only scan looks up at least ``FETCHED_SHARE`` of its rows, and takes at least
+    ``COST_SHARE`` of the response time. It is minor: how much of the scan's time goes is not known
+    before the table is vacuumed, which cannot be tried in a transaction. Thresholds: ours.
+    """
+    if not was_looked_at(s):
+        raise Skip(NOT_LOOKED_AT)
+    if not is_analyzed(s):
+        raise Skip("statements were not executed to see what their scans fetch")
+    found = [
+        (each, node, each.work_share * (node.own_ms or 0.0) / each.plan.execution_ms)
+        for each in planned_statements(s)
+        if each.plan is not None and each.plan.execution_ms
+        for node in each.plan.nodes()
+        if node.heap_fetches and node.heap_fetches >= FETCHED_SHARE * (node.rows or 0.0)
+    ]
+    if not found:
+        return Cleared("no index-only scan looks up most of its rows in the table")
+    each, node, part = max(found, key=lambda one: one[2])
+    share = part * following_ms(s) / s.budget.response_ms
+    evidence = [
+        s.evidence("time of the scan / response time", share, "share", _bar()),
+        s.evidence("rows looked up in the table", node.heap_fetches, "rows"),
+        s.evidence("rows of the scan", node.rows, "rows"),
+        s.evidence("index", node.index, ""),
+        s.evidence("table", node.relation, ""),
+    ]
+    if share < COST_SHARE:
+        return Cleared("index-only scans that look up rows in the table take little time", evidence)
+    return Found(
+        sentence=(
+            f"an index-only scan of {node.relation} looks up {figure(node.heap_fetches)} of"
+            f" {figure(node.rows)} rows in the table, as pages are not marked as visible to all:"
+            f" {shortened(each.total.statement)}"
+        ),
+        share=0.0,
+        severity="minor",
+        confidence=0.8,
+        evidence=evidence,
+        advice="vacuum the table, and let autovacuum come earlier where rows are only inserted:"
+        " autovacuum_vacuum_insert_scale_factor",
+        commands=[f"VACUUM {relation(node.relation)}"],
+    )
+
+
+def _bar() -> str:
+    return f"at least {percent(COST_SHARE)}"
+
+
+def _nodes(s: Situation) -> list[Node]:
+    plans = [each.plan for each in planned_statements(s) if each.plan is not None]
+    return [node for plan in plans for node in plan.nodes()]
+
+
+@rule(
+    "wrong-estimates",
+    false_positives="statistics that autovacuum was about to make",
+)
+def wrong_estimates(s: Situation) -> Found | Cleared:
+    """Plans that turn on wrong estimates: statistics of a table are missing or old.
+
+    On a server that pgdyno started, ANALYZE is tried of the tables of which a plan gave ten times
+    more or fewer rows than was expected, in a transaction that is rolled back; where a column's
+    statistics target is 0, or its number of distinct values set by hand, without that. Trigger: it
+    saves at least ``COST_SHARE`` of the response time. On other servers a table without any
+    statistics is named, and nothing is predicted. Threshold: that of costly-settings.
+    """
+    if not was_looked_at(s):
+        raise Skip(NOT_LOOKED_AT)
+    known = {each.relation: each for each in s.run.table_statistics(s.slice_ids)}
+    made = {each.relation: _statements(each) for each in known.values()}
+    tried = [
+        (each, name)
+        for each in timed_changes(s)
+        for name, statements in made.items()
+        if each.change.sql.get("make") == statements
+    ]
+    if tried and tried[0][0].is_worthwhile and saved_share(s, tried[0][0]) >= COST_SHARE:
+        best, table = tried[0]
+        return _timed(s, best, known[table])
+    if not is_analyzed(s):
+        return _unexecuted(s, [*known.values()])
+    off = [
+        node.relation
+        for each in planned_statements(s)
+        if each.plan is not None
+        for node in misestimated(each.plan)
+    ]
+    evidence = [
+        s.evidence("tables with estimates ten times off", len({*off}), "count"),
+        *(_saved(s, each, name) for each, name in tried),
+    ]
+    if off and not tried:
+        raise Skip(
+            f"estimates of {listed(sorted({*off}), SHOWN)} are off, and ANALYZE was not tried"
+        )
+    return Cleared("better statistics of the tables would save nothing", evidence)
+
+
+def _statements(statistics: TableStatistics) -> tuple[str, ...]:
+    """Return the statements with which a table gets statistics."""
+    return (*statistics.statements, f"analyze {relation(statistics.relation)}")
+
+
+def _saved(s: Situation, timed: TimedChange, table: str) -> Evidence:
+    return saved_evidence(s, timed, f"ANALYZE of {table}", COST_SHARE)
+
+
+def _timed(s: Situation, best: TimedChange, statistics: TableStatistics) -> Found:
+    table, worst = statistics.relation, best.statements[0]
+    why = "has no statistics" if not statistics.has_statistics else "has wrong statistics"
+    return Found(
+        sentence=(
+            f"{table} {why}: a statement takes {figure(worst.ms)} ms, and"
+            f" {figure(worst.changed_ms)} ms after ANALYZE: {shortened(worst.total.statement)}"
+        ),
+        parts=work_parts(s),
+        share=saved_share(s, best),
+        removable_share=ratio_with(s, best).lifted,
+        confidence=0.9,
+        evidence=[
+            _saved(s, best, table),
+            *time_evidence(s, best.statements[:1], "time of it after ANALYZE"),
+        ],
+        advice="see that autovacuum analyzes the table: whether it is off for it, and its"
+        " autovacuum_analyze_scale_factor",
+        commands=_commands(statistics),
+    )
+
+
+def _unexecuted(s: Situation, known: list[TableStatistics]) -> Found | Cleared:
+    """Judge by the catalogs alone."""
+    lacking = [each for each in known if not each.has_statistics or each.repairs]
+    if not lacking:
+        raise Skip("statements were not executed to compare their rows with the estimates")
+    return Found(
+        sentence=(
+            f"{listed([each.relation for each in lacking], SHOWN)}"
+            f" {'has' if len(lacking) == 1 else 'have'} no statistics of all columns, so that plans"
+            " of the load's statements are guesses; what that costs was not measured"
+        ),
+        share=0.0,
+        severity="minor",
+        confidence=0.6,
+        evidence=[s.evidence("table without statistics", e.relation, "") for e in lacking[:SHOWN]],
+        commands=[each for one in lacking[:SHOWN] for each in _commands(one)],
+    )
+
+
+def _commands(statistics: TableStatistics) -> list[str]:
+    return [_as_command(each) for each in _statements(statistics)]
+
+
+def _as_command(statement: str) -> str:
+    words = {"alter table": "ALTER TABLE", "analyze": "ANALYZE"}
+    for word, upper in words.items():
+        if statement.startswith(word):
+            return upper + statement[len(word) :]
+    return statement

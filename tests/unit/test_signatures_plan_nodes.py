@@ -1,0 +1,210 @@
+"""Signatures that judge by nodes of the plans of the load's statements and by what the catalogs say
+of their tables, on made-up run files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from diagnose_runs import Load, diagnosed
+from msgspec.structs import replace
+from test_signatures_plans import BUSY, INDEX, PLACE, SCAN, looked_at
+
+from pgdyno.spec import Change
+
+MAKE = "create index pgdyno_usable on public.item ((kind)::numeric)"
+TRIED = Change(sql={"make": (MAKE,)})
+
+
+def with_rows(load: Load, table: str, *rows: Mapping[str, Any]) -> Load:
+    """The load with rows of a look."""
+
+    def of(second: int) -> Sequence[Mapping[str, Any]]:
+        return rows if second == 1 else []
+
+    return replace(load, rows={**load.rows, table: of})
+
+
+def unusable(load: Load, reason: str, *, make: str = "", compared: str = "kind") -> Load:
+    row = {**PLACE, "relation": "public.item", "index_name": "public.item_kind", "detail": ""}
+    more = {"reason": reason, "make": make, "compared": compared}
+    return with_rows(load, "unusable_index", {**row, **more})
+
+
+@pytest.mark.parametrize(("ms", "status"), [(0.1, "found"), (1.98, "cleared")])
+def test_an_index_that_a_condition_hides(tmp_path: Path, ms: float, status: str) -> None:
+    load = unusable(looked_at(BUSY, (TRIED, ms)), "cast", make=MAKE)
+    found = diagnosed(tmp_path, load)["unusable-index"]
+    assert found.status == status
+    assert not found.proposals
+
+
+def test_an_index_that_a_condition_hides_without_a_trial(tmp_path: Path) -> None:
+    load = unusable(looked_at(BUSY), "expression")
+    assert diagnosed(tmp_path, load)["unusable-index"].status == "found"
+    short = {**SCAN, "Plan": {**SCAN["Plan"], "Actual Total Time": 0.01}}
+    load = unusable(looked_at(BUSY, plan=short), "expression")
+    assert diagnosed(tmp_path, load)["unusable-index"].status == "cleared"
+    assert diagnosed(tmp_path, BUSY)["unusable-index"].status == "skipped"
+
+
+def test_an_invalid_index_is_the_reason(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, unusable(looked_at(BUSY, (INDEX, 0.1)), "invalid"))
+    cause = found["missing-index"]
+    assert cause.commands == ("REINDEX INDEX CONCURRENTLY public.item_kind",)
+    assert [each.change for each in cause.proposals] == [INDEX]
+    assert found["unusable-index"].status == "cleared"
+
+
+def scanned(number: int, *, rows: int, ms: float) -> dict[str, Any]:
+    return {
+        "Node Type": "Index Scan",
+        "Schema": "public",
+        "Relation Name": f"item_{number}",
+        "Alias": f"item_{number}",
+        "Plan Rows": 1,
+        "Total Cost": 8.0,
+        "Actual Rows": rows,
+        "Actual Loops": 1,
+        "Actual Total Time": ms,
+        "Index Cond": f"(item_{number}.kind = 5)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("empty", "ms", "status"), [(20, 0.08, "found"), (20, 0.0001, "cleared"), (5, 0.3, "cleared")]
+)
+def test_partitions_without_rows(tmp_path: Path, empty: int, ms: float, status: str) -> None:
+    nodes = [scanned(0, rows=3, ms=0.1), *(scanned(n + 1, rows=0, ms=ms) for n in range(empty))]
+    append = {"Node Type": "Append", "Plan Rows": 3, "Total Cost": 99.0, "Actual Rows": 3,
+              "Actual Loops": 1, "Actual Total Time": 1.9, "Plans": nodes}  # fmt: skip
+    partitions = [
+        {"relation": f"public.item_{n}", "root": "public.item", "key": "RANGE (id)",
+         "partitions": 40}
+        for n in range(empty + 1)
+    ]  # fmt: skip
+    load = looked_at(BUSY, plan={**SCAN, "Plan": append})
+    found = diagnosed(tmp_path, with_rows(load, "table_partition", *partitions))
+    cause = found["unpruned-partitions"]
+    assert cause.status == status
+    if status == "found":
+        said = {each.name: each.value for each in cause.evidence}
+        assert (said["partitions read"], said["of them without a row"]) == (empty + 1, empty)
+        assert said["reason"] == "no condition"
+
+
+def test_partitions_are_not_judged_without_plans(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path, BUSY)["unpruned-partitions"].status == "skipped"
+    assert diagnosed(tmp_path, looked_at(BUSY))["unpruned-partitions"].status == "cleared"
+
+
+WORKERS = {
+    **SCAN,
+    "Plan": {
+        "Node Type": "Gather",
+        "Plan Rows": 10,
+        "Total Cost": 950.0,
+        "Workers Planned": 2,
+        "Workers Launched": 2,
+        "Actual Rows": 10,
+        "Actual Loops": 1,
+        "Actual Total Time": 1.9,
+        "Plans": [SCAN["Plan"]],
+    },
+}
+ALONE = Change(settings={"max_parallel_workers_per_gather": "0"})
+
+
+@pytest.mark.parametrize(("ms", "status"), [(0.1, "found"), (2.5, "cleared")])
+def test_parallel_workers(tmp_path: Path, ms: float, status: str) -> None:
+    found = diagnosed(tmp_path, looked_at(BUSY, (ALONE, ms), plan=WORKERS))["parallel-workers"]
+    assert found.status == status
+    assert [each.change for each in found.proposals] == ([ALONE] if status == "found" else [])
+
+
+def test_parallel_workers_are_judged_by_a_trial(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path, BUSY)["parallel-workers"].status == "skipped"
+    load = looked_at(BUSY, plan=WORKERS)
+    assert diagnosed(tmp_path, load)["parallel-workers"].status == "skipped"
+    assert diagnosed(tmp_path, looked_at(BUSY))["parallel-workers"].status == "cleared"
+    reset = Change(settings={"parallel_setup_cost": "1000"})
+    unusual = [("parallel_setup_cost", "0", "1000")]
+    load = looked_at(BUSY, (ALONE, 0.1), (reset, 0.1), plan=WORKERS, unusual=unusual)
+    found = diagnosed(tmp_path, load)
+    assert found["parallel-workers"].status == "skipped"
+    assert found["costly-settings"].status == "found"
+
+
+LARGER = Change(settings={"work_mem": "16MB"})
+MEMORY = {"memory_bytes": 16 << 30}
+
+
+@pytest.mark.parametrize(("ms", "status"), [(0.5, "found"), (2.2, "cleared")])
+def test_a_larger_work_mem_that_was_tried(tmp_path: Path, ms: float, status: str) -> None:
+    load = replace(looked_at(BUSY, (LARGER, ms)), host_facts=MEMORY)
+    found = diagnosed(tmp_path, load)["temp-files"]
+    assert found.status == status
+    assert [each.change for each in found.proposals] == ([LARGER] if status == "found" else [])
+
+
+def test_a_work_mem_for_which_there_is_no_memory(tmp_path: Path) -> None:
+    load = replace(looked_at(BUSY, (LARGER, 0.5)), host_facts={"memory_bytes": 64 << 20})
+    found = diagnosed(tmp_path, load)["temp-files"]
+    assert (found.status, found.proposals) == ("found", ())
+
+
+ANALYZE = Change(sql={"make": ("analyze public.item",)})
+ITEM = {"relation": "public.item", "has_statistics": 1, "repairs": ""}
+OFF = {**SCAN, "Plan": {**SCAN["Plan"], "Plan Rows": 1, "Actual Rows": 5000}}
+
+
+@pytest.mark.parametrize(("ms", "status"), [(0.1, "found"), (1.98, "cleared")])
+def test_estimates_that_were_tried(tmp_path: Path, ms: float, status: str) -> None:
+    load = with_rows(looked_at(BUSY, (ANALYZE, ms), plan=OFF), "table_statistics", ITEM)
+    found = diagnosed(tmp_path, load)["wrong-estimates"]
+    assert found.status == status
+    assert found.commands == (("ANALYZE public.item",) if status == "found" else ())
+
+
+def test_estimates_are_not_judged_without_a_trial(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path, BUSY)["wrong-estimates"].status == "skipped"
+    load = with_rows(looked_at(BUSY, plan=OFF), "table_statistics", ITEM)
+    assert diagnosed(tmp_path, load)["wrong-estimates"].status == "skipped"
+
+
+def test_a_table_without_statistics_on_another_server(tmp_path: Path) -> None:
+    plan = {**SCAN, "Plan": {k: v for k, v in SCAN["Plan"].items() if "Actual" not in k}}
+    load = looked_at(BUSY, plan=plan, analyzed=False)
+    repairs = "alter table public.item alter column kind set statistics -1"
+    lacking = {"relation": "public.item", "has_statistics": 0, "repairs": repairs}
+    found = diagnosed(tmp_path, with_rows(load, "table_statistics", lacking))["wrong-estimates"]
+    assert (found.status, found.severity, found.rank) == ("found", "minor", None)
+    assert found.commands == (
+        "ALTER TABLE public.item alter column kind set statistics -1",
+        "ANALYZE public.item",
+    )
+    load = with_rows(load, "table_statistics", ITEM)
+    assert diagnosed(tmp_path, load)["wrong-estimates"].status == "skipped"
+
+
+@pytest.mark.parametrize(("fetches", "status"), [(9000, "found"), (100, "cleared")])
+def test_index_only_scans_that_fetch(tmp_path: Path, fetches: int, status: str) -> None:
+    scan = {
+        "Node Type": "Index Only Scan",
+        "Schema": "public",
+        "Relation Name": "item",
+        "Alias": "item",
+        "Index Name": "item_kind",
+        "Plan Rows": 9000,
+        "Total Cost": 900.0,
+        "Actual Rows": 9000,
+        "Actual Loops": 1,
+        "Actual Total Time": 1.9,
+        "Heap Fetches": fetches,
+    }
+    found = diagnosed(tmp_path, looked_at(BUSY, plan={**SCAN, "Plan": scan}))["heap-fetches"]
+    assert found.status == status
+    assert found.commands == (("VACUUM public.item",) if status == "found" else ())
+    assert diagnosed(tmp_path, BUSY)["heap-fetches"].status == "skipped"
