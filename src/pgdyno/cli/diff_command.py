@@ -24,8 +24,9 @@ def command(
     """Show the differences between two run files.
 
     Lists differences in spec, settings, server, host and engine, and shows throughput, percentiles,
-    statements, waits and failures with their ratios. It gives no verdict, because two runs are not
-    interleaved pairs; pgdyno compare measures whether a change helps.
+    statements, waits and failures with their ratios, and the statements whose plan differs. It
+    gives no verdict, because two runs are not interleaved pairs; pgdyno compare measures whether a
+    change helps.
 
     \b
       pgdyno diff monday.db tuesday.db

@@ -25,6 +25,8 @@ with factors of that size."""
 ESTIMATED_ROWS_MIN = 100.0
 APPENDS = ("Append", "Merge Append")
 """Kinds of nodes that read one partition after the other."""
+_USUAL = ("", "Inner", "Plain")
+"""Strategies that the name of a node implies."""
 _COMPILING = ("Generation", "Inlining", "Optimization", "Emission")
 
 
@@ -156,6 +158,25 @@ def fingerprint(plan: Plan) -> str:
     strategies and the kinds of conditions; without values, costs and rows."""
     form = "\n".join(_form(plan.root, 0))
     return hashlib.sha256(form.encode()).hexdigest()[:12]
+
+
+def in_one_line(plan: Plan, *, with_conditions: bool = False) -> str:
+    """Return the nodes of a plan from the top, with their tables and indexes, as in
+    "Aggregate > Nested Loop (Seq Scan on a, Index Scan using b_pkey on b)"; on request also with
+    the kinds of their conditions."""
+    return _line(plan.root, with_conditions)
+
+
+def _line(node: Node, with_conditions: bool) -> str:
+    strategy = f" {node.strategy}" if node.strategy not in _USUAL else ""
+    using = f" using {node.index}" if node.index else ""
+    of = f" on {node.relation}" if node.relation else ""
+    conditions = ", ".join(sorted(node.conditions)) if with_conditions else ""
+    own = f"{node.kind}{strategy}{using}{of}{f' [{conditions}]' if conditions else ''}"
+    below = [_line(child, with_conditions) for child in node.children]
+    if len(below) == 1:
+        return f"{own} > {below[0]}"
+    return f"{own} ({', '.join(below)})" if below else own
 
 
 def _form(node: Node, depth: int) -> Iterator[str]:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from pgdyno.record.part import Number, Part
+from pgdyno.results.plans import ComparedPlans
 
 
 class Pair(Part):
@@ -96,6 +97,8 @@ class LoadFigures(Part):
     latency_ms: LatencyPairs
     failures: FailurePairs
     statements: tuple[StatementPairs, ...]
+    plans: ComparedPlans | None
+    """null: the plans of one run were not looked at"""
     waits: tuple[WaitPair, ...]
     work: Annotated[
         dict[str, Pair],

@@ -37,6 +37,7 @@ from pgdyno.report.view import (
 from pgdyno.report.words import accounts, headlines, prose, repeat, sentences, sessions
 from pgdyno.report.words.diff import diff, differing_spec
 from pgdyno.report.words.drills import cuts_table, drill_description
+from pgdyno.report.words.plans import replanned_table
 from pgdyno.report.words.sentences import expectation
 from pgdyno.report.words.side_by_side import beside_rows, speed_rows, work_rows
 from pgdyno.report.words.tables import Table, figures_table
@@ -152,7 +153,7 @@ def _chapter(run: RunFile, chapter: RecordedChapter, earlier: RunFile | None) ->
     ending = [_ENDINGS[chapter.as_expected]] if chapter.as_expected is not None else []
     results = [prose.sentence(each) for each in _results(run, summary, drills, chapter)]
     luck = [Banner("Luck played a part.", prose.sentence(sentence)) for sentence in chapter.luck]
-    beside = None if earlier is None else _beside(earlier, run)
+    beside = [] if earlier is None else [*_beside(earlier, run)]
     parts: list[Part] = [
         Tags([Tag(by_variant(chapter.endings)), *ending]),
         *([OnPage(Text(chapter.remark))] if chapter.remark else []),
@@ -162,7 +163,7 @@ def _chapter(run: RunFile, chapter: RecordedChapter, earlier: RunFile | None) ->
         Terms([*_terms(summary, drills, chapter)], as_written=True),
         Charts(charts),
         *([OnPage(cuts_table(drills[0]))] if drills else []),
-        *([OnPage(beside)] if beside else []),
+        *map(OnPage, beside),
         OnPage(Text("To write the full page of this chapter:", small=True)),
         OnPage(Commands([f"pgdyno report {run.path.name}"])),
     ]
@@ -216,19 +217,22 @@ def _varied(run: RunFile) -> Iterable[str]:
     return story[chapter.number - 1].get("vary") or () if chapter.number <= len(story) else ()
 
 
-def _beside(earlier: RunFile, run: RunFile) -> Table | None:
-    """Return the figures of two runs of one load; None without a finished transaction."""
+def _beside(earlier: RunFile, run: RunFile) -> Iterator[Table]:
+    """Yield the figures of two runs of one load, and the statements whose plan differs; nothing
+    without a finished transaction."""
     try:
         figures = diff(earlier, run).figures
     except UsageError:
-        return None
+        return
     if not isinstance(figures, LoadFigures):
-        return None
+        return
     a, b = (f"chapter {_chapter_of(each).number}" for each in (earlier, run))
     rows = [*speed_rows(figures), *work_rows(figures.work)]
     rows += [[f"{text}, ms", *times] for text, *times in beside_rows(figures.beside)]
     caption = "Beside the earlier chapter, not in pairs: other load may have differed too"
-    return replace(figures_table(caption, ["", a, b, "ratio"], rows), wide=True)
+    yield replace(figures_table(caption, ["", a, b, "ratio"], rows), wide=True)
+    if differing := replanned_table(figures.plans, a, b):
+        yield differing
 
 
 def _comparison_charts(run: RunFile, summary: RunSummary) -> Iterator[Chart]:

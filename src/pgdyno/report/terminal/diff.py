@@ -19,6 +19,7 @@ from pgdyno.report.terminal._lines import (
     width_of,
     wrapped,
 )
+from pgdyno.report.words import plans
 from pgdyno.report.words.prose import cut
 from pgdyno.report.words.side_by_side import beside_rows, speed_rows, work_rows
 from pgdyno.results import diff as results
@@ -26,6 +27,8 @@ from pgdyno.results.diff import DiffResult, DrillFigures, LoadFigures, Pair
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from pgdyno.results.plans import ComparedPlans
 
 VALUE_WIDTH = 34
 NAME_WIDTH = 46
@@ -149,6 +152,7 @@ def _figure_blocks(figures: LoadFigures | DrillFigures, width: int) -> Iterable[
     rows = speed_rows(figures)
     yield [*table_lines(("", *_HEAD), rows, width), *_absent_lines(rows, width)]
     yield table_lines(("statements, mean ms", *_HEAD), _statement_rows(figures), width)
+    yield _plan_lines(figures.plans, width)
     yield table_lines(("sessions by wait, mean", *_HEAD), _wait_rows(figures), width)
     yield table_lines(("work of the server", *_HEAD), _indented(work_rows(figures.work)), width)
     beside = _indented(beside_rows(figures.beside))
@@ -183,6 +187,12 @@ def _statement_rows(figures: LoadFigures) -> list[list[str]]:
         ]
         for each in figures.statements[:STATEMENTS_MAX]
     ]
+
+
+def _plan_lines(compared: ComparedPlans | None, width: int) -> list[Line]:
+    """Return the statements whose plan differs, with both forms."""
+    terms = plans.replanned_terms(compared, "A", "B")
+    return [line for label, text in terms for line in labelled(label, text, width)]
 
 
 def _wait_rows(figures: LoadFigures) -> list[list[str]]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from pgdyno import numbers
 from pgdyno.drill.storage import stored_drills
 from pgdyno.errors import UsageError
+from pgdyno.facts.replanned import PlannedSide, compared_plans
 from pgdyno.json_types import Fields
 from pgdyno.record import Distribution, RunFile, RunInfo, StatementTotal
 from pgdyno.record.latencies import ScriptKind
@@ -211,6 +212,7 @@ def _load_figures(sides: tuple[_MeasuredRun, _MeasuredRun]) -> results.LoadFigur
             errors=_errors(sides),
         ),
         statements=tuple(_statements(sides)),
+        plans=compared_plans(*(PlannedSide(side.run, side.slice_ids) for side in sides)),
         waits=_waits(sides),
         work=_of_both(sides, work_of),
         beside=_of_both(sides, statements_beside),

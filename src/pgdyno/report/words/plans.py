@@ -1,4 +1,6 @@
-"""The plans of the load's statements as tables: a row for each node, and where its time goes."""
+"""The plans of the load's statements as tables: a row for each node, and where its time goes; and
+the statements whose plan differs between two sides.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,62 @@ from pgdyno.report.words.tables import Table
 
 if TYPE_CHECKING:
     from pgdyno.record import CalledFunction, RunFile, StatementPlan
+    from pgdyno.results.plans import ComparedPlans, PlanForm
 
 TEXT_MAX = 160
+FORM_MAX = 400
+REPLANNED_MAX = 8
 PLANS_MAX = 12
 NODES_MAX = 60
 _HEAD = ("node", "time", "share", "rows", "expected", "details")
 _HEAD_UNEXECUTED = ("node", "cost", "share", "rows expected", "details")
+
+
+def replanned_words(compared: ComparedPlans | None) -> str:
+    """Return how many statements have a plan of another form on the other side."""
+    if compared is None:
+        return "the plans of the statements were not looked at on both sides"
+    lacking = numbers.counted(compared.without_plan, "statement", "statements")
+    without = f"; {lacking} without a plan on a side" if compared.without_plan else ""
+    whole = numbers.counted(compared.statements, "statement", "statements")
+    if not compared.statements:
+        return f"no statement has a plan on both sides{without}"
+    if not compared.differing:
+        return f"of the same form on both sides: {whole}{without}"
+    count = len(compared.differing)
+    return f"of another form on the other side: {count} of {whole}{without}"
+
+
+def replanned_table(compared: ComparedPlans | None, a: str, b: str) -> Table | None:
+    """Return the statements whose plan differs, with the forms and the times of both sides, which
+    are named ``a`` and ``b``; None if there are none."""
+    if compared is None or not compared.differing:
+        return None
+    rows = [
+        [
+            prose.cut(pair.statement, TEXT_MAX),
+            _told(pair.a),
+            _told(pair.b),
+        ]
+        for pair in compared.differing
+    ]
+    return Table("Statements whose plan differs", ["statement", a, b], rows, wide=True)
+
+
+def replanned_terms(compared: ComparedPlans | None, a: str, b: str) -> Iterator[tuple[str, str]]:
+    """Yield labels and texts for the terminal: how many plans differ, and for each its statement
+    and both forms."""
+    yield "plans", replanned_words(compared)
+    for pair in compared.differing[:REPLANNED_MAX] if compared is not None else ():
+        yield "", prose.cut(pair.statement, TEXT_MAX // 2)
+        yield f"  {a}", _told(pair.a)
+        yield f"  {b}", _told(pair.b)
+
+
+def _told(form: PlanForm) -> str:
+    """Return the mean time under load, the nodes, and whether the plan is for any values."""
+    words = f"{numbers.ms(form.mean_ms)}: {prose.cut(form.nodes, FORM_MAX)}"
+    return f"{words}, for any values" if form.is_generic else words
 
 
 def sections(run: RunFile) -> list[Section]:
