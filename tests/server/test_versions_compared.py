@@ -147,6 +147,8 @@ def test_all_that_two_versions_are_compared_by(
     # With checksums, the whole page is written before it is pruned; without them, what is left.
     assert 1.5 < shipped.vacuum.wal_bytes.after / levelled.vacuum.wal_bytes.after < 2.0
     assert shipped.vacuum.wal_bytes.before == pytest.approx(levelled.vacuum.wal_bytes.before, 0.1)
+    assert result.plans is not None
+    assert result.plans.statements > 0
     run = session.reader()
     assert load(run) == result
     counted = run.slices(kind="wal")

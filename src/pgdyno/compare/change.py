@@ -14,16 +14,19 @@ from msgspec.structs import replace
 
 from pgdyno import numbers
 from pgdyno.conduct import Session
+from pgdyno.conduct.plan_look import look_at_sides
 from pgdyno.dimension import title_of
 from pgdyno.dimension.kinds.scripts import MADE, UNDONE
 from pgdyno.errors import TrustError, UsageError
 from pgdyno.facts.periods import SECONDS_MIN
+from pgdyno.facts.replanned import PlannedSide, compared_plans
 from pgdyno.record import RunFile, TrialKind
 from pgdyno.record.events import own_events
 from pgdyno.remedy import Circumstances, Need, assess, circumstances
 from pgdyno.results import store
 from pgdyno.results.common import BothSides
 from pgdyno.results.compare import Catalogue, ComparedSql, CompareResult
+from pgdyno.results.plans import ComparedPlans
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.units import format_duration
 from pgdyno.stats import PAIRS_MIN
@@ -123,9 +126,22 @@ def compare(
         return _record(session, _without_verdict(session, question, problem.message), known)
     more = further.after(session, answer, noise, question.seconds, rng) if further else {}
     session.stop_load()
+    plans = _compared_plans(session, answer, question)
     if change.sql:
         known = {**known, "sql": _sql_times(session.reader()).result(change)}
-    return _record(session, _with_verdict(session, answer, noise, question), {**known, **more})
+    result = _with_verdict(session, answer, noise, question)
+    return _record(session, result, {**known, **more, "plans": plans})
+
+
+def _compared_plans(
+    session: Session, answer: TrialAnswer, question: Question
+) -> ComparedPlans | None:
+    """Look at the plans of both sides, and return those that differ; None if they were not looked
+    at."""
+    slices = answer.slices_a, answer.slices_b
+    look_at_sides(session, [*zip((question.a, question.b), slices, strict=True)])
+    run = session.reader()
+    return compared_plans(*(PlannedSide(run, ids) for ids in slices))
 
 
 def _too_long(question: Question, budget_s: float) -> str | None:

@@ -55,6 +55,13 @@ def warm_up_seconds_max(slice_s: float) -> float:
     return min(max(slice_s / 2, WARM_UP_SECONDS_MIN), WARM_UP_SECONDS_MAX)
 
 
+def scripts_of(spec: Spec) -> object:
+    """Return what decides on the scripts of a load: two loads have the same if it is equal."""
+    workload = spec.workload
+    mixes = [spec.mix_of(group) for group in spec.clients]
+    return mixes, workload.update_last, workload.ingest, workload.batch
+
+
 @dataclass
 class Session:
     """A spec under load. Slices are carried out one after another, from one thread."""
@@ -203,14 +210,7 @@ class Session:
 
     def _workloads_of(self, spec: Spec) -> Mapping[str, Workload]:
         """Return the workloads of ``spec``, whose scripts a change may have replaced."""
-        asked, loaded = (
-            (
-                [each.mix_of(group) for group in each.clients],
-                (each.workload.update_last, each.workload.ingest, each.workload.batch),
-            )
-            for each in (spec, self.spec)
-        )
-        return self.workloads if asked == loaded else load_workloads(spec)
+        return self.workloads if scripts_of(spec) == scripts_of(self.spec) else load_workloads(spec)
 
     @property
     def load_complete(self) -> bool:

@@ -1,7 +1,7 @@
 """The plans of the load's statements, looked at beside what is measured: see ``pgdyno.plans``.
 
-On a server of pgdyno's the statements are executed, and undone. On any other they are only
-explained.
+On a server of pgdyno's the statements are executed, and undone. On any other, and to compare two
+sides, they are only explained.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import psycopg
 from msgspec.structs import asdict
 
+from pgdyno.conduct._session import scripts_of
 from pgdyno.errors import PgdynoError
 from pgdyno.record import StatementTotal
 from pgdyno.server import catalog_first
@@ -45,14 +46,10 @@ def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
         return
     change = Change.from_json(run.slice(slice_ids[-1]).change)
     # The probes would take for the load's what is executed here.
-    with _paused(session, change), session.probes.rest():
-        try:
-            look = _look(session, slice_ids, seconds_max)
-        except (PgdynoError, psycopg.Error) as problem:
-            message = f"the plans of the statements were not looked at: {problem}"
-            session.recorder.add_event("warning", message)
-        else:
-            _record(session, look, slice_ids[-1])
+    executes = session.target.cluster is not None
+    with _paused(session, change), session.probes.rest(), _warning(session):
+        look = _look(session, slice_ids, seconds_max, executes=executes)
+        _record(session, look, slice_ids[-1])
 
 
 @contextmanager
@@ -66,7 +63,40 @@ def _paused(session: Session, change: Change) -> Iterator[None]:
         session.apply(change)
 
 
-def _look(session: Session, slice_ids: Sequence[int], seconds_max: float) -> PlanLook:
+def look_at_sides(session: Session, sides: Sequence[tuple[Change, Sequence[int]]]) -> None:
+    """Explain the statements of a load under each change, with the values that the last load sent,
+    and record the plans with the last of its slices. No load runs now.
+
+    Nothing is executed. Each change is in force once, that of the last load first. Nothing is done
+    for a load of HTTP requests, and where the sides have different scripts; what fails is an event
+    of the kind ``warning``.
+    """
+    if session.target.server is None or session.spec.http is not None:
+        return
+    first, *others = (scripts_of(session.active.spec(change)) for change, _ in sides)
+    if any(each != first for each in others):
+        return
+    for change, slice_ids in sorted(sides, key=lambda side: side[0] != session.active.change):
+        with _warning(session):
+            session.prepare(change)
+            with session.probes.rest():
+                look = _look(session, slice_ids, SECONDS_MAX, executes=False)
+            _record(session, look, slice_ids[-1])
+
+
+@contextmanager
+def _warning(session: Session) -> Iterator[None]:
+    """Record what fails in the block as an event of the kind ``warning``."""
+    try:
+        yield
+    except (PgdynoError, psycopg.Error) as problem:
+        message = f"the plans of the statements were not looked at: {problem}"
+        session.recorder.add_event("warning", message)
+
+
+def _look(
+    session: Session, slice_ids: Sequence[int], seconds_max: float, *, executes: bool
+) -> PlanLook:
     from pgdyno.plans.look import LoadSample, PlanLook, look_at_plans
 
     server = session.target.server
@@ -86,7 +116,6 @@ def _look(session: Session, slice_ids: Sequence[int], seconds_max: float) -> Pla
         setup=session.active.session_statement(),
         ours=_own_settings(session),
     )
-    executes = session.target.cluster is not None
     return look_at_plans(server, sample, executes=executes, seconds_max=seconds_max)
 
 

@@ -21,6 +21,7 @@ from pgdyno.results.common import (
     Postponed,
     SetBy,
 )
+from pgdyno.results.plans import ComparedPlans
 from pgdyno.results.versions import ComparedVersions
 from pgdyno.spec.durability import AssessedClass
 
@@ -152,6 +153,9 @@ class CompareResult(Head):
     """Sentences about what speaks against the change: client groups that lose, failures"""
     groups: tuple[GroupEffect, ...] = ()
     """The effect on each client group, if there are several"""
+    plans: ComparedPlans | None = None
+    """Plans without the change (a) and with it (b), explained after the load and not executed;
+    null: not looked at, as where the sides have different scripts"""
     chapter: RecordedChapter | None = None
     """The chapter, for a run of a story"""
     profile: ComparedProfile | None = None

@@ -19,7 +19,7 @@ from pgdyno.report.view import (
     View,
 )
 from pgdyno.report.views.investigate import STYLES, trial_notes
-from pgdyno.report.words import prose, sentences
+from pgdyno.report.words import plans, prose, sentences
 
 if TYPE_CHECKING:
     from pgdyno.json_types import Row
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from pgdyno.report.attempts import Attempt
     from pgdyno.report.charts.chart import Chart
     from pgdyno.report.summary import RunSummary
+    from pgdyno.results.compare import CompareResult
+    from pgdyno.results.plans import ComparedPlans
+
+_SIDES = ("before", "after")
 
 
 def _sections(summary: RunSummary) -> list[Section]:
@@ -49,6 +53,7 @@ def _in_terminal(summary: RunSummary, attempt: Attempt) -> Iterator[Part]:
         *(Term(label, "   ".join(said)) for label, said in sentences.level_words(attempt).items()),
         Term("", sentences.postponed_words(attempt)),
         Term("failures", sentences.failure_words(summary.run, attempt)),
+        *(Term(label, text, spare=True) for label, text in _replanned(summary)),
     ]
     yield InTerminal(Terms(terms))
     yield BlankLine()
@@ -71,7 +76,23 @@ def _on_page(summary: RunSummary, attempt: Attempt) -> Iterator[Part]:
     failures = sentences.failure_words(summary.run, attempt)
     if failures:
         yield OnPage(Text(f"Failures: {prose.sentence(failures)}"))
+    compared = _plans(summary)
+    if compared is not None:
+        yield OnPage(Text(prose.sentence(f"Plans: {plans.replanned_words(compared)}"), small=True))
+    if table := plans.replanned_table(compared, *_SIDES):
+        yield OnPage(table)
     yield Charts(charts)
+
+
+def _plans(summary: RunSummary) -> ComparedPlans | None:
+    result: CompareResult | None = summary.result_of("compare")
+    return None if result is None else result.plans
+
+
+def _replanned(summary: RunSummary) -> Iterator[tuple[str, str]]:
+    """Yield labels and texts on the plans, if they were looked at."""
+    if (compared := _plans(summary)) is not None:
+        yield from plans.replanned_terms(compared, *_SIDES)
 
 
 def _csv(run: RunFile) -> Iterator[Row]:
