@@ -99,7 +99,7 @@ def test_a_plan_that_is_kept_is_not_cleared_without_a_trial(tmp_path: Path) -> N
     assert diagnosed(tmp_path, looked_at(BUSY))["kept-plan"].status == "skipped"
 
 
-@pytest.mark.parametrize(("error", "status"), [(0.05, "found"), (0.4, "cleared")])
+@pytest.mark.parametrize(("error", "status"), [(0.05, "found"), (0.4, "skipped")])
 def test_a_change_must_save_more_than_the_error(tmp_path: Path, error: float, status: str) -> None:
     load = looked_at(BUSY, (CUSTOM, 1.5), log_error=error)
     assert diagnosed(tmp_path, load)["kept-plan"].status == status
@@ -237,3 +237,8 @@ def test_checks_of_a_foreign_key(tmp_path: Path, ms: float, calls: int, status: 
     found = diagnosed(tmp_path, looked_at(BUSY, plan={**SCAN, "Triggers": [check]}))
     assert found["foreign-key-time"].status == status
     assert diagnosed(tmp_path, BUSY)["foreign-key-time"].status == "skipped"
+
+
+def test_a_backlog_does_not_make_what_a_change_saves_little(tmp_path: Path) -> None:
+    late = replace(BUSY, clients=2, rate=2000.0, lag_ms=500.0)
+    assert diagnosed(tmp_path, looked_at(late, (CUSTOM, 0.1)))["kept-plan"].status == "found"

@@ -117,6 +117,12 @@ class ResponseTimeBudget(Struct, frozen=True):
         return min(1.0, of_service * (1.0 + queued / service)) if service > 0 else of_service
 
     @property
+    def begun(self) -> float:
+        """Part of the response time from the start of a transaction on, without its wait for a free
+        client."""
+        return 1.0 - self.share("queue")
+
+    @property
     def service_ms(self) -> float:
         """Time without the clients' own waits."""
         return self.response_ms - sum(self.parts_ms.get(part, 0.0) for part in CLIENT_PARTS)

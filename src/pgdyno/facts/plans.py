@@ -123,6 +123,11 @@ class TimedChange(Struct, frozen=True):
         return self.saved >= SAVED_MIN and self.saved_min > 0.0
 
     @property
+    def is_undecided(self) -> bool:
+        """True if it seems to save ``SAVED_MIN``, and by the error of the times may not."""
+        return self.saved >= SAVED_MIN and not self.is_worthwhile
+
+    @property
     def _left(self) -> float:
         """Time of a transaction in its statements with the change, relative to that without."""
         alone_ms = sum(each.per_transaction * each.ms for each in self.statements)
@@ -315,7 +320,15 @@ def work_parts(s: Situation) -> tuple[Part, ...]:
 
 
 def saved_share(s: Situation, change: TimedChange) -> float:
-    """Return the share of the response time that goes with a change."""
+    """Return the share of the response time that goes with a change, a backlog apart: where
+    transactions wait for a free client, that wait is as long as theirs together."""
+    begun = s.budget.begun
+    return owned_share(s, change) / begun if begun > 0 else 0.0
+
+
+def owned_share(s: Situation, change: TimedChange) -> float:
+    """Return the share of the whole response time that goes with a change, for ``Found.share``,
+    which adds its part of the queues."""
     saved_ms = max(0.0, change.saved) * following_ms(s)
     return saved_ms / s.budget.response_ms if s.budget.response_ms > 0 else 0.0
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pgdyno.facts.plans import ChangedStatement, TimedChange, following_ms, saved_share
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import listed, percent
-from pgdyno.record.finding import Evidence, Proposal
+from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._cpu_uses import ratio_without
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.stats.prediction import Prediction
@@ -52,6 +52,13 @@ def proposals_of(
         for each in tried
     ]
     return [each for each in found if each.predicted_ratio >= WORTHWHILE_RATIO]
+
+
+def refuse_if_undecided(change: TimedChange, title: str) -> None:
+    """Raise Skip if the times with and without a change, called ``title``, differ by no more than
+    their error, and might be those of a change that saves a lot."""
+    if change.is_undecided:
+        raise Skip(f"executions differ too much to tell whether {title} saves time")
 
 
 def settings_title(change: TimedChange) -> str:

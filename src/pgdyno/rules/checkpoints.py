@@ -442,7 +442,7 @@ def full_pages(s: Situation) -> Found | Cleared:
     return Found(
         sentence=missed_words(worst, why),
         parts=cpu_parts(s),
-        share=share,
+        share=share * s.budget.begun,
         removable_share=ratio_without(s, cpu_uses(s)["full-pages"]).lifted,
         confidence=0.5 if unknown else 0.8,
         evidence=evidence,

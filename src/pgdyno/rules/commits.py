@@ -24,6 +24,8 @@ from pgdyno.spec.server_settings import DEFAULTS
 from pgdyno.stats.prediction import Prediction
 
 FLUSH_SHARE = 0.15
+BEGUN_MIN = 0.9
+"""Part of the response time that is not spent in a backlog, below which shares are of the rest."""
 QUEUE_LOCK = ("LWLock", "WALWrite")
 BUFFERS_FULL_PER_TRANSACTION = 0.01
 WITHOUT_METADATA = {"fsync": 0.9, "open_sync": 0.75}
@@ -55,8 +57,9 @@ def commit_flush(s: Situation) -> Found | Cleared:
     served = s.sessions_at_work - s.sessions("client")
     share = s.sessions("flush") / served if served > 0 else 0.0
     evidence = _commit_flush_evidence(s, share)
-    waited = percent(s.budget.share("flush", "images"))
-    sentence = f"{waited} of the response time is spent waiting for the WAL to reach the disk"
+    waited = percent(s.budget.share("flush", "images") / s.budget.begun)
+    of = "the response time" if s.budget.begun > BEGUN_MIN else "a transaction's own time"
+    sentence = f"{waited} of {of} is spent waiting for the WAL to reach the disk"
     if share < FLUSH_SHARE:
         return Cleared(sentence, evidence, parts=("flush", "images"))
     off = s.loop.ratio(flush=0.0)

@@ -212,7 +212,8 @@ def front_batches(s: Situation) -> Found | Cleared:
         raise Skip(NO_FRONT)
     rows_s = s.front_load.batched_rows_s
     alone = 1.0 - s.budget.share(*QUEUES)
-    share = response_share(s, "front-batches") / alone if alone > 0 else 0.0
+    taken = response_share(s, "front-batches") * s.budget.begun
+    share = taken / alone if alone > 0 else 0.0
     evidence = [
         s.evidence("rows inserted in batches", rows_s, "per s"),
         s.evidence("reWriteBatchedInserts", str(s.front.rewrites_batches).lower(), ""),
@@ -241,7 +242,7 @@ def front_batches(s: Situation) -> Found | Cleared:
             f" {percent(part)} of the server's CPU time"
         ),
         parts=cpu_parts(s),
-        share=response_share(s, "front-batches"),
+        share=taken,
         removable_share=ratio.lifted,
         confidence=0.7,
         evidence=evidence,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.facts.functions import TimedFunction, timed_foreign_keys, timed_functions, were_counted
-from pgdyno.facts.plans import TimedChange, is_analyzed, saved_share, work_parts
+from pgdyno.facts.plans import TimedChange, is_analyzed, owned_share, saved_share, work_parts
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, figure, listed, percent
 from pgdyno.record.finding import Evidence, Skip
@@ -90,7 +90,7 @@ def _found(s: Situation, worst: TimedFunction, subject: str, advice: str) -> Fou
             f" {shortened(statement.total.statement)}"
         ),
         parts=work_parts(s),
-        share=saved_share(s, worst.timed),
+        share=owned_share(s, worst.timed),
         removable_share=ratio_with(s, worst.timed).lifted,
         confidence=0.9,
         evidence=_evidence(s, worst),
@@ -159,7 +159,7 @@ def foreign_key_time(s: Situation) -> Found | Cleared:
             f" {figure(statement.ms)} ms of a statement: {shortened(statement.total.statement)}"
         ),
         parts=work_parts(s),
-        share=saved_share(s, worst.timed),
+        share=owned_share(s, worst.timed),
         removable_share=ratio_with(s, worst.timed).lifted,
         confidence=0.9,
         evidence=[

@@ -7,6 +7,7 @@ from pgdyno.facts.plans import (
     NOT_LOOKED_AT,
     TimedChange,
     is_analyzed,
+    owned_share,
     saved_share,
     was_looked_at,
     work_parts,
@@ -82,7 +83,7 @@ def _timed(s: Situation, best: TimedChange, hidden: list[UnusableIndex]) -> Foun
             f" {shortened(worst.total.statement)}"
         ),
         parts=work_parts(s),
-        share=saved_share(s, best),
+        share=owned_share(s, best),
         removable_share=ratio_with(s, best).lifted,
         confidence=0.95,
         evidence=[_saved(s, best), *reason_evidence(s, why)],

@@ -8,6 +8,7 @@ from pgdyno.facts.index_use import instead_of
 from pgdyno.facts.plans import (
     TimedChange,
     is_analyzed,
+    owned_share,
     planned_statements,
     saved_share,
     timed_indexes,
@@ -97,7 +98,7 @@ def missing_index(s: Situation) -> Found | Cleared:
     return Found(
         sentence=f"{worst.name} is read as a whole, {_rows_words(s, worst)}{because}{where}",
         parts=cpu_parts(s),
-        share=share,
+        share=share * s.budget.begun,
         removable_share=ratio_without(s, cpu_uses(s)["missing-index"]).lifted,
         confidence=0.8 if statement else 0.6,
         evidence=[*evidence, *(reason_evidence(s, why) if why is not None else ())],
@@ -145,7 +146,7 @@ def _timed(s: Situation, tried: list[TimedChange]) -> Found:
             f" {figure(worst.changed_ms)} ms with it: {shortened(worst.total.statement)}"
         ),
         parts=work_parts(s),
-        share=saved_share(s, best),
+        share=owned_share(s, best),
         removable_share=ratio.lifted,
         confidence=0.95,
         evidence=[*_tried(s, tried), *(reason_evidence(s, why) if why is not None else ())],

@@ -67,7 +67,7 @@ def unpruned_partitions(s: Situation) -> Found | Cleared:
             f" {_WORDS[worst.why]}: {shortened(statement)}"
         ),
         parts=work_parts(s),
-        share=_share(s, worst),
+        share=_share(s, worst) * s.budget.begun,
         removable_share=ratio_with(s, worst.timed).lifted,
         confidence=0.9,
         evidence=_evidence(s, worst),

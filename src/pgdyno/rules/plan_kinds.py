@@ -5,6 +5,7 @@ from __future__ import annotations
 from pgdyno.facts.plans import (
     PLAN_CACHE_MODE,
     is_of_kept_plan,
+    owned_share,
     planned_statements,
     saved_share,
     timed_settings,
@@ -17,6 +18,7 @@ from pgdyno.record.finding import Skip
 from pgdyno.rules._timed_changes import (
     proposals_of,
     ratio_with,
+    refuse_if_undecided,
     saved_evidence,
     settings_title,
     time_evidence,
@@ -60,6 +62,7 @@ def kept_plan(s: Situation) -> Found | Cleared:
         saved_evidence(s, other, title, COST_SHARE),
         *time_evidence(s, other.statements[:1], f"with {title}"),
     ]
+    refuse_if_undecided(other, title)
     if not other.is_worthwhile or saved_share(s, other) < COST_SHARE:
         return Cleared("the other kind of plan saves nothing", evidence)
     ratio, worst = ratio_with(s, other), other.statements[0]
@@ -72,7 +75,7 @@ def kept_plan(s: Situation) -> Found | Cleared:
             f" {shortened(worst.total.statement)}"
         ),
         parts=work_parts(s),
-        share=saved_share(s, other),
+        share=owned_share(s, other),
         removable_share=ratio.lifted,
         confidence=0.9,
         evidence=evidence,

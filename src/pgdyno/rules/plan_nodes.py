@@ -7,6 +7,7 @@ from pgdyno.facts.plans import (
     TimedChange,
     following_ms,
     is_analyzed,
+    owned_share,
     planned_statements,
     saved_share,
     timed_changes,
@@ -76,7 +77,7 @@ def parallel_workers(s: Situation) -> Found | Cleared:
             f" {figure(worst.changed_ms)} ms without: {shortened(worst.total.statement)}"
         ),
         parts=work_parts(s),
-        share=saved_share(s, without),
+        share=owned_share(s, without),
         removable_share=ratio_with(s, without).lifted,
         confidence=0.9,
         evidence=evidence,
@@ -215,7 +216,7 @@ def _timed(s: Situation, best: TimedChange, statistics: TableStatistics) -> Foun
             f" {figure(worst.changed_ms)} ms after ANALYZE: {shortened(worst.total.statement)}"
         ),
         parts=work_parts(s),
-        share=saved_share(s, best),
+        share=owned_share(s, best),
         removable_share=ratio_with(s, best).lifted,
         confidence=0.9,
         evidence=[

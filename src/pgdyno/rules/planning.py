@@ -41,6 +41,7 @@ from pgdyno.rules._statement_families import shapes
 from pgdyno.rules._timed_changes import (
     proposals_of,
     ratio_with,
+    refuse_if_undecided,
     saved_evidence,
     settings_title,
     time_evidence,
@@ -82,7 +83,7 @@ def parse_plan(s: Situation) -> Found | Cleared:
     is_measured = part is not None
     share = response_share(s, "parse-plan") if timed is None else saved_share(s, timed)
     if timed is None and part is not None:
-        share = part * s.budget.share(*cpu_parts(s))
+        share = part * s.budget.share(*cpu_parts(s)) / s.budget.begun
     evidence = _planning_evidence(s, share, is_measured=is_measured)
     if share < COST_SHARE:
         if not is_measured:
@@ -97,7 +98,7 @@ def parse_plan(s: Situation) -> Found | Cleared:
             " time that the server works on it"
         ),
         parts=cpu_parts(s),
-        share=share,
+        share=share * s.budget.begun,
         removable_share=ratio.lifted,
         confidence=0.9 if is_measured else 0.6,
         evidence=evidence,
@@ -247,6 +248,7 @@ def _timed(s: Situation, timed: TimedChange) -> Found | Cleared:
         saved_evidence(s, timed, title, COST_SHARE),
         *time_evidence(s, timed.statements[:JIT_SHOWN], f"with {title}"),
     ]
+    refuse_if_undecided(timed, title)
     if share < COST_SHARE:
         return Cleared("without JIT as it is set statements take as long", evidence)
     ratio, worst = ratio_with(s, timed), timed.statements[0]
@@ -257,7 +259,7 @@ def _timed(s: Situation, timed: TimedChange) -> Found | Cleared:
             f" {figure(worst.changed_ms)}: {shortened(worst.total.statement)}"
         ),
         parts=work_parts(s),
-        share=share,
+        share=share * s.budget.begun,
         removable_share=ratio.lifted,
         confidence=0.95,
         evidence=evidence,
@@ -289,7 +291,7 @@ def _counted(s: Situation, compiled: list[StatementCount]) -> Found | Cleared:
             " of the sessions"
         ),
         parts=cpu_parts(s),
-        share=share,
+        share=share * s.budget.begun,
         removable_share=ratio_without(s, cpu_uses(s)["jit"]).lifted,
         confidence=0.9,
         evidence=evidence,
@@ -321,7 +323,7 @@ def _by_elimination(s: Situation) -> Found | Cleared:
             f" {percent(cpu_uses(s)['jit'])} of it to compile it (JIT)"
         ),
         parts=cpu_parts(s),
-        share=share,
+        share=share * s.budget.begun,
         removable_share=ratio_without(s, cpu_uses(s)["jit"]).lifted,
         confidence=0.8 if loaded_share(s) and below_default(s) else 0.6,
         evidence=evidence,

@@ -12,6 +12,7 @@ from pgdyno.facts.plans import (
     is_of_jit,
     large_results,
     large_results_part,
+    owned_share,
     saved_share,
     timed_settings,
     unusual_settings,
@@ -119,7 +120,7 @@ def _of_rows(s: Situation, evidence: list[Evidence]) -> Found | Cleared:
             f" work is for them: {shortened(worst.total.statement)}"
         ),
         parts=cpu_parts(s),
-        share=share,
+        share=share * s.budget.begun,
         removable_share=ratio_without(s, large_results_part(s)).lifted,
         confidence=0.6,
         evidence=evidence,
@@ -200,7 +201,7 @@ def _timed(s: Situation, timed: list[TimedChange]) -> Found:
             f" {shortened(worst.total.statement)}"
         ),
         parts=work_parts(s),
-        share=saved_share(s, best),
+        share=owned_share(s, best),
         removable_share=ratio.lifted,
         confidence=0.9,
         evidence=_tried(s, timed),
@@ -222,7 +223,7 @@ def _counted(s: Situation, found: list[Costly], share: float, evidence: list[Evi
             f" {worst.why}"
         ),
         parts=cpu_parts(s),
-        share=share,
+        share=share * s.budget.begun,
         removable_share=ratio_without(s, part).lifted,
         confidence=0.6,
         evidence=evidence,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pgdyno.facts.plans import (
     TimedChange,
+    owned_share,
     saved_share,
     timed_settings,
     unusual_settings,
@@ -115,7 +116,7 @@ def _timed(s: Situation, tried: TimedChange, evidence: list[Evidence]) -> Found:
             f" {figure(worst.changed_ms)} ms with {wanted}: {shortened(worst.total.statement)}"
         ),
         parts=("temp", *(part for part in work_parts(s) if part != "temp")),
-        share=max(s.budget.share("temp"), saved_share(s, tried)),
+        share=max(s.budget.share("temp"), owned_share(s, tried)),
         removable_share=ratio_with(s, tried).lifted,
         confidence=0.95,
         evidence=evidence,
