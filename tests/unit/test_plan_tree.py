@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from pgdyno.plans._session import Refused, readable
 from pgdyno.plans.tree import fingerprint, read_plan
 
 
@@ -89,3 +91,17 @@ def test_the_fingerprint_is_of_the_form_alone() -> None:
 def test_anything_else_is_an_error(wrong: dict[str, Any]) -> None:
     with pytest.raises((KeyError, TypeError, AttributeError)):
         read_plan(wrong)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["", "[]", "7", '["Utility Statement"]', '[{"Plan": {}}]', '[{"Plan": []}]', "[" * 99_999],
+)
+def test_an_answer_without_a_plan_is_refused(answer: str) -> None:
+    with pytest.raises(Refused):
+        readable(answer)
+
+
+def test_a_plan_is_taken_as_it_is() -> None:
+    answer = explained(scan())
+    assert readable(json.dumps([answer])) == answer

@@ -1,7 +1,7 @@
 """The plans of the load's statements, looked at beside what is measured: see ``pgdyno.plans``.
 
-On a server of pgdyno's the statements are executed, and undone. On any other, and to compare two
-sides, they are only explained.
+On a server of pgdyno's the statements are executed, and undone. On any other they are only
+explained, and so they are to compare two sides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pgdyno.spec import Change
 
 if TYPE_CHECKING:
     from pgdyno.conduct._session import Session
-    from pgdyno.plans.look import PlanLook
+    from pgdyno.plans.look import Executes, PlanLook
 
 SECONDS_MAX = 2.0
 SHARE_MAX = 1 / 3
@@ -38,7 +38,7 @@ def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
     for a load of HTTP requests, and in a run that is too short for it; what fails is an event of
     the kind ``warning``.
     """
-    if session.target.server is None or session.spec.http is not None or not slice_ids:
+    if not _has_plans(session) or not slice_ids:
         return
     run = session.reader()
     seconds_max = min(SECONDS_MAX, SHARE_MAX * run.seconds([*slice_ids]))
@@ -46,10 +46,20 @@ def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
         return
     change = Change.from_json(run.slice(slice_ids[-1]).change)
     # The probes would take for the load's what is executed here.
-    executes = session.target.cluster is not None
+    executes = _executes(session)
     with _paused(session, change), session.probes.rest(), _warning(session):
         look = _look(session, slice_ids, seconds_max, executes=executes)
         _record(session, look, slice_ids[-1])
+
+
+def _has_plans(session: Session) -> bool:
+    """Return whether the load is of statements, which have plans."""
+    return session.target.server is not None and session.spec.http is None
+
+
+def _executes(session: Session) -> Executes:
+    """Return which statements are executed, and undone."""
+    return "nothing" if session.target.cluster is None else "everything"
 
 
 @contextmanager
@@ -71,7 +81,7 @@ def look_at_sides(session: Session, sides: Sequence[tuple[Change, Sequence[int]]
     for a load of HTTP requests, and where the sides have different scripts; what fails is an event
     of the kind ``warning``.
     """
-    if session.target.server is None or session.spec.http is not None:
+    if not _has_plans(session):
         return
     first, *others = (scripts_of(session.active.spec(change)) for change, _ in sides)
     if any(each != first for each in others):
@@ -80,7 +90,7 @@ def look_at_sides(session: Session, sides: Sequence[tuple[Change, Sequence[int]]
         with _warning(session):
             session.prepare(change)
             with session.probes.rest():
-                look = _look(session, slice_ids, SECONDS_MAX, executes=False)
+                look = _look(session, slice_ids, SECONDS_MAX, executes="nothing")
             _record(session, look, slice_ids[-1])
 
 
@@ -95,7 +105,7 @@ def _warning(session: Session) -> Iterator[None]:
 
 
 def _look(
-    session: Session, slice_ids: Sequence[int], seconds_max: float, *, executes: bool
+    session: Session, slice_ids: Sequence[int], seconds_max: float, *, executes: Executes
 ) -> PlanLook:
     from pgdyno.plans.look import LoadSample, PlanLook, look_at_plans
 

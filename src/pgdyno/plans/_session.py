@@ -13,13 +13,14 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import psycopg
 from psycopg import generators
-from psycopg.pq import ExecStatus
+from psycopg.pq import DiagnosticField, ExecStatus
 
 from pgdyno.json_types import Row
+from pgdyno.plans.tree import read_plan
 from pgdyno.server import ConnInfo, connect_plain
 from pgdyno.spec.change import begins_with
 
@@ -35,6 +36,7 @@ PATIENCE_S = 5.0
 CUSTOM_PLANS = 5
 """Executions of a prepared statement that are planned with its values, before a generic plan is
 considered (choose_custom_plan in plancache.c)."""
+_LIMITS = {"statement_timeout": str(STATEMENT_MS_MAX), "lock_timeout": str(LOCK_MS_MAX)}
 _EXPLAINED = frozenset(("select", "insert", "update", "delete", "merge", "values", "with", "table"))
 _CONTROL = frozenset(
     ("abort", "begin", "commit", "end", "prepare transaction", "rollback", "start transaction")
@@ -49,16 +51,25 @@ _OUTSIDE = frozenset(
 rows of the client."""
 _OF_SESSION = frozenset(("create temp table", "create temporary table", "reset", "set"))
 """Statements that change nothing beyond their session, without which others cannot be explained."""
+_SYNTAX_ERROR = "42601"
 _PARTS = re.compile(r";\s*\S")
 _PLACE = re.compile(r"\$(\d+)")
 
 
+Executes: TypeAlias = Literal["nothing", "reads", "everything"]
+"""The statements that are executed, and undone."""
 Explained: TypeAlias = "tuple[Row | None, str]"
 """The answer of EXPLAIN (FORMAT JSON), for ``tree.read_plan``; or None, and the reason."""
 
 
 class Refused(Exception):
     """A statement that this session does not execute, or that the server refused."""
+
+    def __init__(self, why: str, sqlstate: str = "") -> None:
+        if sqlstate == _SYNTAX_ERROR:
+            # The load's own statement had none.
+            why = f"{why}; rows that \\rows makes up are not kept"
+        super().__init__(why)
 
 
 class LoadLikeSession:
@@ -71,21 +82,20 @@ class LoadLikeSession:
         *,
         setup: str | None = None,
         settings: Mapping[str, str] | None = None,
+        spared: Mapping[tuple[str, str, int], str] | None = None,
     ) -> None:
         """Connect; ``setup`` is SQL that the load's sessions execute first, ``settings`` are set
-        after it. Raises SetupError or psycopg.Error."""
+        after it. Statements that are ``spared``, by client group, script and position, are
+        explained and not executed; each has its reason. Raises SetupError or psycopg.Error."""
         self._protocol = protocol
+        self._spared = {} if spared is None else spared
         self._prepared: dict[str, str] = {}
         self._within = False
         self._captured: dict[str, str | None] = {}
         self._connection = connect_plain(conninfo, patience_s=PATIENCE_S)
         if setup:
             self._connection.execute(setup.encode())
-        for name, value in {
-            **(settings or {}),
-            "statement_timeout": str(STATEMENT_MS_MAX),
-            "lock_timeout": str(LOCK_MS_MAX),
-        }.items():
+        for name, value in {**(settings or {}), **_LIMITS}.items():
             self._connection.execute("select pg_catalog.set_config(%s, %s, false)", (name, value))
 
     def close(self) -> None:
@@ -98,10 +108,12 @@ class LoadLikeSession:
         return self._connection
 
     @contextmanager
-    def undone(self) -> Iterator[None]:
-        """Undo the block: a transaction, or a part of one, that is rolled back at its end."""
+    def undone(self, *, read_only: bool = False) -> Iterator[None]:
+        """Undo the block: a transaction, or a part of one, that is rolled back at its end. In one
+        that is ``read_only`` the server refuses changes."""
         within, self._within = self._within, True
-        self.run("savepoint pgdyno" if within else "begin")
+        begin = "begin read only" if read_only else "begin"
+        self.run("savepoint pgdyno" if within else begin)
         try:
             yield
         finally:
@@ -111,12 +123,14 @@ class LoadLikeSession:
     def execute(
         self, transaction: SampledTransaction, *, after: Callable[[int, float], None] | None = None
     ) -> dict[int, float]:
-        """Execute the statements of a transaction, and undo them; return the milliseconds of each
-        by its position, the last time of one that is repeated. ``after`` is called behind each,
-        with both. Raises psycopg.Error, which is of the connection."""
+        """Execute the statements of a transaction that are not spared, and undo them; return the
+        milliseconds of each by its position, the last time of one that is repeated. ``after`` is
+        called behind each, with both. Raises psycopg.Error, which is of the connection."""
         times_ms: dict[int, float] = {}
         with self.undone():
             for statement in self._statements(transaction):
+                if _place(transaction, statement) in self._spared:
+                    continue
                 try:
                     began = time.perf_counter()
                     self._run(statement)
@@ -141,18 +155,24 @@ class LoadLikeSession:
         self.run("")
         return 1000 * (time.perf_counter() - began)
 
-    def explain(self, transaction: SampledTransaction, *, analyze: bool) -> dict[int, Explained]:
+    def explain(
+        self, transaction: SampledTransaction, *, executes: Executes = "nothing"
+    ) -> dict[int, Explained]:
         """Explain the statements of a transaction in their order; return the plans by position.
 
-        With ``analyze`` they are executed, and undone. Otherwise none is but those that make
+        Those that it ``executes`` are undone. Otherwise none is executed but those that make
         temporary tables or settings, as what follows may need them.
         """
         found: dict[int, Explained] = {}
-        with self.undone():
+        with self.undone(read_only=executes == "reads"):
             for statement in self._statements(transaction):
+                why_not = self._spared.get(_place(transaction, statement))
+                if why_not is not None and executes != "nothing":
+                    found[statement["position"]] = None, why_not
+                    continue
                 self.run("savepoint pgdyno")
                 try:
-                    found[statement["position"]] = self._explained(statement, analyze)
+                    found[statement["position"]] = self._explained(statement, executes)
                 except Refused as why:
                     found[statement["position"]] = None, str(why)
                     self.run("rollback to savepoint pgdyno")
@@ -160,15 +180,16 @@ class LoadLikeSession:
 
     def run(self, sql: str) -> Sequence[PGresult]:
         """Execute SQL without parameters; return its results. Raises Refused."""
-        query = sql.encode(self._connection.info.encoding)
+        query = self._encoded(sql)
         return self._sent(lambda: self._connection.pgconn.send_query(query))
 
-    def _explained(self, statement: SampledStatement, analyze: bool) -> Explained:
+    def _explained(self, statement: SampledStatement, executes: Executes) -> Explained:
         """Explain a statement, or execute it if that has no plan. Raises Refused."""
         if not begins_with(statement["text"], _EXPLAINED) or _PARTS.search(statement["text"]):
-            if analyze or begins_with(statement["text"], _OF_SESSION):
+            if executes == "everything" or begins_with(statement["text"], _OF_SESSION):
                 self._run(statement)
             return None, "only single queries and changes of rows have a plan"
+        analyze = executes != "nothing"
         explained = self._explain(statement, analyze)
         if statement["captures"] is not None and analyze:
             # What follows needs the row, which EXPLAIN does not give.
@@ -179,15 +200,19 @@ class LoadLikeSession:
     def _explain(self, statement: SampledStatement, analyze: bool) -> Row:
         options = "analyze, buffers, wal, settings" if analyze else "settings"
         head = f"explain ({options}, verbose, summary, format json) "
-        value = self._send_as(statement, head)[-1].get_value(0, 0)
-        assert value is not None, "EXPLAIN gives one row"
-        explained: Row = json.loads(value)[0]
-        return explained
+        value = self._send_as(statement, head)[-1].get_value(0, 0) or b""
+        return readable(value.decode(self._connection.info.encoding, errors="replace"))
 
     def _run(self, statement: SampledStatement) -> None:
-        if begins_with(statement["text"], _OUTSIDE):
+        parts = statement["text"].split(";")
+        if begins_with(parts[0], _OUTSIDE) or any(
+            begins_with(part, _OUTSIDE | _CONTROL) for part in parts[1:]
+        ):
             raise Refused("it cannot be undone in a transaction")
         result = self._send_as(statement, "")[-1]
+        if begins_with(statement["text"], _OF_SESSION):
+            # Scripts set limits of their own, which may be none.
+            self.run("".join(f"set local {name} = {value};" for name, value in _LIMITS.items()))
         prefix = statement["captures"]
         if prefix is not None and result.ntuples:
             for column in range(result.nfields):
@@ -201,15 +226,15 @@ class LoadLikeSession:
 
     def _send_as(self, statement: SampledStatement, head: str) -> Sequence[PGresult]:
         """Send a statement by the load's protocol, behind ``head``; return its results."""
-        pgconn, encoding = self._connection.pgconn, self._connection.info.encoding
+        pgconn = self._connection.pgconn
         text, values = statement["parameterized"], self._values(statement)
         if text is None or (self._protocol == "simple" and not self._captured):
             return self.run(head + statement["text"])
         if self._protocol == "simple":
             return self.run(head + self._with_literals(text, values))
-        encoded = [None if each is None else each.encode(encoding) for each in values]
+        encoded = [None if each is None else self._encoded(each) for each in values]
         if self._protocol == "extended":
-            query = (head + text).encode(encoding)
+            query = self._encoded(head + text)
             return self._sent(lambda: pgconn.send_query_params(query, encoded))
         name = self._name(text)
         if not head:
@@ -225,10 +250,19 @@ class LoadLikeSession:
         """Prepare a statement, unless it is, and return its name."""
         if text not in self._prepared:
             name = f"pgdyno_{len(self._prepared)}"
-            query = text.encode(self._connection.info.encoding)
+            query = self._encoded(text)
             self._sent(lambda: self._connection.pgconn.send_prepare(name.encode(), query))
             self._prepared[text] = name
         return self._prepared[text]
+
+    def _encoded(self, text: str) -> bytes:
+        """Return a text in the session's encoding; raise Refused if that lacks a character."""
+        try:
+            return text.encode(self._connection.info.encoding)
+        except UnicodeEncodeError as problem:
+            raise Refused(
+                f"the session's encoding lacks characters of it: {problem.reason}"
+            ) from None
 
     def _literal(self, value: str | None) -> str:
         from psycopg import sql
@@ -259,7 +293,24 @@ class LoadLikeSession:
             if result.status == ExecStatus.FATAL_ERROR:
                 if self._connection.closed:
                     raise psycopg.OperationalError("the connection was lost")
-                raise Refused(result.error_message.decode(errors="replace").strip())
+                sqlstate = result.error_field(DiagnosticField.SQLSTATE) or b""
+                message = result.error_message.decode(errors="replace").strip()
+                raise Refused(message, sqlstate.decode())
             if result.status in (ExecStatus.COPY_IN, ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH):
                 raise psycopg.OperationalError("COPY was not expected here")
         return results
+
+
+def readable(text: str) -> Row:
+    """Return the answer of EXPLAIN (FORMAT JSON) to a statement; raise Refused for one that is no
+    plan that ``tree.read_plan`` reads, as of a statement that rules have replaced by nothing."""
+    try:
+        explained: Row = json.loads(text)[0]
+        read_plan(explained)
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        raise Refused("EXPLAIN gave no plan that can be read") from None
+    return explained
+
+
+def _place(transaction: SampledTransaction, statement: SampledStatement) -> tuple[str, str, int]:
+    return transaction["group"], transaction["script"], statement["position"]

@@ -1,9 +1,9 @@
 """Look at the plans of a load's statements, and at the time that changes would save.
 
 The load does not run meanwhile. Its statements are explained in a session like its own, with values
-that it has sent. On a server that may execute them, they are (EXPLAIN ANALYZE), and undone; and
-each candidate change is tried: settings of a session, the protocol, and indexes, which are made in
-a transaction that is rolled back.
+that it has sent. Where that is permitted they are executed (EXPLAIN ANALYZE), all or those that
+only read, and undone. Where all are, each candidate change is tried: settings of a session, the
+protocol, and indexes, which are made in a transaction that is rolled back.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import psycopg
 from msgspec import Struct, field
 
+from pgdyno.json_types import Row
+from pgdyno.numbers import listed, size
 from pgdyno.plans._candidates import (
     index_candidates,
     of_compiling,
@@ -28,10 +30,12 @@ from pgdyno.plans._candidates import (
     resets,
     unusual_settings,
 )
+from pgdyno.plans._effects import effects_of
 from pgdyno.plans._functions import COUNTING, count_functions, table_triggers
 from pgdyno.plans._index_use import table_indexes, unusable_indexes
 from pgdyno.plans._queries import sql_of
-from pgdyno.plans._session import CUSTOM_PLANS, LoadLikeSession, Refused
+from pgdyno.plans._session import CUSTOM_PLANS, Explained, LoadLikeSession, Refused
+from pgdyno.plans._session import Executes as Executes
 from pgdyno.plans._statistics import counts_kept, of_statistics, table_statistics
 from pgdyno.plans._timing import Place, StatementTimes, timed_in_turn, timed_within
 from pgdyno.plans.tree import APPENDS, Plan, fingerprint, read_plan
@@ -52,7 +56,7 @@ from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import relation
 
 if TYPE_CHECKING:
-    from pgdyno._engine import SampledTransaction
+    from pgdyno._engine import SampledStatement, SampledTransaction
     from pgdyno.server.connecting.control import Control
 
 EXPLAIN_SHARE = 0.25
@@ -60,6 +64,8 @@ EXPLAIN_SHARE = 0.25
 COUNT_SHARE = 0.15
 """Part of the time for counting functions; the trials have the rest."""
 TRIAL_S_MIN = 0.08
+PLAN_BYTES_MAX = 1 << 20
+"""Longest plan that the run file keeps, as JSON."""
 SAMPLES_PER_SCRIPT = 3
 SINGLES_MAX = 6
 """Settings that are tried one by one; more are tried together first, and in halves."""
@@ -104,10 +110,10 @@ class LoadSample(Struct, frozen=True):
 
 
 def look_at_plans(
-    conninfo: ConnInfo, load: LoadSample, *, executes: bool, seconds_max: float
+    conninfo: ConnInfo, load: LoadSample, *, executes: Executes, seconds_max: float
 ) -> PlanLook:
-    """Look at the plans of the statements of ``load``, for about ``seconds_max``; with ``executes``
-    the statements are executed, and undone.
+    """Look at the plans of the statements of ``load``, for about ``seconds_max``; those that it
+    ``executes`` are undone.
 
     Raises SetupError or psycopg.Error if the server cannot be asked.
     """
@@ -118,14 +124,17 @@ def look_at_plans(
         with names_of_catalog(looking.base.connection):
             unusual = unusual_settings(looking.base.connection)
         look.unusual.extend(each for each in unusual if each.name not in load.ours)
-        explain_ends_s = began_s + seconds_max * (EXPLAIN_SHARE if executes else 1.0)
+        tries = executes == "everything"
+        explain_ends_s = began_s + seconds_max * (EXPLAIN_SHARE if tries else 1.0)
         look.plans.extend(looking.plans(explain_ends_s))
         with names_of_catalog(looking.base.connection):
             _ask_catalogs(looking.base.connection, look)
-        if executes:
+        if tries:
             looking.count(look, began_s + seconds_max * (EXPLAIN_SHARE + COUNT_SHARE))
             looking.try_all(look, began_s + seconds_max)
         return look
+    except Refused as why:  # Of what is no statement of the load.
+        raise psycopg.InternalError(str(why)) from why
     finally:
         looking.base.close()
 
@@ -155,7 +164,7 @@ def _partitions(conn: Control, plans: Sequence[Plan]) -> Iterator[TablePartition
 
 
 class _Looking:
-    def __init__(self, conninfo: ConnInfo, load: LoadSample, executes: bool) -> None:
+    def __init__(self, conninfo: ConnInfo, load: LoadSample, executes: Executes) -> None:
         self._conninfo, self._load, self._executes = conninfo, load, executes
         self._by_script: dict[tuple[str, str], list[SampledTransaction]] = {}
         for each in load.transactions:
@@ -164,13 +173,19 @@ class _Looking:
             each for mine in self._by_script.values() for each in mine[-SAMPLES_PER_SCRIPT:]
         ]
         self._forms: dict[Place, str] = {}
+        self._spared: dict[Place, str] = {}
         self.base = self._session()
 
     def _session(self, change: Change | None = None) -> LoadLikeSession:
         change = change or Change()
         protocol = change.spec.get("load.protocol", self._load.protocol)
-        settings = change.settings
-        return LoadLikeSession(self._conninfo, protocol, setup=self._load.setup, settings=settings)
+        return LoadLikeSession(
+            self._conninfo,
+            protocol,
+            setup=self._load.setup,
+            settings=change.settings,
+            spared=self._spared,
+        )
 
     def plans(self, ends_s: float) -> Iterator[StatementPlan]:
         """Explain a transaction of each script, with the plans that its statements have come to
@@ -178,26 +193,32 @@ class _Looking:
         for (group, script), mine in self._by_script.items():
             for number in range(CUSTOM_PLANS):
                 if time.monotonic() < ends_s and self._load.protocol == "prepared":
-                    self.base.explain(mine[number % len(mine)], analyze=False)
+                    self.base.explain(mine[number % len(mine)])
             last = mine[-1]
             statements = {each["position"]: each for each in last["statements"]}
-            explained = self.base.explain(last, analyze=False)
+            explained = self.base.explain(last)
             analyzed = {}
-            if self._executes and time.monotonic() < ends_s:
-                self.base.execute(last)  # It reads into the buffers, and fills caches.
-                analyzed = self.base.explain(last, analyze=True)
+            if self._executes != "nothing":
+                self._spare(mine, explained)
+            if self._executes != "nothing" and time.monotonic() < ends_s:
+                if self._executes == "everything":
+                    self.base.execute(last)  # It reads into the buffers, and fills caches.
+                analyzed = self.base.explain(last, executes=self._executes)
             for position, (plan, lack) in explained.items():
                 place = (group, script, position)
                 if plan is not None:
                     self._forms[place] = fingerprint(read_plan(plan))
-                better, _ = analyzed.get(position, (None, ""))
-                known = better or plan
+                better, why_not = analyzed.get(position, (None, ""))
+                text = json.dumps(better or plan) if better or plan else None
+                if text is not None and len(text) > PLAN_BYTES_MAX:
+                    lack = f"it is too large to be kept: {size(len(text))} of JSON"
+                    text = None
                 yield StatementPlan(
                     *place,
                     is_generic=self.base.is_generic(statements[position]),
-                    is_analyzed=better is not None,
-                    plan=None if known is None else json.dumps(known),
-                    lack=lack,
+                    is_analyzed=better is not None and text is not None,
+                    plan=text,
+                    lack=lack or why_not,
                 )
 
     def count(self, look: PlanLook, ends_s: float) -> None:
@@ -212,6 +233,27 @@ class _Looking:
             counting.close()
         look.counted.extend(counted)
         look.called.extend(called)
+
+    def _spare(
+        self, transactions: Sequence[SampledTransaction], explained: Mapping[int, Explained]
+    ) -> None:
+        """Leave out the statements of a script that are not to be executed."""
+        by_position = {each["position"]: each for t in transactions for each in t["statements"]}
+        script = transactions[-1]["group"], transactions[-1]["script"]
+        with names_of_catalog(self.base.connection):
+            for position, statement in by_position.items():
+                answer, _ = explained.get(position, (None, ""))
+                if why := self._why_not(statement, answer):
+                    self._spared[*script, position] = why
+
+    def _why_not(self, statement: SampledStatement, answer: Row | None) -> str:
+        """Return the reason why a statement is not to be executed; '' if it is."""
+        plan = None if answer is None else read_plan(answer)
+        if self._executes == "reads" and plan is not None and not plan.only_reads:
+            return "it changes or locks rows"
+        text = statement["parameterized"] or statement["text"]
+        found = effects_of(self.base.connection, text, plan, answer)
+        return f"no rollback undoes what {listed(found)} may do" if found else ""
 
     def try_all(self, look: PlanLook, ends_s: float) -> None:
         """Try the candidates, and add the trials to ``look``."""
@@ -304,7 +346,7 @@ class _Looking:
         """Return the statements whose plan in ``session`` has another form."""
         found = set()
         for (group, script), mine in self._by_script.items():
-            for position, (plan, _) in session.explain(mine[-1], analyze=False).items():
+            for position, (plan, _) in session.explain(mine[-1]).items():
                 place = (group, script, position)
                 form = self._forms.get(place)
                 if plan is not None and form not in (None, fingerprint(read_plan(plan))):

@@ -134,6 +134,11 @@ class Plan(Struct, frozen=True):
         """Return all nodes, from the top."""
         return list(self.root.walk())
 
+    @property
+    def only_reads(self) -> bool:
+        """True if it neither changes rows nor locks them."""
+        return not any(node.kind in ("ModifyTable", "LockRows") for node in self.root.walk())
+
 
 def read_plan(explained: Fields) -> Plan:
     """Read one element of the list that EXPLAIN (FORMAT JSON) gives.

@@ -218,7 +218,7 @@ class StatementPlan(_OfStatement, frozen=True):
     plan: str | None
     """The answer of EXPLAIN (FORMAT JSON) to it, for ``plans.read_plan``; None: it has none."""
     lack: str
-    """Reason why it has none."""
+    """Reason why it has none, or why it was not executed where others were."""
 
 
 class StatementTrial(_OfStatement, frozen=True):

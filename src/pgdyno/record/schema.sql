@@ -279,7 +279,7 @@ create table statement_plan (
     is_generic integer,                   -- 1: a prepared statement has had a plan for any values
     is_analyzed integer not null,         -- 1: executed, and undone
     plan text,                            -- as EXPLAIN (FORMAT JSON) gives it; NULL: none
-    lack text not null default ''         -- reason why there is none
+    lack text not null default ''         -- reason why there is none, or it was not executed
 );
 -- Times of these statements, executed and undone in turn without and with a change.
 create table statement_trial (

@@ -97,7 +97,7 @@ def _parts(
         return
     plan = read_plan(json.loads(row.plan))
     yield _table(title, plan)
-    clauses = [*_about(plan, is_generic=row.is_generic), *map(_called, functions)]
+    clauses = [*_about(plan, row), *map(_called, functions)]
     yield Text(prose.sentence("; ".join(clauses)), small=True)
 
 
@@ -106,16 +106,16 @@ def _called(function: CalledFunction) -> str:
     return f"function {function.function}: {numbers.ms(function.ms)} in {calls} calls"
 
 
-def _about(plan: Plan, *, is_generic: bool | None) -> Iterator[str]:
+def _about(plan: Plan, row: StatementPlan) -> Iterator[str]:
     """Yield clauses on a plan as a whole."""
     if plan.execution_ms is None:
-        yield "not executed, with estimates alone"
+        yield "not executed, with estimates alone" + (f": {row.lack}" if row.lack else "")
     else:
         yield f"executed and undone in {numbers.ms(plan.execution_ms)}"
     if plan.planning_ms is not None:
         yield f"planned in {numbers.ms(plan.planning_ms)}"
-    if is_generic is not None:
-        kind = "a plan for any values" if is_generic else "a plan for these values"
+    if row.is_generic is not None:
+        kind = "a plan for any values" if row.is_generic else "a plan for these values"
         yield f"{kind} of a prepared statement"
     if plan.compiling_ms:
         yield f"compiled (JIT) in {numbers.ms(plan.compiling_ms)}"
