@@ -11,7 +11,7 @@ import pytest
 from pgdyno.conduct import Silent, open_session
 from pgdyno.conduct.plan_look import look_at_plans
 from pgdyno.record import RunFile, StatementPlan
-from pgdyno.server import ConnInfo, connect_plain
+from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.spec import spec_from_fields
 
 pytestmark = pytest.mark.server
@@ -137,6 +137,25 @@ def test_all_that_is_undone_is_executed_on_a_server_of_ours(tmp_path: Path) -> N
     assert plans[RULE].plan is None
     assert plans[RULE].lack
     assert trials_of(tmp_path)
+
+
+def test_reads_alone_are_executed_on_a_server_of_the_user(pg: Cluster, tmp_path: Path) -> None:
+    execute(pg.conninfo, SETUP)
+    server = {"kind": "existing", "conninfo": pg.conninfo.uri_without_password}
+    plans = looked_at(tmp_path, server, plans="analyze")
+    assert executed(plans) == {READ, HARMLESS}
+    assert all(plans[number].plan and plans[number].lack for number in (NEXTVAL, INSERT, SETVAL))
+    assert not trials_of(tmp_path)
+
+
+@pytest.mark.parametrize(("plans", "count"), [("explain", len(SCRIPT)), ("none", 0)])
+def test_nothing_is_executed_where_that_is_asked_for(
+    tmp_path: Path, plans: str, count: int
+) -> None:
+    found = looked_at(tmp_path, OWN, plans=plans)
+    assert len(found) == count
+    assert executed(found) == set()
+    assert not trials_of(tmp_path)
 
 
 SLOW = "select pg_sleep(0.3);\n"

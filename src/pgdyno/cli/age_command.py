@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 
 from pgdyno.cli.grouping import sets, taking_options
-from pgdyno.cli.load_options import DatabaseLoad
+from pgdyno.cli.load_options import UnplannedLoad
 from pgdyno.cli.options import (
     OutputOptions,
     ProgressOptions,
@@ -71,7 +71,7 @@ class AgeOptions(Struct, frozen=True, kw_only=True):
 @click.command("age")
 @taking_options
 def command(
-    load: DatabaseLoad,
+    load: UnplannedLoad,
     own: AgeOptions,
     output: OutputOptions,
     progress: ProgressOptions,

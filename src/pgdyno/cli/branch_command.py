@@ -8,7 +8,7 @@ import click
 from msgspec import Struct
 
 from pgdyno.cli.grouping import sets, taking_options
-from pgdyno.cli.load_options import DatabaseLoad
+from pgdyno.cli.load_options import UnplannedLoad
 from pgdyno.cli.options import OutputOptions, ProgressOptions, StartSettings
 from pgdyno.cli.types import Duration
 
@@ -56,7 +56,7 @@ class BranchOptions(Struct, frozen=True, kw_only=True):
 @click.command("branch")
 @taking_options
 def command(
-    load: DatabaseLoad,
+    load: UnplannedLoad,
     own: BranchOptions,
     output: OutputOptions,
     progress: ProgressOptions,

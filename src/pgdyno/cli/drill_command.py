@@ -127,7 +127,7 @@ _OWN_OPTIONS = (
 @click.command("drill")
 @taking_options
 def command(
-    load: Annotated[LoadOptions, instead(pg_bindir=None, urls=None)],
+    load: Annotated[LoadOptions, instead(pg_bindir=None, urls=None, plans=None)],
     pg_bindir: Bindirs,
     own: CutOptions,
     output: OutputOptions,

@@ -10,6 +10,7 @@ import click
 from msgspec import Struct
 
 from pgdyno.cli.grouping import instead, sets
+from pgdyno.cli.plan_options import Plans
 from pgdyno.cli.server_options import ServerOptions
 from pgdyno.cli.types import (
     Cpus,
@@ -531,6 +532,7 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
             help="Pause of each client after a transaction (a bare number is in s).",
         ),
     ]
+    plans: Plans = None
     arrival: ArrivalOptions = ArrivalOptions()
     connections: ConnectionOptions
     scripts: ScriptOptions
@@ -542,3 +544,5 @@ class LoadOptions(Struct, frozen=True, kw_only=True):
 
 DatabaseLoad = Annotated[LoadOptions, instead(urls=None)]
 """A load of PostgreSQL only."""
+UnplannedLoad = Annotated[LoadOptions, instead(urls=None, plans=None)]
+"""The same, of commands that look at no plans."""

@@ -70,7 +70,7 @@ class PriceListOptions(Struct, frozen=True, kw_only=True):
 @click.command("price")
 @taking_options
 def command(
-    load: Annotated[LoadOptions, instead(pg_bindir=None, urls=None)],
+    load: Annotated[LoadOptions, instead(pg_bindir=None, urls=None, plans=None)],
     pg_bindir: Bindirs,
     own: PriceListOptions,
     output: OutputOptions,

@@ -13,7 +13,7 @@ from msgspec import Struct
 from pgdyno import numbers
 from pgdyno.cli.files import run_path
 from pgdyno.cli.grouping import sets, taking_options
-from pgdyno.cli.load_options import DatabaseLoad, LoadOptions
+from pgdyno.cli.load_options import LoadOptions, UnplannedLoad
 from pgdyno.cli.options import ProgressOptions, TextOrJson, start_settings
 from pgdyno.cli.output import notes, print_json, printable
 from pgdyno.cli.positional import positional_for
@@ -94,7 +94,7 @@ class SaveOptions(Struct, frozen=True, kw_only=True):
 @taking_options
 def save(
     name: Annotated[str, click.argument("name")],
-    load: DatabaseLoad,
+    load: UnplannedLoad,
     own: SaveOptions,
     output: Annotated[
         str | None,

@@ -74,7 +74,10 @@ class StormOptions(Struct, frozen=True, kw_only=True):
 @taking_options
 def command(
     # A storm decides itself who is there when.
-    load: Annotated[LoadOptions, instead(clients=_CLIENTS_MAX, ramp=None, arrival=None, urls=None)],
+    load: Annotated[
+        LoadOptions,
+        instead(clients=_CLIENTS_MAX, ramp=None, plans=None, arrival=None, urls=None),
+    ],
     own: StormOptions,
     output: OutputOptions,
     progress: ProgressOptions,

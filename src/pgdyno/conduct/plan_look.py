@@ -1,7 +1,8 @@
 """The plans of the load's statements, looked at beside what is measured: see ``pgdyno.plans``.
 
 On a server of pgdyno's the statements are executed, and undone. On any other they are only
-explained, and so they are to compare two sides.
+explained, unless ``load.plans`` asks for the execution of reads; to compare two sides they are in
+any case.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
     """Look at the plans of the statements of these slices, and record them with the last one.
 
     A running load stops for it, and starts again under the change of these slices. Nothing is done
-    for a load of HTTP requests, and in a run that is too short for it; what fails is an event of
-    the kind ``warning``.
+    with ``load.plans`` at none, for a load of HTTP requests, and in a run that is too short for it;
+    what fails is an event of the kind ``warning``.
     """
-    if not _has_plans(session) or not slice_ids:
+    if not _are_asked_for(session) or not slice_ids:
         return
     run = session.reader()
     seconds_max = min(SECONDS_MAX, SHARE_MAX * run.seconds([*slice_ids]))
@@ -52,14 +53,19 @@ def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
         _record(session, look, slice_ids[-1])
 
 
-def _has_plans(session: Session) -> bool:
-    """Return whether the load is of statements, which have plans."""
-    return session.target.server is not None and session.spec.http is None
+def _are_asked_for(session: Session) -> bool:
+    """Return whether plans are to be looked at, and are those of a server."""
+    has_plans = session.target.server is not None and session.spec.http is None
+    return has_plans and session.spec.load.plans != "none"
 
 
 def _executes(session: Session) -> Executes:
     """Return which statements are executed, and undone."""
-    return "nothing" if session.target.cluster is None else "everything"
+    is_own = session.target.cluster is not None
+    plans = session.spec.load.plans or ("analyze" if is_own else "explain")
+    if plans != "analyze":
+        return "nothing"
+    return "everything" if is_own else "reads"
 
 
 @contextmanager
@@ -78,10 +84,10 @@ def look_at_sides(session: Session, sides: Sequence[tuple[Change, Sequence[int]]
     and record the plans with the last of its slices. No load runs now.
 
     Nothing is executed. Each change is in force once, that of the last load first. Nothing is done
-    for a load of HTTP requests, and where the sides have different scripts; what fails is an event
-    of the kind ``warning``.
+    with ``load.plans`` at none, for a load of HTTP requests, and where the sides have different
+    scripts; what fails is an event of the kind ``warning``.
     """
-    if not _has_plans(session):
+    if not _are_asked_for(session):
         return
     first, *others = (scripts_of(session.active.spec(change)) for change, _ in sides)
     if any(each != first for each in others):

@@ -176,6 +176,12 @@ class LoadSpec(SpecTable):
         None, min_length=1, description="Directory for the ack ledger of the clients' commits"
     )
     log: LogSpec | None = Field(None, description="For pgdyno run: transaction log of pgbench")
+    plans: Literal["none", "explain", "analyze"] | None = Field(
+        None,
+        description="Look at the plans of the load's statements: none, explain, or analyze, which"
+        " also executes and undoes them, on a server that pgdyno did not start reads alone"
+        " (default: analyze on a server that pgdyno starts, explain on any other)",
+    )
     verbose_errors: bool = Field(
         False, description="Print every error during the load, not only the first of each kind"
     )
