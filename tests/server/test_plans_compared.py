@@ -36,10 +36,12 @@ SCRIPT = f"\\set k random(1, 400)\n{LOOKUP}\nselect 1;\n\\sleep 5 ms\n"
 NO_INDEX = {"enable_indexscan": "off", "enable_bitmapscan": "off", "enable_indexonlyscan": "off"}
 
 
-def opened(directory: Path, command: str, setup: str = SETUP, **load: Any) -> Any:
+def opened(
+    directory: Path, command: str, setup: str = SETUP, script: str = SCRIPT, **load: Any
+) -> Any:
     directory.mkdir(exist_ok=True)
     (directory / "setup.sql").write_text(setup)
-    (directory / "lookup.sql").write_text(SCRIPT)
+    (directory / "lookup.sql").write_text(script)
     spec = spec_from_fields(
         {
             "server": {"kind": "embedded"},
@@ -118,6 +120,33 @@ def test_a_protocol(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
         ids = [each.id for each in session.reader().slices("trial") if each.side == side]
         rows = session.reader().statement_plans(ids)[-2:]
         assert {row.is_generic for row in rows} == kinds
+
+
+PARTED = """
+create table item (id int primary key, kind int, total int) partition by range (id);
+create table item_low partition of item for values from (0) to (30000);
+create table item_high partition of item for values from (30000) to (70000);
+insert into item select i, i % 500, i % 100 from generate_series(1, 60000) i;
+analyze item;
+"""
+
+
+def test_two_runs_of_other_partitions(tmp_path: Path) -> None:
+    runs = []
+    for name, least in (("low", 1), ("high", 40000)):
+        script = (
+            f"\\set i random({least}, {least + 20000})\nselect total from item where id = :i;\n"
+        )
+        with opened(tmp_path / name, "run", PARTED, script, protocol="simple") as session:
+            run_spec(session)
+        runs.append(RunFile(tmp_path / name / "run.db"))
+    forms = [run.statement_plans()[0].plan or "" for run in runs]
+    assert "item_low_pkey" in forms[0]
+    assert "item_high_pkey" in forms[1]
+    figures = diff(*runs).figures
+    assert isinstance(figures, LoadFigures)
+    assert figures.plans is not None
+    assert (figures.plans.statements, figures.plans.differing) == (1, ())
 
 
 def test_two_runs(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pgdyno.plans._session import Refused, readable
-from pgdyno.plans.tree import fingerprint, read_plan
+from pgdyno.plans.forms import fingerprint, in_one_line
+from pgdyno.plans.tree import WHOLES, read_plan
 
 
 def scan(**given: Any) -> dict[str, Any]:
@@ -85,6 +86,38 @@ def test_the_fingerprint_is_of_the_form_alone() -> None:
     assert fingerprint(read_plan(explained(same))) == form
     for other in (scan(), scan(**{"Relation Name": "other", "Filter": "x"})):
         assert fingerprint(read_plan(explained(other))) != form
+
+
+PARTS = {f"public.{name}{n}": f"public.{name}" for name in ("item", "item_id") for n in range(9)}
+
+
+def of_partitions(*numbers: int, removed: int = 0) -> dict[str, Any]:
+    """A plan that looks up rows in these partitions."""
+    scans = [
+        scan(
+            **{"Node Type": "Index Scan", "Relation Name": f"item{n}", "Index Name": f"item_id{n}"}
+        )
+        for n in numbers
+    ]
+    append = {"Node Type": "Append", "Plans": scans, "Subplans Removed": removed}
+    top = append if removed or len(scans) > 1 else scans[0]
+    return {**explained(top), WHOLES: PARTS}
+
+
+def test_partitions_that_follow_from_values_are_no_other_form() -> None:
+    form = fingerprint(read_plan(of_partitions(1)))
+    for same in (of_partitions(2), of_partitions(1, 2, 3)):
+        assert fingerprint(read_plan(same)) == form
+    plan = read_plan(of_partitions(2))
+    assert in_one_line(plan) == "Index Scan using item_id on public.item"
+    # A plan for any values leaves them out when it is executed.
+    assert fingerprint(read_plan(of_partitions(1, removed=8))) != form
+    assert fingerprint(read_plan({**of_partitions(1), WHOLES: {}})) != form
+
+
+def test_temporary_tables_are_the_same_in_each_session() -> None:
+    forms = {fingerprint(read_plan(explained(scan(Schema=f"pg_temp_{n}")))) for n in (3, 14)}
+    assert len(forms) == 1
 
 
 @pytest.mark.parametrize("wrong", [{}, {"Plan": {}}, {"Plan": None}])

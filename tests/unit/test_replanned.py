@@ -14,7 +14,8 @@ import report_runs
 from inline_snapshot import snapshot
 
 from pgdyno.facts.replanned import PlannedSide, compared_plans
-from pgdyno.plans.tree import in_one_line, read_plan
+from pgdyno.plans.forms import in_one_line
+from pgdyno.plans.tree import read_plan
 from pgdyno.record import RunFile
 from pgdyno.report.words.diff import diff
 from pgdyno.report.words.plans import replanned_table, replanned_terms

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from pgdyno.plans.tree import Plan, fingerprint, in_one_line, read_plan
+from pgdyno.plans.forms import fingerprint, in_one_line
+from pgdyno.plans.tree import Plan, read_plan
 from pgdyno.record import RunFile, StatementPlan, StatementTotal
 from pgdyno.results.plans import ComparedPlans, PlanForm, PlanPair
 

@@ -33,12 +33,14 @@ from pgdyno.plans._candidates import (
 from pgdyno.plans._effects import effects_of
 from pgdyno.plans._functions import COUNTING, count_functions, table_triggers
 from pgdyno.plans._index_use import table_indexes, unusable_indexes
+from pgdyno.plans._partitions import partitioned_wholes
 from pgdyno.plans._queries import sql_of
 from pgdyno.plans._session import CUSTOM_PLANS, Explained, LoadLikeSession, Refused
 from pgdyno.plans._session import Executes as Executes
 from pgdyno.plans._statistics import counts_kept, of_statistics, table_statistics
 from pgdyno.plans._timing import Place, StatementTimes, timed_in_turn, timed_within
-from pgdyno.plans.tree import APPENDS, Plan, fingerprint, read_plan
+from pgdyno.plans.forms import fingerprint
+from pgdyno.plans.tree import APPENDS, WHOLES, Plan, read_plan
 from pgdyno.record import (
     CalledFunction,
     CountedStatement,
@@ -209,7 +211,8 @@ class _Looking:
                 if plan is not None:
                     self._forms[place] = fingerprint(read_plan(plan))
                 better, why_not = analyzed.get(position, (None, ""))
-                text = json.dumps(better or plan) if better or plan else None
+                known = better or plan
+                text = None if known is None else json.dumps(self._with_wholes(known))
                 if text is not None and len(text) > PLAN_BYTES_MAX:
                     lack = f"it is too large to be kept: {size(len(text))} of JSON"
                     text = None
@@ -233,6 +236,12 @@ class _Looking:
             counting.close()
         look.counted.extend(counted)
         look.called.extend(called)
+
+    def _with_wholes(self, answer: Row) -> Row:
+        """Add the tables and indexes that the partitions in a plan belong to."""
+        with names_of_catalog(self.base.connection):
+            wholes = partitioned_wholes(self.base.connection, read_plan(answer))
+        return {**answer, WHOLES: wholes} if wholes else answer
 
     def _spare(
         self, transactions: Sequence[SampledTransaction], explained: Mapping[int, Explained]

@@ -7,13 +7,15 @@ PostgreSQL, "Using EXPLAIN", describes the fields; those that a version lacks ar
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
 from pgdyno.json_types import Fields
 
+WHOLES = "Partitioned"
+"""Key under which a plan that is kept has the tables and indexes that partitions belong to, which
+EXPLAIN does not tell."""
 _CONDITIONS = ("Index Cond", "Recheck Cond", "Hash Cond", "Merge Cond", "Join Filter", "Filter")
 _REMOVED = ("Rows Removed by Filter", "Rows Removed by Join Filter")
 _SEQUENTIAL = ("Seq Scan", "Parallel Seq Scan")
@@ -25,8 +27,6 @@ with factors of that size."""
 ESTIMATED_ROWS_MIN = 100.0
 APPENDS = ("Append", "Merge Append")
 """Kinds of nodes that read one partition after the other."""
-_USUAL = ("", "Inner", "Plain")
-"""Strategies that the name of a node implies."""
 _COMPILING = ("Generation", "Inlining", "Optimization", "Emission")
 
 
@@ -129,6 +129,8 @@ class Plan(Struct, frozen=True):
     triggers: tuple[Trigger, ...]
     settings: Mapping[str, str]
     """Settings of the planner that are not at their built-in values."""
+    wholes: Mapping[str, str]
+    """Partition, as schema.name → the partitioned table; and of the indexes, the index of it."""
 
     def nodes(self) -> list[Node]:
         """Return all nodes, from the top."""
@@ -141,7 +143,7 @@ class Plan(Struct, frozen=True):
 
 
 def read_plan(explained: Fields) -> Plan:
-    """Read one element of the list that EXPLAIN (FORMAT JSON) gives.
+    """Read one element of the list that EXPLAIN (FORMAT JSON) gives; a look has added ``WHOLES``.
 
     Raises KeyError or TypeError for anything else.
     """
@@ -155,40 +157,8 @@ def read_plan(explained: Fields) -> Plan:
         is_compiled=bool(jit),
         triggers=tuple(_trigger(each) for each in explained.get("Triggers", ())),
         settings=dict(explained.get("Settings", {})),
+        wholes=dict(explained.get(WHOLES, {})),
     )
-
-
-def fingerprint(plan: Plan) -> str:
-    """Return a short text that is the same for plans of the same form: nodes, relations, indexes,
-    strategies and the kinds of conditions; without values, costs and rows."""
-    form = "\n".join(_form(plan.root, 0))
-    return hashlib.sha256(form.encode()).hexdigest()[:12]
-
-
-def in_one_line(plan: Plan, *, with_conditions: bool = False) -> str:
-    """Return the nodes of a plan from the top, with their tables and indexes, as in
-    "Aggregate > Nested Loop (Seq Scan on a, Index Scan using b_pkey on b)"; on request also with
-    the kinds of their conditions."""
-    return _line(plan.root, with_conditions)
-
-
-def _line(node: Node, with_conditions: bool) -> str:
-    strategy = f" {node.strategy}" if node.strategy not in _USUAL else ""
-    using = f" using {node.index}" if node.index else ""
-    of = f" on {node.relation}" if node.relation else ""
-    conditions = ", ".join(sorted(node.conditions)) if with_conditions else ""
-    own = f"{node.kind}{strategy}{using}{of}{f' [{conditions}]' if conditions else ''}"
-    below = [_line(child, with_conditions) for child in node.children]
-    if len(below) == 1:
-        return f"{own} > {below[0]}"
-    return f"{own} ({', '.join(below)})" if below else own
-
-
-def _form(node: Node, depth: int) -> Iterator[str]:
-    kinds = ",".join(sorted(node.conditions))
-    yield f"{depth} {node.kind} {node.strategy} {node.relation} {node.index} {kinds}"
-    for child in node.children:
-        yield from _form(child, depth + 1)
 
 
 def _node(given: Fields, processes: int = 1) -> Node:

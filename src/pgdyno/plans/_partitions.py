@@ -1,0 +1,21 @@
+"""The tables and indexes that the partitions in a plan belong to, which EXPLAIN does not tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgdyno.plans._queries import sql_of
+from pgdyno.plans.tree import Plan
+
+if TYPE_CHECKING:
+    from pgdyno.server.connecting.control import Control
+
+
+def partitioned_wholes(conn: Control, plan: Plan) -> dict[str, str]:
+    """Return partition → partitioned table of the tables in a plan, and the same of its indexes,
+    each as schema.name. Raises psycopg.Error."""
+    nodes = [each for each in plan.nodes() if each.relation]
+    names = {name for each in nodes for name in (each.relation.rpartition(".")[2], each.index)}
+    if not names:
+        return {}
+    return dict(conn.execute(sql_of(conn, "partitioned_wholes"), (sorted(names),)).fetchall())
