@@ -83,9 +83,7 @@ class _Judging:
             if not new and not tables:
                 return
             self._known |= new
-            rows = self._conn.execute(
-                query.text.encode(), (tables, self._events, sorted(new))
-            ).fetchall()
+            rows = self._conn.execute(query, (tables, self._events, sorted(new))).fetchall()
             names, tables = set(), []
             for name, is_trusted, body in rows:
                 if is_trusted and body:
