@@ -148,6 +148,14 @@ def test_reads_alone_are_executed_on_a_server_of_the_user(pg: Cluster, tmp_path:
     assert not trials_of(tmp_path)
 
 
+def test_all_is_tried_on_a_server_of_the_user_that_allows_it(pg: Cluster, tmp_path: Path) -> None:
+    execute(pg.conninfo, SETUP)
+    server = {"kind": "existing", "conninfo": pg.conninfo.uri_without_password}
+    plans = looked_at(tmp_path, server, plans="try")
+    assert executed(plans) == {READ, INSERT, HARMLESS, NOTIFIES, FOR_UPDATE}
+    assert trials_of(tmp_path)
+
+
 @pytest.mark.parametrize(("plans", "count"), [("explain", len(SCRIPT)), ("none", 0)])
 def test_nothing_is_executed_where_that_is_asked_for(
     tmp_path: Path, plans: str, count: int

@@ -11,9 +11,9 @@ Plans = Annotated[
     sets(
         "load.plans",
         "--plans",
-        type=click.Choice(["none", "explain", "analyze"]),
-        help="Look at the statements' plans beside what is measured: analyze also executes and"
-        " undoes them, on your own server only reads (default: analyze on a server of pgdyno's,"
+        type=click.Choice(["none", "explain", "analyze", "try"]),
+        help="Look at the statements' plans beside what is measured: analyze also executes reads,"
+        " try executes and undoes all, and tries changes (default: try on a server of pgdyno's,"
         " explain on yours).",
     ),
 ]

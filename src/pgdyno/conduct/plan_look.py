@@ -62,10 +62,10 @@ def _are_asked_for(session: Session) -> bool:
 def _executes(session: Session) -> Executes:
     """Return which statements are executed, and undone."""
     is_own = session.target.cluster is not None
-    plans = session.spec.load.plans or ("analyze" if is_own else "explain")
-    if plans != "analyze":
+    plans = session.spec.load.plans or ("try" if is_own else "explain")
+    if plans == "explain":
         return "nothing"
-    return "everything" if is_own else "reads"
+    return "everything" if is_own or plans == "try" else "reads"
 
 
 @contextmanager

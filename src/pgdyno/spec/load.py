@@ -176,11 +176,13 @@ class LoadSpec(SpecTable):
         None, min_length=1, description="Directory for the ack ledger of the clients' commits"
     )
     log: LogSpec | None = Field(None, description="For pgdyno run: transaction log of pgbench")
-    plans: Literal["none", "explain", "analyze"] | None = Field(
+    plans: Literal["none", "explain", "analyze", "try"] | None = Field(
         None,
-        description="Look at the plans of the load's statements: none, explain, or analyze, which"
-        " also executes and undoes them, on a server that pgdyno did not start reads alone"
-        " (default: analyze on a server that pgdyno starts, explain on any other)",
+        description="Look at the plans of the load's statements: none, explain, analyze, which also"
+        " executes reads, or try, which executes and undoes all statements, with changes that may"
+        " make them faster: settings of the session, and indexes, for which writers of the table"
+        " wait (default: try on a server that pgdyno starts, where analyze is the same; explain on"
+        " any other)",
     )
     verbose_errors: bool = Field(
         False, description="Print every error during the load, not only the first of each kind"

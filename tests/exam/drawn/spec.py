@@ -33,7 +33,7 @@ def spec_text(
         group["arrival"] = {"rate": rate_tps, "process": drawn.load.process}
     workload: dict[str, Any] = {} if setup is None else {"setup": setup}
     workload["script"] = [{"file": name, "weight": weight} for name, weight in scripts]
-    load = {"hold": HOLD, "protocol": shape.protocol, "seed": drawn.seed}
+    load = {"hold": HOLD, "protocol": shape.protocol, "seed": drawn.seed, "plans": "try"}
     lines = [f'name = "draw-{drawn.seed}"']
     for name, table in {"server": server, "workload": workload, "load": load}.items():
         lines += ["", f"[{name}]", *_members(table)]
