@@ -345,3 +345,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if _SKIP_NOTHING and reporter and reporter.stats.get("skipped"):
         reporter.write_line("skipped tests are failures here", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture
+def patient_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a look at plans the time that it takes on a busy machine; it ends when it is done."""
+    from pgdyno.conduct import plan_look
+
+    monkeypatch.setattr(plan_look, "SECONDS_MAX", 20.0)
+    monkeypatch.setattr(plan_look, "SHARE_MAX", 20.0)

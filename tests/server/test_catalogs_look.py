@@ -14,7 +14,7 @@ from pgdyno.plans.look import LoadSample, PlanLook, look_at_plans
 from pgdyno.record import WhyUnusable
 from pgdyno.server import Cluster, connect_plain
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("patient_look")]
 
 SETUP = """
 create schema asked;

@@ -11,7 +11,7 @@ from plan_runs import diagnosed, of
 from pgdyno.record import RunFile
 from pgdyno.record.finding import Finding
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("patient_look")]
 
 LOG = """
 create table log (id int generated always as identity primary key, what text not null);

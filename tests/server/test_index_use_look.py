@@ -11,7 +11,7 @@ from plan_runs import diagnosed, of
 from pgdyno.record.finding import Finding
 from pgdyno.spec import Change
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("patient_look")]
 
 ROWS = """
 create table item (id int primary key, kind int, total int, name text);

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from plan_runs import diagnosed, of
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("patient_look")]
 
 PARTITIONS = 60
 ROWS = (

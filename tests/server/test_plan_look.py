@@ -19,7 +19,7 @@ from pgdyno.record.finding import Finding
 from pgdyno.server import Cluster, connect_plain
 from pgdyno.spec import Change, spec_from_fields
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("patient_look")]
 
 ROWS = """
 create table item (id int primary key, kind int, total int, note text);

@@ -11,7 +11,7 @@ from plan_runs import diagnosed, of
 from pgdyno.record import RunFile
 from pgdyno.spec import Change
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("patient_look")]
 
 ITEMS = """
 create table item (id int primary key, total int, note text) with (parallel_workers = 2);

@@ -23,7 +23,7 @@ from pgdyno.stats import PairedEffect
 from pgdyno.stats._plan import PairPlan
 from pgdyno.trial import pairs
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("patient_look")]
 
 SETUP = """
 create table item (id int primary key, kind int, total int);

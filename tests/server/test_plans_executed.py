@@ -14,7 +14,7 @@ from pgdyno.record import RunFile, StatementPlan
 from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.spec import spec_from_fields
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("patient_look")]
 
 SETUP = """
 drop table if exists looked, noted cascade;
