@@ -1,10 +1,8 @@
 """Which lines of a profile make the difference, and the shortest profile that keeps it.
 
-Lines are taken back in groups, in fresh interleaved pairs of the other lines with and without them
-(``_elimination.py``). Each of these trials holds its level by itself, and there are many, so that a
-decision about a line may be wrong by chance; nothing is claimed of them together. The claim rests
-on pairs that are measured at the end: the shortest profile against the whole one and against none,
-whose number is decided before the first of them and whose intervals hold together.
+Lines are taken back in groups (``taking_back.py``). The claim rests on pairs that are measured at
+the end: the shortest profile against the whole one and against none, whose number is decided before
+the first of them and whose intervals hold together.
 """
 
 from __future__ import annotations
@@ -12,15 +10,16 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from pgdyno import numbers
-from pgdyno.compare._elimination import Elimination, Unit, expected_trials
+from pgdyno.compare._elimination import Unit, expected_trials
 from pgdyno.compare.profile_check import Checked, units_of
 from pgdyno.compare.profile_file import NumberedSetting, conf_lines
+from pgdyno.compare.taking_back import TakenBack, TakingBack, compared, lost
 from pgdyno.conduct import Session
 from pgdyno.dimension.session_state import kept_by_sessions
 from pgdyno.errors import TrustError
@@ -30,13 +29,11 @@ from pgdyno.results.compare import Ablation, LineEffect, ProfileLine
 from pgdyno.spec import Change
 from pgdyno.stats import PAIRS_MIN, PairedEffect, PairPlan, paired_effect
 from pgdyno.trial.pairs import Noise, TrialAnswer, run_trial
-from pgdyno.trial.question import PAIRS_MAX, Question, question_of
+from pgdyno.trial.question import Question, question_of
 from pgdyno.trial.result import ci95
 
 PAIR_SHARE = 0.25
 """Share of the budget for the pair of the whole profile, with the identical slices before it."""
-_PAIRS_AGAIN_MIN = 2 * PAIRS_MIN
-"""For a group that is tried once more, as fewer would leave it open again."""
 _FINAL_PAIRS_MIN = 8
 _FINAL_PAIRS_MAX = 24
 FINAL_CONFIDENCE = 0.975
@@ -114,16 +111,6 @@ _OVERHEAD_S = 1.2
 
 
 @dataclass
-class _TakenBack:
-    """A trial of lines that were taken back."""
-
-    names: tuple[str, ...]
-    answer: TrialAnswer | None
-    matters: bool
-    why: str = ""
-
-
-@dataclass
 class Ablating:
     """An ablation under way, after the pair of the whole profile."""
 
@@ -135,29 +122,29 @@ class Ablating:
     deadline_s: float
     rng: random.Random
     server: Circumstances
-    taken: list[_TakenBack] = field(default_factory=list)
+    _search: TakingBack = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._search = TakingBack(
+            session=self.session,
+            settings=self.plan.checked.profile.settings,
+            units=self.plan.units,
+            server=self.server,
+            noise=self.noise,
+            seconds=self.seconds,
+            rng=self.rng,
+            pairs_max=self.plan.pairs_max,
+        )
 
     def measure(self) -> Mapping[str, object]:
         """Take lines back until all are decided or the time is used up, then measure the shortest
         profile; return the members of the result."""
-        elimination = Elimination(self.plan.units)
         final_s = 2 * _FINAL_PAIRS_MIN * self._whole_pair_s
-        while (units := elimination.next()) is not None:
-            left_s = self.deadline_s - final_s - time.monotonic()
-            tried = tuple(name for unit in units for name in unit)
-            question = self._question(tried, elimination.gone)
-            pairs = _PAIRS_AGAIN_MIN if elimination.tries_again else PAIRS_MIN
-            if left_s < pairs * question.pair_seconds:
-                break
-            share_s = left_s / max(elimination.trials_expected, 1.0)
-            taken = self._take_back(tried, question, time.monotonic() + share_s)
-            self.taken.append(taken)
-            elimination.decide(matters=taken.matters, gain_max=self._gain_max(taken))
-        undecided = [name for unit in elimination.undecided for name in unit]
-        gone = {name for unit in elimination.gone for name in unit}
-        names = [name for name in self.plan.checked.profile.settings if name not in gone]
-        final = self._final(names) if names and gone else None
-        more_s = elimination.trials_expected * PAIRS_MIN * self._pair_s if undecided else 0.0
+        left = self._search.search(self.deadline_s - final_s)
+        names = left.of(self.plan.checked.profile.settings)
+        final = self._final(names) if names and left.gone else None
+        undecided = left.undecided
+        more_s = left.trials_expected * PAIRS_MIN * self._pair_s if undecided else 0.0
         return self._result(names, undecided, final, more_s)
 
     @property
@@ -170,54 +157,10 @@ class Ablating:
         measured_s = self.whole.trial.pair_seconds if self.whole.trial else 0.0
         return max(self._pair_s, measured_s)
 
-    def _settings(self, names: Iterable[str]) -> dict[str, str]:
-        wanted = {*names}
-        every = self.plan.checked.profile.settings
-        return {name: value for name, value in every.items() if name in wanted}
-
-    def _question(self, names: Sequence[str], gone: Sequence[Unit]) -> Question:
-        """Return the question of the effect of some lines beside all others that are left."""
-        out = {*names, *(name for unit in gone for name in unit)}
-        rest = Change(
-            settings=self._settings(n for n in self.plan.checked.profile.settings if n not in out)
-        )
-        return question_of(
-            assess(Change(settings=self._settings(names)), self.server.under(rest)),
-            kind=TrialKind.LINE,
-            title=_title(names),
-            seconds=self.seconds,
-            state=rest,
-            pairs_max=self.plan.pairs_max or PAIRS_MAX,
-        )
-
-    def _take_back(
-        self, names: tuple[str, ...], question: Question, deadline_s: float
-    ) -> _TakenBack:
-        self.session.watcher.phase(f"taking back {_title(names)}")
-        try:
-            answer = run_trial(
-                self.session, question, noise=self.noise, deadline_s=deadline_s, rng=self.rng
-            )
-        except TrustError as problem:
-            return _TakenBack(names, None, matters=True, why=problem.message)
-        outcome = answer.verdict.outcome
-        # Where neither side can be compared, or one gains and another loses, the lines stay.
-        matters = outcome in ("better", "mixed", "not comparable")
-        return _TakenBack(names, answer, matters, answer.verdict.sentence)
-
-    def _gain_max(self, taken: _TakenBack) -> float | None:
-        """Return the largest gain that inconclusive pairs leave open, as a log ratio; None if that
-        is too small to matter, or they have decided."""
-        answer = taken.answer
-        if answer is None or answer.verdict.outcome != "inconclusive":
-            return None
-        gain_max = -_lost(_compared(answer), higher=answer.measure == "throughput")[0]
-        return gain_max if gain_max > math.log1p(answer.matters.of(answer.measure)) else None
-
     def _final(self, names: Sequence[str]) -> tuple[PairedEffect, PairedEffect] | None:
         """Measure the shortest profile against the whole one, and against none, in as many pairs as
         there is time for; None if a slice is void too often."""
-        shortest = Change(settings=self._settings(names))
+        shortest = Change(settings=self._search.of(names))
         questions = [
             self._final_question(self.plan.checked.change, shortest, "the shortest, not the whole"),
             self._final_question(Change(), shortest, "the shortest profile"),
@@ -272,7 +215,7 @@ class Ablating:
         sentence = self._sentence(names, undecided, final, more_s)
         against_whole, gain = final or (None, None)
         ablation = Ablation(
-            trials=len(self.taken),
+            trials=len(self._search.taken),
             slice_seconds=round(self.seconds, 3),
             shortest_effect=_json(gain),
             against_whole=_json(against_whole),
@@ -309,14 +252,14 @@ class Ablating:
         """Return the sentence for no kept line: that none matters only if the whole does not."""
         if self.whole.verdict.outcome not in ("better", "mixed"):
             return "no line makes a difference that these pairs show"
-        whole = _compared(self.whole)
+        whole = compared(self.whole)
         return (
             "these pairs do not show which lines make the difference of the whole profile,"
             f" {numbers.effect(whole.ratio, whole.lo, whole.hi)}: more of them may (--budget)"
         )
 
     def _chance(self, *, final: bool) -> str:
-        count = len(self.taken)
+        count = len(self._search.taken)
         if not count:
             return ""
         said = (
@@ -341,19 +284,19 @@ class Ablating:
             f" {numbers.effect(whole.ratio, whole.lo, whole.hi)} of that with the whole one, in"
             f" {whole.pairs} fresh pairs each"
         )
-        lost = _lost(whole, higher=higher)
+        loss = lost(whole, higher=higher)
         may_lose = self._margin()
-        if lost[1] <= may_lose:
+        if loss[1] <= may_lose:
             return f"the shortest profile keeps the gain: {measured}"
-        if lost[0] > 0:
+        if loss[0] > 0:
             return f"the shortest profile does not keep all of the gain: {measured}"
-        most = numbers.percent(-math.expm1(-lost[1]))
+        most = numbers.percent(-math.expm1(-loss[1]))
         return f"the shortest profile loses at most {most} of the whole one's: {measured}"
 
     def _margin(self) -> float:
         """Return the loss, as a log ratio, with which the gain counts as kept."""
         higher = self.whole.measure == "throughput"
-        gain = math.log(_compared(self.whole).ratio) * (1 if higher else -1)
+        gain = math.log(compared(self.whole).ratio) * (1 if higher else -1)
         matters = math.log1p(self.whole.matters.of(self.whole.measure))
         return max(matters, GAIN_SHARE_LOST * gain)
 
@@ -361,10 +304,12 @@ class Ablating:
         self, line: NumberedSetting, names: Sequence[str], undecided: Sequence[str]
     ) -> ProfileLine:
         assessed = self.plan.checked.assessments[line.setting]
-        taken = next((each for each in reversed(self.taken) if line.setting in each.names), None)
+        taken = next(
+            (each for each in reversed(self._search.taken) if line.setting in each.names), None
+        )
         decided = line.setting not in undecided
         answer = taken.answer if taken else None
-        effect = _compared(answer) if answer and decided else None
+        effect = compared(answer) if answer and decided else None
         reason, figures = _reason(line.setting, taken if decided else None, self.seconds)
         return ProfileLine(
             line=line.number,
@@ -396,16 +341,6 @@ class Ablating:
         return "\n".join([*head, *body, ""])
 
 
-def _title(names: Sequence[str]) -> str:
-    if len(names) <= 2:
-        return " and ".join(names)
-    return f"{len(names)} lines, {names[0]} to {names[-1]}"
-
-
-def _compared(answer: TrialAnswer) -> PairedEffect:
-    return answer.throughput if answer.measure == "throughput" else answer.latency_p99
-
-
 def _effect(answer: TrialAnswer, confidence: float) -> PairedEffect:
     """Return the effect of a trial of a fixed number of pairs, at another level."""
     sides = (
@@ -416,19 +351,13 @@ def _effect(answer: TrialAnswer, confidence: float) -> PairedEffect:
     return paired_effect(*sides, confidence=confidence)
 
 
-def _lost(effect: PairedEffect, *, higher: bool) -> tuple[float, float]:
-    """Return the bounds of a loss, as log ratios."""
-    lo, hi = math.log(effect.lo), math.log(effect.hi)
-    return (-hi, -lo) if higher else (lo, hi)
-
-
 def _json(effect: PairedEffect | None) -> LineEffect | None:
     if effect is None:
         return None
     return LineEffect(ratio=numbers.rounded(effect.ratio), ci95=ci95(effect), pairs=effect.pairs)
 
 
-def _reason(name: str, taken: _TakenBack | None, seconds: float) -> tuple[str, str]:
+def _reason(name: str, taken: TakenBack | None, seconds: float) -> tuple[str, str]:
     """Return why a line is kept or left out, and the figures or the explanation that follow."""
     if taken is None:
         return "not decided, for lack of time", ""

@@ -6,7 +6,7 @@ halving, and the others return to those that are not decided (generalized binary
 Hwang, JASA 67, 1972). Of two lines that each do the other's work, the first one goes and the second
 one stays, because what has gone is missing from both sides of all later trials. A group whose
 trial leaves open whether it makes a difference goes for the time being, and is tried once more when
-all others are decided. Pure: :mod:`_ablating` measures.
+all others are decided. Pure: :mod:`taking_back` measures.
 """
 
 from __future__ import annotations
