@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from diagnose_runs import Load, diagnosed
+from diagnose_runs import Load, concluded, diagnosed
 from msgspec.structs import replace
 
 from pgdyno.spec import Change
@@ -131,6 +131,42 @@ def test_settings_are_cleared_by_trials_alone(tmp_path: Path) -> None:
     assert diagnosed(tmp_path, BUSY)["costly-settings"].status == "skipped"
     assert diagnosed(tmp_path, looked_at(BUSY, unusual=OFF))["costly-settings"].status == "skipped"
     assert diagnosed(tmp_path, looked_at(BUSY))["costly-settings"].status == "cleared"
+
+
+WAL = ("wal_consistency_checking", "all", "")
+
+
+def test_settings_that_no_session_can_try_are_not_cleared(tmp_path: Path) -> None:
+    load = looked_at(BUSY, (ON, 1.98), unusual=[*OFF, WAL])
+    concluded_of = concluded(tmp_path, load)
+    (found,) = [each for each in concluded_of.findings if each.id == "costly-settings"]
+    assert found.status == "skipped"
+    assert concluded_of.settings is not None
+    shares = {each.setting.name: each.saved_share for each in concluded_of.settings}
+    assert {name: share is None for name, share in shares.items()} == {
+        "enable_bitmapscan": False,
+        "wal_consistency_checking": True,
+    }
+
+
+def test_settings_are_judged_by_what_was_measured_of_them(tmp_path: Path) -> None:
+    both = Change(settings={"work_mem": "4MB", "geqo": "on"})
+    several = [*OFF, ("work_mem", "64kB", "4MB"), ("geqo", "off", "on")]
+    settings = concluded(
+        tmp_path, looked_at(BUSY, (ON, 0.1), (both, 2.6), unusual=several)
+    ).settings
+    assert settings is not None
+    judged = {each.setting.name: each for each in settings}
+    assert judged["enable_bitmapscan"].finding == "costly-settings"
+    assert (judged["enable_bitmapscan"].saved_share or 0.0) > 0.5
+    assert judged["work_mem"].tried_with == ("geqo",)
+    assert judged["work_mem"].is_slower
+    assert judged["work_mem"].saved_share == 0.0
+
+
+def test_which_settings_are_unusual_may_not_be_known(tmp_path: Path) -> None:
+    assert concluded(tmp_path, BUSY).settings is None
+    assert concluded(tmp_path, looked_at(BUSY)).settings == ()
 
 
 INDEX = Change(indexes={"public.item": "kind"})

@@ -16,13 +16,14 @@ from msgspec.structs import asdict
 
 from pgdyno.conduct._session import scripts_of
 from pgdyno.errors import PgdynoError
-from pgdyno.record import StatementTotal
+from pgdyno.record import StatementTotal, UnusualSetting
 from pgdyno.server import catalog_first
 from pgdyno.spec import Change
 
 if TYPE_CHECKING:
     from pgdyno.conduct._session import Session
     from pgdyno.plans.look import Executes, PlanLook
+    from pgdyno.server import ConnInfo
 
 SECONDS_MAX = 2.0
 SHARE_MAX = 1 / 3
@@ -33,24 +34,48 @@ OWNED_SHARE_MIN = 0.01
 
 
 def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
-    """Look at the plans of the statements of these slices, and record them with the last one.
+    """Ask for the load's unusual settings, look at the plans of the statements of these slices, and
+    record both with the last one.
 
-    A running load stops for it, and starts again under the change of these slices. Nothing is done
-    with ``load.plans`` at none, for a load of HTTP requests, and in a run that is too short for it;
-    what fails is an event of the kind ``warning``.
+    A running load stops for the plans, and starts again under the change of these slices. They are
+    not looked at with ``load.plans`` at none, for a load of HTTP requests, and in a run that is too
+    short for it; what fails is an event of the kind ``warning``.
     """
-    if not _are_asked_for(session) or not slice_ids:
+    if session.target.server is None or not slice_ids:
         return
+    unusual = _unusual(session)
+    rows = [asdict(each) for each in unusual]
+    session.recorder.add_rows("unusual_setting", rows, slice_id=slice_ids[-1])
     run = session.reader()
     seconds_max = min(SECONDS_MAX, SHARE_MAX * run.seconds([*slice_ids]))
-    if seconds_max < SECONDS_MIN:
+    if not _are_asked_for(session) or seconds_max < SECONDS_MIN:
         return
     change = Change.from_json(run.slice(slice_ids[-1]).change)
     # The probes would take for the load's what is executed here.
     executes = _executes(session)
     with _paused(session, change), session.probes.rest(), _warning(session):
-        look = _look(session, slice_ids, seconds_max, executes=executes)
+        look = _look(session, slice_ids, seconds_max, executes=executes, unusual=unusual)
         _record(session, look, slice_ids[-1])
+
+
+def _unusual(session: Session) -> list[UnusualSetting]:
+    from pgdyno.plans.unusual import unusual_settings
+
+    try:
+        return unusual_settings(
+            _as_the_load(session), session.active.session_statement(), _own_settings(session)
+        )
+    except (PgdynoError, psycopg.Error) as problem:
+        message = f"the unusual settings were not asked for: {problem}"
+        session.recorder.add_event("warning", message)
+        return []
+
+
+def _as_the_load(session: Session) -> ConnInfo:
+    """Return how to connect as the load's sessions do, to the server itself."""
+    server = session.target.conninfo
+    own = any(each.own for each in session.workloads.values())
+    return server if own else catalog_first(server)
 
 
 def _are_asked_for(session: Session) -> bool:
@@ -111,14 +136,15 @@ def _warning(session: Session) -> Iterator[None]:
 
 
 def _look(
-    session: Session, slice_ids: Sequence[int], seconds_max: float, *, executes: Executes
+    session: Session,
+    slice_ids: Sequence[int],
+    seconds_max: float,
+    *,
+    executes: Executes,
+    unusual: Sequence[UnusualSetting] = (),
 ) -> PlanLook:
     from pgdyno.plans.look import LoadSample, PlanLook, look_at_plans
 
-    server = session.target.server
-    assert server is not None
-    if not any(each.own for each in session.workloads.values()):
-        server = catalog_first(server)
     run = session.reader()
     totals, seconds = run.statements([*slice_ids]), run.seconds([*slice_ids])
     owned = _owned(totals)
@@ -130,18 +156,18 @@ def _look(
         per_s={each.place: each.done / seconds for each in totals},
         protocol=session.active.spec().load.protocol,
         setup=session.active.session_statement(),
-        ours=_own_settings(session),
+        unusual=unusual,
     )
+    server = _as_the_load(session)
     return look_at_plans(server, sample, executes=executes, seconds_max=seconds_max)
 
 
-def _own_settings(session: Session) -> frozenset[str]:
-    """Return the settings that pgdyno gives to a server of its own and the spec does not."""
-    if session.target.cluster is None:
-        return frozenset()
-    from pgdyno.conduct._embedded import EMBEDDED_SETTINGS
-
-    return frozenset(EMBEDDED_SETTINGS) - frozenset(session.spec.server.settings)
+def _own_settings(session: Session) -> set[str]:
+    """Return the settings that pgdyno gives to a server of its own and the spec does not, and those
+    of the change in force."""
+    cluster = session.target.cluster
+    configured = {*cluster.configured} if cluster is not None else set()
+    return (configured | {*session.active.change.settings}) - {*session.spec.server.settings}
 
 
 def _owned(totals: Sequence[StatementTotal]) -> set[tuple[str, str]]:
@@ -159,7 +185,6 @@ def _record(session: Session, look: PlanLook, slice_id: int) -> None:
     for table, rows in (
         ("statement_plan", look.plans),
         ("statement_trial", look.trials),
-        ("unusual_setting", look.unusual),
         ("counted_statement", look.counted),
         ("called_function", look.called),
         ("table_trigger", look.triggers),

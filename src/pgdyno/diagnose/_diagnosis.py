@@ -33,6 +33,7 @@ from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND
 from pgdyno.facts.statement_budgets import StatementTimeBudget, statement_budgets
 from pgdyno.facts.statement_times import has_pipeline
+from pgdyno.facts.unusual import JudgedSetting, judged_settings
 from pgdyno.record.finding import Finding, Lack, Proposal, Severity, Skip
 from pgdyno.rules.rule import Cleared, Found, Rule, rules_of_loads
 
@@ -114,6 +115,8 @@ class Diagnosis(Struct, frozen=True):
     """The budget of each statement, those that take the most time first."""
     missing: Sequence[str] = ()
     """Sentences about what the budgets lack."""
+    settings: Sequence[JudgedSetting] | None = None
+    """The settings that are not at their built-in value, by name; None if they are not known."""
 
 
 def diagnose(run: RunFile, slice_ids: list[int], *, step: int = 0) -> Diagnosis:
@@ -154,6 +157,7 @@ def _diagnosis(situation: Situation, step: int) -> Diagnosis:
         parts=parts,
         statements=_statements(situation) if budget else (),
         missing=missing_words(situation) if budget else (),
+        settings=judged_settings(situation, ranked),
     )
 
 

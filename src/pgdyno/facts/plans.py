@@ -308,10 +308,11 @@ def timed_protocol(s: Situation) -> TimedChange | None:
 @lru_cache(maxsize=1)
 def unusual_settings(s: Situation) -> tuple[UnusualSetting, ...]:
     """Return the settings of the load's sessions that are not at their built-in values. Raises Skip
-    if they were not asked for."""
-    if not was_looked_at(s):
+    if it is not known that they were asked for."""
+    found = tuple(s.run.unusual_settings(s.slice_ids))
+    if not found and not was_looked_at(s):
         raise Skip(NOT_LOOKED_AT)
-    return tuple(s.run.unusual_settings(s.slice_ids))
+    return found
 
 
 def work_parts(s: Situation) -> tuple[Part, ...]:

@@ -1,8 +1,7 @@
 """Changes that may make the load's statements faster, by their plans and by the settings in force.
 
-Whether one does is measured afterwards; a candidate is no finding. Settings are those that are not
-at their built-in value; indexes are of columns that a scan of a whole table compares, or that a
-foreign key without an index needs.
+Whether one does is measured afterwards; a candidate is no finding. Indexes are of columns that a
+scan of a whole table compares, or that a foreign key without an index needs.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import psycopg
 from msgspec import Struct
 
 from pgdyno.plans._queries import sql_of
@@ -35,30 +33,6 @@ COLUMNS_MAX = 3
 WORK_MEM_MB_MAX = 1024
 _COMPARED = r"(?<![\w.\"]){column}\)?(?:::[\w ]+(?:\([\d,]+\))?)?\s*(?P<operator>=|<=|>=|<|>|~~\*?)"
 _JOINS = ("Hash Cond", "Merge Cond", "Join Filter")
-
-
-def unusual_settings(conn: Control) -> list[UnusualSetting]:
-    """Ask which settings of the session are not at their built-in value."""
-    found = []
-    for name, _, default in conn.execute(sql_of(conn, "unusual_settings")).fetchall():
-        (value,) = conn.execute("select pg_catalog.current_setting(%s)", (name,)).fetchone() or (
-            "",
-        )
-        try:
-            with conn.transaction(force_rollback=True):
-                row = conn.execute(
-                    "select pg_catalog.set_config(%s, %s, true)", (name, default)
-                ).fetchone()
-        except psycopg.errors.Error:
-            found.append(UnusualSetting(name, value, default or "", may_set=False))
-        else:
-            found.append(UnusualSetting(name, value, row[0] if row else default, may_set=True))
-    return found
-
-
-def resets(unusual: Iterable[UnusualSetting]) -> Change:
-    """Return the change that resets these settings."""
-    return Change(settings={each.name: each.reset for each in unusual})
 
 
 def index_candidates(conn: Control, plans: Sequence[Plan]) -> list[Change]:

@@ -27,8 +27,6 @@ from pgdyno.plans._candidates import (
     of_spilling,
     of_unusable,
     of_workers,
-    resets,
-    unusual_settings,
 )
 from pgdyno.plans._effects import effects_of
 from pgdyno.plans._functions import COUNTING, count_functions, table_triggers
@@ -41,6 +39,7 @@ from pgdyno.plans._statistics import counts_kept, of_statistics, table_statistic
 from pgdyno.plans._timing import Place, StatementTimes, timed_in_turn, timed_within
 from pgdyno.plans.forms import fingerprint
 from pgdyno.plans.tree import APPENDS, WHOLES, Plan, read_plan
+from pgdyno.plans.unusual import resets
 from pgdyno.record import (
     CalledFunction,
     CountedStatement,
@@ -81,7 +80,6 @@ class PlanLook(Struct, frozen=True):
 
     plans: list[StatementPlan] = field(default_factory=list)
     trials: list[StatementTrial] = field(default_factory=list)
-    unusual: list[UnusualSetting] = field(default_factory=list)
     counted: list[CountedStatement] = field(default_factory=list)
     called: list[CalledFunction] = field(default_factory=list)
     triggers: list[TableTrigger] = field(default_factory=list)
@@ -107,8 +105,8 @@ class LoadSample(Struct, frozen=True):
     protocol: str
     setup: str | None = None
     """SQL that the load's sessions execute first."""
-    ours: frozenset[str] = frozenset()
-    """Settings that pgdyno itself set on its server, which are no suspects."""
+    unusual: Sequence[UnusualSetting] = ()
+    """Its settings that are not at their built-in value."""
 
 
 def look_at_plans(
@@ -123,9 +121,6 @@ def look_at_plans(
     looking = _Looking(conninfo, load, executes)
     try:
         look = PlanLook()
-        with names_of_catalog(looking.base.connection):
-            unusual = unusual_settings(looking.base.connection)
-        look.unusual.extend(each for each in unusual if each.name not in load.ours)
         tries = executes == "everything"
         explain_ends_s = began_s + seconds_max * (EXPLAIN_SHARE if tries else 1.0)
         look.plans.extend(looking.plans(explain_ends_s))
@@ -269,7 +264,7 @@ class _Looking:
         plans = [plan for _, plan in look.read()]
         if not plans:
             return
-        unusual = {each.name: each for each in look.unusual if each.may_set}
+        unusual = {each.name: each for each in self._load.unusual if each.may_set}
         fixed = [
             *of_protocol(self._load.protocol),
             *of_plan_cache(

@@ -94,6 +94,6 @@ class PlanReader:
         """Return the settings of the load's sessions that are not at their built-in values."""
         return self._db.all(
             UnusualSetting,
-            "select name, value, reset, may_set"
+            "select name, value, reset, may_set, source, needs_restart, relied_on"
             f" from unusual_setting {in_slices(slice_ids)} order by name",
         )

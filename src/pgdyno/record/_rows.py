@@ -317,7 +317,15 @@ class UnusualSetting(Struct, frozen=True):
     reset: str
     """The built-in value."""
     may_set: bool
-    """True if the role may set it in its session."""
+    """True if a trial in a session shows what it costs: the role may set it there, and it acts on
+    the time of statements themselves."""
+    source: str = ""
+    """The place of the value, as in pg_settings: configuration file, database, user, …"""
+    needs_restart: bool = False
+    """True if it is read at the server's start alone."""
+    relied_on: bool = False
+    """True if replication, archiving or the results of statements depend on it, so that no trial
+    resets it."""
 
 
 class ErrorTotal(Struct, frozen=True):

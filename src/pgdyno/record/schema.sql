@@ -333,13 +333,16 @@ create table table_statistics (
     has_statistics integer not null,      -- 1: ANALYZE has made some
     repairs text not null                 -- statements against what keeps it from making good ones
 );
--- Settings of such a session that are not at their built-in value and can change how it executes
--- statements.
+-- Settings of a session like the load's that are not at their built-in value and can matter for
+-- speed, those of the whole server included.
 create table unusual_setting (
     at_ms integer not null, slice_id integer,
     name text not null, value text not null,
     reset text not null,                  -- the built-in value
-    may_set integer not null              -- 1: a session of this role may change it
+    may_set integer not null,             -- 1: a trial in a session shows what it costs
+    source text not null default '',      -- as in pg_settings: configuration file, database, user, …
+    needs_restart integer not null default 0,
+    relied_on integer not null default 0  -- 1: replication, archiving or results depend on it
 );
 create table metric_checkpointer (
     at_ms integer not null, slice_id integer,

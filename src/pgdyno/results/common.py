@@ -12,6 +12,7 @@ SCHEMA_VERSION = 2
 
 Measure = Literal["throughput", "latency_p99"]
 Outcome = Literal["better", "worse", "mixed", "no difference", "inconclusive", "not comparable"]
+Judged = Literal["in a trial", "beside the load", "by a finding", "not"]
 HowSet = Literal["sessions", "reload", "restart"]
 Interval95 = Annotated[
     tuple[float, float],
@@ -84,6 +85,37 @@ class Effect(Part):
     throughput_ratio: float
     ci95: Interval95
     pairs: int
+
+
+class UnusualSetting(Part):
+    """A setting that is not at its built-in value and can matter for speed"""
+
+    setting: str
+    value: str
+    built_in: str
+    source: str
+    """As in pg_settings: configuration file, database, user, …"""
+    judged: Judged
+    """In a trial: under load, by investigate; beside the load: by executing its statements; by a
+    finding: that proposes another value"""
+    saved_share: float | None
+    """Share of the response time that goes with the built-in value; null: not tried beside the
+    load"""
+    effect: Effect | None
+    """Of its built-in value, alone or together with ``reset_with``; null: not in a trial"""
+    reset_with: tuple[str, ...]
+    """Other settings that were reset in the same trial"""
+    finding: str | None
+    sentence: str
+
+
+UnusualSettings = Annotated[
+    tuple[UnusualSetting, ...] | None,
+    Field(
+        description="Settings that are not at their built-in value and can matter for speed; null:"
+        " they were not asked for"
+    ),
+]
 
 
 class LatencyEffect(Part):

@@ -8,7 +8,15 @@ from pgdyno.record.finding import Finding
 from pgdyno.record.part import Part
 from pgdyno.results.budget import LatencyBudget
 from pgdyno.results.chapter import RecordedChapter
-from pgdyno.results.common import ErrorCount, Failures, Head, Latency, LedgerColumns, Verdict
+from pgdyno.results.common import (
+    ErrorCount,
+    Failures,
+    Head,
+    Latency,
+    LedgerColumns,
+    UnusualSettings,
+    Verdict,
+)
 from pgdyno.results.run_parts import (
     CostliestStatement,
     EntityResolution,
@@ -228,6 +236,7 @@ class RunResult(Head):
     entity_resolution: EntityResolution | None
     """Of the workload entity-resolution; null: another workload"""
     costliest: CostliestStatement
+    unusual_settings: UnusualSettings = None
     governor: RunGovernor | None = None
     """Absent: the spec has none"""
     server_statements: ServerStatements | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from pgdyno.escaping import shell_line
 from pgdyno.facts.budget import Part
 from pgdyno.facts.plans import (
     RESULT_ROWS_MIN,
@@ -22,7 +23,9 @@ from pgdyno.facts.sessions import transfer_ms
 from pgdyno.facts.setting_costs import Costly, costly_settings_of
 from pgdyno.facts.sight import Sight, alter_system, measured, proposed
 from pgdyno.facts.situation import Situation
+from pgdyno.facts.unusual import untried_settings
 from pgdyno.numbers import figure, listed, percent
+from pgdyno.record import UnusualSetting
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._cpu_uses import cpu_parts, cpu_uses, ratio_without, response_share
 from pgdyno.rules._pools import WORTHWHILE_RATIO
@@ -155,10 +158,16 @@ WAL_BUFFERS = "16MB"
 def costly_settings(s: Situation) -> Found | Cleared:
     """Settings that are not at their default and make statements take longer.
 
-    Any setting that a session may change is a suspect: of the planner, memory, parallel workers,
-    logging, statistics, developers' options and extensions. On a server that pgdyno started, the
-    load's statements are executed beside it with the setting as it is and at its default, in turn.
-    Trigger: the default saves at least ``COST_SHARE`` of the response time. JIT has its own rule.
+    Any setting that can matter for speed is a suspect, for all sessions or for a role or database
+    alone. On a server that pgdyno started, the load's statements are executed beside it with the
+    setting as it is and at its default, in turn, where a session may change it and it acts on the
+    time of statements themselves: of the planner, memory, parallel workers, logging, statistics,
+    developers' options and extensions. Trigger: the default saves at least ``COST_SHARE`` of the
+    response time. JIT has its own rule.
+
+    Such a trial cannot judge settings of WAL, commits, checkpoints, waits and of the server's other
+    processes. While one of them is not at its default, settings are not cleared but not checked:
+    ``pgdyno investigate`` tries them under load.
 
     wal_compression, wal_buffers and the logging of statements are estimated by counters as well, as
     sessions cannot change all of them (see ``facts.setting_costs``, which has the times and their
@@ -173,12 +182,19 @@ def costly_settings(s: Situation) -> Found | Cleared:
     evidence = [*_evidence(s, found, share), *_tried(s, timed)]
     if found and share >= COST_SHARE:
         return _counted(s, found, share, evidence)
-    tried = {name for each in timed_settings(s) for name in each.change.settings}
-    untried = [each for each in unusual_settings(s) if each.name not in tried]
-    if untried:
-        names = listed([f"{each.name} = {each.value}" for each in untried], SETTINGS_SHOWN)
-        raise Skip(f"the effect of {names} on statements was not measured")
+    if untried := untried_settings(s):
+        raise Skip(_untried_words(untried))
     return Cleared("no setting that is not at its default makes statements take longer", evidence)
+
+
+def _untried_words(untried: Sequence[UnusualSetting]) -> str:
+    """Return the settings that were not tried, and the way to find out what they cost."""
+    names = listed([f"{each.name} = {each.value}" for each in untried], SETTINGS_SHOWN)
+    single = shell_line(["pgdyno", "compare", "--set", f"{untried[0].name}={untried[0].reset}"])
+    return (
+        f"the effect of {names} was not measured; pgdyno investigate tries such settings at their"
+        f" defaults, and {single} a single one"
+    )
 
 
 def _is_reset(s: Situation, timed: TimedChange) -> bool:

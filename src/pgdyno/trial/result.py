@@ -33,6 +33,7 @@ from pgdyno.trial.trust import distrust
 
 if TYPE_CHECKING:
     from pgdyno.diagnose import Diagnosis, NamedPart, StatementTimeBudget
+    from pgdyno.facts.unusual import JudgedSetting
 
 LATENCY_PARTS: tuple[ScriptKind, ...] = (
     "response", "wait", "client_lag", "pool_wait", "connect", "service",
@@ -94,7 +95,47 @@ def run_result(
         vacuum=vacuums_of(run, slice_ids),
         entity_resolution=entities_of(run, slice_ids),
         costliest=costliest_of(run, slice_ids),
+        unusual_settings=unusual_settings_of(diagnosis.settings if diagnosis else None),
     )
+
+
+def unusual_settings_of(
+    judged: Sequence[JudgedSetting] | None,
+) -> tuple[common.UnusualSetting, ...] | None:
+    """Return the settings that are not at their built-in value, as a diagnosis judged them."""
+    return None if judged is None else tuple(map(_unusual_setting, judged))
+
+
+def _unusual_setting(each: JudgedSetting) -> common.UnusualSetting:
+    setting, share = each.setting, each.saved_share
+    return common.UnusualSetting(
+        setting=setting.name,
+        value=setting.value,
+        built_in=setting.reset,
+        source=setting.source,
+        judged=_how_judged(each),
+        saved_share=None if share is None else numbers.rounded(share),
+        effect=None,
+        reset_with=each.tried_with,
+        finding=each.finding,
+        sentence=_judged_words(each),
+    )
+
+
+def _how_judged(each: JudgedSetting) -> common.Judged:
+    if each.saved_share is not None:
+        return "beside the load"
+    return "by a finding" if each.finding else "not"
+
+
+def _judged_words(each: JudgedSetting) -> str:
+    if each.saved_share is None:
+        return f"judged by {each.finding}" if each.finding else "not tried"
+    if each.is_slower:
+        return "tried beside the load: statements take longer with the built-in value"
+    with_others = f" with {len(each.tried_with)} others" if each.tried_with else ""
+    saved = numbers.percent(each.saved_share)
+    return f"tried beside the load{with_others}: saves {saved} of the response time"
 
 
 def error_counts(run: RunFile) -> tuple[common.ErrorCount, ...]:

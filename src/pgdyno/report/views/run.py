@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno import numbers
 from pgdyno.report.view import OnPage, Section, Terms, View
-from pgdyno.report.words import plans
+from pgdyno.report.words import plans, unusual
 
 if TYPE_CHECKING:
     from pgdyno.json_types import Row
@@ -80,7 +80,8 @@ def _consistency(found: EntityResolution) -> str:
 
 
 def _sections(summary: RunSummary) -> list[Section]:
-    return [*records(summary), *plans.sections(summary.run)]
+    settings = summary.single_run.unusual_settings if summary.single_run else None
+    return [*records(summary), *plans.sections(summary.run), *unusual.sections(settings)]
 
 
 VIEW = View(

@@ -464,9 +464,9 @@ class Cluster:
         ]
         return Postmaster(command, self.log_path, server_account(), removes=self.removable)
 
-    def _write_configuration(self) -> None:
-        """Write initdb's settings, then those that pgdyno needs, then ``settings``."""
-        write_own(self.directory / "pg_hba.conf", _HBA, readable_by_server=True)
+    @property
+    def configured(self) -> dict[str, str]:
+        """The settings that pgdyno needs, and ``settings``; beside them initdb's are in force."""
         own = {
             "listen_addresses": "127.0.0.1",
             "port": str(self._port),
@@ -478,7 +478,12 @@ class Cluster:
             "log_checkpoints": "on",
             "cluster_name": OWN_NAME,
         }
-        lines = [f"{name} = {quoted(value)}" for name, value in {**own, **self.settings}.items()]
+        return {**own, **self.settings}
+
+    def _write_configuration(self) -> None:
+        """Write initdb's settings, then those that pgdyno needs, then ``settings``."""
+        write_own(self.directory / "pg_hba.conf", _HBA, readable_by_server=True)
+        lines = [f"{name} = {quoted(value)}" for name, value in self.configured.items()]
         base = require_text(self.data_dir / "postgresql.conf")
         content = base + "\n" + "\n".join(lines) + "\n"
         write_own(self.directory / "postgresql.conf", content, readable_by_server=True)
