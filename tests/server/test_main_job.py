@@ -175,7 +175,7 @@ def test_comparing_a_pool_and_a_key_of_the_spec(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_investigating_keeps_the_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgdyno.investigate.loop.CURVE_S_MIN", 2.0)
+    monkeypatch.setattr("pgdyno.investigate._baseline.CURVE_S_MIN", 2.0)
     clients = {"name": "web", "count": 8, "pool": {"max": 1}}
     spec = spec_of(clients=[clients], load={"hold": "2s", "ramp": "2s"})
     with run(spec, tmp_path / "run.db", "investigate") as session:

@@ -22,7 +22,7 @@ from pgdyno.disk import OpenDisks, open_disks
 from pgdyno.errors import SetupError
 from pgdyno.pooler import server_connections
 from pgdyno.record.facts import ServerFacts
-from pgdyno.server import Cluster, Settings, server_facts
+from pgdyno.server import Cluster, SessionSettings, Settings, server_facts
 from pgdyno.server.local.layout import has_kept_data
 from pgdyno.server.replication.patroni import PASSED_ON, check_programs
 from pgdyno.server.replication.receivers import Receivers
@@ -123,5 +123,8 @@ def start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher, keep_dir: Pat
         disks=opened[0] if opened else None,
         snapshot=snapshot,
         receivers=receivers,
+        sessions=None
+        if spec.pooler.in_use or spec.http is not None
+        else SessionSettings(conninfo, outweighed_only=True),
         _gateway_of=cluster.pid,
     )

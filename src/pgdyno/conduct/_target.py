@@ -69,9 +69,9 @@ class Target:
     application: Application | None = None
     """The front end to which the clients send requests, once it runs."""
     sessions: SessionSettings | None = None
-    """Applies settings to the load's sessions instead of the server; only for an existing server
-    without a pooler, because a pooler would pass such sessions on to other clients, and those of a
-    web server are its own."""
+    """Applies settings to the load's sessions instead of the server; on one that pgdyno started,
+    only those that a role or the database sets. None with a pooler, which would pass such sessions
+    on to other clients, and for a web server, whose sessions are its own."""
     primaries: tuple[Host, ...] = ()
     """Servers among which clients look for the one that accepts writes; empty: there is one."""
     _gateway_of: int | None = None

@@ -4,17 +4,21 @@ by HTTP also the figures of the front end and the database behind the web server
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from pgdyno import numbers
 from pgdyno.dimension import title_of
 from pgdyno.facts.slices import Facts
+from pgdyno.facts.unusual import JudgedSetting
 from pgdyno.investigate._progress import Kept, Progress, together
 from pgdyno.investigate._trials import improves
 from pgdyno.json_types import Fields
-from pgdyno.record import RunFile, throughput_tps
+from pgdyno.record import RunFile, UnusualSetting, throughput_tps
 from pgdyno.record.finding import Skip
+from pgdyno.results import common
 from pgdyno.results.common import BothSides, Measure, Verdict
 from pgdyno.results.investigate import InvestigateResult, NotMeasured, Total
 from pgdyno.results.knee import Capacity
@@ -25,7 +29,35 @@ from pgdyno.stats import EFFECT_MATTERS, geometric_mean
 from pgdyno.trial.noise import failures_by_side, noise_of
 from pgdyno.trial.pairs import Noise, TrialAnswer
 from pgdyno.trial.recorded import postponed
-from pgdyno.trial.result import effect_of, head, latency, latency_effect_of
+from pgdyno.trial.result import effect_of, head, latency, latency_effect_of, unusual_settings_of
+
+
+class ResetTrial(Struct, frozen=True):
+    """A trial of settings at their built-in values."""
+
+    names: tuple[str, ...]
+    answer: TrialAnswer
+
+
+@dataclass
+class SettingsTried:
+    """The unusual settings that were tried at their built-in values, together and in groups."""
+
+    left_out: Mapping[str, str]
+    """Those that were not, by name, with the reason."""
+    trials: dict[str, ResetTrial] = field(default_factory=dict)
+    """The last trial of each of the others."""
+
+    def note(self, names: Iterable[str], answer: TrialAnswer | None) -> None:
+        """Note the trial of the settings ``names``, unless it has no answer."""
+        names = tuple(names)
+        if answer is not None:
+            self.trials |= dict.fromkeys(names, ResetTrial(names, answer))
+
+    def lack_time(self, settings: Iterable[UnusualSetting]) -> None:
+        """Note settings for which there is no time."""
+        lacking = {each.name: "the time budget is too short" for each in settings}
+        self.left_out = {**self.left_out, **lacking}
 
 
 @dataclass
@@ -45,6 +77,10 @@ class InvestigationOutcome:
     no_verdict: str | None = None
     """The reason why a trial has no verdict; it ended the investigation."""
     elapsed_s: float = 0.0
+    judged: Sequence[JudgedSetting] | None = None
+    """The unusual settings at the start, as they were judged then; None: not known."""
+    settings: SettingsTried | None = None
+    """None: they were not tried together."""
     capacity: Capacity | None = None
     """The most that the server takes with everything kept; None: not looked for."""
 
@@ -68,12 +104,44 @@ def result_of(run: RunFile, progress: Progress, outcome: InvestigationOutcome) -
         matters=(run.run.spec.get("load") or {}).get("matters") or EFFECT_MATTERS,
         next_limit=progress.limit,
         latency_budget=progress.latency_budget,
+        unusual_settings=_unusual_settings(outcome),
         out_of_time=outcome.out_of_time,
         elapsed_s=round(outcome.elapsed_s, 1),
         verdict=_verdict(progress, absent, run.run.spec),
         **_web(run, progress, outcome.baseline),
         **({"capacity": outcome.capacity} if outcome.capacity else {}),
     )
+
+
+def _unusual_settings(
+    outcome: InvestigationOutcome,
+) -> tuple[common.UnusualSetting, ...] | None:
+    """Return the unusual settings, with the trial of all together."""
+    judged = unusual_settings_of(outcome.judged)
+    if judged is None or outcome.settings is None:
+        return judged
+    return tuple(_with_trial(each, outcome.settings) for each in judged)
+
+
+def _with_trial(each: common.UnusualSetting, tried: SettingsTried) -> common.UnusualSetting:
+    trial = tried.trials.get(each.setting)
+    if trial is not None:
+        effect = trial.answer.throughput
+        others = tuple(name for name in trial.names if name != each.setting)
+        figures = numbers.effect(effect.ratio, effect.lo, effect.hi)
+        others_said = numbers.counted(len(others), "other", "others")
+        said = "at its built-in value" + (f" with {others_said}" if others else "")
+        update = {
+            "judged": "in a trial",
+            "effect": effect_of(effect),
+            "reset_with": others,
+            "sentence": f"{said}: throughput {figures}",
+        }
+        return each.model_copy(update=update)
+    why = tried.left_out.get(each.setting)
+    if each.judged == "not" and why is not None:
+        return each.model_copy(update={"sentence": f"not tried: {why}"})
+    return each
 
 
 def _web(run: RunFile, progress: Progress, baseline: list[int]) -> dict[str, object]:

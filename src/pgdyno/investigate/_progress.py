@@ -121,5 +121,10 @@ def together(proposals: Sequence[AssessedProposal]) -> Change:
 
 def with_kept(kept: Sequence[Kept], new: Kept) -> list[Kept]:
     """Return all with ``new``: a remedy that is kept again with another value replaces itself."""
-    others = [each for each in kept if each.proposal.remedy.id != new.proposal.remedy.id]
-    return [*others, new]
+    return [*(each for each in kept if not _is_replaced(each, new)), new]
+
+
+def _is_replaced(kept: Kept, new: Kept) -> bool:
+    """Return whether nothing of a kept remedy is left beside the same one with other values."""
+    same = kept.proposal.remedy.id == new.proposal.remedy.id
+    return same and not kept.proposal.change.without(new.proposal.change)

@@ -45,6 +45,14 @@ class AssessedProposal(Struct, frozen=True):
     """True if the remedy acts on nothing but the finding's cause."""
     predicted_response_ratio: float | None = None
     """The ratio predicted for the mean response time, for a remedy that is to shorten it."""
+    is_predicted: bool = True
+    """False if nothing predicts its effect, as of settings that are tried because they are not at
+    their built-in value."""
+
+    @property
+    def prediction(self) -> float | None:
+        """The predicted ratio of throughput; None if nothing predicts one."""
+        return self.predicted_ratio if self.is_predicted else None
 
     def slice_seconds(self, usual_s: float) -> float:
         """Return the length of a slice that shows the effect, at least ``usual_s``."""
@@ -140,29 +148,48 @@ def _ranked(found: Sequence[AssessedProposal]) -> list[AssessedProposal]:
 
 def obstacle(proposal: AssessedProposal, session: Session, limits: ProposalLimits) -> str | None:
     """Return the reason why the proposal cannot be measured here; ``None`` if it can."""
+    if refused := _refused(proposal, session):
+        return refused
+    why = prevented(proposal, session, limits)
+    return None if why is None else f"not measured: {why}"
+
+
+def _refused(proposal: AssessedProposal, session: Session) -> str | None:
+    """Return why the server would refuse the proposal's settings; ``None`` if it would not."""
+    if not proposal.change.settings:
+        return None
+    try:
+        session.target.settings.check(proposal.change.settings)
+    except PgdynoError as problem:
+        return problem.message
+    return None
+
+
+def prevented(proposal: AssessedProposal, session: Session, limits: ProposalLimits) -> str | None:
+    """Return what prevents a valid proposal on a server that pgdyno did not start; ``None`` if
+    nothing does."""
     target = session.target
-    if proposal.change.settings:
-        try:
-            target.settings.check(proposal.change.settings)
-        except PgdynoError as problem:
-            return problem.message
     needs = set(proposal.assessment.needs)
-    if target.ours or needs <= {"client"}:
+    if target.ours:
         return None
     if needs & {"table", "rewrite"}:
-        return "not measured: it alters tables, and tables of this server are not altered"
-    if not limits.may_apply and target.needs_apply(proposal.change.settings):
-        return "not measured: settings of this server change only with --apply"
+        return "it alters tables, and tables of this server are not altered"
+    # The catalogue does not know of every setting that it needs a reload.
+    applied = target.needs_apply(proposal.change.settings)
+    if needs <= {"client"} and not applied:
+        return None
+    if applied and not limits.may_apply:
+        return "settings of this server change only with --apply"
     if not within(proposal.durability_class, limits.allow):
         needed = proposal.durability_class
-        return f"not measured: {needed} needs --allow {'D3' if needed == 'unknown' else needed}"
+        return f"{needed} needs --allow {'D3' if needed == 'unknown' else needed}"
     if "restart" in proposal.assessment.needs:
-        return "not measured: it needs a restart of your server"
+        return "it needs a restart of your server"
     if proposal.assessment.checkpoint_bound:
         try:
             target.require_checkpoint()
         except PgdynoError as problem:
-            return f"not measured: {problem.message}; {problem.hint}"
+            return f"{problem.message}; {problem.hint}"
     return None
 
 

@@ -104,8 +104,8 @@ class Records:
             finding=proposal.finding,
             remedy=proposal.remedy.id,
             durability_class=proposal.durability_class,
-            predicted_ratio=float(proposal.predicted_ratio),
-            **interval_columns(proposal.predicted_ratio),
+            predicted_ratio=_float(proposal.prediction),
+            **interval_columns(proposal.prediction),
             predicted_response_ratio=proposal.predicted_response_ratio,
             decision=decision,
             sentence=why,
@@ -129,8 +129,10 @@ def step_of(
             durability_class=proposal.durability_class,
         ),
         specific=proposal.specific,
-        predicted_ratio=round(float(proposal.predicted_ratio), 3),
-        predicted_interval=rounded_interval(proposal.predicted_ratio),
+        predicted_ratio=_rounded(proposal.prediction),
+        predicted_interval=(
+            rounded_interval(proposal.predicted_ratio) if proposal.is_predicted else None
+        ),
         predicted_response_ratio=(
             None
             if proposal.predicted_response_ratio is None
@@ -151,9 +153,19 @@ def step_of(
     )
 
 
+def _float(ratio: float | None) -> float | None:
+    """Return a prediction as a plain number."""
+    return None if ratio is None else float(ratio)
+
+
+def _rounded(ratio: float | None) -> float | None:
+    return None if ratio is None else round(float(ratio), 3)
+
+
 def _tolerance(proposal: AssessedProposal) -> tuple[float, float] | None:
     """Return the ratios of throughput that count as predicted; None if no gain was predicted."""
-    if proposal.remedy.guards or proposal.predicted_response_ratio is not None:
+    shortens = proposal.predicted_response_ratio is not None
+    if proposal.remedy.guards or shortens or not proposal.is_predicted:
         return None
     low, high = tolerated(proposal.predicted_ratio)
     return numbers.rounded(low), numbers.rounded(high)

@@ -41,7 +41,7 @@ def remedy_question(
         title=proposal.title,
         state=state,
         seconds=proposal.slice_seconds(slice_s),
-        predicted_ratio=None if proposal.remedy.guards else proposal.predicted_ratio,
+        predicted_ratio=None if proposal.remedy.guards else proposal.prediction,
         pairs_max=PAIRS_MAX,
         labels={
             "step": step,
@@ -49,14 +49,15 @@ def remedy_question(
             "remedy": proposal.remedy.id,
             "specific": proposal.specific,
             "predicted_response_ratio": proposal.predicted_response_ratio,
-            **interval_columns(proposal.predicted_ratio),
+            **interval_columns(proposal.prediction),
         },
     )
 
 
-def interval_columns(predicted_ratio: float) -> dict[str, float | None]:
+def interval_columns(predicted_ratio: float | None) -> dict[str, float | None]:
     """Return the interval of a prediction as columns of the table ``trial``."""
-    low, high = rounded_interval(predicted_ratio) or (None, None)
+    known = None if predicted_ratio is None else rounded_interval(predicted_ratio)
+    low, high = known or (None, None)
     return {"predicted_ratio_lo": low, "predicted_ratio_hi": high}
 
 

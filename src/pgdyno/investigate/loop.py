@@ -15,12 +15,16 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 
+from pgdyno.compare.profile_check import units_of
+from pgdyno.compare.taking_back import TakingBack, seconds_within
 from pgdyno.conduct import Session
-from pgdyno.diagnose import Finding
+from pgdyno.diagnose import UNEXPLAINED, Finding
 from pgdyno.errors import SetupError, TrustError
+from pgdyno.investigate._baseline import Baseline
 from pgdyno.investigate._diagnosing import record_diagnosis
-from pgdyno.investigate._outcome import InvestigationOutcome, result_of
+from pgdyno.investigate._outcome import InvestigationOutcome, SettingsTried, result_of
 from pgdyno.investigate._progress import AnsweredTrial, Kept, Progress, Undecided, with_kept
 from pgdyno.investigate._proposals import (
     AssessedProposal,
@@ -30,33 +34,35 @@ from pgdyno.investigate._proposals import (
     obstacle,
 )
 from pgdyno.investigate._records import Records
+from pgdyno.investigate._suspects import Suspects, reset_of, suspects_of
 from pgdyno.investigate._times import TimeBudget, trial_seconds
 from pgdyno.investigate._trials import (
     EVERYTHING,
+    PAIRS_MAX,
     decision_of,
+    improves,
     recheck_decision_of,
     recheck_question,
     remedy_question,
     total_question,
 )
-from pgdyno.record import SliceKind, TrialKind
+from pgdyno.record import TrialKind, UnusualSetting
 from pgdyno.remedy import circumstances
 from pgdyno.results import store
 from pgdyno.results.investigate import InvestigateResult
 from pgdyno.search.knee import KneeRequest, find_capacity
 from pgdyno.spec.durability import DurabilityClass, within
 from pgdyno.stats import PairedEffect
-from pgdyno.trial.noise import WARM_UP_SECONDS, measure_noise
+from pgdyno.trial.noise import measure_noise
 from pgdyno.trial.pairs import Noise, TrialAnswer, resume_trial, run_trial
 from pgdyno.trial.question import Question
 from pgdyno.trial.result import budget_of, limit_of
 
-_BASELINE_TRIES = 3
-CURVE_S_MIN = 10.0
-"""A shorter ramp only spares the server; it has too few seconds for a curve by clients."""
 KNEE_SECONDS = 90.0
 """Time of the search for the knee at the end, in addition to the budget."""
 _NO_TIME = "not measured: the time budget ended"
+_SETTINGS_FIRST = ("server-cpu", UNEXPLAINED)
+"""Limits for which any setting may be the cause, so that all are tried before other remedies."""
 
 
 def investigate(
@@ -87,12 +93,15 @@ class _Investigation:
         no_noise = Noise(not_measured, not_measured, "throughput")
         self._outcome = InvestigationOutcome(limits.allow, no_noise)
         self._records = Records(session, self._progress, self._outcome)
+        self._baseline = Baseline(session, self._times.baseline_s)
         self._guarded: dict[str, str] = {}
         """Settings that no other remedy may change, with the reason."""
 
     def run(self) -> InvestigateResult:
         outcome = self._outcome
-        outcome.baseline = self._measure_baseline()
+        outcome.baseline = self._baseline.measure()
+        self._progress.state_slices = list(outcome.baseline)
+        self._progress.finding_rows = self._diagnose(outcome.baseline, step=0)
         try:
             if self._times.ends_before_trials():
                 outcome.out_of_time = True
@@ -105,7 +114,7 @@ class _Investigation:
             self._resume()
             self._measure_total()
             self._find_knee()
-            self._ramp_again()
+            self._baseline.ramp_again(self._progress.state)
         except TrustError as problem:
             outcome.no_verdict = problem.message
         self._session.stop_load()
@@ -114,73 +123,119 @@ class _Investigation:
         store(self._session.recorder, result)
         return result
 
-    def _measure_baseline(self) -> list[int]:
-        session = self._session
-        ramp_s = session.spec.load.ramp_ms / 1000
-        if self._has_curve and session.target.application is not None:
-            # Compiling takes cores, which the few clients of a ramp's beginning would lack.
-            session.watcher.phase("warming up the web front end")
-            session.start_load()
-            session.wait_connected()
-            session.interrupt_load()
-        session.start_load(scheduled=ramp_s > 0)
-        if ramp_s:
-            self._ramp(ramp_s)
-        else:
-            session.watcher.phase("warming up")
-            session.wait_connected()
-            session.wait(WARM_UP_SECONDS)
-        session.watcher.phase("measuring the baseline")
-        slices = [self._baseline_slice()]
-        self._progress.state_slices = list(slices)
-        self._progress.finding_rows = self._diagnose(slices, step=0)
-        return slices
-
-    def _ramp(self, seconds: float) -> None:
-        """Measure a ramp that has just begun."""
-        self._session.watcher.phase(f"ramping up over {seconds:g} s")
-        with self._session.measured(SliceKind.RAMP):
-            self._session.wait(seconds)
-
-    @property
-    def _has_curve(self) -> bool:
-        """True if the spec's ramp is long enough for a curve of throughput by clients."""
-        load, groups = self._session.spec.load, self._session.spec.clients
-        return load.ramp_ms >= 1000 * CURVE_S_MIN and not any(each.open_loop for each in groups)
-
-    def _ramp_again(self) -> None:
-        """Measure the spec's ramp with everything kept: the page then has curves by clients before
-        and after."""
-        state = self._progress.state
-        if not self._has_curve or not state or state.clients:
-            return
-        self._session.start_again(state)
-        self._ramp(self._session.spec.load.ramp_ms / 1000)
-
-    def _baseline_slice(self) -> int:
-        """Measure a slice of the baseline that is not void; return its id. Raises TrustError."""
-        voids = []
-        for _ in range(_BASELINE_TRIES):
-            slice_id = self._session.slice(self._times.baseline_s, kind=SliceKind.BASELINE)
-            why = self._session.reader().slice(slice_id).void
-            if why is None:
-                return slice_id
-            voids.append(why)
-            self._session.wait_served()
-        raise TrustError(
-            f"the baseline could not be measured: {'; '.join(dict.fromkeys(voids))}",
-            code="void-slices",
-        )
-
     def _try_remedies(self) -> None:
-        """Try remedies within the durability limit, and keep those that help, until none is
-        left."""
+        """Try remedies within the durability limit, and keep those that help, until none is left;
+        and the unusual settings, once."""
+        if self._progress.limit.finding in _SETTINGS_FIRST:
+            self._try_settings()
         while (proposal := self._next_proposal()) is not None:
             if not self._fits(proposal, self._reserved_s(proposal)):
                 if self._outcome.out_of_time:
                     return
                 continue
             self._try(proposal)
+        if not self._progress.kept:
+            self._try_settings()
+
+    def _try_settings(self) -> None:
+        """Try all unusual settings at their built-in values in one trial, unless that was done; if
+        it gains, keep those that make the difference."""
+        if self._outcome.settings is not None:
+            return
+        suspects = self._suspects()
+        tried = self._outcome.settings = SettingsTried(suspects.left_out)
+        chosen = self._affordable(suspects.tried, tried)
+        if not chosen:
+            return
+        proposal = self._reset_of(chosen)
+        self._progress.tried.add(self._progress.tried_key(proposal))
+        self._session.watcher.phase(f"trying {proposal.title}")
+        answer = self._answer_of(proposal, self._question(proposal))
+        if answer is None:
+            return
+        tried.note(proposal.change.settings, answer)
+        if improves(answer):
+            self._keep_those_that_matter(chosen, proposal, answer, tried)
+        else:
+            self._records.step(proposal, answer, decision_of(proposal, answer, may_keep=True))
+            self._progress.state_slices.extend(answer.slices_a)
+
+    def _suspects(self) -> Suspects:
+        return suspects_of(
+            self._outcome.judged or (),
+            self._session,
+            self._limits,
+            state=self._progress.state,
+            server=self._server,
+            guarded=self._guarded,
+        )
+
+    def _reset_of(self, settings: Sequence[UnusualSetting]) -> AssessedProposal:
+        return reset_of(settings, self._session.spec, self._progress.state, self._server)
+
+    def _affordable(
+        self, settings: Sequence[UnusualSetting], tried: SettingsTried
+    ) -> Sequence[UnusualSetting]:
+        """Return the settings that the time is enough to try together: all, or those that need no
+        restart; note the others in ``tried``."""
+        quick = [each for each in settings if not each.needs_restart]
+        for chosen in (settings, quick) if len(quick) < len(settings) else (settings,):
+            if not chosen:
+                continue
+            proposal = self._reset_of(chosen)
+            if self._times.enough_for(
+                [self._question(proposal)], reserved_s=self._reserved_s(proposal)
+            ):
+                tried.lack_time(each for each in settings if each not in chosen)
+                return chosen
+        tried.lack_time(settings)
+        return ()
+
+    def _keep_those_that_matter(
+        self,
+        settings: Sequence[UnusualSetting],
+        whole: AssessedProposal,
+        answer: TrialAnswer,
+        tried: SettingsTried,
+    ) -> None:
+        """Keep the settings that make the difference of ``whole``, by a trial of their own; or the
+        whole, if that does not show the gain."""
+        several = len(settings) > 1
+        mattering = self._mattering(settings, whole, tried) if several else settings
+        if 0 < len(mattering) < len(settings) and self._kept_alone(mattering):
+            return
+        self._records.step(whole, answer, "kept")
+        self._keep(whole, answer)
+
+    def _mattering(
+        self, settings: Sequence[UnusualSetting], whole: AssessedProposal, tried: SettingsTried
+    ) -> Sequence[UnusualSetting]:
+        """Take settings back in groups, as far as there is time; note the trials in ``tried``, and
+        return the settings that are left."""
+        units = units_of(whole.change.settings)
+        reserved_s = trial_seconds([self._question(whole)]) + self._reserved_s(whole)
+        seconds = seconds_within(units, self._times.left_s - reserved_s, self._times.slice_s)
+        search = TakingBack(
+            session=self._session,
+            settings=whole.change.settings,
+            units=units,
+            server=self._server,
+            noise=self._outcome.noise,
+            seconds=max(seconds, whole.assessment.effect_after_s),
+            rng=self._rng,
+            state=self._progress.state,
+            pairs_max=PAIRS_MAX,
+        )
+        left = search.search(self._times.deadline_s - reserved_s)
+        for taken in search.taken:
+            tried.note(taken.names, taken.answer)
+        return [each for each in settings if each.name not in left.gone]
+
+    def _kept_alone(self, settings: Sequence[UnusualSetting]) -> bool:
+        """Try some settings at their built-in values; return whether that is kept."""
+        before = len(self._progress.kept)
+        self._try(self._reset_of(settings))
+        return len(self._progress.kept) > before
 
     def _next_proposal(self) -> AssessedProposal | None:
         """Return the best untried proposal within the durability limit that can be measured."""
@@ -259,6 +314,8 @@ class _Investigation:
     def _diagnose(self, slices: list[int], *, step: int) -> dict[int, Finding]:
         recorded = record_diagnosis(self._session, slices, step=step, allow=self._limits.allow)
         self._progress.limit = limit_of(recorded.diagnosis)
+        if step == 0:
+            self._outcome.judged = recorded.diagnosis.settings
         self._progress.latency_budget = budget_of(recorded.diagnosis)
         return recorded.rows
 

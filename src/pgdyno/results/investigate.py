@@ -18,6 +18,7 @@ from pgdyno.results.common import (
     Outcome,
     Postponed,
     SetBy,
+    UnusualSettings,
     Verdict,
 )
 from pgdyno.results.knee import Capacity
@@ -51,7 +52,8 @@ class Step(Part):
     remedy: TriedRemedy
     specific: bool
     """true: the remedy acts on nothing but the cause that the finding names"""
-    predicted_ratio: float
+    predicted_ratio: float | None
+    """null: nothing was predicted"""
     predicted_interval: tuple[float, float] | None
     """The ratios that the model leaves open; null: it does not say"""
     predicted_response_ratio: float | None
@@ -139,6 +141,7 @@ class InvestigateResult(Head):
     next_limit: Verdict
     latency_budget: LatencyBudget | None
     """Parts of the mean response time in the state of next_limit; null: not diagnosed"""
+    unusual_settings: UnusualSettings = None
     out_of_time: bool
     elapsed_s: float
     verdict: Verdict

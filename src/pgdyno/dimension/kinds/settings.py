@@ -44,7 +44,8 @@ class SettingsDimension(Dimension):
             context.server.sessions.check(change.settings)
         if (names := context.server.needs_apply(change.settings)) and not context.server.ours:
             context.note(f"set by ALTER SYSTEM for the time of a slice: {', '.join(names)}")
-        if mine := [name for name in change.settings if context.server.in_sessions(name)]:
+        mine = [name for name in change.settings if context.server.in_sessions(name)]
+        if mine and not context.server.ours:
             listed = ", ".join(mine)
             context.note(
                 f"set in the load's sessions only, with no change of your server: {listed}"

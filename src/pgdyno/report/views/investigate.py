@@ -25,7 +25,7 @@ from pgdyno.report.view import (
     Text,
     View,
 )
-from pgdyno.report.words import plans, prose, repeat, sentences
+from pgdyno.report.words import plans, prose, repeat, sentences, unusual
 from pgdyno.report.words.findings import finding_name
 from pgdyno.report.words.tables import Table
 
@@ -55,7 +55,10 @@ _COMMAND = "investigate"
 
 def _sections(summary: RunSummary) -> list[Section]:
     parts = [*_in_terminal(summary), *(_on_page(summary) if summary.steps else ())]
-    return [Section("steps", "Steps", parts), *plans.sections(summary.run)]
+    result: InvestigateResult | None = summary.result_of(_COMMAND)
+    settings = result.unusual_settings if result else None
+    steps = Section("steps", "Steps", parts)
+    return [steps, *plans.sections(summary.run), *unusual.sections(settings)]
 
 
 def _in_terminal(summary: RunSummary) -> Iterator[Part]:

@@ -157,6 +157,16 @@ class Settings:
         described = self.describe(names).values() if names else ()
         return {setting.name for setting in described if setting.context == "postmaster"}
 
+    def outweighed(self, names: Iterable[str]) -> dict[str, str]:
+        """Return those of ``names`` for which ALTER SYSTEM has no effect, each with the command or
+        place that overrides it, such as ALTER DATABASE."""
+        described = self.describe(names).values()
+        return {
+            each.name: _OVERRIDING[each.source]
+            for each in described
+            if each.source in _OVERRIDING and not self._is_passed_on(each)
+        }
+
     def require_apply(self, names: Iterable[str]) -> None:
         """Raise UsageError if changes of the server, or of its machine, are not allowed."""
         if not self._may_apply:

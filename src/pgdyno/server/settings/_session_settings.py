@@ -34,14 +34,19 @@ _USED_BY_OTHER_PROCESSES = (
     "wal_sender_timeout",
 )
 """Names, or prefixes of names."""
+_OF_ROLE_OR_DATABASE = ("database", "user", "database user", "global")
+"""Values of pg_settings.source."""
 _READ_AT_SESSION_START = ("local_preload_libraries", "session_preload_libraries", "role", "client_")
 
 
 class SessionSettings:
     """The settings that the load's own sessions can set on a server."""
 
-    def __init__(self, conninfo: ConnInfo) -> None:
+    def __init__(self, conninfo: ConnInfo, *, outweighed_only: bool = False) -> None:
+        """With ``outweighed_only``, they set no others than those of which a role or the database
+        has a value of its own, so that ALTER SYSTEM has no effect on it."""
         self._conninfo = conninfo
+        self._outweighed_only = outweighed_only
         self._settable: dict[str, bool] = {}
         self._set_before: set[str] = set()
 
@@ -50,7 +55,9 @@ class SessionSettings:
         lowered = name.lower()
         if lowered not in self._settable:
             with connect(self._conninfo) as conn:
-                self._settable[lowered] = _session_may_set(conn, lowered)
+                self._settable[lowered] = _session_may_set(
+                    conn, lowered, outweighed_only=self._outweighed_only
+                )
         return self._settable[lowered]
 
     def check(self, settings: Mapping[str, str]) -> None:
@@ -94,15 +101,17 @@ def apply_missing(names: Iterable[str]) -> UsageError:
     )
 
 
-def _session_may_set(conn: psycopg.Connection, name: str) -> bool:
+def _session_may_set(conn: psycopg.Connection, name: str, *, outweighed_only: bool) -> bool:
     if name.startswith((*_USED_BY_OTHER_PROCESSES, *_READ_AT_SESSION_START)):
         return False
     row = conn.execute(query("session_may_set"), {"name": name}).fetchone()
     if row is None and "." in name:
-        return True  # Nothing has defined it yet; any session may.
+        return not outweighed_only  # Nothing has defined it yet; any session may.
     if row is None:
         raise SetupError(f"{name}: no such setting", code="setting-unknown")
-    context, superuser, major = row
+    context, superuser, major, source = row
+    if outweighed_only and source not in _OF_ROLE_OR_DATABASE:
+        return False
     if context == "superuser" and not superuser:
         return major >= 15 and _granted(conn, name)
     return context in ("user", "superuser")
