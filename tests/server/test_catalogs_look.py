@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
 
-from pgdyno._engine import SampledTransaction
 from pgdyno.plans.look import LoadSample, PlanLook, look_at_plans
 from pgdyno.record import WhyUnusable
 from pgdyno.server import Cluster, connect_plain
+
+if TYPE_CHECKING:
+    from pgdyno._engine import SampledTransaction
 
 pytestmark = [pytest.mark.server, pytest.mark.usefixtures("patient_look")]
 
