@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from pgdyno.plans.look import LoadSample, PlanLook, look_at_plans
+from pgdyno.plans.look import Executes, LoadSample, PlanLook, look_at_plans
 from pgdyno.record import WhyUnusable
 from pgdyno.server import Cluster, connect_plain
 
@@ -63,7 +63,7 @@ def asked(cluster: Cluster) -> Iterator[None]:
             connection.execute(b"drop schema asked cascade; drop owned by asking; drop role asking")
 
 
-def looked(cluster: Cluster, *texts: str, executes: bool, user: str | None = None) -> PlanLook:
+def looked(cluster: Cluster, *texts: str, executes: Executes, user: str | None = None) -> PlanLook:
     conninfo = cluster.conninfo if user is None else replace(cluster.conninfo, user=user)
     return look_at_plans(conninfo, sampled(*texts), executes=executes, seconds_max=2.0)
 
@@ -71,7 +71,7 @@ def looked(cluster: Cluster, *texts: str, executes: bool, user: str | None = Non
 @pytest.mark.parametrize("user", [None, "asking"])
 def test_what_catalogs_say_without_executing(pg: Cluster, user: str | None) -> None:
     with asked(pg):
-        look = looked(pg, READ, WRITE, PARTED, executes=False, user=user)
+        look = looked(pg, READ, WRITE, PARTED, executes="nothing", user=user)
     (trigger,) = look.triggers
     assert (trigger.relation, trigger.trigger_name) == ("asked.item", "checks")
     assert trigger.function == "asked.checked()"
@@ -91,7 +91,7 @@ def test_what_catalogs_say_without_executing(pg: Cluster, user: str | None) -> N
 
 def test_functions_are_counted_for_each_statement(pg: Cluster) -> None:
     with asked(pg):
-        look = looked(pg, WRITE, READ, executes=True)
+        look = looked(pg, WRITE, READ, executes="everything")
     (called,) = look.called
     assert (called.position, called.function, called.calls) == (0, "asked.checked()", 1)
     assert called.is_trigger
@@ -102,6 +102,8 @@ def test_analyze_is_tried_and_leaves_the_counts_as_they_were(pg: Cluster) -> Non
     counts = b"select relpages, reltuples from pg_class where oid = 'asked.item'::regclass"
     with asked(pg), connect_plain(pg.conninfo) as connection:
         before = connection.execute(counts).fetchone()
-        look = looked(pg, "select count(*) from asked.item where id + 0 > 1", executes=True)
+        look = looked(
+            pg, "select count(*) from asked.item where kind + 0 < 1", executes="everything"
+        )
         assert connection.execute(counts).fetchone() == before
     assert any("analyze asked.item" in each.change for each in look.trials)

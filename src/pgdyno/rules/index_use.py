@@ -61,7 +61,10 @@ def unusable_index(s: Situation) -> Found | Cleared:
         raise Skip(NOT_LOOKED_AT)
     hidden = hidden_indexes(s)
     if not hidden:
-        return Cleared("no condition of a scan of a whole table keeps an index from being used")
+        none = s.evidence("indexes that conditions of scans cannot use", 0, "count")
+        return Cleared(
+            "no condition of a scan of a whole table keeps an index from being used", [none]
+        )
     timed = timed_use(s, hidden)
     if timed and timed[0].is_worthwhile and saved_share(s, timed[0]) >= COST_SHARE:
         return _timed(s, timed[0], hidden)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.facts.partitions import ReadPartitions, WhyUnpruned, read_partitions
-from pgdyno.facts.plans import is_analyzed, saved_share, work_parts
+from pgdyno.facts.plans import is_analyzed, planned_statements, saved_share, work_parts
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence, Skip
@@ -44,7 +44,10 @@ def unpruned_partitions(s: Situation) -> Found | Cleared:
     """
     found = read_partitions(s)
     if not found:
-        return Cleared("no statement reads partitions")
+        looked_at = s.evidence(
+            "statements whose plans read no partition", len(planned_statements(s)), "count"
+        )
+        return Cleared("no statement reads partitions", [looked_at])
     unexecuted = [each for each in found if each.timed is None and each.read >= EMPTY_MIN]
     if unexecuted and not is_analyzed(s):
         worst = max(unexecuted, key=lambda each: each.read)

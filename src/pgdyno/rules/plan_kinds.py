@@ -52,7 +52,8 @@ def kept_plan(s: Situation) -> Found | Cleared:
     if any(each.name == PLAN_CACHE_MODE for each in unusual_settings(s)):
         raise Skip(f"{PLAN_CACHE_MODE} is set: see settings")
     if not any(has_variables(each.total.statement) for each in statements):
-        return Cleared("prepared statements have no parameters")
+        none = s.evidence("statements with parameters", 0, "count")
+        return Cleared("prepared statements have no parameters", [none])
     tried = [each for each in timed_settings(s) if is_of_kept_plan(s, each)]
     if not tried:
         raise Skip("the other kind of plan was not tried")

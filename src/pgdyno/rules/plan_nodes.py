@@ -55,7 +55,8 @@ def parallel_workers(s: Situation) -> Found | Cleared:
     if not is_analyzed(s):
         raise Skip("statements were not executed to see how many workers they start")
     if not any(node.workers_launched for node in _nodes(s)):
-        return Cleared("no plan starts parallel workers")
+        started = s.evidence("parallel workers that plans start", 0, "count")
+        return Cleared("no plan starts parallel workers", [started])
     tried = [e for e in timed_settings(s) if e.change.settings == {_WORKERS: "0"}]
     if not tried:
         raise Skip("statements were not tried without parallel workers")
@@ -116,7 +117,8 @@ def heap_fetches(s: Situation) -> Found | Cleared:
         if node.heap_fetches and node.heap_fetches >= FETCHED_SHARE * (node.rows or 0.0)
     ]
     if not found:
-        return Cleared("no index-only scan looks up most of its rows in the table")
+        scans = s.evidence("index-only scans that look up most of their rows", 0, "count")
+        return Cleared("no index-only scan looks up most of its rows in the table", [scans])
     each, node, part = max(found, key=lambda one: one[2])
     share = part * following_ms(s) / s.budget.response_ms
     evidence = [
