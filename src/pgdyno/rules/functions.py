@@ -137,7 +137,7 @@ def foreign_key_time(s: Situation) -> Found | Cleared:
     checks of a foreign key take at least ``COST_SHARE`` of the response time, and each of them at
     least ``CHECK_MS_MIN``. One that takes longer reads the referencing table as a whole (see
     missing-index), waits for a lock, or fires further triggers of the tables that it changes.
-    Threshold: ours; a check by an index takes less, also where a session plans its query anew, as
+    Threshold: ours; a check by an index takes less, also where a session plans its query again, as
     it does in the first executions.
     """
     keys = timed_foreign_keys(s)
