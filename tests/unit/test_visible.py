@@ -10,7 +10,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from report_runs import comparison_run, plain_run
 from rich.console import Console
@@ -111,6 +111,8 @@ def test_findings_and_trials_of_hostile_servers_are_shown(tmp_path: Path) -> Non
 
 @given(st.text(st.characters(), max_size=30))
 def test_no_name_begins_a_line(name: str) -> None:
+    # What stands behind an open quote after this word may be a password: all of it is hidden.
+    assume("password" not in name.lower())
     said = f'the table "{name}" is large'
     output = io.StringIO()
     print_lines([Line(said)], Console(file=output, width=400))
