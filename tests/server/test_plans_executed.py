@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.server, pytest.mark.usefixtures("patient_look")]
 
 SETUP = """
 drop table if exists looked, noted cascade;
-drop sequence if exists drawn;
+drop sequence if exists drawn cascade;
 create sequence drawn;
 create table looked (id serial, n int);
 insert into looked (n) select i from generate_series(1, 100) i;
@@ -166,14 +166,14 @@ def test_nothing_is_executed_where_that_is_asked_for(
     assert not trials_of(tmp_path)
 
 
-SLOW = "select pg_sleep(0.3);\n"
+SLOW = "select pg_sleep(0.9);\n"
 
 
 @pytest.mark.parametrize("script", [SLOW, f"set statement_timeout = 0;\n{SLOW}"])
 def test_a_statement_that_takes_too_long_is_cancelled(
     tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = {"statement_timeout": "100", "lock_timeout": "100"}
+    limits = {"statement_timeout": "600", "lock_timeout": "100"}
     monkeypatch.setattr("pgdyno.plans._session._LIMITS", limits)
     *_, last = looked_at(tmp_path, OWN, script).values()
     assert last.plan is not None
