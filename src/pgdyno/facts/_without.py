@@ -8,16 +8,16 @@ from collections.abc import Mapping
 
 from pgdyno.facts.plans import ChangedStatement, TimedChange, timed_change
 from pgdyno.facts.situation import Situation
+from pgdyno.plans import NOISE
+from pgdyno.record import Place
 from pgdyno.spec.change import Change
 
-LOG_ERROR = math.log(2.0)
-"""Error of the log of the time that is left, as of trials of too few executions (see
-``pgdyno.plans``): the part was measured in one or a few."""
-_Place = tuple[str, str, int]
+LOG_ERROR = math.log(NOISE)
+"""Error of the log of the time that is left: the part was measured in one execution or a few."""
 
 
 def without_time(
-    s: Situation, times_ms: Mapping[_Place, float], taken_ms: Mapping[_Place, float]
+    s: Situation, times_ms: Mapping[Place, float], taken_ms: Mapping[Place, float]
 ) -> TimedChange:
     """Return statements of these times, with and without what is taken of them."""
     done = s.throughput_tps * s.seconds

@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from pgdyno.plans._queries import sql_of
 from pgdyno.plans._session import LoadLikeSession, Refused
-from pgdyno.plans._timing import MESSAGE_MS, Place
+from pgdyno.plans._timing import MESSAGE_MS
 from pgdyno.plans.tree import Plan
-from pgdyno.record import CalledFunction, CountedStatement, TableTrigger
+from pgdyno.record import CalledFunction, CountedStatement, Place, TableTrigger
 
 if TYPE_CHECKING:
     from pgdyno._engine import SampledTransaction

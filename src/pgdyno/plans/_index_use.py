@@ -24,11 +24,10 @@ from pgdyno.plans.conditions import (
     without_alias,
 )
 from pgdyno.plans.tree import Node, Plan
-from pgdyno.record import UnusableIndex, WhyUnusable
+from pgdyno.record import Place, UnusableIndex, WhyUnusable
 from pgdyno.spec.sql_text import relation
 
 if TYPE_CHECKING:
-    from pgdyno.plans._timing import Place
     from pgdyno.server.connecting.control import Control
 
 _ORDERED = frozenset(("btree", "hash"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgdyno.plans._queries import sql_of
-from pgdyno.plans.tree import Plan
+from pgdyno.plans.tree import APPENDS, Plan
+from pgdyno.record import TablePartition
 
 if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control
@@ -19,3 +21,17 @@ def partitioned_wholes(conn: Control, plan: Plan) -> dict[str, str]:
     if not names:
         return {}
     return dict(conn.execute(sql_of(conn, "partitioned_wholes"), (sorted(names),)).fetchall())
+
+
+def table_partitions(conn: Control, plans: Sequence[Plan]) -> Iterator[TablePartition]:
+    """Ask which of the tables that plans read below an Append are partitions."""
+    appended = {
+        node.relation
+        for plan in plans
+        if any(each.kind in APPENDS for each in plan.nodes())
+        for node in plan.nodes()
+        if node.relation
+    }
+    if appended:
+        for row in conn.execute(sql_of(conn, "partitions"), ([*appended],)):
+            yield TablePartition(*row)

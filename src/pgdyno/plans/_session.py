@@ -21,6 +21,7 @@ from psycopg.pq import DiagnosticField, ExecStatus
 
 from pgdyno.json_types import Row
 from pgdyno.plans.tree import read_plan
+from pgdyno.record import Place
 from pgdyno.server import ConnInfo, connect_plain
 from pgdyno.spec.change import begins_with
 
@@ -82,7 +83,7 @@ class LoadLikeSession:
         *,
         setup: str | None = None,
         settings: Mapping[str, str] | None = None,
-        spared: Mapping[tuple[str, str, int], str] | None = None,
+        spared: Mapping[Place, str] | None = None,
     ) -> None:
         """Connect; ``setup`` is SQL that the load's sessions execute first, ``settings`` are set
         after it. Statements that are ``spared``, by client group, script and position, are
@@ -312,5 +313,5 @@ def readable(text: str) -> Row:
     return explained
 
 
-def _place(transaction: SampledTransaction, statement: SampledStatement) -> tuple[str, str, int]:
+def _place(transaction: SampledTransaction, statement: SampledStatement) -> Place:
     return transaction["group"], transaction["script"], statement["position"]

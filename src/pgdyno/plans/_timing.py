@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pgdyno._engine import student_t_quantile
+from pgdyno.plans import NOISE
 from pgdyno.plans._session import CUSTOM_PLANS, LoadLikeSession
+from pgdyno.record import Place
 
 if TYPE_CHECKING:
     from pgdyno._engine import SampledTransaction
@@ -28,17 +30,12 @@ if TYPE_CHECKING:
 ROUNDS_MAX = 25
 ROUNDS_MIN = 3
 """Rounds below which their spread says nothing."""
-NOISE = 2.0
-"""Factor by which a time may be wrong then: so far apart are times on a machine that others use."""
 PLACE_MS = 0.05
 """Time by which one session's executions may all be longer than another's, by the cores that they
 and the client happen to have: 0.14 and 0.11 ms of the same statement in two sessions."""
 MESSAGE_MS = 0.01
 """Time that the server takes for a statement that does nothing, to receive it and to answer: half
 of what a prepared select-only transaction takes (see ``rules._cpu_uses``)."""
-
-Place = tuple[str, str, int]
-"""Client group, script, and position of a statement in it."""
 
 
 class StatementTimes(Struct, frozen=True):

@@ -31,18 +31,18 @@ from pgdyno.plans._candidates import (
 from pgdyno.plans._effects import effects_of
 from pgdyno.plans._functions import COUNTING, count_functions, table_triggers
 from pgdyno.plans._index_use import table_indexes, unusable_indexes
-from pgdyno.plans._partitions import partitioned_wholes
-from pgdyno.plans._queries import sql_of
+from pgdyno.plans._partitions import partitioned_wholes, table_partitions
 from pgdyno.plans._session import CUSTOM_PLANS, Explained, LoadLikeSession, Refused
 from pgdyno.plans._session import Executes as Executes
 from pgdyno.plans._statistics import counts_kept, of_statistics, table_statistics
-from pgdyno.plans._timing import Place, StatementTimes, timed_in_turn, timed_within
+from pgdyno.plans._timing import StatementTimes, timed_in_turn, timed_within
 from pgdyno.plans.forms import fingerprint
-from pgdyno.plans.tree import APPENDS, WHOLES, Plan, read_plan
+from pgdyno.plans.tree import WHOLES, Plan, read_plan
 from pgdyno.plans.unusual import resets
 from pgdyno.record import (
     CalledFunction,
     CountedStatement,
+    Place,
     StatementPlan,
     StatementTrial,
     TablePartition,
@@ -142,22 +142,8 @@ def _ask_catalogs(conn: Control, look: PlanLook) -> None:
     plans = [plan for _, plan in placed]
     look.triggers.extend(table_triggers(conn, plans))
     look.unusable.extend(unusable_indexes(conn, placed, table_indexes(conn, plans)))
-    look.partitions.extend(_partitions(conn, plans))
+    look.partitions.extend(table_partitions(conn, plans))
     look.statistics.extend(table_statistics(conn, plans))
-
-
-def _partitions(conn: Control, plans: Sequence[Plan]) -> Iterator[TablePartition]:
-    """Ask which of the tables that plans read below an Append are partitions."""
-    appended = {
-        node.relation
-        for plan in plans
-        if any(each.kind in APPENDS for each in plan.nodes())
-        for node in plan.nodes()
-        if node.relation
-    }
-    if appended:
-        for row in conn.execute(sql_of(conn, "partitions"), ([*appended],)):
-            yield TablePartition(*row)
 
 
 class _Looking:

@@ -6,7 +6,7 @@ Times are milliseconds since the run's start.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
@@ -182,6 +182,10 @@ class HttpTotal(Struct, frozen=True):
     received_bytes: int
 
 
+Place: TypeAlias = tuple[str, str, int]
+"""A statement of a script: client group, script, and position in it."""
+
+
 class _OfStatement(Struct, frozen=True):
     """A row of a statement of a script."""
 
@@ -190,8 +194,8 @@ class _OfStatement(Struct, frozen=True):
     position: int
 
     @property
-    def place(self) -> tuple[str, str, int]:
-        """Client group, script, and position in it."""
+    def place(self) -> Place:
+        """The statement."""
         return self.client_group, self.script, self.position
 
 
