@@ -17,16 +17,15 @@ from pgdyno.facts.plans import (
     ANALYZED_SHARE_MIN,
     NOT_LOOKED_AT,
     TimedChange,
+    executed_ms,
     planned_statements,
     was_looked_at,
 )
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import listed
 from pgdyno.plans.tree import Trigger
-from pgdyno.record import CalledFunction, TableTrigger
+from pgdyno.record import CalledFunction, Place, TableTrigger
 from pgdyno.record.finding import Skip
-
-_Place = tuple[str, str, int]
 
 
 class TimedFunction(Struct, frozen=True):
@@ -53,7 +52,7 @@ def timed_functions(s: Situation, *, of_triggers: bool) -> list[TimedFunction]:
     counted = {each.place: each.ms for each in s.run.counted_statements(s.slice_ids)}
     if not counted:
         raise Skip(_untimed(s) if was_looked_at(s) else NOT_LOOKED_AT)
-    called: dict[str, dict[_Place, CalledFunction]] = {}
+    called: dict[str, dict[Place, CalledFunction]] = {}
     for each in s.run.called_functions(s.slice_ids):
         if each.is_trigger == of_triggers:
             called.setdefault(each.function, {})[each.place] = each
@@ -88,16 +87,13 @@ def _untimed(s: Situation) -> str:
 def timed_foreign_keys(s: Situation) -> list[TimedForeignKey]:
     """Return the foreign keys that statements check, those that take most time first. Raises Skip
     if the plans were not looked at."""
-    executed: dict[_Place, float] = {}
-    checks: dict[str, dict[_Place, Trigger]] = {}
+    executed = executed_ms(s)
+    checks: dict[str, dict[Place, Trigger]] = {}
     for each in planned_statements(s):
-        if each.plan is None or each.plan.execution_ms is None:
-            continue
-        place = each.total.place
-        executed[place] = each.plan.execution_ms
-        for trigger in each.plan.triggers:
-            if trigger.constraint:
-                checks.setdefault(trigger.constraint, {})[place] = trigger
+        if each.total.place in executed and each.plan is not None:
+            for trigger in each.plan.triggers:
+                if trigger.constraint:
+                    checks.setdefault(trigger.constraint, {})[each.total.place] = trigger
     found = []
     for mine in checks.values():
         timed = without_time(s, executed, {place: each.time_ms for place, each in mine.items()})

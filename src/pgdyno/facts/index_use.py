@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pgdyno.facts.plans import (
     TimedChange,
-    following_ms,
+    nodes_share,
     planned_statements,
     timed_changes,
 )
@@ -50,10 +50,9 @@ def timed_use(s: Situation, unusable: Iterable[UnusableIndex]) -> list[TimedChan
 def scan_share(s: Situation, table: str) -> float:
     """Return the share of the response time that scans of a whole table take, by the plans that
     were executed."""
-    part = 0.0
+    share = 0.0
     for each in planned_statements(s):
-        if each.plan is not None and each.plan.execution_ms:
-            scans = [n for n in each.plan.nodes() if n.reads_whole_table and n.relation == table]
-            taken_ms = sum(node.own_ms or 0.0 for node in scans)
-            part += each.work_share * min(1.0, taken_ms / each.plan.execution_ms)
-    return part * following_ms(s) / s.budget.response_ms if s.budget.response_ms > 0 else 0.0
+        nodes = () if each.plan is None else each.plan.nodes()
+        scans = [node for node in nodes if node.reads_whole_table and node.relation == table]
+        share += nodes_share(s, each, scans)
+    return share

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
 from msgspec import Struct
 
 from pgdyno.facts._without import without_time
-from pgdyno.facts.plans import PlannedStatement, TimedChange, planned_statements
+from pgdyno.facts.plans import PlannedStatement, TimedChange, executed_ms, planned_statements
 from pgdyno.facts.situation import Situation
 from pgdyno.plans.conditions import comparisons, refers_to, without_alias
 from pgdyno.plans.tree import Node
-from pgdyno.record import TablePartition
+from pgdyno.record import Place, TablePartition
 from pgdyno.spec.sql_text import NAME
 
 _SETTING = "enable_partition_pruning"
@@ -53,14 +53,9 @@ def read_partitions(s: Situation) -> list[ReadPartitions]:
     """Return the partitioned tables that statements read, those with most time in partitions that
     gave no row first. Raises Skip if the plans were not looked at."""
     known = {each.relation: each for each in s.run.table_partitions(s.slice_ids)}
-    statements = planned_statements(s)
-    executed = {
-        each.total.place: each.plan.execution_ms
-        for each in statements
-        if each.plan is not None and each.plan.execution_ms is not None
-    }
+    executed = executed_ms(s)
     found = []
-    for each in statements:
+    for each in planned_statements(s):
         if each.plan is None:
             continue
         by_root: dict[str, list[Node]] = {}
@@ -86,7 +81,7 @@ def _read(
     statement: PlannedStatement,
     nodes: Sequence[Node],
     partition: TablePartition,
-    executed: dict[tuple[str, str, int], float],
+    executed: Mapping[Place, float],
 ) -> ReadPartitions:
     place, is_executed = statement.total.place, nodes[0].loops is not None
     read = [node for node in nodes if node.loops or not is_executed]

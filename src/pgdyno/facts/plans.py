@@ -19,8 +19,8 @@ from pgdyno.facts.budget import Part
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.statement_budgets import statement_budgets
 from pgdyno.facts.wakeup_cost import WOKEN_CPU_S
-from pgdyno.plans.tree import Plan, read_plan
-from pgdyno.record import StatementTotal, UnusualSetting
+from pgdyno.plans.tree import Node, Plan, read_plan
+from pgdyno.record import Place, StatementTotal, UnusualSetting
 from pgdyno.record.finding import Skip
 from pgdyno.spec.change import Change
 from pgdyno.wait_events import DATA
@@ -44,8 +44,6 @@ RESULT_ROWS_MIN = 500
 """Rows from which on a result is large; ours: a page that people read shows tens."""
 RETURNED_SHARE_MIN = 0.5
 """Part of the rows that a plan reads that it returns, from which on its work is for the result."""
-
-_Place = tuple[str, str, int]
 
 
 class PlannedStatement(Struct, frozen=True):
@@ -183,6 +181,26 @@ def is_analyzed(s: Situation) -> bool:
         if each.is_analyzed
     )
     return done >= ANALYZED_SHARE_MIN
+
+
+def executed_ms(s: Situation) -> dict[Place, float]:
+    """Return the execution times of the statements that were executed to be explained."""
+    return {
+        each.total.place: each.plan.execution_ms
+        for each in planned_statements(s)
+        if each.plan is not None and each.plan.execution_ms is not None
+    }
+
+
+def nodes_share(s: Situation, statement: PlannedStatement, nodes: Iterable[Node]) -> float:
+    """Return the share of the response time that nodes of a statement's plan take themselves; 0 if
+    it was not executed."""
+    plan, response_ms = statement.plan, s.budget.response_ms
+    if plan is None or not plan.execution_ms or response_ms <= 0:
+        return 0.0
+    taken_ms = sum(node.own_ms or 0.0 for node in nodes)
+    part = statement.work_share * min(1.0, taken_ms / plan.execution_ms)
+    return part * following_ms(s) / response_ms
 
 
 def large_results(s: Situation) -> list[PlannedStatement]:
@@ -344,9 +362,9 @@ def following_ms(s: Situation) -> float:
 
 
 @lru_cache(maxsize=1)
-def _work_shares(s: Situation) -> Mapping[_Place, float]:
+def _work_shares(s: Situation) -> Mapping[Place, float]:
     """Return statement → part of the work of all."""
-    work: dict[_Place, float] = {}
+    work: dict[Place, float] = {}
     for each in statement_budgets(s):
         ms = sum(each.parts_ms.get(part, 0.0) for part in WORK)
         work[each.total.place] = ms * each.executions_per_transaction
@@ -355,5 +373,5 @@ def _work_shares(s: Situation) -> Mapping[_Place, float]:
 
 
 @lru_cache(maxsize=1)
-def _totals(s: Situation) -> Mapping[_Place, StatementTotal]:
+def _totals(s: Situation) -> Mapping[Place, StatementTotal]:
     return {each.place: each for each in s.statements}
