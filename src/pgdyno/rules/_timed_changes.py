@@ -4,8 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypedDict
 
-from pgdyno.facts.plans import ChangedStatement, TimedChange, following_ms, saved_share
+from pgdyno.facts.budget import Part
+from pgdyno.facts.plans import (
+    ChangedStatement,
+    TimedChange,
+    following_ms,
+    owned_share,
+    saved_share,
+    work_parts,
+)
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import listed, percent
 from pgdyno.record.finding import Evidence, Proposal, Skip
@@ -14,6 +23,29 @@ from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.stats.prediction import Prediction
 
 SAVED_PART_MAX = 0.999
+COST_SHARE = 0.05
+"""Share of the response time from which on what a change saves is worth a finding; ours."""
+
+
+def is_costly(s: Situation, change: TimedChange, share_min: float = COST_SHARE) -> bool:
+    """Return whether a change certainly saves, and ``share_min`` of the response time or more."""
+    return change.is_worthwhile and saved_share(s, change) >= share_min
+
+
+class Weight(TypedDict):
+    """Members of ``Found`` that decide its place."""
+
+    parts: Sequence[Part]
+    share: float
+    removable_share: float
+
+
+def weight_of(s: Situation, change: TimedChange) -> Weight:
+    """Return the weight of a finding that is what a change saves."""
+    removable_share = ratio_with(s, change).lifted
+    return Weight(
+        parts=work_parts(s), share=owned_share(s, change), removable_share=removable_share
+    )
 
 
 def ratio_with(s: Situation, change: TimedChange) -> Prediction:

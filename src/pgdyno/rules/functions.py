@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pgdyno.facts.functions import TimedFunction, timed_foreign_keys, timed_functions, were_counted
-from pgdyno.facts.plans import TimedChange, is_analyzed, owned_share, saved_share, work_parts
+from pgdyno.facts.plans import TimedChange, is_analyzed, saved_share
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, figure, listed, percent
 from pgdyno.record.finding import Evidence, Skip
-from pgdyno.rules._timed_changes import ratio_with
+from pgdyno.rules._timed_changes import weight_of
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.sql_text import shortened
 
@@ -89,13 +89,11 @@ def _found(s: Situation, worst: TimedFunction, subject: str, advice: str) -> Fou
             f"{subject} {figure(worst.worst.ms)} of the {figure(statement.ms)} ms of a statement:"
             f" {shortened(statement.total.statement)}"
         ),
-        parts=work_parts(s),
-        share=owned_share(s, worst.timed),
-        removable_share=ratio_with(s, worst.timed).lifted,
         confidence=0.9,
         evidence=_evidence(s, worst),
         causes=("missing-index", "costly-settings"),
         advice=advice,
+        **weight_of(s, worst.timed),
     )
 
 
@@ -159,9 +157,6 @@ def foreign_key_time(s: Situation) -> Found | Cleared:
             f"the checks of the foreign key {key.constraint} take {figure(key.time_ms)} of the"
             f" {figure(statement.ms)} ms of a statement: {shortened(statement.total.statement)}"
         ),
-        parts=work_parts(s),
-        share=owned_share(s, worst.timed),
-        removable_share=ratio_with(s, worst.timed).lifted,
         confidence=0.9,
         evidence=[
             _share_evidence(s, key.constraint, worst.timed),
@@ -173,6 +168,7 @@ def foreign_key_time(s: Situation) -> Found | Cleared:
         ],
         causes=("missing-index", "trigger-time"),
         advice="give the referencing columns an index, and see what triggers the check fires",
+        **weight_of(s, worst.timed),
     )
 
 

@@ -7,8 +7,6 @@ from pgdyno.facts.plans import (
     NOT_LOOKED_AT,
     TimedChange,
     is_analyzed,
-    owned_share,
-    saved_share,
     was_looked_at,
     work_parts,
 )
@@ -19,12 +17,11 @@ from pgdyno.record import UnusableIndex, WhyUnusable
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.rules._cpu_uses import cpu_parts, response_share
 from pgdyno.rules._index_reasons import commands_for, reason_evidence, reason_words
-from pgdyno.rules._timed_changes import ratio_with, saved_evidence
+from pgdyno.rules._timed_changes import COST_SHARE, is_costly, saved_evidence, weight_of
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import title_of_sql
 from pgdyno.spec.sql_text import shortened
 
-COST_SHARE = 0.05
 _ADVICE = {
     WhyUnusable.CAST: "compare the column with a value of its own type, or create an index on the"
     " expression",
@@ -66,7 +63,7 @@ def unusable_index(s: Situation) -> Found | Cleared:
             "no condition of a scan of a whole table keeps an index from being used", [none]
         )
     timed = timed_use(s, hidden)
-    if timed and timed[0].is_worthwhile and saved_share(s, timed[0]) >= COST_SHARE:
+    if timed and is_costly(s, timed[0]):
         return _timed(s, timed[0], hidden)
     tried = {each.change.sql["make"][0] for each in timed}
     untried = [each for each in hidden if each.make not in tried]
@@ -85,13 +82,11 @@ def _timed(s: Situation, best: TimedChange, hidden: list[UnusableIndex]) -> Foun
             f" {figure(worst.ms)} ms, and {figure(worst.changed_ms)} ms with {_remedy(why)}:"
             f" {shortened(worst.total.statement)}"
         ),
-        parts=work_parts(s),
-        share=owned_share(s, best),
-        removable_share=ratio_with(s, best).lifted,
         confidence=0.95,
         evidence=[_saved(s, best), *reason_evidence(s, why)],
         advice=_ADVICE[why.reason],
         commands=commands_for(why),
+        **weight_of(s, best),
     )
 
 

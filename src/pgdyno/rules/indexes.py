@@ -8,12 +8,9 @@ from pgdyno.facts.index_use import instead_of
 from pgdyno.facts.plans import (
     TimedChange,
     is_analyzed,
-    owned_share,
     planned_statements,
-    saved_share,
     timed_indexes,
     was_looked_at,
-    work_parts,
 )
 from pgdyno.facts.setting_costs import STATEMENT_CPU_S
 from pgdyno.facts.sight import Sight, Unseen, measured, pages_bytes
@@ -33,7 +30,13 @@ from pgdyno.rules._cpu_uses import (
 )
 from pgdyno.rules._index_reasons import commands_for, reason_evidence, reason_words
 from pgdyno.rules._pools import WORTHWHILE_RATIO
-from pgdyno.rules._timed_changes import proposals_of, ratio_with, saved_evidence
+from pgdyno.rules._timed_changes import (
+    COST_SHARE,
+    is_costly,
+    proposals_of,
+    saved_evidence,
+    weight_of,
+)
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import columns_text, mentions, names_table, quoted, relation, shortened
@@ -43,7 +46,6 @@ if TYPE_CHECKING:
     from pgdyno.record import StatementTotal, UnusableIndex
 
 
-COST_SHARE = 0.05
 SELECTIVE_SHARE = 0.2
 """Part of a table's rows beyond which an index does not help to find them; ours."""
 
@@ -75,7 +77,7 @@ def missing_index(s: Situation) -> Found | Cleared:
     on a column without an index in tables of 100,000 rows.
     """
     tried = timed_indexes(s)
-    if tried and tried[0].is_worthwhile and saved_share(s, tried[0]) >= COST_SHARE:
+    if tried and is_costly(s, tried[0]):
         return _timed(s, [each for each in tried if each.is_worthwhile])
     if is_analyzed(s):
         return _without_index(s, tried)
@@ -137,7 +139,6 @@ def _is_selective(s: Situation, table: TableCounts) -> bool | None:
 def _timed(s: Situation, tried: list[TimedChange]) -> Found:
     """Name the index that saves most, and propose each that saves enough."""
     best, worst = tried[0], tried[0].statements[0]
-    ratio = ratio_with(s, best)
     ((table, columns),) = best.change.indexes.items()
     why = instead_of(s, table, columns.split(", ")[0])
     return Found(
@@ -145,9 +146,6 @@ def _timed(s: Situation, tried: list[TimedChange]) -> Found:
             f"{_lacking(s, table, columns, why)}: a statement takes {figure(worst.ms)} ms, and"
             f" {figure(worst.changed_ms)} ms with it: {shortened(worst.total.statement)}"
         ),
-        parts=work_parts(s),
-        share=owned_share(s, best),
-        removable_share=ratio.lifted,
         confidence=0.95,
         evidence=[*_tried(s, tried), *(reason_evidence(s, why) if why is not None else ())],
         proposals=proposals_of(
@@ -158,6 +156,7 @@ def _timed(s: Situation, tried: list[TimedChange]) -> Found:
         ),
         advice=f"create an index of {relation(table)} on {columns}",
         commands=commands_for(why) if why is not None else (),
+        **weight_of(s, best),
     )
 
 

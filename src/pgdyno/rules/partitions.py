@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pgdyno.facts.partitions import ReadPartitions, WhyUnpruned, read_partitions
-from pgdyno.facts.plans import is_analyzed, planned_statements, saved_share, work_parts
+from pgdyno.facts.plans import is_analyzed, planned_statements, saved_share
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import figure, percent
 from pgdyno.record.finding import Evidence, Skip
-from pgdyno.rules._timed_changes import ratio_with
+from pgdyno.rules._timed_changes import COST_SHARE, weight_of
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.sql_text import shortened
 
-COST_SHARE = 0.05
 EMPTY_MIN = 10
 _WORDS = {
     WhyUnpruned.SETTING: "enable_partition_pruning is off",
@@ -69,12 +68,10 @@ def unpruned_partitions(s: Situation) -> Found | Cleared:
             f" {worst.empty} of them for no row, in {figure(worst.empty_ms)} ms, as"
             f" {_WORDS[worst.why]}: {shortened(statement)}"
         ),
-        parts=work_parts(s),
-        share=_share(s, worst) * s.budget.begun,
-        removable_share=ratio_with(s, worst.timed).lifted,
         confidence=0.9,
         evidence=_evidence(s, worst),
         advice=_ADVICE[worst.why],
+        **weight_of(s, worst.timed),
     )
 
 

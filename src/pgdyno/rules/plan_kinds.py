@@ -5,28 +5,25 @@ from __future__ import annotations
 from pgdyno.facts.plans import (
     PLAN_CACHE_MODE,
     is_of_kept_plan,
-    owned_share,
     planned_statements,
-    saved_share,
     timed_settings,
     unusual_settings,
-    work_parts,
 )
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import figure
 from pgdyno.record.finding import Skip
 from pgdyno.rules._timed_changes import (
+    COST_SHARE,
+    is_costly,
     proposals_of,
-    ratio_with,
     refuse_if_undecided,
     saved_evidence,
     settings_title,
     time_evidence,
+    weight_of,
 )
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.sql_text import has_variables, shortened
-
-COST_SHARE = 0.05
 
 
 @rule(
@@ -64,9 +61,9 @@ def kept_plan(s: Situation) -> Found | Cleared:
         *time_evidence(s, other.statements[:1], f"with {title}"),
     ]
     refuse_if_undecided(other, title)
-    if not other.is_worthwhile or saved_share(s, other) < COST_SHARE:
+    if not is_costly(s, other):
         return Cleared("the other kind of plan saves nothing", evidence)
-    ratio, worst = ratio_with(s, other), other.statements[0]
+    worst = other.statements[0]
     is_generic = other.change.settings[PLAN_CACHE_MODE] == "force_custom_plan"
     kind = "one plan for any values" if is_generic else "another plan for each execution"
     return Found(
@@ -75,12 +72,10 @@ def kept_plan(s: Situation) -> Found | Cleared:
             f" {figure(worst.changed_ms)} with the other kind:"
             f" {shortened(worst.total.statement)}"
         ),
-        parts=work_parts(s),
-        share=owned_share(s, other),
-        removable_share=ratio.lifted,
         confidence=0.9,
         evidence=evidence,
         proposals=proposals_of(
             s, [other], "plan-cache-mode", "the statement would have the other kind of plan"
         ),
+        **weight_of(s, other),
     )

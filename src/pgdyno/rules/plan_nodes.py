@@ -5,16 +5,13 @@ from __future__ import annotations
 from pgdyno.facts.plans import (
     NOT_LOOKED_AT,
     TimedChange,
-    following_ms,
     is_analyzed,
-    owned_share,
+    nodes_share,
     planned_statements,
-    saved_share,
     timed_changes,
     timed_settings,
     unusual_settings,
     was_looked_at,
-    work_parts,
 )
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import figure, listed, percent
@@ -22,16 +19,17 @@ from pgdyno.plans.tree import Node, misestimated
 from pgdyno.record import TableStatistics
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.rules._timed_changes import (
+    COST_SHARE,
+    is_costly,
     proposals_of,
-    ratio_with,
     saved_evidence,
     settings_title,
     time_evidence,
+    weight_of,
 )
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.sql_text import relation, shortened
 
-COST_SHARE = 0.05
 SHOWN = 3
 _WORKERS = "max_parallel_workers_per_gather"
 
@@ -65,7 +63,7 @@ def parallel_workers(s: Situation) -> Found | Cleared:
         saved_evidence(s, without, title, COST_SHARE),
         *time_evidence(s, without.statements[:1], f"with {title}"),
     ]
-    if not without.is_worthwhile or saved_share(s, without) < COST_SHARE:
+    if not is_costly(s, without):
         return Cleared("parallel workers take no more time than they save", evidence)
     unusual = {each.name: each.reset for each in unusual_settings(s)}
     resets = [e for e in timed_settings(s) if e.change.settings.items() <= unusual.items()]
@@ -77,15 +75,13 @@ def parallel_workers(s: Situation) -> Found | Cleared:
             f"with parallel workers a statement takes {figure(worst.ms)} ms, and"
             f" {figure(worst.changed_ms)} ms without: {shortened(worst.total.statement)}"
         ),
-        parts=work_parts(s),
-        share=owned_share(s, without),
-        removable_share=ratio_with(s, without).lifted,
         confidence=0.9,
         evidence=evidence,
         causes=("missing-index", "wrong-estimates"),
         proposals=proposals_of(
             s, tried, "no-parallel-workers", "no process would be started for a statement"
         ),
+        **weight_of(s, without),
     )
 
 
@@ -110,17 +106,16 @@ def heap_fetches(s: Situation) -> Found | Cleared:
     if not is_analyzed(s):
         raise Skip("statements were not executed to see what their scans fetch")
     found = [
-        (each, node, each.work_share * (node.own_ms or 0.0) / each.plan.execution_ms)
+        (each, node, nodes_share(s, each, [node]))
         for each in planned_statements(s)
-        if each.plan is not None and each.plan.execution_ms
+        if each.plan is not None
         for node in each.plan.nodes()
         if node.heap_fetches and node.heap_fetches >= FETCHED_SHARE * (node.rows or 0.0)
     ]
     if not found:
         scans = s.evidence("index-only scans that look up most of their rows", 0, "count")
         return Cleared("no index-only scan looks up most of its rows in the table", [scans])
-    each, node, part = max(found, key=lambda one: one[2])
-    share = part * following_ms(s) / s.budget.response_ms
+    each, node, share = max(found, key=lambda one: one[2])
     evidence = [
         s.evidence("time of the scan / response time", share, "share", _bar()),
         s.evidence("rows looked up in the table", node.heap_fetches, "rows"),
@@ -178,7 +173,7 @@ def wrong_estimates(s: Situation) -> Found | Cleared:
         for name, statements in made.items()
         if each.change.sql.get("make") == statements
     ]
-    if tried and tried[0][0].is_worthwhile and saved_share(s, tried[0][0]) >= COST_SHARE:
+    if tried and is_costly(s, tried[0][0]):
         best, table = tried[0]
         return _timed(s, best, known[table])
     if not is_analyzed(s):
@@ -217,9 +212,6 @@ def _timed(s: Situation, best: TimedChange, statistics: TableStatistics) -> Foun
             f"{table} {why}: a statement takes {figure(worst.ms)} ms, and"
             f" {figure(worst.changed_ms)} ms after ANALYZE: {shortened(worst.total.statement)}"
         ),
-        parts=work_parts(s),
-        share=owned_share(s, best),
-        removable_share=ratio_with(s, best).lifted,
         confidence=0.9,
         evidence=[
             _saved(s, best, table),
@@ -228,6 +220,7 @@ def _timed(s: Situation, best: TimedChange, statistics: TableStatistics) -> Foun
         advice="see that autovacuum analyzes the table: whether it is off for it, and its"
         " autovacuum_analyze_scale_factor",
         commands=_commands(statistics),
+        **weight_of(s, best),
     )
 
 

@@ -11,7 +11,6 @@ from pgdyno.facts.plans import (
     saved_share,
     timed_protocol,
     timed_settings,
-    work_parts,
 )
 from pgdyno.facts.setting_costs import (
     JIT_SHARE,
@@ -45,6 +44,7 @@ from pgdyno.rules._timed_changes import (
     saved_evidence,
     settings_title,
     time_evidence,
+    weight_of,
 )
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
@@ -251,19 +251,17 @@ def _timed(s: Situation, timed: TimedChange) -> Found | Cleared:
     refuse_if_undecided(timed, title)
     if share < COST_SHARE:
         return Cleared("without JIT as it is set statements take as long", evidence)
-    ratio, worst = ratio_with(s, timed), timed.statements[0]
+    worst = timed.statements[0]
     remedy = "jit-off" if timed.change.settings.get("jit") == "off" else "reset-setting"
     return Found(
         sentence=(
             f"compiling (JIT) makes a statement take {figure(worst.ms)} ms instead of"
             f" {figure(worst.changed_ms)}: {shortened(worst.total.statement)}"
         ),
-        parts=work_parts(s),
-        share=share * s.budget.begun,
-        removable_share=ratio.lifted,
         confidence=0.95,
         evidence=evidence,
         proposals=proposals_of(s, [timed], remedy, NOT_COMPILED),
+        **weight_of(s, timed),
     )
 
 

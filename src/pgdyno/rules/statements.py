@@ -13,11 +13,8 @@ from pgdyno.facts.plans import (
     is_of_jit,
     large_results,
     large_results_part,
-    owned_share,
-    saved_share,
     timed_settings,
     unusual_settings,
-    work_parts,
 )
 from pgdyno.facts.sessions import transfer_ms
 from pgdyno.facts.setting_costs import Costly, costly_settings_of
@@ -31,10 +28,12 @@ from pgdyno.rules._cpu_uses import cpu_parts, cpu_uses, ratio_without, response_
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules._statement_families import StatementFamily, shapes
 from pgdyno.rules._timed_changes import (
+    COST_SHARE,
+    is_costly,
     proposals_of,
-    ratio_with,
     saved_evidence,
     settings_title,
+    weight_of,
 )
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
@@ -146,7 +145,6 @@ def _generator_evidence(s: Situation) -> list[Evidence]:
     return [s.evidence("load generator's CPU per transaction", generator_ms, "ms")]
 
 
-COST_SHARE = 0.05
 SETTINGS_SHOWN = 4
 WAL_BUFFERS = "16MB"
 
@@ -176,7 +174,7 @@ def costly_settings(s: Situation) -> Found | Cleared:
     """
     timed = [each for each in timed_settings(s) if _is_reset(s, each)]
     best = timed[0] if timed else None
-    if best is not None and best.is_worthwhile and saved_share(s, best) >= COST_SHARE:
+    if best is not None and is_costly(s, best):
         return _timed(s, [each for each in timed if each.is_worthwhile])
     found, share = costly_settings_of(s), response_share(s, "costly-settings")
     evidence = [*_evidence(s, found, share), *_tried(s, timed)]
@@ -206,7 +204,6 @@ def _is_reset(s: Situation, timed: TimedChange) -> bool:
 def _timed(s: Situation, timed: list[TimedChange]) -> Found:
     """Name the setting whose default saves most, and propose each that saves enough."""
     best, worst = timed[0], timed[0].statements[0]
-    ratio = ratio_with(s, best)
     values = {each.name: each.value for each in unusual_settings(s)}
     as_it_is = listed([f"{name} = {values[name]}" for name in best.change.settings])
     default = listed([*best.change.settings.values()])
@@ -216,14 +213,12 @@ def _timed(s: Situation, timed: list[TimedChange]) -> Found:
             f" {figure(worst.changed_ms)} ms with the default, {default}:"
             f" {shortened(worst.total.statement)}"
         ),
-        parts=work_parts(s),
-        share=owned_share(s, best),
-        removable_share=ratio.lifted,
         confidence=0.9,
         evidence=_tried(s, timed),
         proposals=proposals_of(
             s, timed, "reset-setting", "statements would be executed as with the default"
         ),
+        **weight_of(s, best),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pgdyno.facts.plans import (
     TimedChange,
     owned_share,
-    saved_share,
     timed_settings,
     unusual_settings,
     was_looked_at,
@@ -19,6 +18,7 @@ from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._cpu_uses import ratio_of_own_work
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules._timed_changes import (
+    is_costly,
     proposals_of,
     ratio_with,
     saved_evidence,
@@ -60,7 +60,7 @@ def temp_files(s: Situation) -> Found | Cleared:
     each_bytes, per_s = _files(s)
     tried = _tried(s)
     evidence = [*_evidence(s, share, each_bytes, per_s), *_tried_evidence(s, tried)]
-    if tried is not None and tried.is_worthwhile and saved_share(s, tried) >= WAITING_SHARE:
+    if tried is not None and is_costly(s, tried, WAITING_SHARE):
         return _timed(s, tried, evidence)
     if share < WAITING_SHARE:
         return Cleared(
