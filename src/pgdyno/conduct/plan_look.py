@@ -1,8 +1,8 @@
 """The plans of the load's statements, looked at beside what is measured: see ``pgdyno.plans``.
 
-On a server of pgdyno's the statements are executed, and undone. On any other they are only
-explained, unless ``load.plans`` asks for the execution of reads; to compare two sides they are in
-any case.
+On a server of pgdyno's the statements are executed, and undone, with changes that might make them
+faster. On any other they are only explained, unless ``load.plans`` permits more. To compare two
+sides they are only explained on any server.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ SHARE_MAX = 1 / 3
 SECONDS_MIN = 0.1
 OWNED_SHARE_MIN = 0.01
 """Part of the load's time that a script takes, from which on its statements are looked at."""
+_UNSEEN = "the plans of the statements were not looked at"
 
 
 def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
@@ -53,7 +54,7 @@ def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
     change = Change.from_json(run.slice(slice_ids[-1]).change)
     # The probes would take for the load's what is executed here.
     executes = _executes(session)
-    with _paused(session, change), session.probes.rest(), _warning(session):
+    with _paused(session, change), session.probes.rest(), _warning(session, _UNSEEN):
         look = _look(session, slice_ids, seconds_max, executes=executes, unusual=unusual)
         _record(session, look, slice_ids[-1])
 
@@ -61,14 +62,11 @@ def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
 def _unusual(session: Session) -> list[UnusualSetting]:
     from pgdyno.plans.unusual import unusual_settings
 
-    try:
+    with _warning(session, "the unusual settings were not asked for"):
         return unusual_settings(
             _as_the_load(session), session.active.session_statement(), _own_settings(session)
         )
-    except (PgdynoError, psycopg.Error) as problem:
-        message = f"the unusual settings were not asked for: {problem}"
-        session.recorder.add_event("warning", message)
-        return []
+    return []
 
 
 def _as_the_load(session: Session) -> ConnInfo:
@@ -118,7 +116,7 @@ def look_at_sides(session: Session, sides: Sequence[tuple[Change, Sequence[int]]
     if any(each != first for each in others):
         return
     for change, slice_ids in sorted(sides, key=lambda side: side[0] != session.active.change):
-        with _warning(session):
+        with _warning(session, _UNSEEN):
             session.prepare(change)
             with session.probes.rest():
                 look = _look(session, slice_ids, SECONDS_MAX, executes="nothing")
@@ -126,13 +124,12 @@ def look_at_sides(session: Session, sides: Sequence[tuple[Change, Sequence[int]]
 
 
 @contextmanager
-def _warning(session: Session) -> Iterator[None]:
-    """Record what fails in the block as an event of the kind ``warning``."""
+def _warning(session: Session, lack: str) -> Iterator[None]:
+    """Record what fails in the block as an event of the kind ``warning``, behind ``lack``."""
     try:
         yield
     except (PgdynoError, psycopg.Error) as problem:
-        message = f"the plans of the statements were not looked at: {problem}"
-        session.recorder.add_event("warning", message)
+        session.recorder.add_event("warning", f"{lack}: {problem}")
 
 
 def _look(
