@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import psycopg
@@ -91,13 +92,14 @@ class LoadLikeSession:
         self._protocol = protocol
         self._spared = {} if spared is None else spared
         self._prepared: dict[str, str] = {}
+        self._prepared_with: dict[frozenset[tuple[str, str]], dict[str, str]] = {}
+        self._names = count()
         self._within = False
         self._captured: dict[str, str | None] = {}
         self._connection = connect_plain(conninfo, patience_s=PATIENCE_S)
         if setup:
             self._connection.execute(setup.encode())
-        for name, value in {**(settings or {}), **_LIMITS}.items():
-            self._connection.execute("select pg_catalog.set_config(%s, %s, false)", (name, value))
+        self._set({**(settings or {}), **_LIMITS})
 
     def close(self) -> None:
         """Disconnect."""
@@ -107,6 +109,32 @@ class LoadLikeSession:
     def connection(self) -> Control:
         """The connection itself."""
         return self._connection
+
+    @contextmanager
+    def changed(self, settings: Mapping[str, str]) -> Iterator[None]:
+        """Execute the block with other settings, and with plans that were made under them. Raises
+        psycopg.Error where the server refuses one."""
+        before = {name: self._setting(name) for name in settings}
+        prepared = self._prepared
+        try:
+            self._set(settings)
+            self._prepared = self._prepared_with.setdefault(frozenset(settings.items()), {})
+            yield
+        finally:
+            self._prepared = prepared
+            self._set(before)
+
+    def _set(self, settings: Mapping[str, str]) -> None:
+        """Change settings, and forget the plans that functions and the checks of foreign keys keep:
+        the server keeps them whatever is set."""
+        for name, value in settings.items():
+            self._connection.execute("select pg_catalog.set_config(%s, %s, false)", (name, value))
+        self._connection.execute("discard plans")
+
+    def _setting(self, name: str) -> str:
+        row = self._connection.execute("select pg_catalog.current_setting(%s)", (name,)).fetchone()
+        assert row is not None
+        return str(row[0])
 
     @contextmanager
     def undone(self, *, read_only: bool = False) -> Iterator[None]:
@@ -250,7 +278,7 @@ class LoadLikeSession:
     def _name(self, text: str) -> str:
         """Prepare a statement, unless it is, and return its name."""
         if text not in self._prepared:
-            name = f"pgdyno_{len(self._prepared)}"
+            name = f"pgdyno_{next(self._names)}"
             query = self._encoded(text)
             self._sent(lambda: self._connection.pgconn.send_prepare(name.encode(), query))
             self._prepared[text] = name

@@ -1,11 +1,13 @@
 """The time of statements with and without a change, in turn.
 
-Both sides execute the same transactions of the load, in sessions of their own, so that a prepared
-statement keeps its plan on each. Of each transaction the shortest time of a statement counts: what
+Both sides execute the same transactions of the load: in one session where its settings differ, or
+the database does, and else in sessions of their own. A prepared statement keeps its plan on each.
+Of each transaction the shortest time of a statement counts: what
 disturbs it on a busy machine only makes it longer. The mean over the transactions is that of their
 values. The shortest time of an empty statement is taken off, which is the way to the server and
 back, except for ``MESSAGE_MS``. The error of the ratio is that of its mean over the rounds, by
-Student's t of the log ratios, or ``NOISE`` where there are too few, and ``PLACE_MS``.
+Student's t of the log ratios, or ``NOISE`` where there are too few, and ``PLACE_MS`` where the
+sides do not alternate in one session.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from statistics import stdev
 from typing import TYPE_CHECKING
 
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from pgdyno._engine import SampledTransaction
 
 ROUNDS_MAX = 25
+TURNS = 5
+"""Times that a session's settings are changed, with a fifth of the rounds each."""
 ROUNDS_MIN = 3
 """Rounds below which their spread says nothing."""
 PLACE_MS = 0.05
@@ -74,6 +79,28 @@ def timed_in_turn(
     return _compared(*sides)
 
 
+def timed_with(
+    session: LoadLikeSession,
+    settings: Mapping[str, str],
+    transactions: Sequence[SampledTransaction],
+    seconds_max: float,
+) -> list[StatementTimes]:
+    """Execute the transactions without and with other settings in turn, in one session, for about
+    ``seconds_max``; return their times.
+
+    Raises psycopg.Error if the connection fails or the server refuses a setting.
+    """
+    base, changed = _Side(session), _Side(session)
+    ends_s = time.monotonic() + seconds_max
+    for number in range(TURNS):
+        if number and time.monotonic() > ends_s:
+            break
+        for side in (changed, base) if number % 2 else (base, changed):
+            with session.changed(settings) if side is changed else nullcontext():
+                side.repeat(transactions, seconds_max / (2 * TURNS), ROUNDS_MAX // TURNS)
+    return _compared(base, changed, place_ms=0.0)
+
+
 def timed_within(
     session: LoadLikeSession,
     change: Callable[[], None],
@@ -86,17 +113,12 @@ def timed_within(
     For what other sessions would have to wait for, as for an index. Raises psycopg.Error if the
     connection fails, and Refused if the server refuses the change.
     """
-    sides = (_Side(session), _Side(session))
+    base, changed = _Side(session), _Side(session)
     with session.undone():
-        for number, side in enumerate(sides):
-            if number:
-                change()
-            ends_s = time.monotonic() + seconds_max / 2
-            side.warm(transactions, ends_s)
-            while time.monotonic() < ends_s and side.rounds < ROUNDS_MAX:
-                for which, transaction in enumerate(transactions):
-                    side.execute(which, transaction)
-    return _compared(*sides)
+        base.repeat(transactions, seconds_max / 2, ROUNDS_MAX)
+        change()
+        changed.repeat(transactions, seconds_max / 2, ROUNDS_MAX)
+    return _compared(base, changed)
 
 
 class _Side:
@@ -109,15 +131,23 @@ class _Side:
             lambda: defaultdict(list)
         )
 
-    @property
-    def rounds(self) -> int:
-        """Executions of the statement that was executed most often."""
-        return max((self._runs(place, self.executed(place)) for place in self.places()), default=0)
+    def repeat(
+        self, transactions: Sequence[SampledTransaction], seconds_max: float, rounds_max: int
+    ) -> None:
+        """Execute the transactions so many times, for about ``seconds_max``, and once in any case;
+        before that without timing."""
+        ends_s = time.monotonic() + seconds_max
+        self.warm(transactions, ends_s)
+        for number in range(rounds_max):
+            if number and time.monotonic() > ends_s:
+                break
+            for which, transaction in enumerate(transactions):
+                self.execute(which, transaction)
 
     def warm(self, transactions: Sequence[SampledTransaction], ends_s: float) -> None:
         """Execute the transactions until prepared statements have the plan that they keep, and
         once in any case, without timing."""
-        for number in range(CUSTOM_PLANS + 1):
+        for number in range(1 if self._times_ms else CUSTOM_PLANS + 1):
             for transaction in transactions:
                 if not number or time.monotonic() < ends_s:
                     self._session.execute(transaction)
@@ -156,13 +186,13 @@ class _Side:
         return sum(len(self._times_ms[place][which]) for which in transactions)
 
 
-def _compared(base: _Side, changed: _Side) -> list[StatementTimes]:
+def _compared(base: _Side, changed: _Side, *, place_ms: float = PLACE_MS) -> list[StatementTimes]:
     found = []
     for place in base.places():
         if both := base.executed(place) & changed.executed(place):
             (ms, runs), (changed_ms, others) = base.of(place, both), changed.of(place, both)
             error = _log_error(base.each_round(place, both), changed.each_round(place, both))
-            error = math.hypot(error, PLACE_MS / min(ms, changed_ms))
+            error = math.hypot(error, place_ms / min(ms, changed_ms))
             found.append(StatementTimes(place, min(runs, others), ms, changed_ms, error))
     return found
 

@@ -35,7 +35,7 @@ from pgdyno.plans._partitions import partitioned_wholes, table_partitions
 from pgdyno.plans._session import CUSTOM_PLANS, Explained, LoadLikeSession, Refused
 from pgdyno.plans._session import Executes as Executes
 from pgdyno.plans._statistics import counts_kept, of_statistics, table_statistics
-from pgdyno.plans._timing import StatementTimes, timed_in_turn, timed_within
+from pgdyno.plans._timing import StatementTimes, timed_in_turn, timed_with, timed_within
 from pgdyno.plans.forms import fingerprint
 from pgdyno.plans.tree import WHOLES, Plan, read_plan
 from pgdyno.plans.unusual import resets
@@ -306,6 +306,8 @@ class _Looking:
         try:
             if change.indexes or change.sql:
                 return self._within(change, seconds)
+            if not change.spec:
+                return self._with(change, seconds)
             other = self._session(change)
         except (Refused, psycopg.errors.DatabaseError):
             return None
@@ -314,6 +316,13 @@ class _Looking:
             return _trials(change, times, self._replanned(other))
         finally:
             other.close()
+
+    def _with(self, change: Change, seconds: float) -> list[StatementTrial]:
+        """Try a change of the session's settings."""
+        times = timed_with(self.base, change.settings, self._tried, seconds)
+        with self.base.changed(change.settings):
+            replanned = self._replanned(self.base)
+        return _trials(change, times, replanned)
 
     def _within(self, change: Change, seconds: float) -> list[StatementTrial]:
         """Try a change of the database in a transaction, which undoes it."""
