@@ -56,6 +56,8 @@ class Node(Struct, frozen=True):
     time_ms: float | None
     """Time of its executions with those of its children; of parallel ones, that of all processes
     divided by their number."""
+    startup_ms: float | None
+    """Time until its first row, of all its executions, as ``time_ms``."""
     heap_fetches: float | None
     """Rows that an index-only scan had to look up in the table."""
     spilled_kb: float
@@ -166,6 +168,7 @@ def _node(given: Fields, processes: int = 1) -> Node:
     loops = given.get("Actual Loops")
     rows = given.get("Actual Rows")
     time_ms = given.get("Actual Total Time")
+    startup_ms = given.get("Actual Startup Time")
     times = loops or 0
     relation = given.get("Relation Name", "")
     launched = int(given.get("Workers Launched", 0))
@@ -183,6 +186,7 @@ def _node(given: Fields, processes: int = 1) -> Node:
         removed=sum(float(given.get(name, 0)) for name in _REMOVED) * times,
         loops=loops,
         time_ms=None if time_ms is None else float(time_ms) * times / processes,
+        startup_ms=None if startup_ms is None else float(startup_ms) * times / processes,
         heap_fetches=given.get("Heap Fetches"),
         spilled_kb=_spilled_kb(given),
         subplans_removed=int(given.get("Subplans Removed", 0)),

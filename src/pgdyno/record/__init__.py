@@ -4,13 +4,11 @@ Everything that pgdyno concludes is computed from run files, so any run can be a
 """
 
 from pgdyno.record._distribution import PERCENTILES, Distribution, samples_needed
-from pgdyno.record._kinds import SliceKind, TrialDecision, TrialKind, WhyUnusable
+from pgdyno.record._kinds import SliceKind, Suspicion, TrialDecision, TrialKind, WhyUnusable
 from pgdyno.record._reader import RunFile, throughput_tps
 from pgdyno.record._recorder import CURRENT, Listener, Recorder
 from pgdyno.record._resume import GAP, Continuation, discard_beginning
 from pgdyno.record._rows import (
-    CalledFunction,
-    CountedStatement,
     DrillRow,
     ErrorTotal,
     Event,
@@ -22,23 +20,28 @@ from pgdyno.record._rows import (
     LockLink,
     LockQueueTotal,
     LookRow,
-    Place,
     RunInfo,
     Sighting,
     Slice,
     StatementCount,
-    StatementPlan,
-    StatementTotal,
-    StatementTrial,
-    TablePartition,
-    TableStatistics,
-    TableTrigger,
     Trial,
-    UnusableIndex,
-    UnusualSetting,
     WaitTotal,
 )
 from pgdyno.record._samples import Series
+from pgdyno.record._statement_rows import (
+    CalledFunction,
+    CountedStatement,
+    Place,
+    StatementPlan,
+    StatementTotal,
+    StatementTrial,
+    SuspectIndex,
+    TablePartition,
+    TableStatistics,
+    TableTrigger,
+    UnusableIndex,
+    UnusualSetting,
+)
 from pgdyno.record.acks import AckLedger, AckLoad, AckOutcome, AckScript, read_acks
 from pgdyno.record.failures import error_lines, position_of, server_details
 from pgdyno.record.opening import is_run_file, refusing_invalid
@@ -79,6 +82,8 @@ __all__ = [
     "StatementPlan",
     "StatementTotal",
     "StatementTrial",
+    "SuspectIndex",
+    "Suspicion",
     "TablePartition",
     "TableStatistics",
     "TableTrigger",

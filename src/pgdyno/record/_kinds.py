@@ -137,3 +137,12 @@ class WhyUnusable(StrEnum):
     """The comparison has another collation."""
     OPERATOR_CLASS = "operator class"
     """Its operator class does not know the operator, as that of LIKE."""
+
+
+class Suspicion(StrEnum):
+    """The reason why an index may cost more than it gives."""
+
+    UNREAD = "unread"
+    """Statements write it, and no scan reads it."""
+    PENDING = "pending list"
+    """It keeps new entries in a list, which each scan reads as a whole (GIN with fastupdate)."""

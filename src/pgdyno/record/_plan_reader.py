@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from pgdyno.record._database import RunDatabase, in_slices
-from pgdyno.record._rows import (
+from pgdyno.record._statement_rows import (
     CalledFunction,
     CountedStatement,
     StatementPlan,
     StatementTrial,
+    SuspectIndex,
     TablePartition,
     TableStatistics,
     TableTrigger,
@@ -72,6 +73,14 @@ class PlanReader:
             "select client_group, script, position, relation, index_name, compared, reason,"
             " detail, make"
             f" from unusable_index {in_slices(slice_ids)} order by rowid",
+        )
+
+    def suspect_indexes(self, slice_ids: Collection[int] | None = None) -> list[SuspectIndex]:
+        """Return the indexes that may cost more than they give."""
+        return self._db.all(
+            SuspectIndex,
+            "select relation, index_name, suspicion, make"
+            f" from suspect_index {in_slices(slice_ids)} order by rowid",
         )
 
     def table_partitions(self, slice_ids: Collection[int] | None = None) -> list[TablePartition]:

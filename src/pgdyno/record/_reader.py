@@ -35,11 +35,13 @@ from pgdyno.record._rows import (
     Sighting,
     Slice,
     StatementCount,
-    StatementTotal,
     Trial,
     WaitTotal,
 )
 from pgdyno.record._samples import Samples
+from pgdyno.record._statement_rows import (
+    StatementTotal,
+)
 from pgdyno.record.latencies import LatencyReader
 
 if TYPE_CHECKING:

@@ -319,6 +319,14 @@ create table unusable_index (
     reason text not null,                 -- a WhyUnusable
     detail text not null, make text not null
 );
+-- Indexes that may cost more than they give: statements write them and no scan reads them, or they
+-- have a list of pending entries.
+create table suspect_index (
+    at_ms integer not null, slice_id integer,
+    relation text not null, index_name text not null,
+    suspicion text not null,              -- a Suspicion
+    make text not null                    -- SQL that is tried against it
+);
 -- Partitions that the plans of statements read.
 create table table_partition (
     at_ms integer not null, slice_id integer,

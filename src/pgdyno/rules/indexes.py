@@ -1,26 +1,27 @@
-"""Indexes that are missing, and those that nothing needs."""
+"""Indexes that are missing, and those whose list of pending entries is long."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgdyno.facts.index_use import instead_of
+from pgdyno.facts.index_use import instead_of, timed_suspects
 from pgdyno.facts.plans import (
+    NOT_LOOKED_AT,
     TimedChange,
     is_analyzed,
+    nodes_share,
     planned_statements,
     timed_indexes,
     was_looked_at,
 )
 from pgdyno.facts.setting_costs import STATEMENT_CPU_S
-from pgdyno.facts.sight import Sight, Unseen, measured, pages_bytes
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER
-from pgdyno.facts.tables import Index, TableCounts, compared, indexes, scanned_tables, tables
-from pgdyno.numbers import counted, duration, figure, listed, percent, size
+from pgdyno.facts.tables import TableCounts, compared, indexes, scanned_tables
+from pgdyno.numbers import figure, percent
+from pgdyno.record import Suspicion
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._cpu_uses import (
-    ENTRY_CPU_S,
     backend_cores,
     cpu_parts,
     cpu_uses,
@@ -34,12 +35,22 @@ from pgdyno.rules._timed_changes import (
     COST_SHARE,
     is_costly,
     proposals_of,
+    refuse_if_undecided,
     saved_evidence,
+    time_evidence,
     weight_of,
 )
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
-from pgdyno.spec.sql_text import columns_text, mentions, names_table, quoted, relation, shortened
+from pgdyno.spec.sql_text import (
+    columns_text,
+    literal,
+    mentions,
+    names_table,
+    quoted,
+    relation,
+    shortened,
+)
 from pgdyno.wait_events import wait_class
 
 if TYPE_CHECKING:
@@ -179,9 +190,9 @@ def _lacking(s: Situation, table: str, columns: str, why: UnusableIndex | None) 
 
 def _without_index(s: Situation, tried: list[TimedChange]) -> Cleared:
     """Clear by what was executed: no index that was tried saves anything, or there is none to
-    try."""
+    try. Raises Skip where a trial decided nothing, or a scan for few rows lacks one."""
     scans = [
-        node
+        (each, node)
         for each in planned_statements(s)
         if each.plan is not None
         for node in each.plan.nodes()
@@ -189,17 +200,23 @@ def _without_index(s: Situation, tried: list[TimedChange]) -> Cleared:
     ]
     found = [s.evidence("scans of whole tables in the plans", len(scans), "count")]
     if tried:
+        for each in tried:
+            refuse_if_undecided(each, _title(each))
         return Cleared("no index that was tried saves time", [*found, *_tried(s, tried)])
+    for statement, node in scans:
+        is_selective = (node.rows or 0.0) <= SELECTIVE_SHARE * node.read
+        if is_selective and nodes_share(s, statement, [node]) >= COST_SHARE:
+            raise Skip(f"{node.relation} is read as a whole for few rows, and no index was tried")
     return Cleared("no scan of a whole table looks for a few rows without an index", found)
 
 
 def _tried(s: Situation, tried: list[TimedChange]) -> list[Evidence]:
-    found = []
-    for each in tried:
-        ((table, columns),) = each.change.indexes.items()
-        title = f"an index of {table} ({columns})"
-        found.append(saved_evidence(s, each, title, COST_SHARE))
-    return found
+    return [saved_evidence(s, each, _title(each), COST_SHARE) for each in tried]
+
+
+def _title(timed: TimedChange) -> str:
+    ((table, columns),) = timed.change.indexes.items()
+    return f"an index of {table} ({columns})"
 
 
 def _on_table(s: Situation, table: TableCounts) -> list[StatementTotal]:
@@ -295,250 +312,47 @@ def _missing_index_evidence(
     return evidence
 
 
-WRITTEN_PER_S_MIN = 100.0
-SHOWN = 5
-
-
 @rule(
-    "unused-indexes",
-    false_positives=(
-        "statistics that were reset lately; scans on standbys, which only they count; a load that"
-        " lacks the queries of the real application"
-    ),
+    "pending-list",
+    false_positives="an index that is bloated, which building it again mends as well",
 )
-def unused_indexes(s: Situation) -> Found | Cleared:
-    """Indexes that are written and never read.
+def pending_list(s: Situation) -> Found | Cleared:
+    """A long list of pending entries of a GIN index: statements that search by it read the whole
+    list each time, until a vacuum or an insert empties it.
 
-    Trigger: an index that enforces nothing has not been read since the statistics were reset, and
-    its table is written at least ``WRITTEN_PER_S_MIN`` times a second. Nothing is claimed of the
-    response time: what an update costs is in the findings on updates that are not HOT.
-
-    Threshold: pg_gather lists any index without a scan; below this rate it costs nothing that a run
-    could show.
+    On a server that pgdyno started, such an index is built again in a transaction that is rolled
+    back, and the load's statements are executed before and after. Trigger: that saves at least
+    ``COST_SHARE`` of the response time. Threshold: that of costly-settings.
     """
-    known = indexes(s)
-    if not known:
-        raise Skip("indexes were not recorded")
-    entries = {table.name: table.inserted + table.updated - table.hot for table in tables(s)}
-    unused = [
-        index
-        for index in known
-        if not index.scans
-        and not index.enforces
-        and entries.get(index.table, 0) >= WRITTEN_PER_S_MIN
+    if not was_looked_at(s):
+        raise Skip(NOT_LOOKED_AT)
+    listing = [e for e in s.run.suspect_indexes(s.slice_ids) if e.suspicion is Suspicion.PENDING]
+    if not listing:
+        none = s.evidence("indexes with a pending list that plans read", 0, "count")
+        return Cleared("no plan reads an index that has a list of pending entries", [none])
+    tried = timed_suspects(s, Suspicion.PENDING)
+    if not tried:
+        raise Skip(f"{listing[0].index_name} was not tried without its list of pending entries")
+    timed, (index, *_) = tried[0]
+    worst, title = timed.statements[0], f"{index.index_name} built again"
+    evidence = [
+        saved_evidence(s, timed, title, COST_SHARE),
+        *time_evidence(s, timed.statements[:1], f"time of it with {title}"),
     ]
-    evidence = _unused_indexes_evidence(s, known, unused, entries)
-    if not unused:
-        return Cleared("no index is written and never read", evidence)
-    names = listed([index.name for index in unused], SHOWN)
-    written = sum(entries[index.table] for index in unused)
-    number = counted(len(unused), "index gets", "indexes get")
+    if not is_costly(s, timed):
+        refuse_if_undecided(timed, title)
+        return Cleared("no search reads a long list of pending entries", evidence)
     return Found(
         sentence=(
-            f"{number} {figure(written)} entries per second and no scan has read any: {names}"
+            f"a search reads the pending entries of {index.index_name}: it takes"
+            f" {figure(worst.ms)} ms, and {figure(worst.changed_ms)} ms after the index was built"
+            f" again: {shortened(worst.total.statement)}"
         ),
-        share=0.0,
-        removable_share=0.0,
-        confidence=0.5,
+        confidence=0.8,
         evidence=evidence,
-        advice="drop the index if no standby, no rare report and no foreign key needs it",
-    )
-
-
-def _unused_indexes_evidence(
-    s: Situation, known: list[Index], unused: list[Index], entries: dict[str, float]
-) -> list[Evidence]:
-    evidence = [s.evidence("indexes", len(known), "count")]
-    for index in unused[:SHOWN]:
-        cores = entries[index.table] * ENTRY_CPU_S
-        evidence += [
-            s.evidence(f"scans of {index.name} since the last reset", index.scans, "count", "none"),
-            s.evidence("CPU time for its entries (estimate)", cores, "cores"),
-        ]
-    return evidence
-
-
-SIZE_BYTES_MIN = 1 << 20
-COUNTED_S_MIN = 7 * 86400.0
-
-
-@rule(
-    "unread-indexes",
-    looks=("server", "unused_index"),
-    covered_by=("unused-indexes",),
-    false_positives=(
-        "scans on standbys, which only they count; work of a month's end; an index that serves"
-        " the deletes of a foreign key"
-    ),
-)
-def unread_indexes(sight: Sight) -> Found | Cleared:
-    """Indexes that nothing reads, and that enforce nothing: they cost space, and an entry for each
-    row.
-
-    Trigger: an index of at least ``SIZE_BYTES_MIN`` without a scan since the statistics began, at
-    least ``COUNTED_S_MIN`` ago, or, from version 16, for 30 days. Indexes of constraints, replica
-    identities and partitioned indexes are left alone. It is minor where the table is not written.
-
-    Thresholds: pg_gather lists any index without a scan. Statistics of a week have seen the work of
-    each weekday; a month's end they may have missed. A megabyte is ours: smaller ones are not worth
-    the risk. On a standby its own scans are counted alone, so nothing is judged there.
-    """
-    if sight.is_standby:
-        raise Skip("a standby counts its own scans alone")
-    rows = [
-        row
-        for row in sight.rows("unused_index")
-        if pages_bytes(sight, row["pages"]) >= SIZE_BYTES_MIN
-    ]
-    counted_s = sight.row("server")["counters_s"]
-    if not rows:
-        return Cleared("every index of some size is read or enforces something")
-    if counted_s is not None and counted_s < COUNTED_S_MIN:
-        raise Unseen(
-            "indexes that are not read",
-            f"the statistics began {duration(counted_s)} ago",
-            f"check again when they are {duration(COUNTED_S_MIN)} old",
-        )
-    total = sum(pages_bytes(sight, row["pages"]) for row in rows)
-    written = any(row["n_written"] for row in rows)
-    number = counted(len(rows), "index", "indexes")
-    since = f"in {duration(counted_s)}" if counted_s else "since the statistics began"
-    names = listed([row["index_name"] for row in rows])
-    return Found(
-        sentence=f"{number} of {size(total)} had no scan {since}: {names}",
-        severity="costs" if written else "minor",
-        confidence=0.6 if counted_s else 0.5,
-        evidence=[
-            measured(
-                "statistics began before", counted_s, "s", f"at least {duration(COUNTED_S_MIN)}"
-            ),
-            *(
-                measured(f"size of {row['index_name']}", pages_bytes(sight, row["pages"]), "bytes")
-                for row in rows[:SHOWN]
-            ),
-        ],
-        advice="drop it if no standby, no rare report and no foreign key needs it",
-        commands=[f"DROP INDEX CONCURRENTLY {row['index_name']}" for row in rows[:SHOWN]],
-    )
-
-
-@rule(
-    "duplicate-indexes",
-    looks=("server", "duplicate_index"),
-    false_positives="an index that replaces another one, which will be dropped next",
-)
-def duplicate_indexes(sight: Sight) -> Found | Cleared:
-    """Two indexes of a table that are the same: the second costs space and an entry for each row.
-
-    Trigger: the same method, columns in their order, operator classes, collations, directions,
-    included columns, expressions and predicate; of a unique index and one that is not, the latter
-    can go. Of two that enforce something, nothing is said, since a constraint or a foreign key may
-    refer to either. It costs something from ``SIZE_BYTES_MIN`` on; smaller ones are minor.
-    Threshold of size: ours.
-    """
-    rows = [row for row in sight.rows("duplicate_index") if not row["enforces"]]
-    if not rows:
-        return Cleared("no two indexes are the same")
-    sizes = [pages_bytes(sight, row["pages"]) for row in rows]
-    worst = rows[0]
-    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    number = counted(len(rows), "index is", "indexes are")
-    return Found(
-        sentence=(
-            f"{number} the same as another, {size(sum(sizes))} in all: {worst['index_name']} and"
-            f" {worst['kept']}{more}"
-        ),
-        severity="costs" if sum(sizes) >= SIZE_BYTES_MIN else "minor",
-        confidence=0.95,
-        evidence=[
-            measured(f"{row['index_name']}, the same as {row['kept']}", bytes_, "bytes")
-            for row, bytes_ in zip(rows[:SHOWN], sizes, strict=False)
-        ],
-        commands=[f"DROP INDEX CONCURRENTLY {row['index_name']}" for row in rows[:SHOWN]],
-    )
-
-
-SIZE_TIMES = 2.0
-
-
-@rule(
-    "prefix-indexes",
-    looks=("server", "prefix_index", "duplicate_index"),
-    false_positives=(
-        "a short index that stays in memory where the long one does not; one that serves"
-        " index-only scans or HOT updates of the other columns"
-    ),
-)
-def prefix_indexes(sight: Sight) -> Found | Cleared:
-    """Indexes whose columns are the first ones of another index: often one of the two is enough.
-
-    Trigger: a B-tree index of at least 1 MB that enforces nothing, and a longer one of the same
-    table that begins with the same columns, operator classes, collations and directions; neither
-    partial nor with expressions; and the longer one is less than ``SIZE_TIMES`` as large.
-    Thresholds: ours; where the longer index is much larger, the short one is cheaper to scan.
-    Duplicates have their own rule. It is minor: the short one may be read for good reason.
-    """
-    same = {row["index_name"] for row in sight.rows("duplicate_index")}
-    rows = [
-        row
-        for row in sight.rows("prefix_index")
-        if row["longer_pages"] < SIZE_TIMES * row["pages"] and row["index_name"] not in same
-    ]
-    if not rows:
-        return Cleared("no index is the beginning of another one of like size")
-    total = sum(pages_bytes(sight, row["pages"]) for row in rows)
-    worst = rows[0]
-    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    number = counted(len(rows), "index has", "indexes have")
-    return Found(
-        sentence=(
-            f"{number} the first columns of another one, {size(total)} in all, and may not be"
-            f" needed: {worst['index_name']} beside {worst['longer']}{more}"
-        ),
-        severity="minor",
-        confidence=0.4,
-        evidence=[
-            measured(f"{row['index_name']}, beginning of {row['longer']}",
-                     pages_bytes(sight, row["pages"]), "bytes")
-            for row in rows[:SHOWN]
-        ],
-        advice="compare the plans without it (in a transaction that is rolled back) before it goes",
-    )  # fmt: skip
-
-
-@rule(
-    "invalid-indexes",
-    looks=("server", "invalid_index"),
-    false_positives="a command that waits at this moment, between two of its locks",
-)
-def invalid_indexes(sight: Sight) -> Found | Cleared:
-    """Invalid indexes, left behind by CREATE INDEX CONCURRENTLY or REINDEX that did not finish.
-
-    Trigger: pg_index.indisvalid is false, of an index that is not being built: no session holds the
-    lock of such a command on its table. Threshold: none. No query reads it; where it is ready, each
-    write still makes an entry.
-    """
-    rows = sight.rows("invalid_index")
-    if not rows:
-        return Cleared("all indexes are valid")
-    number = counted(len(rows), "index is", "indexes are")
-    written = sum(row["written"] for row in rows)
-    also = f", and {counted(written, 'of them is', 'of them are')} written" if written else ""
-    return Found(
-        sentence=(
-            f"{number} invalid and never read{also}: {listed([row['index_name'] for row in rows])}"
-        ),
-        severity="costs",
-        confidence=0.9,
-        evidence=[
-            measured(f"size of {row['index_name']}", pages_bytes(sight, row["pages"]), "bytes")
-            for row in rows[:SHOWN]
-        ],
-        advice="drop it, or build it again; the leftover of a REINDEX ends with _ccnew or _ccold",
-        commands=[
-            f"REINDEX INDEX CONCURRENTLY {row['index_name']}"
-            if "_ccnew" not in row["index_name"] and "_ccold" not in row["index_name"]
-            else f"DROP INDEX CONCURRENTLY {row['index_name']}"
-            for row in rows[:SHOWN]
-        ],
+        advice="vacuum the table more often (autovacuum_vacuum_insert_scale_factor), keep the list"
+        " short (gin_pending_list_limit), or do without it (fastupdate = off), at the price of"
+        " slower inserts",
+        commands=[f"SELECT gin_clean_pending_list({literal(relation(index.index_name))})"],
+        **weight_of(s, timed),
     )
