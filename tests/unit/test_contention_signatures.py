@@ -124,8 +124,8 @@ def test_more_sessions_than_cores_are_not_named_for_what_has_a_name(tmp_path: Pa
         CROWD,
         cores=2,
         tps=8700,
-        service_ms=1.8,
-        sessions={CPU: 10.0, ("LWLock", "LockManager"): 5.0},
+        service_ms=4.0,
+        sessions={CPU: 28.0, ("LWLock", "LockManager"): 7.0},
         busy=0.99,
     )
     findings = diagnosed(tmp_path, crowd)

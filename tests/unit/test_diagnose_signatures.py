@@ -111,12 +111,18 @@ def test_commit_flush_is_cleared_when_commits_do_not_wait(tmp_path: Path) -> Non
 
 
 def test_crowd_on_the_cores_is_found_and_smaller_pools_proposed(tmp_path: Path) -> None:
-    of_seven = replace(CROWD, statements={"select 1": 7 * CROWD.tps})
+    many = replace(CROWD, clients=64, service_ms=7.2, sessions={CPU: 56.0, IDLE: 4.0})
+    of_seven = replace(many, statements={"select 1": 7 * CROWD.tps})
     finding = diagnosed(tmp_path, of_seven)["connections"]
     assert (finding.status, finding.rank) == ("found", 1)
     sizes = {proposal.change.pool_max["web"] for proposal in finding.proposals}
-    assert min(sizes) >= 4
+    assert min(sizes) >= 8
     assert all(1.03 <= proposal.predicted_ratio < 2 for proposal in finding.proposals)
+
+
+def test_a_queue_that_costs_little_is_no_crowd(tmp_path: Path) -> None:
+    of_seven = replace(CROWD, statements={"select 1": 7 * CROWD.tps})
+    assert diagnosed(tmp_path, of_seven)["connections"].status == "cleared"
 
 
 def test_a_crowd_of_long_statements_would_do_no_more_in_a_smaller_pool(tmp_path: Path) -> None:

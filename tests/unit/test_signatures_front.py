@@ -108,7 +108,9 @@ def test_a_pool_is_none_where_the_load_has_all_cores_itself(tmp_path: Path) -> N
     )
 
 
-CROWDED = Front(pool=64, requests=300.0, pool_ms=0.1, database_ms=200.0, cores=0.05)
+CROWDED = Front(
+    pool=64, requests=3000.0, pool_ms=0.1, database_ms=20.0, cores=0.05, statements=20.0
+)
 
 
 def test_a_pool_that_lets_in_too_many_sessions_is_found_and_a_smaller_one_proposed(
@@ -124,7 +126,7 @@ def test_a_pool_that_lets_in_too_many_sessions_is_found_and_a_smaller_one_propos
     )
     sizes = [int(each.change.spec["front.max_total"]) for each in found.proposals]
     assert sizes
-    assert max(sizes) <= 8
+    assert 8 <= min(sizes) <= max(sizes) <= 16
     calm = load(LARGE, sessions={CPU: 0.8, SLEEP: 14.0, IDLE: 0.4})
     assert diagnosed(tmp_path, calm)["connections"].status == "cleared"
 

@@ -34,11 +34,14 @@ RUNNABLE_PER_CORE = 0.5
 busy with something else; calibrated by injection, pools of 2 against 16 clients and of 16 against
 8."""
 _KIND = "pgbouncer"
-SESSIONS_PER_CORE_MIN = 2.0
+SESSIONS_PER_CORE_MIN = 4.0
 """Sessions for each core below which no smaller pool is proposed: a session rests while its client
-or the pooler has the core for the next statement. HikariCP's formula begins there too (cores x 2 +
-disks). Measured: 2 sessions for 2 cores that others used as well did a quarter of what 32 did, and
-3 clients of pgbench on 2 cores, which share them unevenly, half of what 2 or 4 do."""
+or the pooler has the core for the next statement. Measured with seven loads of pgbench on 2 cores:
+4 clients did 0.71 to 1.0 times what 8 did, and 3, which share the cores unevenly, half of that."""
+QUEUED_PER_CORE_MIN = 12.0
+"""Sessions for each core that run or are ready to, from which on fewer of them are taken to do
+more: with the same loads 8 clients did 0.91 to 1.09 times what 16 did, 0.96 to 1.22 times what 24
+did, and 0.91 to 1.30 times what 32 did, 1.14 times on average."""
 _USUAL_SIZE = 20
 """default_pool_size unless it is set."""
 SPARE_CONNECTIONS = 10
@@ -87,23 +90,25 @@ def larger_pools(s: Situation, group: MeasuredGroup) -> list[Proposal]:
 
 
 def smaller_pools(s: Situation) -> list[Proposal]:
-    """Pools of about two to four sessions a core, shared out among the groups as they are now."""
-    now = s.loop.sessions
+    """Pools of about four to eight sessions a core, shared out among the groups as they are now."""
     return worthwhile(
         Proposal(
             remedy_id="pool-size",
             change=Change(pool_max=_divided(s, size)),
-            predicted_ratio=s.loop.ratio(sessions=float(size)),
+            predicted_ratio=ratio,
             why=f"{size} sessions keep {s.cores:g} cores busy without queueing for them",
         )
-        for size in few_sessions(s)
-        if size < now
+        for size, ratio in _ratios_of_few(s, s.loop).items()
     )
 
 
-def few_sessions(s: Situation) -> list[int]:
-    """Return numbers of sessions that keep the cores busy: from ``SESSIONS_PER_CORE_MIN`` on."""
-    return sorted({round(times * SESSIONS_PER_CORE_MIN * s.cores) for times in (1, 1.5, 2)})
+def _ratios_of_few(s: Situation, loop: ClosedLoop) -> dict[int, Prediction]:
+    """Return numbers of sessions that keep the cores busy, from ``SESSIONS_PER_CORE_MIN`` on and
+    fewer than now → the predicted ratio, where that is known well enough."""
+    sizes = sorted({round(times * SESSIONS_PER_CORE_MIN * s.cores) for times in (1, 1.5, 2)})
+    ratios = {size: loop.ratio(sessions=float(size)) for size in sizes if size < loop.sessions}
+    is_long = s.queueing >= QUEUED_PER_CORE_MIN * s.cores
+    return {size: ratio for size, ratio in ratios.items() if is_long or ratio.low >= 1.0}
 
 
 def worthwhile(proposals: Iterable[Proposal]) -> list[Proposal]:
@@ -164,18 +169,13 @@ def pooled_loop(s: Situation) -> ClosedLoop:
 
 
 def smaller_pooler_pools(s: Situation) -> list[Proposal]:
-    """Pools of the pooler of about two to four connections for each core that are predicted to pay;
-    none if clients keep their connection, because others would be left out."""
+    """Pools of the pooler of about four to eight connections for each core that are predicted to
+    pay; none if clients keep their connection, because others would be left out."""
     now = pool_size(s)
     if now is None or s.pooler is None or not s.pooler.shares:
         return []
-    loop = pooled_loop(s)
-    ratios = {
-        size: loop.ratio(sessions=float(size)) for size in few_sessions(s) if size < loop.sessions
-    }
-    return _proposals(
-        s, ratios, "{} connections of the pooler keep the cores busy without queueing for them"
-    )
+    why = "{} connections of the pooler keep the cores busy without queueing for them"
+    return _proposals(s, _ratios_of_few(s, pooled_loop(s)), why)
 
 
 def _proposals(
@@ -243,11 +243,9 @@ def larger_front_pools(s: Situation, loop: ClosedLoop) -> list[Proposal]:
 
 
 def smaller_front_pools(s: Situation) -> list[Proposal]:
-    """Smaller pools of the application that are predicted to pay, the best first: of about two to
-    four connections for each core, as a session rests while the application works."""
+    """Smaller pools of the application that are predicted to pay, the best first: of about four to
+    eight connections for each core, as a session rests while the application works."""
     assert s.front is not None
-    sizes = [size for size in few_sessions(s) if size < s.loop.sessions]
-    ratios = {size: s.loop.ratio(sessions=float(size)) for size in sizes}
     why = "{} connections of the application keep the cores busy without queueing for them"
     return worthwhile(
         Proposal(
@@ -256,7 +254,7 @@ def smaller_front_pools(s: Situation) -> list[Proposal]:
             predicted_ratio=ratio,
             why=why.format(size),
         )
-        for size, ratio in ratios.items()
+        for size, ratio in _ratios_of_few(s, s.loop).items()
     )
 
 
