@@ -80,3 +80,58 @@ def test_index_only_scans_that_fetch(tmp_path: Path, filled: str, status: str) -
     script = "select count(*) from counted where id < 15000;\n"
     found = diagnosed(tmp_path, script, setup, settings=off)
     assert of(found, "heap-fetches").status == status
+
+
+@pytest.mark.parametrize(
+    ("script", "status"),
+    [
+        ("select total from item order by id offset 15000 limit 10;\n", "found"),
+        ("select total from item where id > 15000 order by id limit 10;\n", "cleared"),
+        ("select total from item order by note, id offset 5 limit 10;\n", "cleared"),
+    ],
+    ids=["pages", "keys", "sort"],
+)
+def test_rows_that_are_skipped(tmp_path: Path, script: str, status: str) -> None:
+    cause = of(diagnosed(tmp_path, script, ITEMS.format(rows=20_000)), "skipped-rows")
+    assert cause.status == status
+    if status == "found":
+        assert {each.name: each.value for each in cause.evidence}["rows skipped"] == 15_000
+
+
+@pytest.mark.parametrize(
+    ("more", "wanted"),
+    [
+        (["note, a", "md5(note)", "lower(note), a", "a, note"], "found"),
+        ([], "cleared"),
+    ],
+)
+def test_indexes_that_no_scan_reads(tmp_path: Path, more: list[str], wanted: str) -> None:
+    setup = "create table written (id serial primary key, a int, note text);\n" + "".join(
+        f'create index "Index {number}" on written ({columns});\n'
+        for number, columns in enumerate(more)
+    )
+    script = "insert into written (a, note) select i, 'note ' || i from generate_series(1, 50) i;\n"
+    found = diagnosed(tmp_path, script, setup, settings={"synchronous_commit": "off"})
+    cause = of(found, "unused-indexes")
+    assert cause.status == wanted
+    drops = [f'DROP INDEX CONCURRENTLY public."Index {number}"' for number in range(len(more))]
+    assert [*cause.commands] == drops
+
+
+LONG_LIST = """
+create table told (id serial primary key, words int[]);
+create index told_words on told using gin (words) with (gin_pending_list_limit = 32768);
+insert into told (words) select array[i % 500, i % 7000] from generate_series(1, 30000) i;
+{more}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [("", "found"), ("select gin_clean_pending_list('told_words');", "cleared")],
+)
+def test_a_long_list_of_pending_entries(tmp_path: Path, more: str, status: str) -> None:
+    script = "\\set k random(1, 6999)\nselect count(*) from told where words @> array[:k::int];\n"
+    setup = LONG_LIST.format(more=more)
+    off = {"autovacuum": "off", "enable_seqscan": "off"}
+    assert of(diagnosed(tmp_path, script, setup, settings=off), "pending-list").status == status

@@ -208,3 +208,81 @@ def test_index_only_scans_that_fetch(tmp_path: Path, fetches: int, status: str) 
     assert found.status == status
     assert found.commands == (("VACUUM public.item",) if status == "found" else ())
     assert diagnosed(tmp_path, BUSY)["heap-fetches"].status == "skipped"
+
+
+def paged(*, skipped: int, ms: float) -> dict[str, Any]:
+    """A statement that returns ten rows behind those that it skips for so long."""
+    scan = {**scanned(0, rows=skipped + 10, ms=1.9), "Actual Startup Time": 0.01}
+    limit = {
+        "Node Type": "Limit",
+        "Plan Rows": 10,
+        "Total Cost": 950.0,
+        "Actual Rows": 10,
+        "Actual Loops": 1,
+        "Actual Startup Time": 0.01 + ms,
+        "Actual Total Time": 1.91,
+        "Plans": [scan],
+    }
+    return {**SCAN, "Plan": limit}
+
+
+@pytest.mark.parametrize(
+    ("skipped", "ms", "status"),
+    [(40_000, 1.8, "found"), (10, 0.002, "cleared"), (0, 0.0, "cleared")],
+)
+def test_rows_that_are_skipped(tmp_path: Path, skipped: int, ms: float, status: str) -> None:
+    found = diagnosed(tmp_path, looked_at(BUSY, plan=paged(skipped=skipped, ms=ms)))
+    cause = found["skipped-rows"]
+    assert cause.status == status
+    if status == "found":
+        said = {each.name: each.value for each in cause.evidence}
+        assert (said["rows skipped"], said["rows returned"]) == (skipped, 10)
+        assert found["server-cpu"].weight < cause.weight
+
+
+def test_rows_that_are_skipped_are_not_judged_without_plans(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path, BUSY)["skipped-rows"].status == "skipped"
+    unexecuted = looked_at(BUSY, analyzed=False, plan=None)
+    assert diagnosed(tmp_path, unexecuted)["skipped-rows"].status == "skipped"
+
+
+DROP = 'drop index public."Item_note"'
+UNREAD = {"relation": "public.item", "index_name": "public.Item_note", "make": DROP}
+DROPPED = Change(sql={"make": (DROP,)})
+
+
+@pytest.mark.parametrize(("ms", "commands"), [(0.9, 1), (1.98, 0)])
+def test_unread_indexes_that_were_dropped(tmp_path: Path, ms: float, commands: int) -> None:
+    load = with_rows(
+        looked_at(BUSY, (DROPPED, ms)), "suspect_index", UNREAD | {"suspicion": "unread"}
+    )
+    found = diagnosed(tmp_path, load)
+    cause = found["unused-indexes"]
+    wanted = ('DROP INDEX CONCURRENTLY public."Item_note"',)
+    assert cause.commands == wanted[:commands]
+    assert (cause.weight > found["server-cpu"].weight) == bool(commands)
+
+
+BUILT = Change(sql={"make": ("reindex index public.item_words",)})
+LISTED = {
+    "relation": "public.item",
+    "index_name": "public.item_words",
+    "suspicion": "pending list",
+    "make": "reindex index public.item_words",
+}
+
+
+@pytest.mark.parametrize(("ms", "status"), [(0.9, "found"), (1.98, "cleared")])
+def test_pending_entries_of_an_index(tmp_path: Path, ms: float, status: str) -> None:
+    load = with_rows(looked_at(BUSY, (BUILT, ms)), "suspect_index", LISTED)
+    found = diagnosed(tmp_path, load)["pending-list"]
+    assert found.status == status
+    wanted = ("SELECT gin_clean_pending_list('public.item_words')",)
+    assert found.commands == (wanted if status == "found" else ())
+
+
+def test_pending_entries_are_judged_by_a_trial(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path, BUSY)["pending-list"].status == "skipped"
+    assert diagnosed(tmp_path, looked_at(BUSY))["pending-list"].status == "cleared"
+    load = with_rows(looked_at(BUSY), "suspect_index", LISTED)
+    assert diagnosed(tmp_path, load)["pending-list"].status == "skipped"

@@ -133,6 +133,11 @@ def test_settings_are_cleared_by_trials_alone(tmp_path: Path) -> None:
     assert diagnosed(tmp_path, looked_at(BUSY))["costly-settings"].status == "cleared"
 
 
+def test_settings_are_not_cleared_by_times_that_differ_too_much(tmp_path: Path) -> None:
+    load = looked_at(BUSY, (ON, 1.5), unusual=OFF, log_error=0.4)
+    assert diagnosed(tmp_path, load)["costly-settings"].status == "skipped"
+
+
 WAL = ("wal_consistency_checking", "all", "")
 
 
@@ -177,6 +182,12 @@ def test_an_index_that_was_tried(tmp_path: Path, ms: float, status: str) -> None
     found = diagnosed(tmp_path, looked_at(BUSY, (INDEX, ms)))["missing-index"]
     assert found.status == status
     assert [each.change for each in found.proposals] == ([INDEX] if status == "found" else [])
+
+
+def test_an_index_is_not_cleared_without_a_trial_that_decides(tmp_path: Path) -> None:
+    load = looked_at(BUSY, (INDEX, 1.5), log_error=0.4)
+    assert diagnosed(tmp_path, load)["missing-index"].status == "skipped"
+    assert diagnosed(tmp_path, looked_at(BUSY))["missing-index"].status == "skipped"
 
 
 PREPARED = Change(spec={"load.protocol": "prepared"})

@@ -298,7 +298,7 @@ def _causes_first(found: Sequence[Finding]) -> list[Finding]:
         place = ordered.index(finding)
         roots = {*finding.causes} & {*LONGER_STATEMENTS, "commit-delay"}
         for cause in [each for each in ordered[place + 1 :] if each.id in roots]:
-            if _best_ratio(cause) > _best_ratio(finding):
+            if max(_best_ratio(cause), _ratio_of_undoing(cause)) > _best_ratio(finding):
                 ordered.remove(cause)
                 ordered.insert(ordered.index(finding), cause)
     return ordered
@@ -307,6 +307,12 @@ def _causes_first(found: Sequence[Finding]) -> list[Finding]:
 def _best_ratio(finding: Finding) -> float:
     """Return the largest ratio that a proposal of a finding predicts; 1 without one."""
     return max((float(each.predicted_ratio) for each in finding.proposals), default=1.0)
+
+
+def _ratio_of_undoing(finding: Finding) -> float:
+    """Return the ratio without the time that would go with a finding; 1 where proposals have one of
+    their own."""
+    return 1.0 if finding.proposals or finding.weight >= 1.0 else 1.0 / (1.0 - finding.weight)
 
 
 def _unseen(

@@ -35,9 +35,14 @@ busy machine the shortest times of 50 executions differed by 7 %."""
 ANALYZED_SHARE_MIN = 0.9
 HELD: tuple[Part, ...] = ("row", "advisory", "relation")
 """Parts that last as long as the transactions that hold the locks."""
-LONGER_STATEMENTS = ("missing-index", "costly-settings", "kept-plan", "parse-plan", "jit")
+LONGER_STATEMENTS = (
+    *("missing-index", "unusable-index", "unused-indexes", "pending-list", "costly-settings"),
+    *("kept-plan", "parse-plan", "jit", "wrong-estimates", "parallel-workers"),
+    *("unpruned-partitions", "skipped-rows", "foreign-key-time", "trigger-time", "function-time"),
+)
 """Findings that make statements take longer, and so the locks of their transactions."""
 PLAN_CACHE_MODE = "plan_cache_mode"
+WORK_MEM = "work_mem"
 NOT_LOOKED_AT = "the plans of the statements were not looked at"
 
 RESULT_ROWS_MIN = 500
@@ -310,6 +315,19 @@ def is_of_kept_plan(s: Situation, timed: TimedChange) -> bool:
     """Return whether a change is to the other kind of plan than the one that the server chose."""
     is_set = any(each.name == PLAN_CACHE_MODE for each in unusual_settings(s))
     return [*timed.change.settings] == [PLAN_CACHE_MODE] and not is_set
+
+
+def is_without_workers(timed: TimedChange) -> bool:
+    """Return whether a change is that no plan starts parallel workers."""
+    return dict(timed.change.settings) == {"max_parallel_workers_per_gather": "0"}
+
+
+def is_of_spilling(s: Situation, timed: TimedChange) -> bool:
+    """Return whether a change is that of work_mem to hold what plans wrote to disk."""
+    if [*timed.change.settings] != [WORK_MEM]:
+        return False
+    resets = [each.reset for each in unusual_settings(s) if each.name == WORK_MEM]
+    return timed.change.settings[WORK_MEM] not in resets
 
 
 def timed_indexes(s: Situation) -> list[TimedChange]:

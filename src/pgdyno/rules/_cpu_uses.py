@@ -15,14 +15,20 @@ from msgspec.structs import replace
 
 from pgdyno.facts.budget import Part
 from pgdyno.facts.denied_time import is_crowded_out, is_stolen, is_throttled
+from pgdyno.facts.functions import timed_foreign_keys, timed_functions
+from pgdyno.facts.index_use import hidden_indexes, timed_suspects, timed_use
+from pgdyno.facts.partitions import read_partitions
 from pgdyno.facts.plans import (
     TimedChange,
     is_of_jit,
     is_of_kept_plan,
+    is_of_spilling,
+    is_without_workers,
     large_results_part,
     timed_indexes,
     timed_protocol,
     timed_settings,
+    was_looked_at,
 )
 from pgdyno.facts.setting_costs import (
     STATEMENT_CPU_S,
@@ -33,8 +39,11 @@ from pgdyno.facts.setting_costs import (
     unexplained_cores,
 )
 from pgdyno.facts.situation import Situation
+from pgdyno.facts.skipped_rows import skipped_rows
 from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER, Facts
+from pgdyno.facts.statistics import timed_statistics
 from pgdyno.facts.tables import missed_updates, scanned_tables
+from pgdyno.record import Suspicion
 from pgdyno.record.finding import Skip
 from pgdyno.rules._contention import is_crowd_the_cause
 from pgdyno.stats.prediction import Prediction, between
@@ -185,9 +194,43 @@ def _tried(s: Situation) -> Iterator[tuple[str, TimedChange]]:
     for each in timed_indexes(s):
         yield "missing-index", each
     for each in timed_settings(s):
-        if is_of_jit(each):
-            yield "jit", each
-        elif is_of_kept_plan(s, each):
-            yield "kept-plan", each
-        elif each.is_worthwhile:  # Else the estimates by counters stay.
-            yield "costly-settings", each
+        if (use := _use_of(s, each)) != "costly-settings" or each.is_worthwhile:
+            yield use, each  # Else the estimates by counters stay.
+    if was_looked_at(s):
+        yield from _tried_statements(s)
+
+
+def _use_of(s: Situation, timed: TimedChange) -> str:
+    """Return the use of the CPU that a change of settings ends."""
+    if is_of_jit(timed):
+        return "jit"
+    if is_of_kept_plan(s, timed):
+        return "kept-plan"
+    if is_without_workers(timed):
+        return "parallel-workers"
+    return "temp-files" if is_of_spilling(s, timed) else "costly-settings"
+
+
+def _tried_statements(s: Situation) -> Iterator[tuple[str, TimedChange]]:
+    """Yield the changes of what statements do, as ``_tried``: those that were tried in a
+    transaction, and the statements without a part of them that was timed."""
+    for each in timed_use(s, hidden_indexes(s)):
+        yield "unusable-index", each
+    for each, _ in timed_suspects(s, Suspicion.UNREAD):
+        yield "unused-indexes", each
+    for each, _ in timed_suspects(s, Suspicion.PENDING):
+        yield "pending-list", each
+    for each, _ in timed_statistics(s):
+        yield "wrong-estimates", each
+    for parted in read_partitions(s):
+        if parted.timed is not None:
+            yield "unpruned-partitions", parted.timed
+    for skips in skipped_rows(s):
+        yield "skipped-rows", skips.timed
+    for key in timed_foreign_keys(s):
+        yield "foreign-key-time", key.timed
+    if s.run.counted_statements(s.slice_ids):
+        for function in timed_functions(s, of_triggers=True):
+            yield "trigger-time", function.timed
+        for function in timed_functions(s, of_triggers=False):
+            yield "function-time", function.timed

@@ -17,7 +17,13 @@ from pgdyno.record import UnusableIndex, WhyUnusable
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.rules._cpu_uses import cpu_parts, response_share
 from pgdyno.rules._index_reasons import commands_for, reason_evidence, reason_words
-from pgdyno.rules._timed_changes import COST_SHARE, is_costly, saved_evidence, weight_of
+from pgdyno.rules._timed_changes import (
+    COST_SHARE,
+    is_costly,
+    refuse_if_undecided,
+    saved_evidence,
+    weight_of,
+)
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import title_of_sql
 from pgdyno.spec.sql_text import shortened
@@ -68,6 +74,8 @@ def unusable_index(s: Situation) -> Found | Cleared:
     tried = {each.change.sql["make"][0] for each in timed}
     untried = [each for each in hidden if each.make not in tried]
     evidence = [_saved(s, each) for each in timed]
+    for each in timed:
+        refuse_if_undecided(each, _title(each))
     if not untried:
         return Cleared("an index that could be used would save nothing", evidence)
     return _untried(s, untried, evidence)
@@ -96,7 +104,11 @@ def _remedy(why: UnusableIndex) -> str:
 
 
 def _saved(s: Situation, timed: TimedChange) -> Evidence:
-    return saved_evidence(s, timed, title_of_sql(timed.change.sql["make"]), COST_SHARE)
+    return saved_evidence(s, timed, _title(timed), COST_SHARE)
+
+
+def _title(timed: TimedChange) -> str:
+    return title_of_sql(timed.change.sql["make"])
 
 
 def _untried(

@@ -1,20 +1,27 @@
-"""Plans that are dearer than need be: parallel workers for little work, and wrong estimates."""
+"""Plans that are dearer than need be: parallel workers for little work, rows that are fetched or
+skipped in vain, and wrong estimates."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from pgdyno.facts.plans import (
     NOT_LOOKED_AT,
     TimedChange,
     is_analyzed,
+    is_without_workers,
     nodes_share,
     planned_statements,
-    timed_changes,
+    saved_share,
     timed_settings,
     unusual_settings,
     was_looked_at,
 )
 from pgdyno.facts.situation import Situation
-from pgdyno.numbers import figure, listed, percent
+from pgdyno.facts.skipped_rows import SkippedRows
+from pgdyno.facts.skipped_rows import skipped_rows as skips
+from pgdyno.facts.statistics import statements_for, timed_statistics
+from pgdyno.numbers import counted, figure, listed, percent
 from pgdyno.plans.tree import Node, misestimated
 from pgdyno.record import TableStatistics
 from pgdyno.record.finding import Evidence, Skip
@@ -22,6 +29,7 @@ from pgdyno.rules._timed_changes import (
     COST_SHARE,
     is_costly,
     proposals_of,
+    refuse_if_undecided,
     saved_evidence,
     settings_title,
     time_evidence,
@@ -31,7 +39,6 @@ from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.sql_text import relation, shortened
 
 SHOWN = 3
-_WORKERS = "max_parallel_workers_per_gather"
 
 
 @rule(
@@ -55,7 +62,7 @@ def parallel_workers(s: Situation) -> Found | Cleared:
     if not any(node.workers_launched for node in _nodes(s)):
         started = s.evidence("parallel workers that plans start", 0, "count")
         return Cleared("no plan starts parallel workers", [started])
-    tried = [e for e in timed_settings(s) if e.change.settings == {_WORKERS: "0"}]
+    tried = [each for each in timed_settings(s) if is_without_workers(each)]
     if not tried:
         raise Skip("statements were not tried without parallel workers")
     without, title = tried[0], settings_title(tried[0])
@@ -64,6 +71,7 @@ def parallel_workers(s: Situation) -> Found | Cleared:
         *time_evidence(s, without.statements[:1], f"with {title}"),
     ]
     if not is_costly(s, without):
+        refuse_if_undecided(without, title)
         return Cleared("parallel workers take no more time than they save", evidence)
     unusual = {each.name: each.reset for each in unusual_settings(s)}
     resets = [e for e in timed_settings(s) if e.change.settings.items() <= unusual.items()]
@@ -141,6 +149,55 @@ def heap_fetches(s: Situation) -> Found | Cleared:
     )
 
 
+@rule(
+    "skipped-rows",
+    false_positives="values of the sampled transactions that skip more rows than the load does",
+)
+def skipped_rows(s: Situation) -> Found | Cleared:
+    """Rows that a statement reads only to skip them, by OFFSET: pages of a long list, each of which
+    costs as much as all pages before it.
+
+    By EXPLAIN ANALYZE of the load's statements, on a server that pgdyno started. Trigger: skipping
+    takes at least ``COST_SHARE`` of the response time, from the first row that is skipped to the
+    first that is returned; a sort that must come before is not part of it. The gain predicted is
+    that of statements without this time. Threshold: that of costly-settings.
+    """
+    found = skips(s)
+    worth = [each for each in found if saved_share(s, each.timed) >= COST_SHARE]
+    if not worth:
+        if not is_analyzed(s):
+            raise Skip("statements were not executed to see how many rows they skip")
+        evidence = [item for each in found[:1] for item in _skips_evidence(s, each)]
+        count = s.evidence("statements that skip rows", len(found), "count")
+        return Cleared("rows that statements skip take little time", [count, *evidence])
+    worst = worth[0]
+    rows = counted(worst.skipped, "row", "rows")
+    return Found(
+        sentence=(
+            f"a statement skips {rows} before the {figure(worst.returned)} that it returns, in"
+            f" {figure(worst.ms)} of its {figure(worst.timed.statements[0].ms)} ms:"
+            f" {shortened(worst.statement.total.statement)}"
+        ),
+        confidence=0.9,
+        evidence=_skips_evidence(s, worst),
+        advice="continue behind the last row that was read (WHERE key > its value ORDER BY key"
+        " LIMIT n), where an index finds it, instead of by OFFSET, for which all rows before it"
+        " are read",
+        **weight_of(s, worst.timed),
+    )
+
+
+def _skips_evidence(s: Situation, each: SkippedRows) -> list[Evidence]:
+    share = saved_share(s, each.timed)
+    return [
+        s.evidence("time of skipping rows / response time", share, "share", _bar()),
+        s.evidence("rows skipped", each.skipped, "rows"),
+        s.evidence("rows returned", each.returned, "rows"),
+        s.evidence("time of skipping them", each.ms, "ms"),
+        s.evidence("statement", each.statement.total.statement, ""),
+    ]
+
+
 def _bar() -> str:
     return f"at least {percent(COST_SHARE)}"
 
@@ -165,19 +222,11 @@ def wrong_estimates(s: Situation) -> Found | Cleared:
     """
     if not was_looked_at(s):
         raise Skip(NOT_LOOKED_AT)
-    known = {each.relation: each for each in s.run.table_statistics(s.slice_ids)}
-    made = {each.relation: _statements(each) for each in known.values()}
-    tried = [
-        (each, name)
-        for each in timed_changes(s)
-        for name, statements in made.items()
-        if each.change.sql.get("make") == statements
-    ]
+    tried = timed_statistics(s)
     if tried and is_costly(s, tried[0][0]):
-        best, table = tried[0]
-        return _timed(s, best, known[table])
+        return _timed(s, *tried[0])
     if not is_analyzed(s):
-        return _unexecuted(s, [*known.values()])
+        return _unexecuted(s, s.run.table_statistics(s.slice_ids))
     off = [
         node.relation
         for each in planned_statements(s)
@@ -186,22 +235,19 @@ def wrong_estimates(s: Situation) -> Found | Cleared:
     ]
     evidence = [
         s.evidence("tables with estimates ten times off", len({*off}), "count"),
-        *(_saved(s, each, name) for each, name in tried),
+        *(_saved(s, each, statistics) for each, statistics in tried),
     ]
     if off and not tried:
         raise Skip(
             f"estimates of {listed(sorted({*off}), SHOWN)} are off, and ANALYZE was not tried"
         )
+    for each, statistics in tried:
+        refuse_if_undecided(each, f"ANALYZE of {statistics.relation}")
     return Cleared("better statistics of the tables would save nothing", evidence)
 
 
-def _statements(statistics: TableStatistics) -> tuple[str, ...]:
-    """Return the statements with which a table gets statistics."""
-    return (*statistics.statements, f"analyze {relation(statistics.relation)}")
-
-
-def _saved(s: Situation, timed: TimedChange, table: str) -> Evidence:
-    return saved_evidence(s, timed, f"ANALYZE of {table}", COST_SHARE)
+def _saved(s: Situation, timed: TimedChange, statistics: TableStatistics) -> Evidence:
+    return saved_evidence(s, timed, f"ANALYZE of {statistics.relation}", COST_SHARE)
 
 
 def _timed(s: Situation, best: TimedChange, statistics: TableStatistics) -> Found:
@@ -214,7 +260,7 @@ def _timed(s: Situation, best: TimedChange, statistics: TableStatistics) -> Foun
         ),
         confidence=0.9,
         evidence=[
-            _saved(s, best, table),
+            _saved(s, best, statistics),
             *time_evidence(s, best.statements[:1], "time of it after ANALYZE"),
         ],
         advice="see that autovacuum analyzes the table: whether it is off for it, and its"
@@ -224,7 +270,7 @@ def _timed(s: Situation, best: TimedChange, statistics: TableStatistics) -> Foun
     )
 
 
-def _unexecuted(s: Situation, known: list[TableStatistics]) -> Found | Cleared:
+def _unexecuted(s: Situation, known: Sequence[TableStatistics]) -> Found | Cleared:
     """Judge by the catalogs alone."""
     lacking = [each for each in known if not each.has_statistics or each.repairs]
     if not lacking:
@@ -244,7 +290,7 @@ def _unexecuted(s: Situation, known: list[TableStatistics]) -> Found | Cleared:
 
 
 def _commands(statistics: TableStatistics) -> list[str]:
-    return [_as_command(each) for each in _statements(statistics)]
+    return [_as_command(each) for each in statements_for(statistics)]
 
 
 def _as_command(statement: str) -> str:

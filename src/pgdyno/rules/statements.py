@@ -31,6 +31,7 @@ from pgdyno.rules._timed_changes import (
     COST_SHARE,
     is_costly,
     proposals_of,
+    refuse_if_undecided,
     saved_evidence,
     settings_title,
     weight_of,
@@ -182,6 +183,8 @@ def costly_settings(s: Situation) -> Found | Cleared:
         return _counted(s, found, share, evidence)
     if untried := untried_settings(s):
         raise Skip(_untried_words(untried))
+    for each in timed:
+        refuse_if_undecided(each, settings_title(each))
     return Cleared("no setting that is not at its default makes statements take longer", evidence)
 
 

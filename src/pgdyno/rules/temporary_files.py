@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pgdyno.facts.plans import (
     TimedChange,
+    is_of_spilling,
     owned_share,
     timed_settings,
-    unusual_settings,
     was_looked_at,
     work_parts,
 )
@@ -21,6 +21,7 @@ from pgdyno.rules._timed_changes import (
     is_costly,
     proposals_of,
     ratio_with,
+    refuse_if_undecided,
     saved_evidence,
     settings_title,
     time_evidence,
@@ -63,6 +64,8 @@ def temp_files(s: Situation) -> Found | Cleared:
     if tried is not None and is_costly(s, tried, WAITING_SHARE):
         return _timed(s, tried, evidence)
     if share < WAITING_SHARE:
+        if tried is not None:
+            refuse_if_undecided(tried, settings_title(tried))
         return Cleared(
             f"{percent(share)} of the response time is spent on temporary files",
             evidence,
@@ -88,10 +91,7 @@ def _tried(s: Situation) -> TimedChange | None:
     """Return the trial of a work_mem that holds what was written to disk; None without one."""
     if not was_looked_at(s):
         return None
-    resets = {each.name: each.reset for each in unusual_settings(s)}
-    found = [each for each in timed_settings(s) if [*each.change.settings] == ["work_mem"]]
-    held = (e for e in found if e.change.settings["work_mem"] != resets.get("work_mem"))
-    return next(held, None)
+    return next((each for each in timed_settings(s) if is_of_spilling(s, each)), None)
 
 
 def _tried_evidence(s: Situation, tried: TimedChange | None) -> list[Evidence]:

@@ -139,7 +139,7 @@ ENTRIES = (
     Entry(
         "pages-skipped",
         "more than needed",
-        Right(objects=("offset",)),
+        Right(findings=("skipped-rows",)),
         fault=_swapped(
             "select * from {child} where id = :c;",
             "select * from {child} order by id offset :c limit 10;",

@@ -1,0 +1,49 @@
+"""Rows that statements read and skip, by OFFSET, before those that they return."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pgdyno.facts._without import without_time
+from pgdyno.facts.plans import PlannedStatement, TimedChange, executed_ms, planned_statements
+from pgdyno.facts.situation import Situation
+from pgdyno.plans.tree import Node
+
+
+class SkippedRows(Struct, frozen=True):
+    """A statement that skips rows."""
+
+    statement: PlannedStatement
+    skipped: float
+    """Rows of an execution, all executions of the node together."""
+    returned: float
+    ms: float
+    """Time until they were skipped, of the sort or the scan that must come before them apart."""
+    timed: TimedChange
+    """The statements without this time; its change is empty."""
+
+
+def skipped_rows(s: Situation) -> list[SkippedRows]:
+    """Return the statements that were executed and skip rows, those that it takes most time first.
+    Raises Skip if the plans were not looked at."""
+    executed = executed_ms(s)
+    found = [
+        SkippedRows(
+            each,
+            skipped=(limit.children[0].rows or 0.0) - (limit.rows or 0.0),
+            returned=limit.rows or 0.0,
+            ms=_ms(limit),
+            timed=without_time(s, executed, {each.total.place: _ms(limit)}),
+        )
+        for each in planned_statements(s)
+        if each.plan is not None and each.total.place in executed
+        for limit in each.plan.nodes()
+        if limit.kind == "Limit" and (limit.children[0].rows or 0.0) > (limit.rows or 0.0)
+    ]
+    return sorted(found, key=lambda each: -each.timed.saved)
+
+
+def _ms(limit: Node) -> float:
+    """Return the time from the first row below a Limit to the first that it returns."""
+    below_ms = limit.children[0].startup_ms or 0.0
+    return max(0.0, (limit.startup_ms or 0.0) - below_ms)
