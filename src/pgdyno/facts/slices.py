@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 CLIENT_BACKEND = "client backend"
 PARALLEL_WORKER = "parallel worker"
+QUEUE_TIMES = 2.0
+"""Factor for work that comes in bursts, on the sessions at the cores by queueing theory."""
 
 
 class Facts:
@@ -446,9 +448,10 @@ class Facts:
         of each process has the time on a core and the time ready without one. And it counts
         runnable processes; pgdyno's and the server's share of them is assumed to be their share of
         the CPU time (equal weights get equal time), less the generator and the process that reads
-        the count. Both are limited to the sessions in service that do not wait for something else;
-        by their clock, which also runs while a session is woken from another wait, no client is
-        between two statements meanwhile.
+        the count, and at most ``QUEUE_TIMES`` what the cores' idle time lets a queue be (M/M/1).
+        Both are limited to the sessions in service that do not wait for something else; by their
+        clock, which also runs while a session is woken from another wait, no client is between two
+        statements meanwhile.
         """
         used, queue = self.process_cores(CLIENT_BACKEND), self.process_queue(CLIENT_BACKEND)
         if used is None or queue is None:
@@ -466,9 +469,11 @@ class Facts:
         counts = counts[counts == counts]  # without NaN, which stands for NULL
         if self.own_cores is None or not counts.size or busy <= 0:
             return self.sessions("cpu")
-        own_cores = self.own_cores - self._front_cores
+        own_cores, used = self.own_cores - self._front_cores, self.process_cores(CLIENT_BACKEND)
         ours = max(0.0, float(counts.mean()) - 1.0) * min(1.0, own_cores / busy)
-        queued = max(ours - self._generator_runnable, self.process_cores(CLIENT_BACKEND) or 0.0)
+        queued = max(ours - self._generator_runnable, used or 0.0)
+        if used and (idle := 1.0 - busy / self._machine_cpu.cores) > 0.0:
+            queued = min(queued, QUEUE_TIMES * used / idle)
         return min(queued, self.not_waiting)
 
     @cached_property
