@@ -22,7 +22,7 @@ from pgdyno.facts.wakeup_cost import WOKEN_CPU_S
 from pgdyno.plans.tree import Node, Plan, read_plan
 from pgdyno.record import Place, StatementTotal, UnusualSetting
 from pgdyno.record.finding import Skip
-from pgdyno.spec.change import Change
+from pgdyno.spec.change import Change, controls_transaction
 from pgdyno.wait_events import DATA
 
 WORK: tuple[Part, ...] = ("running", "ready", "parallel", *DATA, "too few samples")
@@ -179,13 +179,14 @@ def planned_statements(s: Situation) -> tuple[PlannedStatement, ...]:
 
 
 def is_analyzed(s: Situation) -> bool:
-    """Return whether the statements with nearly all of the work were executed to be explained."""
-    done = sum(
-        each.work_share
-        for each in (planned_statements(s) if was_looked_at(s) else ())
-        if each.is_analyzed
-    )
-    return done >= ANALYZED_SHARE_MIN
+    """Return whether the statements with nearly all of the work of those that can have a plan were
+    executed to be explained."""
+    if not was_looked_at(s):
+        return False
+    done = sum(each.work_share for each in planned_statements(s) if each.is_analyzed)
+    controls = {each.place for each in s.statements if controls_transaction(each.statement)}
+    whole = sum(part for place, part in _work_shares(s).items() if place not in controls)
+    return done >= ANALYZED_SHARE_MIN * whole > 0.0
 
 
 def executed_ms(s: Situation) -> dict[Place, float]:

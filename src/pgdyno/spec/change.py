@@ -143,6 +143,11 @@ def _first_words(statement: str) -> list[str]:
     return found[1].lower().split() if found else []
 
 
+def controls_transaction(statement: str) -> bool:
+    """Return whether a statement begins, ends or divides a transaction."""
+    return first_word(statement) in _CONTROL or re.match(_PREPARED, statement) is not None
+
+
 def unfit_sql(statement: str) -> str | None:
     """Return why a text can be no part of a change, where the server is not needed to tell."""
     if re.fullmatch(_EMPTY, statement):
@@ -153,9 +158,8 @@ def unfit_sql(statement: str) -> str | None:
         return "has a password or another credential, which the run file and the page would show"
     if statement.lstrip().startswith("\\"):
         return "is a command of psql, not SQL"
-    word = first_word(statement)
-    if word in _CONTROL or re.match(_PREPARED, statement):
+    if controls_transaction(statement):
         return "begins or ends a transaction; pgdyno runs the statements in one, where they can be"
-    if word == "copy" and re.search(_OF_CLIENT, _TEXTS.sub("", statement)):
+    if first_word(statement) == "copy" and re.search(_OF_CLIENT, _TEXTS.sub("", statement)):
         return "copies from or to the client, which has no data for it; COPY of a file can be used"
     return None
