@@ -391,10 +391,10 @@ def client_pauses(s: Situation) -> Found | Cleared:
     r"""Client pauses: clients do something else between the statements of a transaction.
 
     Trigger: by the clients' own clocks, between an answer and the next statement, pauses within
-    transactions take at least ``PAUSE_SHARE`` of the response time, and at least ``THINK_MS`` each
-    transaction unless the script asks for them (``\sleep``). Where others wait for the connections
-    that are held meanwhile, ``idle_in_transaction`` explains the same time, and this one is
-    cleared.
+    transactions take at least ``PAUSE_SHARE`` of the response time, a backlog apart, and at least
+    ``THINK_MS`` each transaction unless the script asks for them (``\sleep``). Where others wait
+    for the connections that are held meanwhile, ``idle_in_transaction`` explains the same time, and
+    this one is cleared.
 
     Distinct from round trips, which lie between a statement and its answer.
 
@@ -404,8 +404,8 @@ def client_pauses(s: Situation) -> Found | Cleared:
     paused_ms = s.between_statements_ms
     if paused_ms is None:
         raise Skip("no statement was timed")
-    inside_ms = s.budget.parts_ms.get("client", 0.0)
-    share = s.budget.share("client")
+    inside_ms, begun = s.budget.parts_ms.get("client", 0.0), s.budget.begun
+    share = s.budget.share("client") / begun if begun > 0 else 0.0
     evidence = _client_pauses_evidence(s, inside_ms, share)
     sentence = (
         f"clients pause for {figure(inside_ms)} of {figure(s.budget.response_ms)} ms between the"
