@@ -28,7 +28,7 @@ from pgdyno.diagnose._verdict import LimitVerdict, verdict_of
 from pgdyno.facts.budget import Part, ResponseTimeBudget
 from pgdyno.facts.headroom import Held, held_load
 from pgdyno.facts.observed import ObservedRun, is_observed
-from pgdyno.facts.plans import LONGER_STATEMENTS
+from pgdyno.facts.plans import LONGER_TRANSACTIONS
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND
 from pgdyno.facts.statement_budgets import StatementTimeBudget, statement_budgets
@@ -139,7 +139,7 @@ def refusals(run: RunFile, slice_ids: list[int]) -> list[Finding]:
         for rule, answer in answers
         if isinstance(answer, Found)
     ]
-    return _ranked(findings, None)
+    return _ranked(findings, None, 1.0)
 
 
 def _diagnosis(situation: Situation, step: int) -> Diagnosis:
@@ -147,7 +147,10 @@ def _diagnosis(situation: Situation, step: int) -> Diagnosis:
     claimed = {p for _, answer in answers if isinstance(answer, Found) for p in answer.parts}
     findings = [_finding(rule, answer, situation, claimed) for rule, answer in answers]
     held = _if_known(lambda: held_load(situation))
-    ranked = [each.model_copy(update={"step": step}) for each in _ranked(findings, held)]
+    ranked = [
+        each.model_copy(update={"step": step})
+        for each in _ranked(findings, held, situation.budget.begun)
+    ]
     budget = situation.budget if situation.budget.response_ms > 0 else None
     parts = named_parts(situation, ranked) if budget else []
     return Diagnosis(
@@ -166,9 +169,9 @@ def _statements(s: Situation) -> Sequence[StatementTimeBudget]:
     return request_budgets(s) if s.is_http else statement_budgets(s)
 
 
-def _ranked(findings: Sequence[Finding], held: Held | None) -> list[Finding]:
+def _ranked(findings: Sequence[Finding], held: Held | None, begun: float) -> list[Finding]:
     """Return the findings in order with ranks, causes that were found, and proposals once."""
-    found = _in_order(f for f in findings if f.status == "found")
+    found = _causes_first(_in_order(f for f in findings if f.status == "found"), begun)
     limits = [finding for finding in found if _may_limit(finding, held)]
     minor = [finding for finding in found if finding not in limits]
     ids = {finding.id for finding in found}
@@ -285,10 +288,10 @@ def _in_order(found: Iterable[Finding]) -> list[Finding]:
             -(finding.share or 0.0),
         )
 
-    return _causes_first(sorted(found, key=order))
+    return sorted(found, key=order)
 
 
-def _causes_first(found: Sequence[Finding]) -> list[Finding]:
+def _causes_first(found: Sequence[Finding], begun: float) -> list[Finding]:
     """Return findings with what makes statements longer in front of its consequence, the queue for
     what they hold, if undoing it is predicted to gain more."""
     ordered = list(found)
@@ -296,9 +299,9 @@ def _causes_first(found: Sequence[Finding]) -> list[Finding]:
         if finding.causes_distrust or finding.is_about_to_fail:
             continue
         place = ordered.index(finding)
-        roots = {*finding.causes} & {*LONGER_STATEMENTS, "commit-delay"}
+        roots = {*finding.causes} & {*LONGER_TRANSACTIONS}
         for cause in [each for each in ordered[place + 1 :] if each.id in roots]:
-            if max(_best_ratio(cause), _ratio_of_undoing(cause)) > _best_ratio(finding):
+            if max(_best_ratio(cause), _ratio_of_undoing(cause, begun)) > _best_ratio(finding):
                 ordered.remove(cause)
                 ordered.insert(ordered.index(finding), cause)
     return ordered
@@ -309,10 +312,11 @@ def _best_ratio(finding: Finding) -> float:
     return max((float(each.predicted_ratio) for each in finding.proposals), default=1.0)
 
 
-def _ratio_of_undoing(finding: Finding) -> float:
-    """Return the ratio without the time that would go with a finding; 1 where proposals have one of
-    their own."""
-    return 1.0 if finding.proposals or finding.weight >= 1.0 else 1.0 / (1.0 - finding.weight)
+def _ratio_of_undoing(finding: Finding, begun: float) -> float:
+    """Return the ratio without the time of a transaction, ``begun`` of the response time, that
+    would go with a finding; 1 where proposals have one of their own."""
+    part = finding.weight / begun if begun > 0 else 0.0
+    return 1.0 if finding.proposals else 1.0 / (1.0 - min(0.999, part))
 
 
 def _unseen(

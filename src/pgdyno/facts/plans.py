@@ -39,8 +39,11 @@ LONGER_STATEMENTS = (
     *("missing-index", "unusable-index", "unused-indexes", "pending-list", "costly-settings"),
     *("kept-plan", "parse-plan", "jit", "wrong-estimates", "parallel-workers"),
     *("unpruned-partitions", "skipped-rows", "foreign-key-time", "trigger-time", "function-time"),
+    *("bloated-table", "small-shared-buffers", "temp-files"),
 )
 """Findings that make statements take longer, and so the locks of their transactions."""
+LONGER_TRANSACTIONS = (*LONGER_STATEMENTS, "client-pauses", "commit-delay", "round-trips")
+"""Findings that make transactions take longer, and so keep their clients busy."""
 PLAN_CACHE_MODE = "plan_cache_mode"
 WORK_MEM = "work_mem"
 NOT_LOOKED_AT = "the plans of the statements were not looked at"

@@ -10,6 +10,7 @@ from pgdyno.facts.budget import CLIENT_PARTS, QUEUES, Part, part_words
 from pgdyno.facts.flush import device_words
 from pgdyno.facts.groups import BUSY_SHARE, GroupAccount
 from pgdyno.facts.headroom import queues_for_client
+from pgdyno.facts.plans import LONGER_TRANSACTIONS
 from pgdyno.facts.scripts import asked_of
 from pgdyno.facts.sessions import (
     SPARE_SHARE,
@@ -89,6 +90,7 @@ def busy_clients(s: Situation) -> Found | Cleared:
         removable_share=1.0,
         confidence=0.9 if s.cpu_if_recorded is not None else 0.6,
         evidence=evidence,
+        causes=LONGER_TRANSACTIONS,
         proposals=clients_for_rate(s, account),
         advice=_advice(account),
     )
@@ -247,6 +249,7 @@ def few_clients(s: Situation) -> Found | Cleared:
         removable_share=1.0 if clients == 1 else proposals[0].prediction.lifted,
         confidence=0.9,
         evidence=evidence,
+        causes=LONGER_TRANSACTIONS,
         proposals=proposals,
     )
 
