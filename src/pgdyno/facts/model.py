@@ -48,13 +48,15 @@ Two effects that queueing alone does not have were calibrated on a 2-core machin
 
     On another day 16 clients did 8.7 of TPC-B and 2 did 12. Beyond ``QUEUE_PER_CORE_MAX`` sessions
     per core it grows no further: with TPC-B's few branches these wait for rows too.
-    Without flushes the part ``FLUSH_CPU`` of the system's CPU time per transaction goes: system
-    calls and two switches of context per commit. 2 sessions that wait for flushes needed 240 us of
-    CPU per transaction and 170 without, 16 needed 300 and 240, of which the kernel took 0.4 to 0.5.
-    In full where flushing is at least ``FLUSH_CPU_FULL`` of the service. Reads and writes of data
-    files, which also cost a system call and two switches each, are taken to be the same: without
-    its temporary files, behind 2 ms each, a sort needed 0.42 ms of CPU instead of 1.26, of which
-    the kernel took 0.34. Both share the part by the time that sessions wait for them.
+    Without flushes a part of the system's CPU time per transaction goes, at most ``FLUSH_CPU``:
+    system calls and two switches of context per commit. 2 sessions that wait for flushes needed 240
+    us of CPU per transaction and 170 without, 16 needed 300 and 240, of which the kernel took 0.4
+    to 0.5. Of drawn loads others needed less: 1.42, 1.34 and 1.28 times the throughput was measured
+    where all of it predicts 1.73, 2.11 and 1.36, and none 1.22, 1.64 and 1.19. In full where
+    flushing is at least ``FLUSH_CPU_FULL`` of the service. Reads and writes of data files also cost
+    a system call and two switches each, and are taken for as much as flushes at most: without its
+    temporary files, behind 2 ms each, a sort needed 0.42 ms of CPU instead of 1.26, of which the
+    kernel took 0.34. Both share the part by the time that sessions wait for them.
 
 Being woken costs CPU time, and a queue: a core leaves idleness or another program, and caches are
 cold. One that is woken serves all that came meanwhile, so with n times the throughput a transaction
@@ -99,6 +101,8 @@ class Demands(TypedDict, total=False):
 
     sessions: float
     flush: float
+    flushes: float
+    """Of their number; that of their time, ``flush``, unless given."""
     cpu: float
     row: float
     shared: float
@@ -146,6 +150,8 @@ class ClosedLoop(Struct, frozen=True):
     """Sessions that ran or were ready to run on average, as measured."""
     spare_cores: float = math.inf
     """Idle cores of the machine; infinite if not known."""
+    flush_cpu_part: float = FLUSH_CPU / 2
+    """Part of the system's CPU time that goes with all flushes."""
     saturated: bool = False
     """True if sessions queue for the cores, so that these explain the throughput."""
 
@@ -221,7 +227,9 @@ class ClosedLoop(Struct, frozen=True):
         m = max(1.0, change.get("sessions", self.sessions))
         flush, cpu = change.get("flush", 1.0), change.get("cpu", 1.0)
         data, replica = change.get("data", 1.0), change.get("replica", 1.0)
-        unwaited = self.flush_cpu * (1.0 - min(1.0, flush)) + self.data_cpu * (1.0 - min(1.0, data))
+        flushes = change.get("flushes", flush)
+        unwaited = self.flush_cpu * (1.0 - min(1.0, flushes))
+        unwaited += self.data_cpu * (1.0 - min(1.0, data))
         cpu_s = self.cpu_s * cpu * (1.0 - unwaited)
         woken_cpu_s = self.generator_woken_s + self.server_woken_s * min(1.0, cpu)
         woken_cpu_s = min(woken_cpu_s, max(0.0, cpu_s - self.company_cpu_s))
@@ -245,25 +253,33 @@ class ClosedLoop(Struct, frozen=True):
         """Return ``predict`` divided by the prediction without a change, with its interval.
 
         At the cautious end the cost of being woken stays as it is, a queue for the cores costs
-        ``queue_cost``, and the chance to meet another's flush rises with the square of the
-        throughput. At the other end the cost of being woken falls with the square, the queue costs
-        nothing, and the chance stays. The guess is halfway; for fewer sessions, whose only gain is
+        ``queue_cost``, flushes take no CPU time, and the chance to meet another's flush rises with
+        the square of the throughput. At the other end the cost of being woken falls with the
+        square, the queue costs nothing, flushes take all of ``FLUSH_CPU``, and the chance stays.
+        The guess is halfway; for fewer sessions, whose only gain is
         a shorter queue, it is the calibrated cost.
         """
         ratios = []
         for power in (0.0, 1.0, 2.0):
-            loop = replace(self, queue_cost=self.queue_cost * (1.0 - power / 2.0))
+            loop = replace(
+                self,
+                queue_cost=self.queue_cost * (1.0 - power / 2.0),
+                flush_cpu_part=FLUSH_CPU * power / 2.0,
+            )
             ratios.append(loop._in_company(power, change) / loop.predict())
         fewer = change.get("sessions", self.sessions) < self.sessions
         return Prediction(ratios[0 if fewer else 1], min(ratios), max(ratios))
 
     def ratio_of_more(self, sessions: float) -> Prediction:
-        """Return ``ratio`` with more sessions, which get no more CPU time than is idle today.
+        """Return ``ratio`` with more sessions, which get no more CPU time than is idle today, and
+        each do no more than one does today.
 
         Other programs may make room for them, but nothing measured tells how much.
         """
         used = self.throughput_tps * self.cpu_s
-        bound = 1.0 + self.spare_cores / used if used > 0 else math.inf
+        bound = max(1.0, sessions / self.sessions)
+        if used > 0:
+            bound = min(bound, 1.0 + self.spare_cores / used)
         return self.ratio(sessions=sessions).limited(bound)
 
     def ratio_of_shorter_flushes(self, flush: float, cpu: float = 1.0) -> Prediction:
@@ -271,26 +287,26 @@ class ClosedLoop(Struct, frozen=True):
 
         None of the flushes goes away, so none of their CPU time does.
         """
-        undone = 1.0 - self.flush_cpu * (1.0 - min(1.0, flush))
-        return self.ratio(flush=flush, cpu=cpu / undone)
+        return self.ratio(flush=flush, flushes=1.0, cpu=cpu)
 
     @property
     def flush_cpu(self) -> float:
         """Part of the CPU time per transaction that flushes and waiting for them take."""
-        return self._waits_cpu(self.flush_s)
+        return self.flush_cpu_part * self._waiting(self.flush_s)
 
     @property
     def data_cpu(self) -> float:
         """Part of the CPU time per transaction that reads and writes of data files take."""
-        return self._waits_cpu(self.data_s)
+        return FLUSH_CPU * self._waiting(self.data_s)
 
-    def _waits_cpu(self, waited_s: float) -> float:
-        """Return the part of the CPU time that goes with ``waited_s`` of the waits for files."""
+    def _waiting(self, waited_s: float) -> float:
+        """Return the part of the CPU time that is the system's for ``waited_s`` of the waits for
+        files."""
         all_s = self.flush_s + self.data_s
         if all_s <= 0:
             return 0.0
         full = min(1.0, all_s / self.service_s / FLUSH_CPU_FULL)
-        return FLUSH_CPU * self.cpu_system_share * full * waited_s / all_s
+        return self.cpu_system_share * full * waited_s / all_s
 
     def _flushes(self, m: float, met: float = 1.0) -> float:
         """Return the flushes that a commit waits for with ``m`` sessions, 1 to 2: the running one

@@ -183,7 +183,7 @@ def _delay(s: Situation) -> list[Proposal]:
         Proposal(
             remedy_id="commit-delay",
             change=Change(settings={"commit_delay": f"{delay_us:.0f}"}),
-            predicted_ratio=s.loop.ratio(flush=1.25, cpu=1.0 - s.loop.flush_cpu / 6),
+            predicted_ratio=s.loop.ratio(flush=1.25, flushes=5 / 6),
             why=f"one flush of {figure(sync_ms)} ms would serve more commits",
         )
     ]
