@@ -127,11 +127,29 @@ insert into told (words) select array[i % 500, i % 7000] from generate_series(1,
 
 
 @pytest.mark.parametrize(
-    ("more", "status"),
-    [("", "found"), ("select gin_clean_pending_list('told_words');", "cleared")],
+    ("more", "is_found"),
+    [("", True), ("select gin_clean_pending_list('told_words');", False)],
 )
-def test_a_long_list_of_pending_entries(tmp_path: Path, more: str, status: str) -> None:
+def test_a_long_list_of_pending_entries(tmp_path: Path, more: str, is_found: bool) -> None:
     script = "\\set k random(1, 6999)\nselect count(*) from told where words @> array[:k::int];\n"
     setup = LONG_LIST.format(more=more)
     off = {"autovacuum": "off", "enable_seqscan": "off"}
-    assert of(diagnosed(tmp_path, script, setup, settings=off), "pending-list").status == status
+    cause = of(diagnosed(tmp_path, script, setup, settings=off), "pending-list")
+    assert cause.was_found == is_found, cause.sentence
+
+
+EMPTIED = """
+create table "Small table" (id int primary key, n int, note text) with (autovacuum_enabled = off);
+insert into "Small table" select i, i % 10, repeat('x', 60) from generate_series(1, 200000) i;
+delete from "Small table" where id {range};
+"""
+
+
+@pytest.mark.parametrize(("deleted", "status"), [("> 100", "found"), ("> 190000", "cleared")])
+def test_a_table_that_is_mostly_empty(tmp_path: Path, deleted: str, status: str) -> None:
+    script = 'select count(*) from "Small table" where n = 5;\n'
+    found = diagnosed(tmp_path, script, EMPTIED.format(range=deleted))
+    cause = of(found, "bloated-table")
+    assert cause.status == status
+    if status == "found":
+        assert cause.commands == ('VACUUM FULL public."Small table"',)

@@ -247,15 +247,14 @@ def test_rows_that_are_skipped_are_not_judged_without_plans(tmp_path: Path) -> N
 
 
 DROP = 'drop index public."Item_note"'
-UNREAD = {"relation": "public.item", "index_name": "public.Item_note", "make": DROP}
+UNREAD = {"relation": "public.item", "index_name": "public.Item_note", "make": DROP,
+          "size_bytes": 8192}  # fmt: skip
 DROPPED = Change(sql={"make": (DROP,)})
 
 
 @pytest.mark.parametrize(("ms", "commands"), [(0.9, 1), (1.98, 0)])
 def test_unread_indexes_that_were_dropped(tmp_path: Path, ms: float, commands: int) -> None:
-    load = with_rows(
-        looked_at(BUSY, (DROPPED, ms)), "suspect_index", UNREAD | {"suspicion": "unread"}
-    )
+    load = with_rows(looked_at(BUSY, (DROPPED, ms)), "suspect", UNREAD | {"suspicion": "unread"})
     found = diagnosed(tmp_path, load)
     cause = found["unused-indexes"]
     wanted = ('DROP INDEX CONCURRENTLY public."Item_note"',)
@@ -268,13 +267,14 @@ LISTED = {
     "relation": "public.item",
     "index_name": "public.item_words",
     "suspicion": "pending list",
+    "size_bytes": 1 << 20,
     "make": "reindex index public.item_words",
 }
 
 
 @pytest.mark.parametrize(("ms", "status"), [(0.9, "found"), (1.98, "cleared")])
 def test_pending_entries_of_an_index(tmp_path: Path, ms: float, status: str) -> None:
-    load = with_rows(looked_at(BUSY, (BUILT, ms)), "suspect_index", LISTED)
+    load = with_rows(looked_at(BUSY, (BUILT, ms)), "suspect", LISTED)
     found = diagnosed(tmp_path, load)["pending-list"]
     assert found.status == status
     wanted = ("SELECT gin_clean_pending_list('public.item_words')",)
@@ -284,5 +284,32 @@ def test_pending_entries_of_an_index(tmp_path: Path, ms: float, status: str) -> 
 def test_pending_entries_are_judged_by_a_trial(tmp_path: Path) -> None:
     assert diagnosed(tmp_path, BUSY)["pending-list"].status == "skipped"
     assert diagnosed(tmp_path, looked_at(BUSY))["pending-list"].status == "cleared"
-    load = with_rows(looked_at(BUSY), "suspect_index", LISTED)
+    load = with_rows(looked_at(BUSY), "suspect", LISTED)
     assert diagnosed(tmp_path, load)["pending-list"].status == "skipped"
+
+
+WRITTEN = Change(sql={"make": ("cluster public.item using item_pkey",)})
+EMPTY = {
+    "relation": "public.item",
+    "index_name": "",
+    "suspicion": "bloated",
+    "size_bytes": 1 << 23,
+    "make": "cluster public.item using item_pkey",
+}
+
+
+@pytest.mark.parametrize(("ms", "status"), [(0.9, "found"), (1.98, "cleared")])
+def test_a_table_that_is_mostly_empty(tmp_path: Path, ms: float, status: str) -> None:
+    load = with_rows(looked_at(BUSY, (WRITTEN, ms)), "suspect", EMPTY)
+    found = diagnosed(tmp_path, load)["bloated-table"]
+    assert found.status == status
+    assert found.commands == (("VACUUM FULL public.item",) if status == "found" else ())
+
+
+def test_a_table_that_is_mostly_empty_is_judged_by_a_trial(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path, BUSY)["bloated-table"].status == "skipped"
+    assert diagnosed(tmp_path, looked_at(BUSY))["bloated-table"].status == "cleared"
+    load = with_rows(looked_at(BUSY), "suspect", EMPTY)
+    assert diagnosed(tmp_path, load)["bloated-table"].status == "skipped"
+    load = with_rows(looked_at(BUSY, (WRITTEN, 1.5), log_error=0.4), "suspect", EMPTY)
+    assert diagnosed(tmp_path, load)["bloated-table"].status == "skipped"

@@ -186,7 +186,7 @@ def _record(session: Session, look: PlanLook, slice_id: int) -> None:
         ("called_function", look.called),
         ("table_trigger", look.triggers),
         ("unusable_index", look.unusable),
-        ("suspect_index", look.suspects),
+        ("suspect", look.suspects),
         ("table_partition", look.partitions),
         ("table_statistics", look.statistics),
     ):

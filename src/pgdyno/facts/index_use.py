@@ -11,7 +11,7 @@ from pgdyno.facts.plans import (
     timed_changes,
 )
 from pgdyno.facts.situation import Situation
-from pgdyno.record import SuspectIndex, Suspicion, UnusableIndex, WhyUnusable
+from pgdyno.record import UnusableIndex, WhyUnusable
 
 OF_INDEX = (
     WhyUnusable.INVALID,
@@ -45,19 +45,6 @@ def timed_use(s: Situation, unusable: Iterable[UnusableIndex]) -> list[TimedChan
     """Return the trials of what would let statements use an index, those that save most first."""
     made = {(each.make,) for each in unusable}
     return [each for each in timed_changes(s) if each.change.sql.get("make") in made]
-
-
-def timed_suspects(
-    s: Situation, suspicion: Suspicion
-) -> list[tuple[TimedChange, list[SuspectIndex]]]:
-    """Return the trials against indexes that may cost more than they give, each with those that it
-    is against, those that save most first."""
-    made: dict[str, list[SuspectIndex]] = {}
-    for each in s.run.suspect_indexes(s.slice_ids):
-        if each.suspicion is suspicion:
-            made.setdefault(each.make, []).append(each)
-    tried = [(each, each.change.sql.get("make", ())) for each in timed_changes(s)]
-    return [(each, made[make[0]]) for each, make in tried if make and make[0] in made]
 
 
 def scan_share(s: Situation, table: str) -> float:

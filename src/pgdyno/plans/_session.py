@@ -94,7 +94,7 @@ class LoadLikeSession:
         self._prepared: dict[str, str] = {}
         self._prepared_with: dict[frozenset[tuple[str, str]], dict[str, str]] = {}
         self._names = count()
-        self._within = False
+        self._depth = 0
         self._captured: dict[str, str | None] = {}
         self._connection = connect_plain(conninfo, patience_s=PATIENCE_S)
         if setup:
@@ -140,14 +140,15 @@ class LoadLikeSession:
     def undone(self, *, read_only: bool = False) -> Iterator[None]:
         """Undo the block: a transaction, or a part of one, that is rolled back at its end. In one
         that is ``read_only`` the server refuses changes."""
-        within, self._within = self._within, True
+        depth = self._depth
         begin = "begin read only" if read_only else "begin"
-        self.run("savepoint pgdyno" if within else begin)
+        self.run(f"savepoint pgdyno_{depth}" if depth else begin)
+        self._depth += 1
         try:
             yield
         finally:
-            self._within = within
-            self.run("rollback to savepoint pgdyno" if within else "rollback")
+            self._depth = depth
+            self.run(f"rollback to savepoint pgdyno_{depth}" if depth else "rollback")
 
     def execute(
         self, transaction: SampledTransaction, *, after: Callable[[int, float], None] | None = None

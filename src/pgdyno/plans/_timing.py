@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 ROUNDS_MAX = 25
 TURNS = 5
-"""Times that a session's settings are changed, with a fifth of the rounds each."""
+"""Times that a session's settings, or its database, are changed, with a fifth of the rounds."""
+TURNS_MIN = 3
+"""Turns from which on the sides alternate."""
 ROUNDS_MIN = 3
 """Rounds below which their spread says nothing."""
 PLACE_MS = 0.05
@@ -108,17 +110,23 @@ def timed_within(
     seconds_max: float,
 ) -> list[StatementTimes]:
     """Execute the transactions before and after ``change``, which is made and undone in a
-    transaction of the session, for about ``seconds_max`` without it; return their times.
+    transaction of the session, in turn, for about ``seconds_max`` without the first of it; return
+    their times.
 
     For what other sessions would have to wait for, as for an index. Raises psycopg.Error if the
     connection fails, and Refused if the server refuses the change.
     """
     base, changed = _Side(session), _Side(session)
+    turns, ends_s = 0, math.inf
     with session.undone():
-        base.repeat(transactions, seconds_max / 2, ROUNDS_MAX)
-        change()
-        changed.repeat(transactions, seconds_max / 2, ROUNDS_MAX)
-    return _compared(base, changed)
+        while turns < TURNS and time.monotonic() < ends_s:
+            base.repeat(transactions, seconds_max / (2 * TURNS), ROUNDS_MAX // TURNS)
+            with session.undone():
+                change()
+                ends_s = min(ends_s, time.monotonic() + seconds_max)
+                changed.repeat(transactions, seconds_max / (2 * TURNS), ROUNDS_MAX // TURNS)
+            turns += 1
+    return _compared(base, changed, place_ms=PLACE_MS if turns < TURNS_MIN else 0.0)
 
 
 class _Side:

@@ -35,7 +35,7 @@ from pgdyno.plans._partitions import partitioned_wholes, table_partitions
 from pgdyno.plans._session import CUSTOM_PLANS, Explained, LoadLikeSession, Refused
 from pgdyno.plans._session import Executes as Executes
 from pgdyno.plans._statistics import counts_kept, of_statistics, table_statistics
-from pgdyno.plans._suspect_indexes import of_suspects, suspect_indexes
+from pgdyno.plans._suspects import of_suspects, suspects
 from pgdyno.plans._timing import StatementTimes, timed_in_turn, timed_with, timed_within
 from pgdyno.plans.forms import fingerprint
 from pgdyno.plans.tree import WHOLES, Plan, read_plan
@@ -46,7 +46,7 @@ from pgdyno.record import (
     Place,
     StatementPlan,
     StatementTrial,
-    SuspectIndex,
+    Suspect,
     TablePartition,
     TableStatistics,
     TableTrigger,
@@ -86,7 +86,7 @@ class PlanLook(Struct, frozen=True):
     called: list[CalledFunction] = field(default_factory=list)
     triggers: list[TableTrigger] = field(default_factory=list)
     unusable: list[UnusableIndex] = field(default_factory=list)
-    suspects: list[SuspectIndex] = field(default_factory=list)
+    suspects: list[Suspect] = field(default_factory=list)
     partitions: list[TablePartition] = field(default_factory=list)
     statistics: list[TableStatistics] = field(default_factory=list)
 
@@ -145,7 +145,7 @@ def _ask_catalogs(conn: Control, look: PlanLook) -> None:
     plans = [plan for _, plan in placed]
     look.triggers.extend(table_triggers(conn, plans))
     look.unusable.extend(unusable_indexes(conn, placed, table_indexes(conn, plans)))
-    look.suspects.extend(suspect_indexes(conn, plans))
+    look.suspects.extend(suspects(conn, plans))
     look.partitions.extend(table_partitions(conn, plans))
     look.statistics.extend(table_statistics(conn, plans))
 

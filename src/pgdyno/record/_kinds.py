@@ -140,9 +140,11 @@ class WhyUnusable(StrEnum):
 
 
 class Suspicion(StrEnum):
-    """The reason why an index may cost more than it gives."""
+    """The reason why a table or an index may cost more than it need."""
 
     UNREAD = "unread"
     """Statements write it, and no scan reads it."""
     PENDING = "pending list"
     """It keeps new entries in a list, which each scan reads as a whole (GIN with fastupdate)."""
+    BLOATED = "bloated"
+    """It has many more pages than its rows need."""

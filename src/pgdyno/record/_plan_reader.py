@@ -10,7 +10,7 @@ from pgdyno.record._statement_rows import (
     CountedStatement,
     StatementPlan,
     StatementTrial,
-    SuspectIndex,
+    Suspect,
     TablePartition,
     TableStatistics,
     TableTrigger,
@@ -75,12 +75,12 @@ class PlanReader:
             f" from unusable_index {in_slices(slice_ids)} order by rowid",
         )
 
-    def suspect_indexes(self, slice_ids: Collection[int] | None = None) -> list[SuspectIndex]:
-        """Return the indexes that may cost more than they give."""
+    def suspects(self, slice_ids: Collection[int] | None = None) -> list[Suspect]:
+        """Return the tables and indexes that may cost more than they need."""
         return self._db.all(
-            SuspectIndex,
-            "select relation, index_name, suspicion, make"
-            f" from suspect_index {in_slices(slice_ids)} order by rowid",
+            Suspect,
+            "select relation, index_name, size_bytes, suspicion, make"
+            f" from suspect {in_slices(slice_ids)} order by rowid",
         )
 
     def table_partitions(self, slice_ids: Collection[int] | None = None) -> list[TablePartition]:

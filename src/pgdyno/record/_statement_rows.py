@@ -114,12 +114,14 @@ class UnusableIndex(_OfStatement, frozen=True):
     """SQL with which one could be used, to be tried; '' if pgdyno knows none."""
 
 
-class SuspectIndex(Struct, frozen=True):
-    """An index of a table that statements read or write, which may cost more than it gives."""
+class Suspect(Struct, frozen=True):
+    """A table that statements read or write, or an index of it, that may cost more than it need."""
 
     relation: str
     index_name: str
-    """schema.name, as that of the table."""
+    """schema.name, as that of the table; '' for the table itself."""
+    size_bytes: int
+    """Of the table or the index."""
     suspicion: Suspicion
     make: str
     """SQL that is tried against it, alone or with others of the table."""

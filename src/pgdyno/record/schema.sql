@@ -319,11 +319,11 @@ create table unusable_index (
     reason text not null,                 -- a WhyUnusable
     detail text not null, make text not null
 );
--- Indexes that may cost more than they give: statements write them and no scan reads them, or they
--- have a list of pending entries.
-create table suspect_index (
+-- Tables and indexes that may cost more than they need: indexes that statements write and no scan
+-- reads, indexes with a list of pending entries, tables with many more pages than their rows need.
+create table suspect (
     at_ms integer not null, slice_id integer,
-    relation text not null, index_name text not null,
+    relation text not null, index_name text not null, size_bytes integer not null,
     suspicion text not null,              -- a Suspicion
     make text not null                    -- SQL that is tried against it
 );

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pgdyno.facts.budget import Part
 from pgdyno.facts.denied_time import is_crowded_out, is_stolen, is_throttled
 from pgdyno.facts.functions import timed_foreign_keys, timed_functions
-from pgdyno.facts.index_use import hidden_indexes, timed_suspects, timed_use
+from pgdyno.facts.index_use import hidden_indexes, timed_use
 from pgdyno.facts.partitions import read_partitions
 from pgdyno.facts.plans import (
     TimedChange,
@@ -42,6 +42,7 @@ from pgdyno.facts.situation import Situation
 from pgdyno.facts.skipped_rows import skipped_rows
 from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER, Facts
 from pgdyno.facts.statistics import timed_statistics
+from pgdyno.facts.suspects import timed_suspects
 from pgdyno.facts.tables import missed_updates, scanned_tables
 from pgdyno.record import Suspicion
 from pgdyno.record.finding import Skip
@@ -220,6 +221,8 @@ def _tried_statements(s: Situation) -> Iterator[tuple[str, TimedChange]]:
         yield "unused-indexes", each
     for each, _ in timed_suspects(s, Suspicion.PENDING):
         yield "pending-list", each
+    for each, _ in timed_suspects(s, Suspicion.BLOATED):
+        yield "bloated-table", each
     for each, _ in timed_statistics(s):
         yield "wrong-estimates", each
     for parted in read_partitions(s):

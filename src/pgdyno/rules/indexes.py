@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgdyno.facts.index_use import instead_of, timed_suspects
+from pgdyno.facts.index_use import instead_of
 from pgdyno.facts.plans import (
     NOT_LOOKED_AT,
     TimedChange,
@@ -17,6 +17,7 @@ from pgdyno.facts.plans import (
 from pgdyno.facts.setting_costs import STATEMENT_CPU_S
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER
+from pgdyno.facts.suspects import timed_suspects
 from pgdyno.facts.tables import TableCounts, compared, indexes, scanned_tables
 from pgdyno.numbers import figure, percent
 from pgdyno.record import Suspicion
@@ -326,7 +327,7 @@ def pending_list(s: Situation) -> Found | Cleared:
     """
     if not was_looked_at(s):
         raise Skip(NOT_LOOKED_AT)
-    listing = [e for e in s.run.suspect_indexes(s.slice_ids) if e.suspicion is Suspicion.PENDING]
+    listing = [e for e in s.run.suspects(s.slice_ids) if e.suspicion is Suspicion.PENDING]
     if not listing:
         none = s.evidence("indexes with a pending list that plans read", 0, "count")
         return Cleared("no plan reads an index that has a list of pending entries", [none])

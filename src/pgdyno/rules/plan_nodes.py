@@ -1,5 +1,5 @@
 """Plans that are dearer than need be: parallel workers for little work, rows that are fetched or
-skipped in vain, and wrong estimates."""
+skipped in vain, empty pages, and wrong estimates."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from pgdyno.facts.situation import Situation
 from pgdyno.facts.skipped_rows import SkippedRows
 from pgdyno.facts.skipped_rows import skipped_rows as skips
 from pgdyno.facts.statistics import statements_for, timed_statistics
-from pgdyno.numbers import counted, figure, listed, percent
+from pgdyno.facts.suspects import timed_suspects
+from pgdyno.numbers import counted, figure, listed, percent, size
 from pgdyno.plans.tree import Node, misestimated
-from pgdyno.record import TableStatistics
+from pgdyno.record import Suspicion, TableStatistics
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.rules._timed_changes import (
     COST_SHARE,
@@ -196,6 +197,56 @@ def _skips_evidence(s: Situation, each: SkippedRows) -> list[Evidence]:
         s.evidence("time of skipping them", each.ms, "ms"),
         s.evidence("statement", each.statement.total.statement, ""),
     ]
+
+
+@rule(
+    "bloated-table",
+    false_positives="a table that is filled again each day, and has its size then",
+)
+def bloated_table(s: Situation) -> Found | Cleared:
+    """A table with many more pages than its rows need, which statements read as a whole: the pages
+    were not given back, or vacuum comes too late.
+
+    On a server that pgdyno started, such a table is written again in a transaction that is rolled
+    back, and the load's statements are executed before and after. Trigger: that saves at least
+    ``COST_SHARE`` of the response time. Threshold: that of costly-settings. Bloat that the load
+    itself makes is found by the rules of autovacuum.
+    """
+    if not was_looked_at(s):
+        raise Skip(NOT_LOOKED_AT)
+    bloated = [each for each in s.run.suspects(s.slice_ids) if each.suspicion is Suspicion.BLOATED]
+    if not bloated:
+        if not is_analyzed(s):
+            raise Skip("statements were not executed to compare rows with pages")
+        none = s.evidence("tables with many more pages than their rows need", 0, "count")
+        return Cleared("no scan reads a table with many more pages than its rows need", [none])
+    tried = timed_suspects(s, Suspicion.BLOATED)
+    if not tried:
+        raise Skip(f"{bloated[0].relation} was not tried without what is empty in it")
+    timed, (table, *_) = tried[0]
+    worst, title = timed.statements[0], f"{table.relation} written again"
+    evidence = [
+        saved_evidence(s, timed, title, COST_SHARE),
+        s.evidence("size of the table", table.size_bytes, "bytes"),
+        *time_evidence(s, timed.statements[:1], f"time of it with {title}"),
+    ]
+    if not is_costly(s, timed):
+        refuse_if_undecided(timed, title)
+        return Cleared("a table that is written again saves no time", evidence)
+    return Found(
+        sentence=(
+            f"most of the {size(table.size_bytes)} of {table.relation} is empty: a statement takes"
+            f" {figure(worst.ms)} ms, and {figure(worst.changed_ms)} ms after the table was written"
+            f" again: {shortened(worst.total.statement)}"
+        ),
+        confidence=0.9,
+        evidence=evidence,
+        causes=("autovacuum-off", "autovacuum-slow", "autovacuum-threshold", "xmin-pinned"),
+        advice="VACUUM FULL locks the table while it works; pg_repack and pg_squeeze do not. See"
+        " that autovacuum is on for the table and comes often enough",
+        commands=[f"VACUUM FULL {relation(table.relation)}"],
+        **weight_of(s, timed),
+    )
 
 
 def _bar() -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pgdyno.facts.index_use import timed_suspects
 from pgdyno.facts.plans import TimedChange
 from pgdyno.facts.sight import Sight, Unseen, measured, pages_bytes
 from pgdyno.facts.situation import Situation
+from pgdyno.facts.suspects import timed_suspects
 from pgdyno.facts.tables import Index, indexes, tables
 from pgdyno.numbers import counted, duration, figure, listed, size
-from pgdyno.record import SuspectIndex, Suspicion
+from pgdyno.record import Suspect, Suspicion
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.rules._cpu_uses import ENTRY_CPU_S
 from pgdyno.rules._timed_changes import (
@@ -78,7 +78,7 @@ def unused_indexes(s: Situation) -> Found | Cleared:
     )
 
 
-def _timed(s: Situation, timed: TimedChange, unread: list[SuspectIndex]) -> Found:
+def _timed(s: Situation, timed: TimedChange, unread: list[Suspect]) -> Found:
     """Name the indexes of the table that costs most."""
     names, worst = [each.index_name for each in unread], timed.statements[0]
     number = counted(len(names), "index", "indexes")
