@@ -18,8 +18,9 @@ pytestmark = [pytest.mark.server, pytest.mark.usefixtures("patient_look")]
 
 SETUP = """
 drop table if exists looked, noted cascade;
-drop sequence if exists drawn cascade;
+drop sequence if exists drawn, numbered cascade;
 create sequence drawn;
+create sequence numbered;
 create table looked (id serial, n int);
 insert into looked (n) select i from generate_series(1, 100) i;
 create table noted (n int);
@@ -210,3 +211,15 @@ def test_transactions_that_end_within_a_statement_are_not_executed(tmp_path: Pat
     plans = looked_at(tmp_path, OWN, script)
     assert plans[0].plan is None
     assert plans[1].is_analyzed
+
+
+@pytest.mark.parametrize(
+    ("number", "count"), [("nextval('numbered')", 2), ("setval('numbered', 900)", 0)]
+)
+def test_numbers_of_a_sequence_may_be_missing_but_rows_may_not(
+    tmp_path: Path, number: str, count: int
+) -> None:
+    """A row is deleted again; without it, the statement that deletes it does something else."""
+    insert = f"insert into looked (id, n) values ({number}, 5) returning id \\gset\n"
+    plans = looked_at(tmp_path, OWN, f"{insert}delete from looked where id = :id;\n")
+    assert len(executed(plans)) == count

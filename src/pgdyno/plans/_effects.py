@@ -35,9 +35,9 @@ _HARMLESS = re.compile(
 """Functions that are volatile because each call gives another value or takes time, and those whose
 effects end with the transaction (PostgreSQL's documentation, "Functions and Operators")."""
 _UNDONE_BELOW = frozenset(("nextval", "pg_notify"))
-"""Functions that pass where a default, a trigger or another function calls them: numbers drawn from
-a sequence are missing afterwards, which they may be at any time, and notifications are sent by a
-commit."""
+"""Functions that pass in statements that change rows, and where a default, a trigger or another
+function calls them: numbers drawn from a sequence are missing afterwards, as they are after any
+INSERT that fails, and notifications are sent by a commit."""
 
 
 def effects_of(
@@ -53,7 +53,7 @@ def effects_of(
         events |= _EVENTS.get(each.strategy, _ANY_EVENT)
     if explained is not None and _updates_on_conflict(explained["Plan"]):
         events |= _EVENTS["Update"]
-    called = _names(statement)
+    called = _names(statement) - (_UNDONE_BELOW if changes else frozenset())
     judging = _Judging(conn, events)
     judging.judge(
         called | (_names(text) - called - _UNDONE_BELOW), {each.relation for each in changes}

@@ -191,6 +191,7 @@ class _Looking:
                 if self._executes == "everything":
                     self.base.execute(last)  # It reads into the buffers, and fills caches.
                 analyzed = self.base.explain(last, executes=self._executes)
+            unmade: set[str] = set()
             for position, (plan, lack) in explained.items():
                 place = (group, script, position)
                 if plan is not None:
@@ -204,10 +205,14 @@ class _Looking:
                 yield StatementPlan(
                     *place,
                     is_generic=self.base.is_generic(statements[position]),
-                    is_analyzed=better is not None and text is not None,
+                    is_analyzed=better is not None
+                    and text is not None
+                    and unmade.isdisjoint(_relations(known)),
                     plan=text,
                     lack=lack or why_not,
                 )
+                if place in self._spared and self._executes == "everything":
+                    unmade.update(_changed(plan))  # Statements behind do not find the rows.
 
     def count(self, look: PlanLook, ends_s: float) -> None:
         """Count the functions that the statements call, and add them to ``look``."""
@@ -363,6 +368,17 @@ class _Looking:
         whole = sum(per_s.get(each.place, 0.0) * each.ms for each in trials)
         changed = sum(per_s.get(each.place, 0.0) * each.changed_ms for each in trials)
         return whole / changed if changed > 0 else 1.0
+
+
+def _relations(answer: Row | None) -> set[str]:
+    nodes = () if answer is None else read_plan(answer).nodes()
+    return {node.relation for node in nodes}
+
+
+def _changed(answer: Row | None) -> set[str]:
+    """Return the tables whose rows a statement changes."""
+    nodes = () if answer is None else read_plan(answer).nodes()
+    return {node.relation for node in nodes if node.kind == "ModifyTable"}
 
 
 def _trials(
