@@ -205,7 +205,7 @@ def test_clients_that_rest_on_saturated_cores_do_not_rest(tmp_path: Path) -> Non
 def test_a_script_that_sleeps_outside_a_transaction_rests(
     tmp_path: Path, answered_ms: float, said: str
 ) -> None:
-    waiting = 3.2 if said == "hot-row" else 0.5
+    waiting = 3.7 if said == "hot-row" else 0.5
     load = Load(
         tps=160, service_ms=24.0, statements_ms=answered_ms, sessions={CPU: 0.1, ROW: waiting}
     )
@@ -230,3 +230,12 @@ def test_a_disk_that_fills_comes_before_a_rate_that_is_held(tmp_path: Path) -> N
     }
     held = replace(FLUSHING, rate=100, tps=100, sessions={WAL_SYNC: 0.38}, space=[disk])
     assert concluded(tmp_path, held).verdict.finding == "disk-filling"
+
+
+def test_a_rate_that_is_held_has_no_gain_in_throughput(tmp_path: Path) -> None:
+    held = replace(FLUSHING, rate=FLUSHING.tps, clients=64)
+    found = next(e for e in concluded(tmp_path, held).findings if e.id == "commit-flush")
+    assert found.proposals
+    for each in found.proposals:
+        assert each.predicted_ratio <= 1.0
+        assert (each.predicted_response_ratio or 1.0) < 1.0

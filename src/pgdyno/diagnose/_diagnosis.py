@@ -26,7 +26,7 @@ from pgdyno.diagnose._attribution import NamedPart, named_parts
 from pgdyno.diagnose._requests import request_budgets
 from pgdyno.diagnose._verdict import LimitVerdict, verdict_of
 from pgdyno.facts.budget import Part, ResponseTimeBudget
-from pgdyno.facts.headroom import Held, held_load
+from pgdyno.facts.headroom import Held, held_load, most_ratio
 from pgdyno.facts.observed import ObservedRun, is_observed
 from pgdyno.facts.plans import LONGER_TRANSACTIONS
 from pgdyno.facts.situation import Situation
@@ -239,7 +239,8 @@ def _finding(
             parts=parts,
         )
     share = min(1.0, max(0.0, _share(answer, situation.budget, claimed)))
-    proposals = (each.with_model_error() for each in answer.proposals)
+    most = most_ratio(situation)
+    proposals = (each.with_model_error().limited(most) for each in answer.proposals)
     return Finding(
         id=rule.id,
         status="found",

@@ -17,6 +17,8 @@ The headroom is what the model predicts if all clients were at work all the time
 
 from __future__ import annotations
 
+import math
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -69,6 +71,19 @@ def held_load(s: Situation) -> Held | None:
     has_spare = cpu is None or cpu.idle_share >= SPARE_SHARE
     headroom = _headroom(s) if has_spare else None
     return Held(bool(rates), at_rate if rates else s.throughput_tps, headroom, busy_share)
+
+
+def most_ratio(s: Situation) -> float:
+    """Return the largest ratio of throughput that any change can bring: that of what is due to what
+    is done where all clients have a rate, else infinity."""
+    working = [account for account in s.accounts if not account.idle]
+    if s.is_observed or not working or any(account.arrival is None for account in working):
+        return math.inf
+    if all(account.rate_held for account in working):
+        return 1.0
+    done_tps = sum(account.done_tps for account in working)
+    due_tps = sum(account.asked_tps or 0.0 for account in working)
+    return max(1.0, due_tps / done_tps) if done_tps > 0 else math.inf
 
 
 def _light_load(s: Situation) -> Held | None:

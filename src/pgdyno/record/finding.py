@@ -117,6 +117,18 @@ class Proposal(Fact):
         interval = self.prediction.with_model_error().interval
         return self.model_copy(update={"predicted_interval": interval})
 
+    def limited(self, most: float) -> Self:
+        """Return the proposal with no larger ratio than ``most``. Where that is no gain, as at a
+        rate that is held, it is to shorten the response time."""
+        prediction = self.prediction.limited(most)
+        members: dict[str, Any] = {
+            "predicted_ratio": float(prediction),
+            "predicted_interval": prediction.interval,
+        }
+        if most <= 1.0 < self.predicted_ratio:
+            members["predicted_response_ratio"] = 1.0 / self.predicted_ratio
+        return self.model_copy(update=members)
+
 
 class ProvingCommand(Fact):
     """A command that measures a proposal"""
