@@ -85,6 +85,9 @@ QUEUED_SHARE = 0.03
 QUEUE_PER_CORE_MAX = 8.0
 FLUSH_CPU = 0.6
 FLUSH_CPU_FULL = 0.1
+SYSTEM_SHARE_MAX = 0.5
+"""Part of the CPU time that was the kernel's when these were calibrated; more of it is spent on
+something else, such as connecting."""
 COHERENCE = 0.25
 """Part of the contention for shared memory that grows with the square of the sessions. An estimate:
 a load on many cores that waited for BufferMapping lost less than 5 % of its throughput from 768 to
@@ -227,10 +230,7 @@ class ClosedLoop(Struct, frozen=True):
         m = max(1.0, change.get("sessions", self.sessions))
         flush, cpu = change.get("flush", 1.0), change.get("cpu", 1.0)
         data, replica = change.get("data", 1.0), change.get("replica", 1.0)
-        flushes = change.get("flushes", flush)
-        unwaited = self.flush_cpu * (1.0 - min(1.0, flushes))
-        unwaited += self.data_cpu * (1.0 - min(1.0, data))
-        cpu_s = self.cpu_s * cpu * (1.0 - unwaited)
+        cpu_s = self._cpu_left_s(change)
         woken_cpu_s = self.generator_woken_s + self.server_woken_s * min(1.0, cpu)
         woken_cpu_s = min(woken_cpu_s, max(0.0, cpu_s - self.company_cpu_s))
         flush_s = self.flush_s * flush * self._flushes(m, met) / self._flushes(self.sessions)
@@ -260,15 +260,33 @@ class ClosedLoop(Struct, frozen=True):
         a shorter queue, it is the calibrated cost.
         """
         ratios = []
+        fewer = change.get("sessions", self.sessions) < self.sessions
         for power in (0.0, 1.0, 2.0):
             loop = replace(
                 self,
                 queue_cost=self.queue_cost * (1.0 - power / 2.0),
                 flush_cpu_part=FLUSH_CPU * power / 2.0,
             )
-            ratios.append(loop._in_company(power, change) / loop.predict())
-        fewer = change.get("sessions", self.sessions) < self.sessions
+            ratio = loop._in_company(power, change) / loop.predict()
+            if not fewer:  # Else a shorter queue takes less CPU time, too.
+                ratio = min(ratio, max(1.0, loop._cpu_bound(change, alone=power == 0.0)))
+            ratios.append(ratio)
         return Prediction(ratios[0 if fewer else 1], min(ratios), max(ratios))
+
+    def _cpu_bound(self, change: Demands, *, alone: bool) -> float:
+        """Return the ratio at which the cores are all busy, by their CPU time as measured; unless
+        ``alone``, without what is spent on waking."""
+        cpu_s = self._cpu_left_s(change)
+        if not alone:
+            cpu_s = max(self.company_cpu_s, cpu_s - self.generator_woken_s - self.server_woken_s)
+        return self.cores / (cpu_s * self.throughput_tps) if cpu_s > 0 else math.inf
+
+    def _cpu_left_s(self, change: Demands) -> float:
+        """Return the CPU time of a transaction with a change."""
+        flushes = change.get("flushes", change.get("flush", 1.0))
+        unwaited = self.flush_cpu * (1.0 - min(1.0, flushes))
+        unwaited += self.data_cpu * (1.0 - min(1.0, change.get("data", 1.0)))
+        return self.cpu_s * change.get("cpu", 1.0) * (1.0 - unwaited)
 
     def ratio_of_more(self, sessions: float) -> Prediction:
         """Return ``ratio`` with more sessions, which get no more CPU time than is idle today, and
@@ -306,7 +324,7 @@ class ClosedLoop(Struct, frozen=True):
         if all_s <= 0:
             return 0.0
         full = min(1.0, all_s / self.service_s / FLUSH_CPU_FULL)
-        return self.cpu_system_share * full * waited_s / all_s
+        return min(self.cpu_system_share, SYSTEM_SHARE_MAX) * full * waited_s / all_s
 
     def _flushes(self, m: float, met: float = 1.0) -> float:
         """Return the flushes that a commit waits for with ``m`` sessions, 1 to 2: the running one
