@@ -208,13 +208,14 @@ def test_woken_sessions_in_the_queue_for_a_core_do_not_wait_for_their_client(
 ) -> None:
     """On busy cores sampling shows them where they were woken from; the kernel's count tells."""
     load = Load(
-        clients=16,
+        clients=32,
         tps=6000,
-        service_ms=2.6,
-        sessions={CPU: 0.1, IDLE: 13.0},
+        service_ms=5.2,
+        sessions={CPU: 0.1, IDLE: 29.0},
         busy=0.99,
         generator_busy=0.2,
-        queued=12.0,
+        queued=28.0,
+        statements={"select 1": 42_000},
     )
     found = diagnosed(tmp_path, load)
     assert found["connections"].status == "found"

@@ -57,6 +57,8 @@ CLIENT_PARTS: tuple[Part, ...] = (*BEFORE_SENT, *FRONT_PARTS)
 """Time that is not the database's."""
 QUEUES: tuple[Part, ...] = ("pool wait", "queue", "connector", "front pool")
 """Time spent behind other transactions, which is as long as theirs take."""
+BEGUN_MIN = 0.9
+"""Part of the response time that is not spent in a backlog, below which shares are of the rest."""
 PART_MAX = 0.15
 """Largest share of a part that may be without a finding where nothing is said to hold the load
 back."""
@@ -121,6 +123,15 @@ class ResponseTimeBudget(Struct, frozen=True):
         """Part of the response time from the start of a transaction on, without its wait for a free
         client."""
         return 1.0 - self.share("queue")
+
+    def own_share(self, *parts: Part) -> float:
+        """Return the share that ``parts`` have of a transaction's own time: from its start on."""
+        return self.share(*parts) / self.begun if self.begun > 0 else 0.0
+
+    @property
+    def own_title(self) -> str:
+        """The time that ``own_share`` is of."""
+        return "the response time" if self.begun > BEGUN_MIN else "a transaction's own time"
 
     @property
     def service_ms(self) -> float:

@@ -98,9 +98,7 @@ def cpu_parts(s: Situation) -> tuple[Part, ...]:
 
 def response_share(s: Situation, use: str) -> float:
     """Return the share of the response time that a use of the CPU takes, a backlog apart."""
-    begun = s.budget.begun
-    part = cpu_uses(s).get(use, 0.0) * s.budget.share(*cpu_parts(s))
-    return part / begun if begun > 0 else 0.0
+    return cpu_uses(s).get(use, 0.0) * s.budget.own_share(*cpu_parts(s))
 
 
 def ratio_without(s: Situation, part: float, *, parallel: float = 1.0) -> Prediction:

@@ -151,7 +151,7 @@ def _data_bytes(s: Facts) -> float:
 
 def read_evidence(s: Situation, found: Reads | None) -> list[Evidence]:
     """Return the evidence of both findings on reads."""
-    waiting = s.budget.share(*waiting_parts(s))
+    waiting = s.budget.own_share(*waiting_parts(s))
     bar = f"at least {percent(WAITING_SHARE)}"
     evidence = [s.evidence("waiting for pages / response time", waiting, "share", bar)]
     if found is None:

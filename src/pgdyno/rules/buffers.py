@@ -44,9 +44,9 @@ def small_shared_buffers(s: Situation) -> Found | Cleared:
     """
     found = reads(s)
     evidence = read_evidence(s, found)
-    share = s.budget.share(*waiting_parts(s))
+    share = s.budget.own_share(*waiting_parts(s))
     if found is None or share < WAITING_SHARE:
-        return Cleared(f"{percent(share)} of the response time is spent on reads", evidence)
+        return Cleared(f"{percent(share)} of {s.budget.own_title} is spent on reads", evidence)
     if found.reason != "small":
         return Cleared("a read takes as long as its device needs", evidence)
     proposals = larger_buffers(s, found)
@@ -88,10 +88,10 @@ def data_reads(s: Situation) -> Found | Cleared:
     found = reads(s)
     device = data_device(s)
     evidence = [*read_evidence(s, found), *device_evidence(s, device)]
-    share = s.budget.share(*waiting_parts(s))
+    share = s.budget.own_share(*waiting_parts(s))
     if found is None or share < WAITING_SHARE:
         return Cleared(
-            f"{percent(share)} of the response time is spent waiting for pages",
+            f"{percent(share)} of {s.budget.own_title} is spent waiting for pages",
             evidence,
             parts=waiting_parts(s),
         )
@@ -106,7 +106,7 @@ def data_reads(s: Situation) -> Found | Cleared:
         advice = "; ".join(filter(None, (advice, fewer_advice(s, waiting))))
     return Found(
         sentence=(
-            f"{percent(share)} of the response time is spent waiting for pages:"
+            f"{percent(share)} of {s.budget.own_title} is spent waiting for pages:"
             f" {figure(found.per_s)} are read per second, {figure(found.each_ms)} ms each"
         ),
         parts=waiting_parts(s),
@@ -187,7 +187,7 @@ def backend_writes(s: Situation) -> Found | Cleared:
     share = _of_response(s, writes)
     evidence = _evidence(s, writes, share)
     many = writes.share >= WRITTEN_SHARE and per_s >= PAGES_PER_S_MIN
-    if not many and not writes.syncs and s.budget.share(*_WAITS) < BACKEND_WRITES_WAITING_SHARE:
+    if not many and not writes.syncs and s.budget.own_share(*_WAITS) < BACKEND_WRITES_WAITING_SHARE:
         return Cleared(
             f"client sessions write {percent(writes.share)} of the pages, {figure(per_s)}/s",
             evidence,

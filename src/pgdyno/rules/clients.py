@@ -407,8 +407,7 @@ def client_pauses(s: Situation) -> Found | Cleared:
     paused_ms = s.between_statements_ms
     if paused_ms is None:
         raise Skip("no statement was timed")
-    inside_ms, begun = s.budget.parts_ms.get("client", 0.0), s.budget.begun
-    share = s.budget.share("client") / begun if begun > 0 else 0.0
+    inside_ms, share = s.budget.parts_ms.get("client", 0.0), s.budget.own_share("client")
     evidence = _client_pauses_evidence(s, inside_ms, share)
     sentence = (
         f"clients pause for {figure(inside_ms)} of {figure(s.budget.response_ms)} ms between the"

@@ -24,8 +24,6 @@ from pgdyno.spec.server_settings import DEFAULTS
 from pgdyno.stats.prediction import Prediction
 
 FLUSH_SHARE = 0.15
-BEGUN_MIN = 0.9
-"""Part of the response time that is not spent in a backlog, below which shares are of the rest."""
 QUEUE_LOCK = ("LWLock", "WALWrite")
 BUFFERS_FULL_PER_TRANSACTION = 0.01
 WITHOUT_METADATA = {"fsync": 0.9, "open_sync": 0.75}
@@ -57,9 +55,8 @@ def commit_flush(s: Situation) -> Found | Cleared:
     served = s.sessions_at_work - s.sessions("client")
     share = s.sessions("flush") / served if served > 0 else 0.0
     evidence = _commit_flush_evidence(s, share)
-    waited = percent(s.budget.share("flush", "images") / s.budget.begun)
-    of = "the response time" if s.budget.begun > BEGUN_MIN else "a transaction's own time"
-    sentence = f"{waited} of {of} is spent waiting for the WAL to reach the disk"
+    waited = percent(s.budget.own_share("flush", "images"))
+    sentence = f"{waited} of {s.budget.own_title} is spent waiting for the WAL to reach the disk"
     if share < FLUSH_SHARE:
         return Cleared(sentence, evidence, parts=("flush", "images"))
     off = s.loop.ratio(flush=0.0)
@@ -240,7 +237,7 @@ def commit_delay(s: Situation) -> Found | Cleared:
     if not configured_ms:
         evidence = [s.evidence("commit_delay", configured_ms, "ms")]
         return Cleared("commit_delay is off", evidence, parts=("commit delay",))
-    acting_ms, share = delay_ms(s), s.budget.share("commit delay")
+    acting_ms, share = delay_ms(s), s.budget.own_share("commit delay")
     sync = sync_time(s)
     evidence = _commit_delay_evidence(s, configured_ms, share, sync)
     if not acting_ms:
@@ -248,7 +245,7 @@ def commit_delay(s: Situation) -> Found | Cleared:
     if sync is None:
         raise Skip("the time of a WAL sync is not known")
     if acting_ms <= FLUSHES_MAX * sync.ms or share < DELAY_SHARE:
-        return Cleared(f"commit_delay takes {percent(share)} of the response time", evidence)
+        return Cleared(f"commit_delay takes {percent(share)} of {s.budget.own_title}", evidence)
     ratio = _ratio_without(s)
     return Found(
         sentence=(

@@ -104,7 +104,7 @@ def _queues(s: Situation) -> bool:
     """True if the load's own work lets sessions wait for a core, on cores that are not saturated;
     who denies them a core, or too many sessions at once, has a finding of its own."""
     own = "ready" in cpu_parts(s)
-    return own and _is_busy(s, QUEUED_BUSY_SHARE) and s.budget.share("ready") >= PART_MAX
+    return own and _is_busy(s, QUEUED_BUSY_SHARE) and s.budget.own_share("ready") >= PART_MAX
 
 
 def _is_busy(s: Situation, share: float) -> bool:

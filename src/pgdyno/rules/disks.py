@@ -56,7 +56,7 @@ def shared_device(s: Situation) -> Found | Cleared:
     if device is None:
         evidence = [s.evidence("devices with both WAL and data", 0, "count")]
         return Cleared("WAL and data are on devices of their own", evidence)
-    flush = s.budget.share("flush", "images")
+    flush = s.budget.own_share("flush", "images")
     evidence = _shared_device_evidence(s, device, flush)
     if device.busy < BUSY_SHARE or device.others < OTHERS_SHARE or flush < FLUSH_SHARE:
         return Cleared(f"the device of WAL and data is {percent(device.busy)} busy", evidence)

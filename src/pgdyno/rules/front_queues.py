@@ -122,7 +122,7 @@ def front_pool(s: Situation) -> Found | Cleared:
     """
     if s.front is None:
         return _front_pool_of_foreign(s)
-    load, share = s.front_load, s.budget.share("front pool")
+    load, share = s.front_load, s.budget.own_share("front pool")
     in_use, evidence = load.pool_in_use, _front_pool_evidence(s, share)
     waits = figure(s.budget.parts_ms.get("front pool", 0.0))
     of = f"{waits} of {figure(s.budget.response_ms)} ms"
@@ -162,7 +162,7 @@ def _front_pool_of_foreign(s: Situation) -> Found | Cleared:
     front = figures_of_users_front(s)
     if front.pool_max is None or front.pool_active is None or front.pool_waiting is None:
         raise Skip("the web server's figures do not tell its pool and who waits for it")
-    share, in_use = s.budget.share("front pool"), front.pool_active / front.pool_max
+    share, in_use = s.budget.own_share("front pool"), front.pool_active / front.pool_max
     evidence = [
         s.evidence("wait for a connection / response time", share, "share",
                    f"at least {percent(WAIT_SHARE)}"),
@@ -263,7 +263,7 @@ def front_threads(s: Situation) -> Found | Cleared:
     """
     if s.front is None:
         return _front_threads_of_foreign(s)
-    load, share = s.front_load, s.budget.share("connector")
+    load, share = s.front_load, s.budget.own_share("connector")
     evidence = _front_threads_evidence(s, share)
     threads = counted(round(load.threads_max), "thread", "threads")
     wait_ms = figure(s.budget.parts_ms.get("connector", 0.0))

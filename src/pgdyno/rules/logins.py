@@ -155,7 +155,8 @@ def connection_per_transaction(s: Situation) -> Found | Cleared:
     connecting for each transaction took half of the response time, and nothing where they kept
     their connections.
     """
-    share, connecting_ms = s.budget.share("connecting"), s.budget.parts_ms.get("connecting", 0.0)
+    connecting_ms = s.budget.parts_ms.get("connecting", 0.0)
+    share = s.budget.own_share("connecting")
     made = sum(account.connects.made for account in s.accounts)
     each = s.throughput_tps * s.seconds / made if made else None
     evidence = _connection_per_transaction_evidence(s, share, each)

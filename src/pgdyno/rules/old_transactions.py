@@ -83,7 +83,7 @@ def idle_in_transaction(s: Situation) -> Found | Cleared:
 def holds_connections(s: Situation) -> bool:
     """True if clients wait for connections that are held while others pause in a transaction."""
     paused = min(_pauses(s), s.part("client"))
-    return paused >= PAUSE_SHARE and s.budget.share("pool wait") >= POOL_SHARE
+    return paused >= PAUSE_SHARE and s.budget.own_share("pool wait") >= POOL_SHARE
 
 
 def _pauses(s: Situation) -> float:

@@ -83,7 +83,7 @@ def parse_plan(s: Situation) -> Found | Cleared:
     is_measured = part is not None
     share = response_share(s, "parse-plan") if timed is None else saved_share(s, timed)
     if timed is None and part is not None:
-        share = part * s.budget.share(*cpu_parts(s)) / s.budget.begun
+        share = part * s.budget.own_share(*cpu_parts(s))
     evidence = _planning_evidence(s, share, is_measured=is_measured)
     if share < COST_SHARE:
         if not is_measured:
@@ -312,7 +312,7 @@ def _by_elimination(s: Situation) -> Found | Cleared:
         ),
     ]
     if share < COST_SHARE:
-        if unexplained_part(s) * s.budget.share(*cpu_parts(s)) >= COST_SHARE:
+        if unexplained_part(s) * s.budget.own_share(*cpu_parts(s)) >= COST_SHARE:
             raise Skip("some statements may be compiled, of which only pg_stat_statements tells")
         return Cleared("no statement takes the CPU time of a compilation", evidence)
     return Found(

@@ -71,7 +71,7 @@ def pooler(s: Situation) -> Found | Cleared:
     clients (``begin`` took 41 of 47 ms), 16 for 16 and 2 for 2.
     """
     seen = _without_others(s, sessions(s))
-    share = s.budget.share("between")
+    share = s.budget.own_share("between")
     evidence = _pooler_evidence(s, seen, share)
     if not seen.shared:
         return Cleared("each connection of the clients has a session of its own", evidence)

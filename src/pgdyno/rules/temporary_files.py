@@ -57,7 +57,7 @@ def temp_files(s: Situation) -> Found | Cleared:
     wrote to disk is tried beside the load. It decides: found if it saves ``WAITING_SHARE`` of the
     response time, and proposed only then.
     """
-    share = s.budget.share("temp")
+    share = s.budget.own_share("temp")
     each_bytes, per_s = _files(s)
     tried = _tried(s)
     evidence = [*_evidence(s, share, each_bytes, per_s), *_tried_evidence(s, tried)]
@@ -67,7 +67,7 @@ def temp_files(s: Situation) -> Found | Cleared:
         if tried is not None:
             refuse_if_undecided(tried, settings_title(tried))
         return Cleared(
-            f"{percent(share)} of the response time is spent on temporary files",
+            f"{percent(share)} of {s.budget.own_title} is spent on temporary files",
             evidence,
             parts=("temp",),
         )
@@ -75,7 +75,7 @@ def temp_files(s: Situation) -> Found | Cleared:
     each = f", {size(each_bytes)} each" if each_bytes else ""
     return Found(
         sentence=(
-            f"{percent(share)} of the response time is spent on temporary files:"
+            f"{percent(share)} of {s.budget.own_title} is spent on temporary files:"
             f" {figure(per_s)} are written per second{each}"
         ),
         parts=("temp",),
