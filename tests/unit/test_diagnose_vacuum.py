@@ -215,6 +215,14 @@ def test_vacuums_that_do_not(
     assert diagnosed(tmp_path, vacuumed(seconds, tps))["vacuum-load"].status == status
 
 
+@pytest.mark.parametrize(("per_s", "status"), [(3, "skipped"), (0.1, "cleared")])
+def test_vacuums_that_are_counted_and_not_seen(tmp_path: Path, per_s: float, status: str) -> None:
+    load = vacuumed((), 600.0)
+    counted = {name: {**rates, "vacuum_count": per_s} for name, rates in load.tables.items()}
+    assert counted
+    assert diagnosed(tmp_path, replace(load, tables=counted))["vacuum-load"].status == status
+
+
 @pytest.mark.parametrize(
     ("more", "status"),
     [({}, "skipped"), ({"wait_ms_max": 12.0}, "found"), ({"waiting": 1}, "found")],
