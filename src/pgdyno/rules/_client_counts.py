@@ -37,6 +37,7 @@ from pgdyno.facts.situation import Situation
 from pgdyno.record.finding import Proposal
 from pgdyno.rules._pools import AS_GOOD, WORTHWHILE_RATIO
 from pgdyno.spec.change import Change
+from pgdyno.stats.prediction import Prediction
 
 FACTORS = (2, 4, 8, 16, 32)
 AT_WORK_SHARE = 0.9
@@ -71,7 +72,7 @@ def more_clients(s: Situation, *, specific: bool = False) -> list[Proposal]:
         return []
     most = max(2.0, PER_CORE_MAX * s.cores)
     factors = [factor for factor in FACTORS if factor * clients <= min(most, _allowed(s))]
-    ratios = {factor: s.loop.ratio_of_more(s.in_service * factor) for factor in factors}
+    ratios = {factor: _ratio_of_more(s, factor) for factor in factors}
     best = max((ratio.low for ratio in ratios.values()), default=0.0)
     if best < WORTHWHILE_RATIO:
         return []
@@ -85,6 +86,14 @@ def more_clients(s: Situation, *, specific: bool = False) -> list[Proposal]:
             specific=specific,
         )
     ]
+
+
+def _ratio_of_more(s: Situation, factor: int) -> Prediction:
+    """Return the predicted ratio with ``factor`` times the clients. At the cautious end the queue
+    for a core grows as they do, as that of clients that come together does."""
+    ratio = s.loop.ratio_of_more(s.in_service * factor)
+    together = factor / (1.0 + (factor - 1) * s.budget.share("ready"))
+    return Prediction(ratio, min(ratio.low, together), ratio.high)
 
 
 def count_for_rate(s: Situation, account: GroupAccount) -> int:
