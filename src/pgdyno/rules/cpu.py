@@ -30,7 +30,7 @@ from pgdyno.rules._cpu_uses import cpu_parts, cpu_uses
 from pgdyno.rules.rule import Cleared, Found, rule
 
 BUSY_SHARE = 0.9
-QUEUED_BUSY_SHARE = 0.85
+QUEUED_BUSY_SHARE = 0.7
 SERVER_SHARE = 0.5
 
 
@@ -50,8 +50,8 @@ def server_cpu(s: Situation) -> Found | Cleared:
 
     Cores that are a little less busy, at least ``QUEUED_BUSY_SHARE``, are a limit too where the
     queue for one takes at least ``PART_MAX`` of the response time: then it is that queue alone that
-    is found. Two cores that are 85 % busy with work that comes at random let it wait 2.6 times as
-    long as it takes (Erlang's formula for two servers).
+    is found. Two cores that are 70 % busy with work that comes at random let it wait about as long
+    as it takes, and 2.6 times as long if they are 85 % busy (Erlang's formula for two servers).
 
     Thresholds: one runnable session per core is RDS Performance Insights' line; 90 % busy is
     calibrated by injection, loads with and without commits that wait on 2 cores.
