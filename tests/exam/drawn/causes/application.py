@@ -19,7 +19,7 @@ def _swapped(old: str, new: str) -> Callable[[Draft], dict[str, Any]]:
 
 def _hidden(name: str, old: str, new: str, loads: tuple[str, ...]) -> Entry:
     """An expression around a column, so that the index on it cannot be used."""
-    right = Right(findings=("missing-index",))
+    right = Right(findings=("unusable-index", "missing-index"))
     return Entry(name, "statement hides index", right, fault=_swapped(old, new), loads=loads)
 
 

@@ -55,7 +55,7 @@ ENTRIES = (
         "volatile-function",
         _KIND,
         Right(
-            findings=("missing-index",),
+            findings=("unusable-index", "missing-index"),
             objects=("weighed", "public.weighed"),
             commands=("immutable", "stable"),
         ),
