@@ -149,6 +149,15 @@ def test_a_larger_work_mem_that_was_tried(tmp_path: Path, ms: float, status: str
     assert [each.change for each in found.proposals] == ([LARGER] if status == "found" else [])
 
 
+def test_a_small_work_mem_is_for_the_rule_of_what_it_writes_to_disk(tmp_path: Path) -> None:
+    reset = Change(settings={"work_mem": "4MB"})
+    small = [("work_mem", "64kB", "4MB")]
+    spilling = looked_at(BUSY, (LARGER, 0.4), (reset, 0.4), unusual=small)
+    found = diagnosed(tmp_path, spilling)
+    assert found["temp-files"].rank == 1
+    assert found["costly-settings"].status == "skipped"
+
+
 def test_a_work_mem_for_which_there_is_no_memory(tmp_path: Path) -> None:
     load = replace(looked_at(BUSY, (LARGER, 0.5)), host_facts={"memory_bytes": 64 << 20})
     found = diagnosed(tmp_path, load)["temp-files"]

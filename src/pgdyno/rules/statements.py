@@ -8,9 +8,11 @@ from pgdyno.escaping import shell_line
 from pgdyno.facts.budget import Part
 from pgdyno.facts.plans import (
     RESULT_ROWS_MIN,
+    WORK_MEM,
     TimedChange,
     is_analyzed,
     is_of_jit,
+    is_of_spilling,
     large_results,
     large_results_part,
     timed_settings,
@@ -162,7 +164,7 @@ def costly_settings(s: Situation) -> Found | Cleared:
     setting as it is and at its default, in turn, where a session may change it and it acts on the
     time of statements themselves: of the planner, memory, parallel workers, logging, statistics,
     developers' options and extensions. Trigger: the default saves at least ``COST_SHARE`` of the
-    response time. JIT has its own rule.
+    response time. JIT has its own rule, and work_mem where a larger one keeps sorts in memory.
 
     Such a trial cannot judge settings of WAL, commits, checkpoints, waits and of the server's other
     processes. While one of them is not at its default, settings are not cleared but not checked:
@@ -185,6 +187,8 @@ def costly_settings(s: Situation) -> Found | Cleared:
         raise Skip(_untried_words(untried))
     for each in timed:
         refuse_if_undecided(each, settings_title(each))
+    if _spills(s):
+        raise Skip("work_mem makes statements take longer: see temp-files")
     return Cleared("no setting that is not at its default makes statements take longer", evidence)
 
 
@@ -199,9 +203,16 @@ def _untried_words(untried: Sequence[UnusualSetting]) -> str:
 
 
 def _is_reset(s: Situation, timed: TimedChange) -> bool:
-    """Return whether a trial was that of settings at their defaults, JIT's apart."""
-    unusual = {each.name for each in unusual_settings(s)}
-    return not is_of_jit(timed) and unusual >= {*timed.change.settings}
+    """Return whether a trial was that of settings at their defaults; those that have a rule of
+    their own apart: JIT's, and work_mem where plans write to disk."""
+    names = {*timed.change.settings}
+    if is_of_jit(timed) or (names == {WORK_MEM} and _spills(s)):
+        return False
+    return names <= {each.name for each in unusual_settings(s)}
+
+
+def _spills(s: Situation) -> bool:
+    return any(is_of_spilling(s, each) and is_costly(s, each) for each in timed_settings(s))
 
 
 def _timed(s: Situation, timed: list[TimedChange]) -> Found:
