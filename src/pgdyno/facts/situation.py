@@ -39,12 +39,14 @@ def fitted_loop(s: Facts, budget: ResponseTimeBudget) -> ClosedLoop:
     round_trips = max(1.0, s.statements_per_s / per_second)
     queue = queueing_sessions(s, budget)
     workers = s.process_cores(PARALLEL_WORKER) or 0.0
+    # Connecting is mostly the kernel's work, too.
+    system_share = 0.0 if cpu is None else cpu.system_share * (1.0 - budget.own_share("connecting"))
     loop = ClosedLoop(
         cores=cores,
         sessions=sessions,
         throughput_tps=tps,
         cpu_s=busy / per_second,
-        cpu_system_share=0.0 if cpu is None else cpu.system_share,
+        cpu_system_share=system_share,
         flush_s=sum(seconds.get(part, 0.0) for part in FLUSH_PARTS),
         row_s=seconds.get("row", 0.0),
         shared_s=sum(seconds.get(part, 0.0) for part in SHARED),
