@@ -55,6 +55,8 @@ FRONT_PARTS: tuple[FrontPart, ...] = get_args(FrontPart)
 """Time within a front end of pgdyno's and on the way to it."""
 CLIENT_PARTS: tuple[Part, ...] = (*BEFORE_SENT, *FRONT_PARTS)
 """Time that is not the database's."""
+BACKLOG: Part = "queue"
+"""The wait for a free client, before a transaction begins."""
 QUEUES: tuple[Part, ...] = ("pool wait", "queue", "connector", "front pool")
 """Time spent behind other transactions, which is as long as theirs take."""
 BEGUN_MIN = 0.9
@@ -104,25 +106,35 @@ class ResponseTimeBudget(Struct, frozen=True):
 
     def owned_share(self, parts: Collection[Part], claimed: Collection[Part]) -> float:
         """Part of the response time that is due to ``parts``, their share of queues included."""
-        outside = [part for part in parts if part in CLIENT_PARTS]
+        outside = self.share(*(part for part in parts if part in CLIENT_PARTS and part != BACKLOG))
         of_service = self.share(*(part for part in parts if part not in CLIENT_PARTS))
-        return self.share(*outside) + self.with_queues(of_service, claimed)
+        own = outside * self._backlog_times(claimed) + self.with_queues(of_service, claimed)
+        return min(1.0, own + (self.share(BACKLOG) if BACKLOG in parts else 0.0))
 
     def with_queues(self, of_service: float, claimed: Collection[Part]) -> float:
         """Part of the response time that is due to a part of the service, 0 to 1.
 
-        A queue before the server is as long as the service of those ahead, so each part of the
-        service also owns its share of the queues that are not ``claimed`` as a cause themselves.
+        A queue before the server is as long as the service of those ahead, and a backlog as long as
+        their whole time, so each part of it also owns its share of the queues that are not
+        ``claimed`` as a cause themselves.
         """
-        queued = self.share(*(part for part in QUEUES if part not in claimed))
-        service = 1.0 - self.share(*CLIENT_PARTS)
-        return min(1.0, of_service * (1.0 + queued / service)) if service > 0 else of_service
+        before = (part for part in QUEUES if part not in claimed and part != BACKLOG)
+        queued, service = self.share(*before), 1.0 - self.share(*CLIENT_PARTS)
+        own = of_service * (1.0 + queued / service) if service > 0 else of_service
+        return min(1.0, own * self._backlog_times(claimed))
+
+    def _backlog_times(self, claimed: Collection[Part]) -> float:
+        """Return the factor from a part of a transaction's own time to that with its share of the
+        backlog."""
+        if BACKLOG in claimed or self.begun <= 0:
+            return 1.0
+        return 1.0 / self.begun
 
     @property
     def begun(self) -> float:
         """Part of the response time from the start of a transaction on, without its wait for a free
         client."""
-        return 1.0 - self.share("queue")
+        return 1.0 - self.share(BACKLOG)
 
     def own_share(self, *parts: Part) -> float:
         """Return the share that ``parts`` have of a transaction's own time: from its start on."""
