@@ -35,6 +35,8 @@ busy machine the shortest times of 50 executions differed by 7 %."""
 ANALYZED_SHARE_MIN = 0.9
 HELD: tuple[Part, ...] = ("row", "advisory", "relation")
 """Parts that last as long as the transactions that hold the locks."""
+LOCK_TABLE: Part = "lock manager"
+"""Waits for the table of locks; those who queue for one lock make them, where they are longer."""
 LONGER_STATEMENTS = (
     *("missing-index", "unusable-index", "unused-indexes", "pending-list", "costly-settings"),
     *("kept-plan", "parse-plan", "jit", "wrong-estimates", "parallel-workers"),
@@ -379,6 +381,9 @@ def following_ms(s: Situation) -> float:
     the waits for rows as far as their holders do such work."""
     work_ms = sum(s.budget.parts_ms.get(part, 0.0) for part in work_parts(s))
     locks_ms = sum(s.budget.parts_ms.get(part, 0.0) for part in HELD)
+    table_ms = s.budget.parts_ms.get(LOCK_TABLE, 0.0)
+    if locks_ms > table_ms:
+        locks_ms += table_ms
     holders_ms = s.budget.service_ms - locks_ms
     return work_ms + locks_ms * (work_ms / holders_ms if holders_ms > 0 else 0.0)
 
