@@ -23,10 +23,15 @@ if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control
 
 TRIED_MAX = 3
+ASKED_MAX = 20
+"""Tables that are asked for: the sizes of hundreds of partitions take as long as a trial."""
+_KINDS = frozenset(("ModifyTable", "Bitmap Heap Scan"))
 BLOAT_MIN = 4.0
 """Size of a table, of that of its rows, from which on it is tried without what is empty."""
 ROW_HEADER_BYTES = 28
 """Of each row: its header of 24 bytes and its line pointer."""
+UNKNOWN_ROW_BYTES = 100.0
+"""Of the columns of a row, where there are no statistics."""
 BLOATED_BYTES_MIN = 64 << 10
 
 
@@ -45,11 +50,16 @@ class _Index(Struct, frozen=True):
 
 
 def suspects(conn: Control, plans: Sequence[Plan]) -> list[Suspect]:
-    """Ask for the tables that plans read or write, and their indexes."""
-    relations = {node.relation for plan in plans for node in plan.nodes() if node.relation}
-    if not relations:
+    """Ask for the tables that plans write, read as a whole or by bitmaps, those that take most time
+    first, and for their indexes."""
+    times_ms: dict[str, float] = {}
+    for node in (each for plan in plans for each in plan.nodes()):
+        if node.relation and (node.kind in _KINDS or node.reads_whole_table):
+            times_ms[node.relation] = times_ms.get(node.relation, 0.0) + (node.time_ms or node.cost)
+    if not times_ms:
         return []
-    rows = conn.execute(sql_of(conn, "suspects"), ([*relations],))
+    relations = sorted(times_ms, key=lambda name: -times_ms[name])[:ASKED_MAX]
+    rows = conn.execute(sql_of(conn, "suspects"), (relations,))
     indexes = [_Index(*row) for row in rows]
     return [*_bloated(indexes, plans), *_of_indexes(indexes, plans)]
 
@@ -61,7 +71,8 @@ def _bloated(indexes: Sequence[_Index], plans: Sequence[Plan]) -> Iterator[Suspe
             rows[node.relation] = max(rows.get(node.relation, 0.0), node.read / node.loops)
     orders = {each.table: each for each in indexes if each.is_order}
     for table, each in orders.items():
-        needed = rows.get(table, 0.0) * (each.row_bytes + ROW_HEADER_BYTES)
+        row_bytes = ROW_HEADER_BYTES + (each.row_bytes or UNKNOWN_ROW_BYTES)
+        needed = rows.get(table, 0.0) * row_bytes
         least = max(BLOATED_BYTES_MIN, BLOAT_MIN * needed)
         if table in rows and least <= each.table_bytes <= INDEXED_BYTES_MAX:
             order = quoted(each.name.split(".", 1)[1])

@@ -310,9 +310,10 @@ class _Looking:
     ) -> list[StatementTrial] | None:
         """Try a change within its part of the time that is left; None if there is none, or the
         server refuses it."""
-        seconds = (ends_s - time.monotonic()) / left
-        if seconds < TRIAL_S_MIN:
+        left_s = ends_s - time.monotonic()
+        if left_s < TRIAL_S_MIN:
             return None
+        seconds = max(TRIAL_S_MIN, left_s / left)
         try:
             if change.indexes or change.sql:
                 return self._within(change, seconds)
