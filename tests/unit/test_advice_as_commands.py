@@ -149,7 +149,7 @@ def test_options_that_texts_name_beside_a_command_are_those_of_it() -> None:
 
 def all_of(command: click.Command) -> Iterator[click.Parameter]:
     """The parameters of a command and of those within it."""
-    yield from command.get_params(click.Context(command))
+    yield from command.get_params(click.Context(command, **cli.context_settings))
     if isinstance(command, click.Group):
         for each in command.commands.values():
             yield from all_of(each)
