@@ -18,7 +18,7 @@ from pgdyno.check._judging import Judgement, judge
 from pgdyno.looks.looking import take_looks
 from pgdyno.probe._link import queries_for
 from pgdyno.record import Recorder, RunFile
-from pgdyno.rules import indexes, old_transactions, planning
+from pgdyno.rules import old_transactions, planning, unneeded_indexes
 from pgdyno.server import Cluster, ConnInfo, connect_plain
 
 pytestmark = pytest.mark.server
@@ -167,7 +167,7 @@ def test_faults_are_found_and_what_is_hidden_is_listed(
     make_everything_wrong(cluster)
     lower(
         monkeypatch,
-        (indexes, "COUNTED_S_MIN"),
+        (unneeded_indexes, "COUNTED_S_MIN"),
         (old_transactions, "IDLE_S_MIN"),
         (planning, "JIT_MS_MIN"),
     )
