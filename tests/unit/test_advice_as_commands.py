@@ -44,7 +44,7 @@ def parsed(line: str) -> click.Context:
     assert visible_line(line) == line
     pgdyno_itself, *words = words_of(line)
     assert pgdyno_itself == "pgdyno"
-    with click.Context(cli, info_name="pgdyno") as context:
+    with click.Context(cli, info_name="pgdyno", **cli.context_settings) as context:
         name, command, rest = cli.resolve_command(context, words)
         assert command is not None
         return command.make_context(name, rest, parent=context)
