@@ -207,12 +207,12 @@ class _Looking:
                     is_generic=self.base.is_generic(statements[position]),
                     is_analyzed=better is not None
                     and text is not None
-                    and unmade.isdisjoint(_relations(known)),
+                    and (not unmade or unmade.isdisjoint(_tables(known))),
                     plan=text,
                     lack=lack or why_not,
                 )
                 if place in self._spared and self._executes == "everything":
-                    unmade.update(_changed(plan))  # Statements behind do not find the rows.
+                    unmade |= _tables(plan, changed=True)  # Statements behind do not find the rows.
 
     def count(self, look: PlanLook, ends_s: float) -> None:
         """Count the functions that the statements call, and add them to ``look``."""
@@ -337,7 +337,7 @@ class _Looking:
 
     def _within(self, change: Change, seconds: float) -> list[StatementTrial]:
         """Try a change of the database in a transaction, which undoes it."""
-        replanned: frozenset[Place] = frozenset()
+        replanned: frozenset[Place] | None = None
 
         def make() -> None:
             nonlocal replanned
@@ -345,12 +345,13 @@ class _Looking:
                 self.base.run(f"create index on {relation(table)} ({columns})")
             for statement in change.sql.get("make", ()):
                 self.base.run(statement)
-            replanned = self._replanned(self.base)
+            if replanned is None:  # It is made several times.
+                replanned = self._replanned(self.base)
 
         analyzes = any(each.startswith("analyze ") for each in change.sql.get("make", ()))
         with counts_kept(self.base.connection) if analyzes else nullcontext():
             times = timed_within(self.base, make, self._tried, seconds)
-        return _trials(change, times, replanned)
+        return _trials(change, times, replanned or frozenset())
 
     def _replanned(self, session: LoadLikeSession) -> frozenset[Place]:
         """Return the statements whose plan in ``session`` has another form."""
@@ -371,15 +372,10 @@ class _Looking:
         return whole / changed if changed > 0 else 1.0
 
 
-def _relations(answer: Row | None) -> set[str]:
+def _tables(answer: Row | None, *, changed: bool = False) -> set[str]:
+    """Return the tables in a plan; if ``changed``, those alone of which it changes rows."""
     nodes = () if answer is None else read_plan(answer).nodes()
-    return {node.relation for node in nodes}
-
-
-def _changed(answer: Row | None) -> set[str]:
-    """Return the tables whose rows a statement changes."""
-    nodes = () if answer is None else read_plan(answer).nodes()
-    return {node.relation for node in nodes if node.kind == "ModifyTable"}
+    return {node.relation for node in nodes if node.kind == "ModifyTable" or not changed}
 
 
 def _trials(
