@@ -8,7 +8,7 @@ from pgdyno.facts.plans import (
     TimedChange,
     nodes_share,
     planned_statements,
-    timed_changes,
+    trials_of_sql,
 )
 from pgdyno.facts.situation import Situation
 from pgdyno.record import UnusableIndex, WhyUnusable
@@ -41,10 +41,15 @@ def hidden_indexes(s: Situation) -> list[UnusableIndex]:
     return [*{each.index_name: each for each in rows if each.reason not in OF_INDEX}.values()]
 
 
-def timed_use(s: Situation, unusable: Iterable[UnusableIndex]) -> list[TimedChange]:
-    """Return the trials of what would let statements use an index, those that save most first."""
-    made = {(each.make,) for each in unusable}
-    return [each for each in timed_changes(s) if each.change.sql.get("make") in made]
+def timed_use(
+    s: Situation, unusable: Iterable[UnusableIndex]
+) -> list[tuple[TimedChange, UnusableIndex]]:
+    """Return the trials of what would let statements use an index, each with the first index that
+    it is for, those that save most first."""
+    made: dict[tuple[str, ...], UnusableIndex] = {}
+    for each in unusable:
+        made.setdefault((each.make,), each)
+    return trials_of_sql(s, made)
 
 
 def scan_share(s: Situation, table: str) -> float:

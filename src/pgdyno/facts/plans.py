@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -48,6 +49,7 @@ LONGER_TRANSACTIONS = (*LONGER_STATEMENTS, "client-pauses", "commit-delay", "rou
 """Findings that make transactions take longer, and so keep their clients busy."""
 PLAN_CACHE_MODE = "plan_cache_mode"
 WORK_MEM = "work_mem"
+Against = TypeVar("Against")
 NOT_LOOKED_AT = "the plans of the statements were not looked at"
 
 RESULT_ROWS_MIN = 500
@@ -270,6 +272,15 @@ def timed_changes(s: Situation) -> tuple[TimedChange, ...]:
         for text, each in by_change.items()
     ]
     return tuple(sorted(found, key=lambda each: -each.saved))
+
+
+def trials_of_sql(
+    s: Situation, made: Mapping[tuple[str, ...], Against]
+) -> list[tuple[TimedChange, Against]]:
+    """Return the trials of these SQL statements, each with its value in ``made``, those that save
+    most first."""
+    tried = [(each, tuple(each.change.sql.get("make", ()))) for each in timed_changes(s)]
+    return [(each, made[statements]) for each, statements in tried if statements in made]
 
 
 def timed_change(

@@ -3,7 +3,7 @@ statements with better ones."""
 
 from __future__ import annotations
 
-from pgdyno.facts.plans import TimedChange, timed_changes
+from pgdyno.facts.plans import TimedChange, trials_of_sql
 from pgdyno.facts.situation import Situation
 from pgdyno.record import TableStatistics
 from pgdyno.spec.sql_text import relation
@@ -11,12 +11,8 @@ from pgdyno.spec.sql_text import relation
 
 def timed_statistics(s: Situation) -> list[tuple[TimedChange, TableStatistics]]:
     """Return the trials of better statistics, each of one table, those that save most first."""
-    made = {statements_for(each): each for each in s.run.table_statistics(s.slice_ids)}
-    return [
-        (each, made[make])
-        for each in timed_changes(s)
-        if (make := tuple(each.change.sql.get("make", ()))) in made
-    ]
+    known = s.run.table_statistics(s.slice_ids)
+    return trials_of_sql(s, {statements_for(each): each for each in known})
 
 
 def statements_for(statistics: TableStatistics) -> tuple[str, ...]:

@@ -213,7 +213,7 @@ def _use_of(s: Situation, timed: TimedChange) -> str:
 def _tried_statements(s: Situation) -> Iterator[tuple[str, TimedChange]]:
     """Yield the changes of what statements do, as ``_tried``: those that were tried in a
     transaction, and the statements without a part of them that was timed."""
-    for each in timed_use(s, hidden_indexes(s)):
+    for each, _ in timed_use(s, hidden_indexes(s)):
         yield "unusable-index", each
     for each, _ in timed_suspects(s, Suspicion.UNREAD):
         yield "unused-indexes", each

@@ -69,20 +69,19 @@ def unusable_index(s: Situation) -> Found | Cleared:
             "no condition of a scan of a whole table keeps an index from being used", [none]
         )
     timed = timed_use(s, hidden)
-    if timed and is_costly(s, timed[0]):
-        return _timed(s, timed[0], hidden)
-    tried = {each.change.sql["make"][0] for each in timed}
+    if timed and is_costly(s, timed[0][0]):
+        return _timed(s, *timed[0])
+    tried = {why.make for _, why in timed}
     untried = [each for each in hidden if each.make not in tried]
-    evidence = [_saved(s, each) for each in timed]
-    for each in timed:
+    evidence = [_saved(s, each) for each, _ in timed]
+    for each, _ in timed:
         refuse_if_undecided(each, _title(each))
     if not untried:
         return Cleared("an index that could be used would save nothing", evidence)
     return _untried(s, untried, evidence)
 
 
-def _timed(s: Situation, best: TimedChange, hidden: list[UnusableIndex]) -> Found:
-    why = next(each for each in hidden if each.make == best.change.sql["make"][0])
+def _timed(s: Situation, best: TimedChange, why: UnusableIndex) -> Found:
     worst = best.statements[0]
     return Found(
         sentence=(
