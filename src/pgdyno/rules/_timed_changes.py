@@ -8,15 +8,19 @@ from typing import TypedDict
 
 from pgdyno.facts.budget import Part
 from pgdyno.facts.plans import (
+    NOT_LOOKED_AT,
     ChangedStatement,
     TimedChange,
     following_ms,
     owned_share,
     saved_share,
+    was_looked_at,
     work_parts,
 )
 from pgdyno.facts.situation import Situation
+from pgdyno.facts.suspects import suspected, timed_suspects
 from pgdyno.numbers import listed, percent
+from pgdyno.record import Suspect, Suspicion
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._cpu_uses import ratio_without
 from pgdyno.rules._pools import WORTHWHILE_RATIO
@@ -91,6 +95,23 @@ def refuse_if_undecided(change: TimedChange, title: str) -> None:
     their error, and might be those of a change that saves a lot."""
     if change.is_undecided:
         raise Skip(f"executions differ too much to tell whether {title} saves time")
+
+
+def trial_against(
+    s: Situation, suspicion: Suspicion, without: str
+) -> tuple[TimedChange, Suspect] | None:
+    """Return the trial against what is suspected of this that saves most, and the first that it is
+    against; None if nothing is suspected. Raises Skip if the plans were not looked at, or nothing
+    was tried ``without`` it."""
+    if not was_looked_at(s):
+        raise Skip(NOT_LOOKED_AT)
+    found, tried = suspected(s, suspicion), timed_suspects(s, suspicion)
+    if tried:
+        timed, (first, *_) = tried[0]
+        return timed, first
+    if found:
+        raise Skip(f"{found[0].index_name or found[0].relation} was not tried without {without}")
+    return None
 
 
 def settings_title(change: TimedChange) -> str:

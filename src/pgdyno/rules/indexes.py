@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pgdyno.facts.index_use import instead_of
 from pgdyno.facts.plans import (
-    NOT_LOOKED_AT,
     TimedChange,
     is_analyzed,
     nodes_share,
@@ -17,7 +16,6 @@ from pgdyno.facts.plans import (
 from pgdyno.facts.setting_costs import STATEMENT_CPU_S
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER
-from pgdyno.facts.suspects import timed_suspects
 from pgdyno.facts.tables import TableCounts, compared, indexes, scanned_tables
 from pgdyno.numbers import figure, percent
 from pgdyno.record import Suspicion
@@ -39,6 +37,7 @@ from pgdyno.rules._timed_changes import (
     refuse_if_undecided,
     saved_evidence,
     time_evidence,
+    trial_against,
     weight_of,
 )
 from pgdyno.rules.rule import Cleared, Found, rule
@@ -325,16 +324,11 @@ def pending_list(s: Situation) -> Found | Cleared:
     back, and the load's statements are executed before and after. Trigger: that saves at least
     ``COST_SHARE`` of the response time. Threshold: that of costly-settings.
     """
-    if not was_looked_at(s):
-        raise Skip(NOT_LOOKED_AT)
-    listing = [e for e in s.run.suspects(s.slice_ids) if e.suspicion is Suspicion.PENDING]
-    if not listing:
+    tried = trial_against(s, Suspicion.PENDING, "its list of pending entries")
+    if tried is None:
         none = s.evidence("indexes with a pending list that plans read", 0, "count")
         return Cleared("no plan reads an index that has a list of pending entries", [none])
-    tried = timed_suspects(s, Suspicion.PENDING)
-    if not tried:
-        raise Skip(f"{listing[0].index_name} was not tried without its list of pending entries")
-    timed, (index, *_) = tried[0]
+    timed, index = tried
     worst, title = timed.statements[0], f"{index.index_name} built again"
     evidence = [
         saved_evidence(s, timed, title, COST_SHARE),

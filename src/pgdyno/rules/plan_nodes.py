@@ -21,7 +21,6 @@ from pgdyno.facts.situation import Situation
 from pgdyno.facts.skipped_rows import SkippedRows
 from pgdyno.facts.skipped_rows import skipped_rows as skips
 from pgdyno.facts.statistics import statements_for, timed_statistics
-from pgdyno.facts.suspects import timed_suspects
 from pgdyno.numbers import counted, figure, listed, percent, size
 from pgdyno.plans.tree import Node, misestimated
 from pgdyno.record import Suspicion, TableStatistics
@@ -34,6 +33,7 @@ from pgdyno.rules._timed_changes import (
     saved_evidence,
     settings_title,
     time_evidence,
+    trial_against,
     weight_of,
 )
 from pgdyno.rules.rule import Cleared, Found, rule
@@ -212,18 +212,13 @@ def bloated_table(s: Situation) -> Found | Cleared:
     ``COST_SHARE`` of the response time. Threshold: that of costly-settings. Bloat that the load
     itself makes is found by the rules of autovacuum.
     """
-    if not was_looked_at(s):
-        raise Skip(NOT_LOOKED_AT)
-    bloated = [each for each in s.run.suspects(s.slice_ids) if each.suspicion is Suspicion.BLOATED]
-    if not bloated:
+    tried = trial_against(s, Suspicion.BLOATED, "what is empty in it")
+    if tried is None:
         if not is_analyzed(s):
             raise Skip("statements were not executed to compare rows with pages")
         none = s.evidence("tables with many more pages than their rows need", 0, "count")
         return Cleared("no scan reads a table with many more pages than its rows need", [none])
-    tried = timed_suspects(s, Suspicion.BLOATED)
-    if not tried:
-        raise Skip(f"{bloated[0].relation} was not tried without what is empty in it")
-    timed, (table, *_) = tried[0]
+    timed, table = tried
     worst, title = timed.statements[0], f"{table.relation} written again"
     evidence = [
         saved_evidence(s, timed, title, COST_SHARE),
