@@ -256,8 +256,8 @@ class ClosedLoop(Struct, frozen=True):
         ``queue_cost``, flushes take no CPU time, and the chance to meet another's flush rises with
         the square of the throughput. At the other end the cost of being woken falls with the
         square, the queue costs nothing, flushes take all of ``FLUSH_CPU``, and the chance stays.
-        The guess is halfway; for fewer sessions, whose only gain is
-        a shorter queue, it is the calibrated cost.
+        The guess is halfway; for fewer sessions, whose only gain is a shorter queue, it is the
+        calibrated cost.
         """
         ratios = []
         fewer = change.get("sessions", self.sessions) < self.sessions

@@ -2,12 +2,11 @@
 
 Both sides execute the same transactions of the load: in one session where its settings differ, or
 the database does, and else in sessions of their own. A prepared statement keeps its plan on each.
-Of each transaction the shortest time of a statement counts: what
-disturbs it on a busy machine only makes it longer. The mean over the transactions is that of their
-values. The shortest time of an empty statement is taken off, which is the way to the server and
-back, except for ``MESSAGE_MS``. The error of the ratio is that of its mean over the rounds, by
-Student's t of the log ratios, or ``NOISE`` where there are too few, and ``PLACE_MS`` where the
-sides do not alternate in one session.
+Of each transaction the shortest time of a statement counts: what disturbs it on a busy machine only
+makes it longer. The mean over the transactions is that of their values. The shortest time of an
+empty statement is taken off, which is the way to the server and back, except for ``MESSAGE_MS``.
+The error of the ratio is that of its mean over the rounds, by Student's t of the log ratios, or
+``NOISE`` where there are too few, and ``PLACE_MS`` where the sides do not alternate in one session.
 """
 
 from __future__ import annotations

@@ -308,11 +308,11 @@ def round_trips(s: Situation) -> Found | Cleared:
     Distinct from a pooler's queue by the sessions on the server (see ``pooler``), and from idle
     transactions by the clients' own clocks: those lie between an answer and the next statement.
 
-    Thresholds: pg_gather reports a network delay above 20 % of the activity; without a share of 13
-    % the throughput would be 1.15 times as high. A round trip within a rack, with the work of both
-    ends, takes up to 0.2 ms. Confirmed by injection: a relay that
-    delays each direction by 2.5 ms (5.6 ms found on a busy machine), and Unix sockets (0.01 to 0.04
-    ms), over which a round trip is never as long.
+    Thresholds: pg_gather reports a network delay above 20 % of the activity; without a share of
+    13 % the throughput would be 1.15 times as high. A round trip within a rack, with the work of
+    both ends, takes up to 0.2 ms. Confirmed by injection: a relay that delays each direction by 2.5
+    ms (5.6 ms found on a busy machine), and Unix sockets (0.01 to 0.04 ms), over which a round trip
+    is never as long.
     """
     trips = round_trips_of(s)
     spent_ms = min(trips.total_ms, _outside_server_ms(s))
