@@ -17,6 +17,7 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _CHUNK_BYTES = 1 << 16
@@ -24,7 +25,7 @@ _QUEUED_BYTES_MAX = 64 << 20
 _CONNECT_S_MAX = 10.0
 
 
-@dataclass
+@dataclass(eq=False)
 class _Direction:
     """A direction of one connection, with the data received and not yet forwarded."""
 
@@ -71,6 +72,10 @@ class _Direction:
         return self.queue[0][0] if self.queue and not self.blocked else None
 
 
+_Link = tuple[_Direction, _Direction]
+"""A connection: to the server, to the client."""
+
+
 class Relay:
     """A relay from its own ``port`` on loopback to ``target`` (host, port), with a delay."""
 
@@ -79,7 +84,7 @@ class Relay:
         self._delay_s = delay_ms / 1000
         self._held = False
         self._closing = False
-        self._links: list[tuple[_Direction, _Direction]] = []
+        self._links: list[_Link] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
@@ -141,13 +146,7 @@ class Relay:
 
     def _poll(self) -> None:
         """Wait until data arrives or is due, and forward it."""
-        for key, _ in self._selector.select(self._sleep_s()):
-            if key.fd == self._wake_read:
-                with contextlib.suppress(BlockingIOError):
-                    os.read(self._wake_read, 4096)
-            elif key.fileobj is self._listener:
-                self._accept()
-        for link in list(self._links):
+        for link in self._ready():
             try:
                 alive = self._serve(link)
             except OSError:
@@ -155,11 +154,36 @@ class Relay:
             if not alive:
                 self._drop(link)
 
+    def _ready(self) -> set[_Link]:
+        """Return the links with data that has arrived or is due, after a wait for one.
+
+        To look at all links for each message costs a core at some 16 busy connections.
+        """
+        ready: set[_Link] = set()
+        for key, _ in self._selector.select(self._sleep_s()):
+            if key.fd == self._wake_read:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake_read, 4096)
+                ready.update(self._links)
+            elif key.fileobj is self._listener:
+                self._accept()
+            else:
+                ready.add(key.data)
+        if not self._held:
+            ready.update(link for at, link in self._due() if at <= time.monotonic())
+        return ready
+
+    def _due(self) -> Iterator[tuple[float, _Link]]:
+        for link in self._links:
+            for direction in link:
+                if (at := direction.due_at()) is not None:
+                    yield at, link
+
     def _sleep_s(self) -> float | None:
         if self._held:
             return None
-        due = [at for link in self._links for each in link if (at := each.due_at()) is not None]
-        return max(0.0, min(due) - time.monotonic()) if due else None
+        due_at = min((at for at, _ in self._due()), default=None)
+        return None if due_at is None else max(0.0, due_at - time.monotonic())
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -172,10 +196,11 @@ class Relay:
             for end in (client, server):
                 end.setblocking(False)
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._selector.register(end, selectors.EVENT_READ)
-            self._links.append((_Direction(client, server), _Direction(server, client)))
+            link = _Direction(client, server), _Direction(server, client)
+            self._links.append(link)
+            self._watch(link)
 
-    def _serve(self, link: tuple[_Direction, _Direction]) -> bool:
+    def _serve(self, link: _Link) -> bool:
         """Forward data in both directions; return ``False`` when the connection has ended."""
         now = time.monotonic()
         for direction in link:
@@ -190,26 +215,26 @@ class Relay:
         self._watch(link)
         return True
 
-    def _watch(self, link: tuple[_Direction, _Direction]) -> None:
+    def _watch(self, link: _Link) -> None:
         """Register each socket for the events that are awaited on it."""
         to_server, to_client = link
         for reading, writing in ((to_server, to_client), (to_client, to_server)):
             wanted = selectors.EVENT_READ if reading.reads else 0
             wanted |= selectors.EVENT_WRITE if writing.blocked and not self._held else 0
-            self._set_events(reading.source, wanted)
+            self._set_events(reading.source, wanted, link)
 
-    def _set_events(self, end: socket.socket, wanted: int) -> None:
+    def _set_events(self, end: socket.socket, wanted: int, link: _Link) -> None:
         known = self._selector.get_map().get(end)
         if wanted == 0:
             if known is not None:
                 self._selector.unregister(end)
         elif known is None:
-            self._selector.register(end, wanted)
+            self._selector.register(end, wanted, link)
         elif known.events != wanted:
-            self._selector.modify(end, wanted)
+            self._selector.modify(end, wanted, link)
 
-    def _drop(self, link: tuple[_Direction, _Direction]) -> None:
+    def _drop(self, link: _Link) -> None:
         self._links.remove(link)
         for direction in link:
-            self._set_events(direction.source, 0)
+            self._set_events(direction.source, 0, link)
             direction.source.close()
