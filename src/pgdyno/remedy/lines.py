@@ -10,8 +10,9 @@ from pgdyno.escaping import visible
 from pgdyno.spec.change import Change
 from pgdyno.spec.front import CONNECTOR_NAMES, OWN_NAMES
 from pgdyno.spec.front import TITLES as TITLES_OF_POOLS
+from pgdyno.spec.index_text import index_text, trial_statements
 from pgdyno.spec.pooler import TITLES
-from pgdyno.spec.sql_text import columns_of, columns_text, literal, quoted, relation, trial_index
+from pgdyno.spec.sql_text import literal, quoted, relation
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 _NUMBER = r"-?[0-9]+(\.[0-9]+)?"
@@ -27,10 +28,10 @@ def lines_to_apply(
     lines += _activation_lines(change.settings, at_start, unknown=unknown)
     for table, options in change.table_options.items():
         lines.append(f"ALTER TABLE {relation(table)} SET ({_options(options)});")
-    for table, columns in change.indexes.items():
-        name, _ = _index_name(table, columns)
-        listed = columns_text(columns_of(columns))
-        lines.append(f"CREATE INDEX CONCURRENTLY {name} ON {relation(table)} ({listed});")
+    for table, text in change.indexes.items():
+        name, _ = _index_name(table, text)
+        behind = index_text(text).sql
+        lines.append(f"CREATE INDEX CONCURRENTLY {name} ON {relation(table)} {behind};")
     lines += _sql_lines(change.sql.get("make", ()))
     lines += [_pool_line(group, size) for group, size in change.pool_max.items()]
     lines += [f"-- client group {g}: {n} clients" for g, n in change.clients.items()]
@@ -52,8 +53,8 @@ def lines_to_undo(
     lines += _activation_lines(change.settings, at_start, unknown=unknown)
     for table, options in change.table_options.items():
         lines += _table_undo(table, options, before.table_options.get(table, {}))
-    for table, columns in change.indexes.items():
-        _, name = _index_name(table, columns)
+    for table, text in change.indexes.items():
+        _, name = _index_name(table, text)
         lines.append(f"DROP INDEX CONCURRENTLY {name};")
     lines += _sql_lines(change.sql.get("undo", ()))
     for group in change.pool_max:
@@ -158,10 +159,11 @@ def _options(options: Mapping[str, str]) -> str:
     )
 
 
-def _index_name(table: str, columns: str) -> tuple[str, str]:
-    """Return the name that PostgreSQL would give to an index, alone and with the table's schema."""
+def _index_name(table: str, text: str) -> tuple[str, str]:
+    """Return the name of an index as PostgreSQL makes up names, alone and with the table's
+    schema."""
     schema, _, name = table.rpartition(".")
-    index = "_".join((name, *columns_of(columns), "idx"))
+    index = "_".join((name, *index_text(text).words, "idx"))
     return quoted(index), relation(f"{schema}.{index}" if schema else index)
 
 
@@ -193,8 +195,8 @@ def compare_words(change: Change, *, existing: bool, before: Options | None = No
 
 
 def _keys_of_tables(change: Change) -> Iterator[tuple[str, str]]:
-    for table, columns in change.indexes.items():
-        yield f"workload.indexes.{table}", columns
+    for table, text in change.indexes.items():
+        yield f"workload.indexes.{table}", text
     for table, options in change.table_options.items():
         for name, value in options.items():
             yield f"workload.table_options.{table}.{name}", value
@@ -202,11 +204,8 @@ def _keys_of_tables(change: Change) -> Iterator[tuple[str, str]]:
 
 def _statements(change: Change, before: Options) -> Iterator[tuple[str, str]]:
     """Yield the statement for each table, and the one that undoes it."""
-    for table, columns in change.indexes.items():
-        schema, index = table.rpartition(".")[0], trial_index(table, columns)
-        listed = columns_text(columns_of(columns))
-        make = f"create index {quoted(index)} on {relation(table)} ({listed})"
-        yield make, f"drop index {relation(f'{schema}.{index}' if schema else index)}"
+    for table, text in change.indexes.items():
+        yield trial_statements(table, text)
     for table, options in change.table_options.items():
         known = {n: before[table][n] for n in options if n in before.get(table, {})}
         unset = [name for name in options if name not in known]

@@ -46,7 +46,7 @@ class Change(Struct, frozen=True):
     table_options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Table → storage parameters, for ALTER TABLE … SET."""
     indexes: Mapping[str, str] = field(default_factory=dict)
-    """Table → columns of an index that it has in addition, as ``spec/sql_text.py`` reads them."""
+    """Table → an index that it has in addition, as ``spec/index_text.py`` reads it."""
     sql: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """SQL of the user's: the statements that ``make`` the change, and those that ``undo`` it, each
     in the order in which they are run."""

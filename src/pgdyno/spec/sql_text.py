@@ -31,7 +31,8 @@ with
 RESERVED = frozenset(_RESERVED.split())
 """Words that PostgreSQL 15 to 18 read as a name only in quotes: ``pg_get_keywords()``."""
 _ESCAPE = r"\\(?:(\\)|\+([0-9A-Fa-f]{6})|([0-9A-Fa-f]{4}))"
-_QUOTED = r"""(?is)e'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|(?:u&)?"(?:[^"]|"")*\""""
+QUOTED = r"""(?is)e'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|(?:u&)?"(?:[^"]|"")*\""""
+"""Pattern of a string constant, or of an identifier in quotes."""
 _SECOND_PARAMETER = r"\$2(?!\d)"
 _ENDS = re.compile(r"\s*(?:end|commit)\b", re.IGNORECASE)
 
@@ -75,7 +76,7 @@ def relation(name: str) -> str:
 def on_one_line(sql: str) -> str:
     """Return SQL whose names the server has quoted, which leaves line breaks as they are, with
     those escaped."""
-    return re.sub(_QUOTED, _on_one_line, sql)
+    return re.sub(QUOTED, _on_one_line, sql)
 
 
 def _is_escaped(text: str) -> bool:
@@ -140,12 +141,6 @@ def columns_of(text: str) -> tuple[str, ...]:
     if re.fullmatch(_COLUMNS, listed) is None:
         raise ValueError(f'"{text}" is not a list of columns, such as "customer, placed"')
     return tuple(map(folded, _COLUMN.findall(listed)))
-
-
-def trial_index(table: str, columns: str) -> str:
-    """Return the name of an index that pgdyno creates to try it, in the schema of ``table``, of
-    which the server keeps the first 63 bytes each time."""
-    return "_".join(("pgdyno", table.rpartition(".")[2], *columns_of(columns)))
 
 
 def columns_text(columns: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from exam.drawn.model import Fault, Right, ServerFacts
+from pgdyno.spec.index_text import index_text
 
 PROMISE_MIN = 1.03
 """Smallest predicted ratio that is a promise."""
@@ -147,8 +148,8 @@ def applicable(promise: Promise, server: ServerFacts, clients: int) -> Fault | N
         kind="promise",
         right=Right(),
         plant=tuple(
-            f"create index promised_{n} on {table} ({columns})"
-            for n, (table, columns) in enumerate(indexes)
+            f"create index promised_{n} on {table} {index_text(text).sql}"
+            for n, (table, text) in enumerate(indexes)
         )
         + tuple(f"vacuum analyze {table}" for table, _ in indexes),
         undo=tuple(f"drop index promised_{n}" for n in range(len(indexes))),

@@ -9,7 +9,7 @@ from pgdyno.dimension._dimension import Context, Dimension, KeyDimension, Need, 
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec
-from pgdyno.spec.sql_text import columns_of, trial_index
+from pgdyno.spec.index_text import index_text, trial_statements
 
 if TYPE_CHECKING:
     from psycopg import sql
@@ -233,7 +233,7 @@ def _alter(table: str, verb: LiteralString, listed: sql.Composed) -> str:
 
 
 Indexes = Mapping[str, str]
-"""Table → the columns of its index."""
+"""Table → its index."""
 _INDEXES_KEY = ("workload", "indexes")
 
 
@@ -252,7 +252,7 @@ class IndexDimension(Dimension):
         return tuple(parts[:2]) == _INDEXES_KEY and len(parts) > 2
 
     def read(self, key: str, value: str, spec: Spec | None) -> Change | None:
-        """Read a key and its list of columns."""
+        """Read a key and its index."""
         if not self.owns(key):
             return None
         return Change(indexes={key.split(".", 2)[2]: value})
@@ -269,7 +269,7 @@ class IndexDimension(Dimension):
 
     def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``index on orders (customer)``."""
-        return [f"index on {table} ({columns})" for table, columns in change.indexes.items()]
+        return [f"index on {table} {index_text(i).sql}" for table, i in change.indexes.items()]
 
     def needs(self, transition: Transition, context: Context) -> Need:
         """Return REWRITE if the indexes differ: rows that a load changes while an index is created
@@ -293,22 +293,9 @@ def _indexes_sides(transition: Transition, context: Context) -> tuple[Indexes, I
 
 def change_indexes(conninfo: ConnInfo, now: Indexes, wanted: Indexes) -> None:
     """Change the indexes from ``now`` to ``wanted``. Raises SetupError when the server refuses."""
-    from psycopg import sql
-
-    for table, columns in now.items():
-        if wanted.get(table) != columns:
-            name = sql.Identifier(*table.split(".")[:-1], trial_index(table, columns))
-            run_sql(conninfo, sql.SQL("drop index {}").format(name).as_string(None))
-    for table, columns in wanted.items():
-        if now.get(table) != columns:
-            run_sql(conninfo, _create(table, columns).as_string(None))
-
-
-def _create(table: str, columns: str) -> sql.Composed:
-    from psycopg import sql
-
-    return sql.SQL("create index {} on {} ({})").format(
-        sql.Identifier(trial_index(table, columns)),
-        sql.Identifier(*table.split(".")),
-        sql.SQL(", ").join(map(sql.Identifier, columns_of(columns))),
-    )
+    for table, text in now.items():
+        if wanted.get(table) != text:
+            run_sql(conninfo, trial_statements(table, text)[1])
+    for table, text in wanted.items():
+        if now.get(table) != text:
+            run_sql(conninfo, trial_statements(table, text)[0])
