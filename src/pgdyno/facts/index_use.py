@@ -1,16 +1,22 @@
-"""Indexes that are there and that the plans of the load's statements cannot use."""
+"""Indexes that are there and that the plans of the load's statements cannot use, and scans that
+look for few of many rows without one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from pgdyno.facts.plans import (
+    PlannedStatement,
     TimedChange,
     nodes_share,
     planned_statements,
+    timed_indexes,
     trials_of_sql,
 )
 from pgdyno.facts.situation import Situation
+from pgdyno.plans.wanted_indexes import Search, searches
 from pgdyno.record import UnusableIndex, WhyUnusable
 
 OF_INDEX = (
@@ -22,6 +28,35 @@ OF_INDEX = (
 )
 """Reasons that are in the index, so that one on the column alone could be used; the others are in
 the condition."""
+
+
+class CostlySearch(Struct, frozen=True):
+    """A search for few of many rows in the plan of a statement."""
+
+    statement: PlannedStatement
+    search: Search
+    table: str
+    share: float
+    """Of the response time."""
+
+    @property
+    def condition(self) -> str:
+        """The condition of the search, or its order, as EXPLAIN has it."""
+        return self.search.node.conditions.get("Filter") or ", ".join(self.search.order)
+
+
+def untried_searches(s: Situation) -> list[CostlySearch]:
+    """Return the searches for few of many rows in tables of which no index was tried, those that
+    take most time first. Raises Skip if the plans were not looked at."""
+    tried = {table for each in timed_indexes(s) for table in each.change.indexes}
+    found = [
+        CostlySearch(each, search, table, nodes_share(s, each, [search.node]))
+        for each in planned_statements(s)
+        if each.plan is not None
+        for search in searches(each.plan)
+        if search.is_for_few and (table := search.table_in(each.plan)) not in tried
+    ]
+    return sorted(found, key=lambda each: -each.share)
 
 
 def instead_of(s: Situation, table: str, column: str) -> UnusableIndex | None:

@@ -1,139 +1,19 @@
-"""Changes that may make the load's statements faster, by their plans and by the settings in force.
+"""Changes of settings, of the protocol and by SQL that may make the load's statements faster, by
+their plans and by the settings in force.
 
-Whether one does is measured afterwards; a candidate is no finding. Indexes are of columns that a
-scan of a whole table compares, or that a foreign key without an index needs.
+Whether one does is measured afterwards; a candidate is no finding.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
-from msgspec import Struct
-
-from pgdyno.plans._queries import sql_of
-from pgdyno.plans.tree import IN_MEMORY, Node, Plan
+from pgdyno.plans.tree import IN_MEMORY, Plan
+from pgdyno.plans.wanted_indexes import INDEXES_MAX
 from pgdyno.record import UnusableIndex, UnusualSetting
 from pgdyno.spec.change import Change
-from pgdyno.spec.sql_text import columns_text
 
-if TYPE_CHECKING:
-    from pgdyno.server.connecting.control import Control
-
-SCANNED_SHARE_MAX = 0.2
-"""Part of the rows of a scan that a condition may leave for an index to be tried: beyond, fetching
-rows one by one reads every page anyway."""
-ROWS_MIN = 1000
-"""Rows of a scan below which no index is tried."""
-INDEXED_BYTES_MAX = 256 << 20
-"""Largest table for which an index is made for a trial."""
-INDEXES_MAX = 3
-COLUMNS_MAX = 3
 WORK_MEM_MB_MAX = 1024
-_COMPARED = r"(?<![\w.\"]){column}\)?(?:::[\w ]+(?:\([\d,]+\))?)?\s*(?P<operator>=|<=|>=|<|>|~~\*?)"
-_JOINS = ("Hash Cond", "Merge Cond", "Join Filter")
-
-
-def index_candidates(conn: Control, plans: Sequence[Plan]) -> list[Change]:
-    """Return the indexes to try, each a change of its own, those of the longest scans first."""
-    wanted: dict[tuple[str, str], float] = {}
-    for relation, columns, time_ms in (*_of_scans(conn, plans), *_of_foreign_keys(conn, plans)):
-        key = (relation, columns_text(columns))
-        wanted[key] = wanted.get(key, 0.0) + time_ms
-    longest = sorted(wanted, key=lambda key: -wanted[key])[:INDEXES_MAX]
-    return [Change(indexes={relation: columns}) for relation, columns in longest]
-
-
-class _Column(Struct, frozen=True):
-    name: str
-    leads_index: bool
-    size_bytes: int
-
-
-def _of_scans(conn: Control, plans: Sequence[Plan]) -> Iterator[tuple[str, tuple[str, ...], float]]:
-    """Yield table, columns and time of the scans that an index might shorten."""
-    scans = [(node, conditions) for plan in plans for node, conditions in _scans(plan.root, ())]
-    known = _columns(conn, {node.relation for node, _ in scans})
-    for node, conditions in scans:
-        columns = _compared(node, conditions, known.get(node.relation, []))
-        if columns:
-            yield node.relation, columns, node.time_ms or node.cost
-
-
-def _scans(node: Node, above: tuple[str, ...]) -> Iterator[tuple[Node, tuple[str, ...]]]:
-    """Yield the sequential scans of many rows, with the conditions that apply to them: their own,
-    and those of the joins above."""
-    if node.reads_whole_table and node.relation and reads_much_for_little(node):
-        yield node, (*(node.conditions.get("Filter", ""),), *above)
-    joined = tuple(node.conditions[name] for name in _JOINS if name in node.conditions)
-    for child in node.children:
-        yield from _scans(child, (*above, *joined))
-
-
-def reads_much_for_little(node: Node) -> bool:
-    """True if a scan finds a small part of the rows that it reads, or serves a join; where it was
-    not executed, every one may."""
-    if node.rows is None or not node.loops:
-        return True
-    if node.read / node.loops < ROWS_MIN:
-        return False
-    return "Filter" not in node.conditions or node.rows <= SCANNED_SHARE_MAX * node.read
-
-
-def _columns(conn: Control, relations: Iterable[str]) -> dict[str, list[_Column]]:
-    found: dict[str, list[_Column]] = {}
-    for relation, name, leads, size in conn.execute(sql_of(conn, "columns"), ([*relations],)):
-        found.setdefault(relation, []).append(_Column(name, leads, size))
-    return found
-
-
-def _compared(node: Node, conditions: Iterable[str], columns: Sequence[_Column]) -> tuple[str, ...]:
-    """Return the columns of the scanned table that its conditions compare, equalities first; none
-    if an index begins with the first of them, or the table is too large for a trial."""
-    operators: dict[str, str] = {}
-    by_name = {each.name: each for each in columns}
-    for condition in conditions:
-        for each in columns:
-            operator = _operator(condition, node.alias, each.name)
-            if operator is not None and operators.get(each.name) != "=":
-                operators[each.name] = operator
-        if operators:
-            break  # What applies to the scan itself decides before the joins above it.
-    equal = [name for name, operator in operators.items() if operator == "="]
-    ranges = [name for name, operator in operators.items() if operator != "="]
-    chosen = (*equal, *ranges[:1])[:COLUMNS_MAX]
-    if not chosen or any(by_name[name].leads_index for name in chosen):
-        return ()
-    return () if by_name[chosen[0]].size_bytes > INDEXED_BYTES_MAX else chosen
-
-
-def _operator(condition: str, alias: str, column: str) -> str | None:
-    """Return the operator with which a condition of EXPLAIN compares a column; None if it does
-    not. Of two columns either side may be this one."""
-    names = [f'"?{re.escape(alias)}"?\\."?{re.escape(column)}"?', f'"?{re.escape(column)}"?']
-    for name in names:
-        found = re.search(_COMPARED.format(column=name), condition)
-        if found is not None:
-            return found["operator"]
-        if re.search(rf"=\s*\(?{name}(?![\w.])", condition):
-            return "="
-    return None
-
-
-def _of_foreign_keys(
-    conn: Control, plans: Sequence[Plan]
-) -> Iterator[tuple[str, tuple[str, ...], float]]:
-    """Yield table, columns and time of foreign keys whose triggers look for rows without an
-    index."""
-    times: dict[str, float] = {}
-    for trigger in (each for plan in plans for each in plan.triggers if each.constraint):
-        times[trigger.constraint] = times.get(trigger.constraint, 0.0) + trigger.time_ms
-    if not times:
-        return
-    rows = conn.execute(sql_of(conn, "foreign_key_without_index"), ([*times],))
-    for constraint, relation, columns in rows:
-        yield relation, tuple(columns), times[constraint]
 
 
 def of_spilling(plans: Iterable[Plan], *, is_default: bool) -> list[Change]:

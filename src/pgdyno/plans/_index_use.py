@@ -13,24 +13,27 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pgdyno.plans._candidates import reads_much_for_little
 from pgdyno.plans._queries import sql_of
 from pgdyno.plans.conditions import (
+    ORDERED,
+    PATTERNS,
     TRIED_INDEX,
     Comparison,
     comparisons,
     functions_in,
+    names_in,
     refers_to,
     without_alias,
 )
 from pgdyno.plans.tree import Node, Plan
+from pgdyno.plans.wanted_indexes import searches
 from pgdyno.record import Place, UnusableIndex, WhyUnusable
 from pgdyno.spec.sql_text import relation
 
 if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control
 
-_ORDERED = frozenset(("btree", "hash"))
+_PLAIN_METHODS = frozenset(("btree", "hash"))
 _CAST = re.compile(r"\(?(?P<inner>.*?)\)?::(?P<type>[\w ]+(?:\([\d,]+\))?(?:\[\])?)", re.DOTALL)
 _COLLATE = re.compile(r'\sCOLLATE\s("(?:[^"]|"")+"|[\w$]+)')
 _TEXT_PATTERNS = ("~~", "~")
@@ -55,7 +58,7 @@ class TableIndex(Struct, frozen=True):
     @property
     def is_plain(self) -> bool:
         """True if it can be used for any rows by comparisons of its first key."""
-        return self.is_valid and not self.predicate and self.method in _ORDERED
+        return self.is_valid and not self.predicate and self.method in _PLAIN_METHODS
 
 
 class VolatileFunction(Struct, frozen=True):
@@ -71,20 +74,24 @@ def unusable_indexes(
 ) -> list[UnusableIndex]:
     """Return the indexes that scans of whole tables cannot use, each once for a statement."""
     scans = [
-        (place, node)
+        (place, each.node, each.conditions)
         for place, plan in plans
-        for node in plan.nodes()
-        if node.reads_whole_table and "Filter" in node.conditions and reads_much_for_little(node)
+        for each in searches(plan)
+        if each.node.reads_whole_table
     ]
-    names = {name for _, node in scans for name in functions_in(node.conditions["Filter"])}
+    names = {name for *_, conditions in scans for c in conditions for name in functions_in(c)}
     volatile = _volatile(conn, names) if names else []
     by_relation: dict[str, list[TableIndex]] = {}
     for each in indexes:
         by_relation.setdefault(each.relation, []).append(each)
     found: dict[tuple[object, ...], UnusableIndex] = {}
-    for place, node in scans:
-        for unusable in _of_scan(place, node, by_relation.get(node.relation, []), volatile):
-            found.setdefault((unusable.place, unusable.index_name), unusable)
+    for place, node, conditions in scans:
+        mine = by_relation.get(node.relation, [])
+        for comparison in (each for condition in conditions for each in comparisons(condition)):
+            for unusable in _of_comparison(place, node, comparison, mine, volatile):
+                # Of a join, the plan may be the best one: what is not tried says nothing.
+                if unusable.make or "Filter" in node.conditions:
+                    found.setdefault((unusable.place, unusable.index_name), unusable)
     return [*found.values()]
 
 
@@ -102,20 +109,26 @@ def _volatile(conn: Control, names: Iterable[str]) -> list[VolatileFunction]:
     return [VolatileFunction(*row) for row in rows]
 
 
-def _of_scan(
-    place: Place, node: Node, indexes: Sequence[TableIndex], volatile: Sequence[VolatileFunction]
+def _of_comparison(
+    place: Place,
+    node: Node,
+    comparison: Comparison,
+    indexes: Sequence[TableIndex],
+    volatile: Sequence[VolatileFunction],
 ) -> Iterator[UnusableIndex]:
-    for comparison in comparisons(node.conditions["Filter"]):
-        for side, other in comparison.sides():
-            if not refers_to(side, node.alias) or refers_to(other, node.alias):
-                continue
-            mine = without_alias(side, node.alias)
-            whys = [(each, _why(each, mine, comparison, other, volatile)) for each in indexes]
-            if any(e.is_plain and e.keys[0] == mine and why is None for e, why in whys):
-                continue  # One could be used, and was not chosen.
-            for index, why in whys:
-                if why is not None:
-                    yield UnusableIndex(*place, node.relation, index.name, mine, *why)
+    """Yield the indexes that a scan cannot use for a comparison; none if it could use another."""
+    if comparison.operator not in (*ORDERED, *PATTERNS):
+        return
+    for side, other in comparison.sides():
+        if not refers_to(side, node.alias) or refers_to(other, node.alias):
+            continue
+        mine = without_alias(side, node.alias)
+        whys = [(each, _why(each, mine, comparison, other, volatile)) for each in indexes]
+        if any(e.is_plain and e.keys[0] == mine and why is None for e, why in whys):
+            continue  # One could be used, and was not chosen.
+        for index, why in whys:
+            if why is not None:
+                yield UnusableIndex(*place, node.relation, index.name, mine, *why)
 
 
 _Why = tuple[WhyUnusable, str, str]
@@ -132,14 +145,14 @@ def _why(
     SQL with which one could, if pgdyno knows some; None if the index has nothing to do with it, or
     could be used."""
     leading = index.keys[0]
-    within = _columns_within(mine)
+    within = names_in(mine)
     if mine == leading:
         return _of_column(index, mine, comparison, other, volatile)
     if mine in index.keys[1:] and leading not in within:
         return WhyUnusable.LATER_COLUMN, leading, ""
     if leading in within and index.is_plain:
         return _of_expression(index, mine)
-    if mine in _columns_within(leading):
+    if mine in names_in(leading):
         return WhyUnusable.OF_EXPRESSION, leading, ""
     return None
 
@@ -156,7 +169,7 @@ def _of_column(
         return WhyUnusable.INVALID, "", ""
     if index.predicate:
         return WhyUnusable.PREDICATE, index.predicate, ""
-    if index.method not in _ORDERED:
+    if index.method not in _PLAIN_METHODS:
         return WhyUnusable.METHOD, index.method, ""
     for function in volatile:
         if function.name in functions_in(other):
@@ -187,9 +200,3 @@ def _of_expression(index: TableIndex, mine: str) -> _Why | None:
 
 def _made(index: TableIndex, key: str) -> str:
     return f"create index {TRIED_INDEX} on {relation(index.relation)} ({key})"
-
-
-def _columns_within(expression: str) -> set[str]:
-    """Return the names that an expression has, as SQL has them; among them its columns."""
-    plain = re.sub(r"'(?:[^']|'')*'(?:::[\w ]+)?", "", expression)
-    return set(re.findall(r'"(?:[^"]|"")+"|[A-Za-z_][\w$]*', plain))

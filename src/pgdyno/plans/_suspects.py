@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pgdyno.plans._candidates import INDEXED_BYTES_MAX
 from pgdyno.plans._queries import sql_of
 from pgdyno.plans.tree import Plan
+from pgdyno.plans.wanted_indexes import INDEXED_BYTES_MAX
 from pgdyno.record import Suspect, Suspicion
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import quoted, relation

@@ -10,17 +10,25 @@ from msgspec import Struct
 TRIED_INDEX = "pgdyno_usable"
 """Name of an index that is made to try whether a condition can use it."""
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[()\[\]]|[^'"()\[\]]""", re.DOTALL)
-_OPERATOR = re.compile(r"\s(=|<=|>=|<|>|~~\*?|~\*?)\s")
+_OPERATOR = re.compile(r"\s([<>=~!@#%^&|`?*/+-]+)\s")
+_NULL = re.compile(r"(?s)(.+)\sIS NULL")
+_NAME = r'(?:[A-Za-z_][\w$]*|"(?:[^"]|"")+")'
+_FLAG = re.compile(rf"(?:NOT )?({_NAME}\.{_NAME})")
+IS = "IS"
+"""Operator of a condition that is a column, IS NULL or a truth value, and no comparison."""
+ORDERED = ("=", "<=", ">=", "<", ">")
+PATTERNS = ("~~", "~~*", "~", "~*")
 _CALL = re.compile(r'(?:[\w$]+|"(?:[^"]|"")+")(?=\()')
 _NO_CALLS = frozenset(("any", "array", "and", "case", "in", "not", "or", "row", "values"))
 
 
 class Comparison(Struct, frozen=True):
-    """Two sides of an operator."""
+    """Two sides of an operator, in parentheses where they are."""
 
     left: str
     operator: str
     right: str
+    """Empty behind ``IS``."""
 
     def sides(self) -> tuple[tuple[str, str], tuple[str, str]]:
         """Return each side with the other."""
@@ -38,12 +46,20 @@ def comparisons(condition: str) -> Iterator[Comparison]:
     sides = _split(text, _OPERATOR)
     if len(sides) == 3:
         yield Comparison(_bare(sides[0]), sides[1], _bare(sides[2]))
+    elif (test := _NULL.fullmatch(text) or _FLAG.fullmatch(text)) is not None and len(sides) == 1:
+        yield Comparison(_bare(test[1]), IS, "")
 
 
 def functions_in(expression: str) -> set[str]:
     """Return the names, without schema, of what looks like functions that it calls."""
     found = {name.strip('"') for name in _CALL.findall(_without_texts(expression))}
     return {name for name in found if name.lower() not in _NO_CALLS}
+
+
+def names_in(expression: str) -> set[str]:
+    """Return the names that an expression has, as SQL has them; among them its columns."""
+    plain = re.sub(r"'(?:[^']|'')*'(?:::[\w ]+)?", "", expression)
+    return set(re.findall(_NAME, plain))
 
 
 def refers_to(expression: str, alias: str) -> bool:

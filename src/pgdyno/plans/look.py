@@ -20,7 +20,6 @@ from msgspec import Struct, field
 from pgdyno.json_types import Row
 from pgdyno.numbers import listed, size
 from pgdyno.plans._candidates import (
-    index_candidates,
     of_compiling,
     of_plan_cache,
     of_protocol,
@@ -40,6 +39,7 @@ from pgdyno.plans._timing import StatementTimes, timed_in_turn, timed_with, time
 from pgdyno.plans.forms import fingerprint
 from pgdyno.plans.tree import WHOLES, Plan, read_plan
 from pgdyno.plans.unusual import resets
+from pgdyno.plans.wanted_indexes import index_candidates
 from pgdyno.record import (
     CalledFunction,
     CountedStatement,
@@ -56,6 +56,7 @@ from pgdyno.record import (
 from pgdyno.server import ConnInfo
 from pgdyno.server.connecting.control import names_of_catalog
 from pgdyno.spec.change import Change
+from pgdyno.spec.index_text import index_text
 from pgdyno.spec.sql_text import relation
 
 if TYPE_CHECKING:
@@ -341,8 +342,8 @@ class _Looking:
 
         def make() -> None:
             nonlocal replanned
-            for table, columns in change.indexes.items():
-                self.base.run(f"create index on {relation(table)} ({columns})")
+            for table, text in change.indexes.items():
+                self.base.run(f"create index on {relation(table)} {index_text(text).sql}")
             for statement in change.sql.get("make", ()):
                 self.base.run(statement)
             if replanned is None:  # It is made several times.

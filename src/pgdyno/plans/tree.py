@@ -44,6 +44,10 @@ class Node(Struct, frozen=True):
     """Of a join, a sort or an aggregate, its strategy; '' if none."""
     conditions: Mapping[str, str]
     """Kind of condition → expression, as "Filter" and "Index Cond"."""
+    sort_keys: tuple[str, ...]
+    """Of a sort, its expressions, each with its direction."""
+    output: tuple[str, ...]
+    """Expressions of the columns that it gives."""
     rows_planned: float
     """Rows that each execution was expected to give."""
     cost: float
@@ -180,6 +184,8 @@ def _node(given: Fields, processes: int = 1) -> Node:
         index=given.get("Index Name", ""),
         strategy=given.get("Join Type") or given.get("Strategy") or given.get("Operation") or "",
         conditions={name: str(given[name]) for name in _CONDITIONS if name in given},
+        sort_keys=tuple(map(str, given.get("Sort Key", ()))),
+        output=tuple(map(str, given.get("Output", ()))),
         rows_planned=float(given.get("Plan Rows", 0)),
         cost=float(given.get("Total Cost", 0)),
         rows=None if rows is None else float(rows) * times,

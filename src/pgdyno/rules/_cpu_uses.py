@@ -15,11 +15,14 @@ from msgspec.structs import replace
 
 from pgdyno.facts.budget import Part
 from pgdyno.facts.denied_time import is_crowded_out, is_stolen, is_throttled
+from pgdyno.facts.discarded_rows import late_conditions, skipped_rows
 from pgdyno.facts.functions import timed_foreign_keys, timed_functions
-from pgdyno.facts.index_use import hidden_indexes, timed_use
+from pgdyno.facts.index_use import hidden_indexes, timed_use, untried_searches
+from pgdyno.facts.needless_statements import needless_part
 from pgdyno.facts.partitions import read_partitions
 from pgdyno.facts.plans import (
     TimedChange,
+    is_analyzed,
     is_of_jit,
     is_of_kept_plan,
     is_of_spilling,
@@ -29,6 +32,7 @@ from pgdyno.facts.plans import (
     timed_protocol,
     timed_settings,
     was_looked_at,
+    work_parts,
 )
 from pgdyno.facts.setting_costs import (
     STATEMENT_CPU_S,
@@ -179,10 +183,19 @@ def _cores(s: Situation) -> Mapping[str, float]:
 def _timed(s: Situation) -> dict[str, float]:
     """Return the parts of the sessions' CPU time that uses of it were measured to take, by
     statements executed without them; they replace the estimates."""
-    found = {"large-results": large_results_part(s)}
+    found = {"large-results": large_results_part(s), "needless-statements": needless_part(s)}
+    if is_analyzed(s):
+        found["missing-index"] = _untried_part(s)
     for use, change in _tried(s):
         found[use] = max(found.get(use, 0.0), change.saved)
     return found
+
+
+def _untried_part(s: Situation) -> float:
+    """Return the part of the sessions' work that is the largest search for few of many rows for
+    which no index was tried."""
+    work = s.budget.share(*work_parts(s))
+    return max((each.share for each in untried_searches(s)), default=0.0) / work if work else 0.0
 
 
 def _tried(s: Situation) -> Iterator[tuple[str, TimedChange]]:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgdyno.facts.index_use import instead_of
+from pgdyno.facts.index_use import CostlySearch, instead_of, untried_searches
 from pgdyno.facts.plans import (
     TimedChange,
     is_analyzed,
-    nodes_share,
     planned_statements,
     timed_indexes,
     was_looked_at,
+    work_parts,
 )
 from pgdyno.facts.setting_costs import STATEMENT_CPU_S
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER
 from pgdyno.facts.tables import TableCounts, compared, indexes, scanned_tables
 from pgdyno.numbers import figure, percent
+from pgdyno.plans.conditions import names_in
+from pgdyno.plans.wanted_indexes import searches
 from pgdyno.record import Suspicion
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._cpu_uses import (
@@ -42,11 +44,14 @@ from pgdyno.rules._timed_changes import (
 )
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
+from pgdyno.spec.index_text import IndexText, index_text
 from pgdyno.spec.sql_text import (
     columns_text,
+    folded,
     literal,
     mentions,
     names_table,
+    on_one_line,
     quoted,
     relation,
     shortened,
@@ -71,12 +76,15 @@ SELECTIVE_SHARE = 0.2
 def missing_index(s: Situation) -> Found | Cleared:
     """Missing index: statements read whole tables to find a few rows.
 
-    On a server that pgdyno started, indexes are tried: of the columns that a scan compares and that
-    no index begins with, and of foreign keys whose triggers look for rows of the referencing table.
-    Each is made in a transaction, the load's statements are executed before and after, and it is
-    rolled back. Trigger: the best of them saves at least ``COST_SHARE`` of the response time. Where
-    an index is there and cannot be used, as it is invalid, partial, of another method, on an
-    expression, or has the column behind another one, that is the reason given.
+    On a server that pgdyno started, indexes are tried: of the columns or expressions that a scan
+    compares and that no index begins with, of the method that has the operator; of those by which
+    statements sort that want the first rows alone; and of foreign keys whose triggers look for rows
+    of the referencing table. Each is made in a transaction, the load's statements are executed
+    before and after, and it is rolled back. Trigger: the best of them saves at least ``COST_SHARE``
+    of the response time. Where an index is there and cannot be used, as it is invalid, partial, of
+    another method, on an expression, or has the column behind another one, that is the reason
+    given. Where none was tried, as the table is large or no operator class is known, the search
+    itself takes that much, by the plan as it was executed; then no gain is predicted.
 
     On any other server the trigger is an estimate: sequential scans of at least ``SCAN_ROWS_MIN``
     rows each take at least ``COST_SHARE`` of the response time, by the rows that they read and
@@ -150,11 +158,12 @@ def _is_selective(s: Situation, table: TableCounts) -> bool | None:
 def _timed(s: Situation, tried: list[TimedChange]) -> Found:
     """Name the index that saves most, and propose each that saves enough."""
     best, worst = tried[0], tried[0].statements[0]
-    ((table, columns),) = best.change.indexes.items()
-    why = instead_of(s, table, columns.split(", ")[0])
+    ((table, text),) = best.change.indexes.items()
+    index = index_text(text)
+    why = instead_of(s, table, index.keys.split(", ")[0])
     return Found(
         sentence=(
-            f"{_lacking(s, table, columns, why)}: a statement takes {figure(worst.ms)} ms, and"
+            f"{_lacking(s, table, index, why)}: a statement takes {figure(worst.ms)} ms, and"
             f" {figure(worst.changed_ms)} ms with it: {shortened(worst.total.statement)}"
         ),
         confidence=0.95,
@@ -165,49 +174,81 @@ def _timed(s: Situation, tried: list[TimedChange]) -> Found:
             "create-index",
             "the statement would read the rows that it finds, not the whole table",
         ),
-        advice=f"create an index of {relation(table)} on {columns}",
+        advice=f"create an index of {relation(table)}"
+        f" {f'on {index.keys}' if index.columns else index.sql}",
         commands=commands_for(why) if why is not None else (),
         **weight_of(s, best),
     )
 
 
-def _lacking(s: Situation, table: str, columns: str, why: UnusableIndex | None) -> str:
+def _lacking(s: Situation, table: str, index: IndexText, why: UnusableIndex | None) -> str:
     """Return a clause on the index that is missing, with the one that is there and cannot be used,
     or the foreign key that needs it."""
     if why is not None:
         return f"{table} is read as a whole, as {reason_words(why)}"
     plans = [each.plan for each in planned_statements(s) if each.plan is not None]
     triggers = [each for plan in plans for each in plan.triggers if each.constraint]
-    is_read = any(n.relation == table and n.reads_whole_table for p in plans for n in p.nodes())
-    if triggers and not is_read:
+    found = [each for p in plans for each in searches(p) if each.table_in(p) == table]
+    if triggers and not found:
         dearest = max(triggers, key=lambda each: each.time_ms)
         return (
-            f"{table} has no index on {columns}, so that the foreign key {dearest.constraint} reads"
-            " it as a whole for each row that it refers to"
+            f"{table} has no {index.title}, so that the foreign key {dearest.constraint} reads it"
+            " as a whole for each row that it refers to"
         )
-    return f"{table} is read as a whole, as it has no index on {columns}"
+    if found and all(each.order for each in found):
+        return f"{table} has no {index.title}, so that all rows are read to find the first ones"
+    return f"{table} is read as a whole, as it has no {index.title}"
 
 
-def _without_index(s: Situation, tried: list[TimedChange]) -> Cleared:
-    """Clear by what was executed: no index that was tried saves anything, or there is none to
-    try. Raises Skip where a trial decided nothing, or a scan for few rows lacks one."""
-    scans = [
-        (each, node)
-        for each in planned_statements(s)
-        if each.plan is not None
-        for node in each.plan.nodes()
-        if node.reads_whole_table
-    ]
-    found = [s.evidence("scans of whole tables in the plans", len(scans), "count")]
+def _without_index(s: Situation, tried: list[TimedChange]) -> Found | Cleared:
+    """Judge by what was executed where no index that was tried saves enough, or there is none to
+    try. Raises Skip where a trial decided nothing, or an index is there."""
+    untried = untried_searches(s)
+    if untried and untried[0].share >= COST_SHARE:
+        if _may_be_there(s, untried[0]):
+            table = untried[0].table
+            raise Skip(f"{table} is read as a whole for few rows, and no index was tried")
+        return _untried(s, untried[0])
+    for timed in tried:
+        refuse_if_undecided(timed, _title(timed))
+    number = s.evidence("searches for few of many rows without an index", len(untried), "count")
     if tried:
-        for each in tried:
-            refuse_if_undecided(each, _title(each))
-        return Cleared("no index that was tried saves time", [*found, *_tried(s, tried)])
-    for statement, node in scans:
-        is_selective = (node.rows or 0.0) <= SELECTIVE_SHARE * node.read
-        if is_selective and nodes_share(s, statement, [node]) >= COST_SHARE:
-            raise Skip(f"{node.relation} is read as a whole for few rows, and no index was tried")
-    return Cleared("no scan of a whole table looks for a few rows without an index", found)
+        return Cleared("no index that was tried saves time", [number, *_tried(s, tried)])
+    return Cleared("no scan looks for a few of many rows without an index", [number])
+
+
+def _may_be_there(s: Situation, costly: CostlySearch) -> bool:
+    """Return whether an index of the table has a column of the search: it may be there and not be
+    used."""
+    names = {folded(name) for name in names_in(costly.condition)}
+    read = (costly.table, costly.search.node.relation)
+    known = indexes(s)
+    return not known or any(names & {*each.columns} for each in known if each.table in read)
+
+
+def _untried(s: Situation, worst: CostlySearch) -> Found:
+    """Name a search for which no index was tried, as its table is large, or none is known."""
+    node, condition = worst.search.node, worst.condition
+    rows = f"{figure(node.rows or 0.0)} of {figure(node.read)} rows"
+    return Found(
+        sentence=(
+            f"{worst.table} is read for {rows}, and no index was tried for"
+            f" {shortened(on_one_line(condition))}: {shortened(worst.statement.total.statement)}"
+        ),
+        parts=work_parts(s),
+        share=worst.share,
+        removable_share=worst.share,
+        confidence=0.6,
+        evidence=[
+            s.evidence("time of the scan / response time", worst.share, "share",
+                       f"at least {percent(COST_SHARE)}"),
+            s.evidence("rows read", node.read, "rows"),
+            s.evidence("rows found", node.rows, "rows"),
+            s.evidence("condition", condition, ""),
+        ],
+        advice="look for an index, or another way to write the condition, by EXPLAIN on a copy of"
+        " the table; patterns that begin with any letter need the extension pg_trgm",
+    )  # fmt: skip
 
 
 def _tried(s: Situation, tried: list[TimedChange]) -> list[Evidence]:
@@ -215,8 +256,8 @@ def _tried(s: Situation, tried: list[TimedChange]) -> list[Evidence]:
 
 
 def _title(timed: TimedChange) -> str:
-    ((table, columns),) = timed.change.indexes.items()
-    return f"an index of {table} ({columns})"
+    ((table, text),) = timed.change.indexes.items()
+    return f"an index of {table} {index_text(text).sql}"
 
 
 def _on_table(s: Situation, table: TableCounts) -> list[StatementTotal]:

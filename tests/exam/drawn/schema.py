@@ -2,7 +2,9 @@
 
 Four tables: parents, their children (which may be partitioned), a log of the children, and a small
 one. Parts that only some statements need are made for them: ``dims``, nine small tables to join,
-``counter``, a table to insert into or update, and ``function``, a function in PL/pgSQL.
+``counter``, a table to insert into or update, ``function``, a function in PL/pgSQL, ``lower name``
+and ``feed``, indexes on an expression and for an order, ``default``, a value of the log, and
+``documents``, a table of JSON, and ``tasks``, one of which few rows are open.
 """
 
 from __future__ import annotations
@@ -63,6 +65,25 @@ _FUNCTION = """
 create function weighed(n int) returns int language plpgsql immutable as
 $$ begin return n * 2; end $$;
 """
+_PARTS = {
+    "counter": _COUNTER,
+    "function": _FUNCTION,
+    "lower name": "create index {parent}_name on {parent} (lower(name))",
+    "default": "alter table {log} alter column what set default 'seen'",
+    "feed": "create index {log}_at on {log} (at)",
+    "documents": """
+create table document (id bigint primary key, body jsonb not null);
+insert into document select g, jsonb_build_object('k', g % {kinds}, 'note', 'number ' || g)
+  from generate_series(1, {children} / 2) as g;
+create index document_body on document using gin (body);
+""",
+    "tasks": """
+create table task (id bigint primary key, done_at timestamptz, note text not null);
+insert into task select g, case when g % 1000 <> 0 then now() end, 'number ' || g
+  from generate_series(1, {children}) as g;
+create index task_open on task (id) where done_at is null;
+""",
+}
 
 
 def drawn_names(chance: Chance, partitions: tuple[int, int] | None) -> Names:
@@ -95,10 +116,9 @@ def setup_of(names: Names, parts: Collection[str]) -> Iterator[str]:
     yield names.fill(_TABLES, partitioning=partitioning, made_partitions=made)
     if "dims" in parts:
         yield "".join(_DIM.format(n=n) for n in range(DIMS))
-    if "counter" in parts:
-        yield names.fill(_COUNTER)
-    if "function" in parts:
-        yield _FUNCTION
+    for name, text in _PARTS.items():
+        if name in parts:
+            yield names.fill(text)
     yield "vacuum analyze"
     yield "checkpoint"
 

@@ -84,6 +84,30 @@ ALL = (
         weight=0,
     ),
     Statement(
+        "by-name",
+        _P + "select * from {parent} where lower(name) = 'number ' || :p;",
+        needs=("lower name",),
+        weight=0.5,
+    ),
+    Statement(
+        "feed",
+        "select id, {child_id}, at from {log} order by at desc limit 10;",
+        needs=("feed",),
+        weight=0.5,
+    ),
+    Statement(
+        "by-content",
+        _K + "select count(*) from document where body @> jsonb_build_object('k', :k::int);",
+        needs=("documents",),
+        weight=0.5,
+    ),
+    Statement(
+        "open-tasks",
+        "select count(*), min(id) from task where done_at is null;",
+        needs=("tasks",),
+        weight=0.5,
+    ),
+    Statement(
         "update-parent",
         _P + "update {parent} set balance = balance + 1 where id = :p;",
         order=1,
@@ -104,6 +128,13 @@ ALL = (
         _C + "insert into {log} ({child_id}, what) values (:c, 'seen');",
         order=4,
         weight=2,
+    ),
+    Statement(
+        "insert-default",
+        _C + "insert into {log} ({child_id}) values (:c);",
+        order=4,
+        needs=("default",),
+        weight=0,
     ),
     Statement(
         "insert-batch",

@@ -18,6 +18,20 @@ def _dropped(name: str, column: str, columns: str, loads: tuple[str, ...]) -> En
     )
 
 
+def _of_another_kind(
+    name: str, table: str, wanted: str, index: str, behind: str, load: str
+) -> Entry:
+    """An index that is missing and that is none of columns alone: ``index`` is the one to drop."""
+    return Entry(
+        name,
+        "missing index",
+        Right(findings=_MISSING, index=(table, wanted)),
+        plant=(f"drop index {index}",),
+        undo=(f"create index {index} on {table} {behind}", f"analyze {table}"),
+        loads=(load,),
+    )
+
+
 def _useless(name: str, made: str, *more: str) -> Entry:
     """An index on the column that its statements compare, which they cannot use."""
     return Entry(
@@ -37,12 +51,52 @@ ENTRIES = (
     ),
     _dropped("no-index-on-kind", "{kind}", "{kind}", ("by-kind", "join-by-kind")),
     _dropped("no-index-on-state", "state", "state", ("skewed",)),
+    _of_another_kind(
+        "no-index-on-expression",
+        "{parent}",
+        "using btree ((lower(name)))",
+        "{parent}_name",
+        "(lower(name))",
+        "by-name",
+    ),
+    _of_another_kind("no-index-for-order", "{log}", "at", "{log}_at", "(at)", "feed"),
+    _of_another_kind(
+        "no-index-of-content",
+        "document",
+        "using gin (body)",
+        "document_body",
+        "using gin (body)",
+        "by-content",
+    ),
+    _of_another_kind(
+        "no-index-on-null",
+        "task",
+        "done_at",
+        "task_open",
+        "(id) where done_at is null",
+        "open-tasks",
+    ),
     Entry(
         "no-index-on-reference",
         "foreign key without index",
         Right(findings=_MISSING, index=("{log}", "{child_id}")),
         plant=("drop index {log}_{child_id}",),
         undo=("create index {log}_{child_id} on {log} ({child_id})",),
+        loads=("delete-child",),
+    ),
+    Entry(
+        "no-index-on-deferred-reference",
+        "foreign key without index",
+        Right(findings=_MISSING, index=("{log}", "{child_id}")),
+        plant=(
+            "drop index {log}_{child_id}",
+            "alter table {log} alter constraint {log}_{child_id}_fkey deferrable initially"
+            " deferred",
+        ),
+        undo=(
+            "create index {log}_{child_id} on {log} ({child_id})",
+            "alter table {log} alter constraint {log}_{child_id}_fkey not deferrable",
+        ),
         loads=("delete-child",),
     ),
     _useless("block-ranges", "create index other on {child} using brin ({kind})"),
