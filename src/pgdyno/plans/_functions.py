@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from pgdyno.plans._queries import sql_of
 from pgdyno.plans._session import LoadLikeSession, Refused
-from pgdyno.plans._timing import MESSAGE_MS
+from pgdyno.plans._timing import in_server_ms
 from pgdyno.plans.tree import Plan
 from pgdyno.record import CalledFunction, CountedStatement, Place, TableTrigger
 
@@ -65,7 +65,7 @@ def count_functions(
     which functions are compiled. Raises psycopg.Error if the connection fails.
     """
     best: dict[tuple[Place, int], _Execution] = {}
-    way_ms = session.round_trip_ms()
+    way_ms = session.way_ms()
     calls_any = False
     for number in range(ROUNDS_MAX):
         if number and not calls_any:
@@ -73,7 +73,7 @@ def count_functions(
         for which, transaction in enumerate(transactions):
             if best and time.monotonic() > ends_s:
                 break
-            way_ms = min(way_ms, session.round_trip_ms())
+            way_ms = min(way_ms, session.way_ms())
             for position, execution in _counted(session, transaction).items():
                 key = (transaction["group"], transaction["script"], position), which
                 calls_any = calls_any or bool(execution.called)
@@ -119,8 +119,8 @@ def _counts(session: LoadLikeSession) -> dict[str, FunctionCounts]:
 def _means(
     best: Mapping[tuple[Place, int], _Execution], way_ms: float
 ) -> tuple[list[CountedStatement], list[CalledFunction]]:
-    """Return means over the transactions in which a statement was executed, of times without the
-    way to the server and back."""
+    """Return means over the transactions in which a statement was executed, of times in the
+    server."""
     by_place: dict[Place, list[_Execution]] = {}
     for (place, _), execution in best.items():
         by_place.setdefault(place, []).append(execution)
@@ -128,7 +128,7 @@ def _means(
     for place, executions in sorted(by_place.items()):
         number = len(executions)
         mean_ms = sum(each.ms for each in executions) / number
-        statements.append(CountedStatement(*place, max(0.0, mean_ms - way_ms) + MESSAGE_MS))
+        statements.append(CountedStatement(*place, in_server_ms(mean_ms, way_ms)))
         by_name: dict[str, list[FunctionCounts]] = {}
         for called in (each for execution in executions for each in execution.called):
             by_name.setdefault(called.function, []).append(called)

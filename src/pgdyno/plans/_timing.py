@@ -3,10 +3,10 @@
 Both sides execute the same transactions of the load: in one session where its settings differ, or
 the database does, and else in sessions of their own. A prepared statement keeps its plan on each.
 Of each transaction the shortest time of a statement counts: what disturbs it on a busy machine only
-makes it longer. The mean over the transactions is that of their values. The shortest time of an
-empty statement is taken off, which is the way to the server and back, except for ``MESSAGE_MS``.
-The error of the ratio is that of its mean over the rounds, by Student's t of the log ratios, or
-``NOISE`` where there are too few, and ``PLACE_MS`` where the sides do not alternate in one session.
+makes it longer. The mean over the transactions is that of their values. The time outside of the
+server is taken off, the shortest of the session. The error of the ratio is that of its mean over
+the rounds, by Student's t of the log ratios, or ``NOISE`` where there are too few, and ``PLACE_MS``
+where the sides do not alternate in one session.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from pgdyno._engine import student_t_quantile
 from pgdyno.plans import NOISE
-from pgdyno.plans._session import CUSTOM_PLANS, LoadLikeSession
+from pgdyno.plans._session import CUSTOM_PLANS, NOTHING_MS, LoadLikeSession
 from pgdyno.record import Place
 
 if TYPE_CHECKING:
@@ -39,9 +39,6 @@ ROUNDS_MIN = 3
 PLACE_MS = 0.05
 """Time by which one session's executions may all be longer than another's, by the cores that they
 and the client happen to have: 0.14 and 0.11 ms of the same statement in two sessions."""
-MESSAGE_MS = 0.01
-"""Time that the server takes for a statement that does nothing, to receive it and to answer: half
-of what a prepared select-only transaction takes (see ``rules._cpu_uses``)."""
 
 
 class StatementTimes(Struct, frozen=True):
@@ -132,8 +129,9 @@ class _Side:
     """A side of a comparison, with its times."""
 
     def __init__(self, session: LoadLikeSession) -> None:
-        self._session = session
-        self._way_ms = session.round_trip_ms()
+        self.session = session
+        self.way_ms = session.way_ms()
+        """Shortest time of a statement outside of the server."""
         self._times_ms: defaultdict[Place, defaultdict[int, list[float]]] = defaultdict(
             lambda: defaultdict(list)
         )
@@ -157,26 +155,29 @@ class _Side:
         for number in range(1 if self._times_ms else CUSTOM_PLANS + 1):
             for transaction in transactions:
                 if not number or time.monotonic() < ends_s:
-                    self._session.execute(transaction)
+                    self.session.execute(transaction)
 
     def execute(self, which: int, transaction: SampledTransaction) -> None:
         """Execute a transaction, and keep its times, and the shortest of the way."""
-        self._way_ms = min(self._way_ms, self._session.round_trip_ms())
-        for position, ms in self._session.execute(transaction).items():
+        self.way_ms = min(self.way_ms, self.session.way_ms())
+        for position, ms in self.session.execute(transaction).items():
             place = (transaction["group"], transaction["script"], position)
             self._times_ms[place][which].append(ms)
 
-    def of(self, place: Place, transactions: Collection[int]) -> tuple[float, int]:
-        """Return the mean milliseconds of a statement over ``transactions``, and its executions."""
+    def best_ms(self, place: Place, transactions: Collection[int]) -> float:
+        """Return the mean over ``transactions`` of a statement's shortest milliseconds."""
         times_ms = self._times_ms[place]
-        best_ms = [min(times_ms[which]) for which in transactions]
-        return self._without_way(best_ms), self._runs(place, transactions)
+        return sum(min(times_ms[which]) for which in transactions) / len(transactions)
 
     def each_round(self, place: Place, transactions: Collection[int]) -> Iterator[float]:
         """Yield the mean milliseconds of a statement over ``transactions`` in each whole round."""
         times_ms = self._times_ms[place]
         for once_ms in zip(*(times_ms[which] for which in transactions), strict=False):
-            yield self._without_way(once_ms)
+            yield sum(once_ms) / len(once_ms)
+
+    def runs(self, place: Place, transactions: Collection[int]) -> int:
+        """Return the executions of a statement in ``transactions``."""
+        return sum(len(self._times_ms[place][which]) for which in transactions)
 
     def executed(self, place: Place) -> set[int]:
         """Return the transactions in which a statement was executed."""
@@ -186,25 +187,40 @@ class _Side:
         """Return the statements."""
         return sorted(self._times_ms)
 
-    def _without_way(self, times_ms: Sequence[float]) -> float:
-        return max(0.0, sum(times_ms) / len(times_ms) - self._way_ms) + MESSAGE_MS
-
-    def _runs(self, place: Place, transactions: Collection[int]) -> int:
-        return sum(len(self._times_ms[place][which]) for which in transactions)
-
 
 def _compared(base: _Side, changed: _Side, *, place_ms: float = PLACE_MS) -> list[StatementTimes]:
     found = []
     for place in base.places():
         if both := base.executed(place) & changed.executed(place):
-            (ms, runs), (changed_ms, others) = base.of(place, both), changed.of(place, both)
-            error = _log_error(base.each_round(place, both), changed.each_round(place, both))
-            error = math.hypot(error, place_ms / min(ms, changed_ms))
-            found.append(StatementTimes(place, min(runs, others), ms, changed_ms, error))
+            ways_ms = _ways_ms(base, changed)
+            ms, changed_ms = (
+                in_server_ms(side.best_ms(place, both), way_ms)
+                for side, way_ms in zip((base, changed), ways_ms, strict=True)
+            )
+            rounds = [
+                [in_server_ms(each, way_ms) for each in side.each_round(place, both)]
+                for side, way_ms in zip((base, changed), ways_ms, strict=True)
+            ]
+            error = math.hypot(_log_error(*rounds), place_ms / min(ms, changed_ms))
+            runs = min(side.runs(place, both) for side in (base, changed))
+            found.append(StatementTimes(place, runs, ms, changed_ms, error))
     return found
 
 
-def _log_error(base_ms: Iterator[float], changed_ms: Iterator[float]) -> float:
+def _ways_ms(base: _Side, changed: _Side) -> tuple[float, float]:
+    """Return the time outside of the server on each side: that of a session is the same whatever
+    its settings, which may make any statement longer."""
+    ways_ms = base.way_ms, changed.way_ms
+    return ways_ms if base.session is not changed.session else (min(ways_ms), min(ways_ms))
+
+
+def in_server_ms(ms: float, way_ms: float) -> float:
+    """Return the part of a statement's milliseconds that is the server's, at least that of one that
+    reads nothing."""
+    return max(min(NOTHING_MS.values()), ms - way_ms)
+
+
+def _log_error(base_ms: Sequence[float], changed_ms: Sequence[float]) -> float:
     """Return half the width of the 95 % interval of the mean log ratio of rounds."""
     logs = [math.log(after / before) for before, after in zip(base_ms, changed_ms, strict=False)]
     if len(logs) < ROUNDS_MIN:
