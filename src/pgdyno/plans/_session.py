@@ -48,6 +48,10 @@ _EXPLAINED = frozenset(("select", "insert", "update", "delete", "merge", "values
 _CONTROL = frozenset(
     ("abort", "begin", "commit", "end", "prepare transaction", "rollback", "start transaction")
 )
+_BEGINNING = frozenset(("begin", "start transaction"))
+_COMMITTING = frozenset(("commit", "end"))
+_FIRE = "set constraints all immediate"
+"""Executes the triggers and the checks of constraints that wait for COMMIT."""
 _OUTSIDE = frozenset(
     (
         *("alter system", "call", "checkpoint", "cluster", "copy", "create database", "do"),
@@ -112,6 +116,13 @@ class LoadLikeSession:
         if setup:
             self._connection.execute(setup.encode())
         self._set({**(settings or {}), **_LIMITS})
+        self._defers = self._has_deferred_triggers()
+
+    def _has_deferred_triggers(self) -> bool:
+        row = self._connection.execute(
+            "select exists (select from pg_catalog.pg_trigger where tginitdeferred)"
+        ).fetchone()
+        return row is not None and bool(row[0])
 
     def close(self) -> None:
         """Disconnect."""
@@ -166,11 +177,12 @@ class LoadLikeSession:
         self, transaction: SampledTransaction, *, after: Callable[[int, float], None] | None = None
     ) -> dict[int, float]:
         """Execute the statements of a transaction that are not spared, and undo them; return the
-        milliseconds of each by its position, the last time of one that is repeated. ``after`` is
-        called behind each, with both. Raises psycopg.Error, which is of the connection."""
+        milliseconds of each by its position, the last time of one that is repeated. COMMIT stands
+        for the triggers that are deferred to it. ``after`` is called behind each, with both.
+        Raises psycopg.Error, which is of the connection."""
         times_ms: dict[int, float] = {}
         with self.undone():
-            for statement in self._statements(transaction):
+            for statement, commits in self._statements(transaction):
                 if _place(transaction, statement) in self._spared:
                     continue
                 try:
@@ -245,18 +257,35 @@ class LoadLikeSession:
         """
         found: dict[int, Explained] = {}
         with self.undone(read_only=executes == "reads"):
-            for statement in self._statements(transaction):
+            fires = self._defers and executes == "everything"
+            if fires:
+                self.run(_FIRE)  # EXPLAIN tells of triggers that fire in the statement.
+            for statement, _ in self._statements(transaction):
+                if begins_with(statement["text"], _COMMITTING):
+                    continue
                 why_not = self._spared.get(_place(transaction, statement))
                 if why_not is not None and executes != "nothing":
                     found[statement["position"]] = None, why_not
                     continue
                 self.run("savepoint pgdyno")
-                try:
-                    found[statement["position"]] = self._explained(statement, executes)
-                except Refused as why:
-                    found[statement["position"]] = None, str(why)
-                    self.run("rollback to savepoint pgdyno")
+                found[statement["position"]] = self._explained_or_why(
+                    statement, executes, may_defer=fires
+                )
         return found
+
+    def _explained_or_why(
+        self, statement: SampledStatement, executes: Executes, *, may_defer: bool
+    ) -> Explained:
+        """Explain a statement behind a savepoint; where it is refused, return the reason. One that
+        ``may_defer`` constraints is tried again so, as its place may need that."""
+        try:
+            return self._explained(statement, executes)
+        except Refused as why:
+            self.run("rollback to savepoint pgdyno")
+            if not may_defer:
+                return None, str(why)
+        self.run("set constraints all deferred")
+        return self._explained_or_why(statement, executes, may_defer=False)
 
     def run(self, sql: str) -> Sequence[PGresult]:
         """Execute SQL without parameters; return its results. Raises Refused."""
