@@ -43,7 +43,6 @@ from pgdyno.facts.setting_costs import (
     unexplained_cores,
 )
 from pgdyno.facts.situation import Situation
-from pgdyno.facts.skipped_rows import skipped_rows
 from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER, Facts
 from pgdyno.facts.statistics import timed_statistics
 from pgdyno.facts.suspects import timed_suspects
@@ -241,6 +240,8 @@ def _tried_statements(s: Situation) -> Iterator[tuple[str, TimedChange]]:
             yield "unpruned-partitions", parted.timed
     for skips in skipped_rows(s):
         yield "skipped-rows", skips.timed
+    for late in late_conditions(s):
+        yield "late-conditions", late.timed
     for key in timed_foreign_keys(s):
         yield "foreign-key-time", key.timed
     if s.run.counted_statements(s.slice_ids):

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdyno.facts.discarded_rows import LateCondition, SkippedRows
+from pgdyno.facts.discarded_rows import late_conditions as late
+from pgdyno.facts.discarded_rows import skipped_rows as skips
 from pgdyno.facts.plans import (
     NOT_LOOKED_AT,
     TimedChange,
@@ -18,8 +21,6 @@ from pgdyno.facts.plans import (
     was_looked_at,
 )
 from pgdyno.facts.situation import Situation
-from pgdyno.facts.skipped_rows import SkippedRows
-from pgdyno.facts.skipped_rows import skipped_rows as skips
 from pgdyno.facts.statistics import statements_for, timed_statistics
 from pgdyno.numbers import counted, figure, listed, percent, size
 from pgdyno.plans.tree import Node, misestimated
@@ -37,7 +38,8 @@ from pgdyno.rules._timed_changes import (
     weight_of,
 )
 from pgdyno.rules.rule import Cleared, Found, rule
-from pgdyno.spec.sql_text import relation, shortened
+from pgdyno.spec.change import begins_with
+from pgdyno.spec.sql_text import on_one_line, relation, shortened
 
 SHOWN = 3
 
@@ -200,12 +202,63 @@ def _skips_evidence(s: Situation, each: SkippedRows) -> list[Evidence]:
 
 
 @rule(
+    "late-conditions",
+    false_positives=(
+        "a condition on what the subquery computes from all rows, as a rank: it cannot stand within"
+    ),
+)
+def late_conditions(s: Situation) -> Found | Cleared:
+    """Conditions that are applied after a subquery has read all rows: the planner does not move
+    them into one that is materialized, or that has LIMIT, OFFSET, DISTINCT ON or window functions,
+    of which they would change the result. Views hide such subqueries.
+
+    By EXPLAIN ANALYZE of the load's statements, on a server that pgdyno started: a scan of a
+    subquery or of a common table expression reads many rows and keeps few. Trigger: its time, for
+    the rows that are removed, is at least ``COST_SHARE`` of the response time. No gain is promised
+    beyond that time. Thresholds: many and few are those of missing-index; the other is that of
+    costly-settings.
+    """
+    found = late(s)
+    worth = [each for each in found if saved_share(s, each.timed) >= COST_SHARE]
+    if not worth:
+        if not is_analyzed(s):
+            raise Skip("statements were not executed to see how many rows conditions remove")
+        count = s.evidence("subqueries of which a condition keeps few rows", len(found), "count")
+        evidence = [item for each in found[:1] for item in _late_evidence(s, each)]
+        return Cleared("conditions on subqueries cost little time", [count, *evidence])
+    worst = worth[0]
+    return Found(
+        sentence=(
+            f"a condition keeps {figure(worst.kept)} of {figure(worst.read)} rows after a subquery"
+            f" has read them, in {figure(worst.ms)} of the statement's"
+            f" {figure(worst.timed.statements[0].ms)} ms: {shortened(on_one_line(worst.condition))}"
+        ),
+        confidence=0.9,
+        evidence=_late_evidence(s, worst),
+        advice="write the condition within the subquery or the view, where that gives the same"
+        " rows; WITH … AS NOT MATERIALIZED lets the planner do so",
+        **weight_of(s, worst.timed),
+    )
+
+
+def _late_evidence(s: Situation, each: LateCondition) -> list[Evidence]:
+    share = saved_share(s, each.timed)
+    return [
+        s.evidence("time of rows that are removed / response time", share, "share", _bar()),
+        s.evidence("rows read by the subquery", each.read, "rows"),
+        s.evidence("rows kept", each.kept, "rows"),
+        s.evidence("condition", each.condition, ""),
+        s.evidence("statement", each.statement.total.statement, ""),
+    ]
+
+
+@rule(
     "bloated-table",
     false_positives="a table that is filled again each day, and has its size then",
 )
 def bloated_table(s: Situation) -> Found | Cleared:
     """A table with many more pages than its rows need, which statements read as a whole: the pages
-    were not given back, or vacuum comes too late.
+    were not given back, vacuum comes too late, or a fillfactor leaves them empty.
 
     On a server that pgdyno started, such a table is written again in a transaction that is rolled
     back, and the load's statements are executed before and after. Trigger: that saves at least

@@ -23,6 +23,17 @@ def _hidden(name: str, old: str, new: str, loads: tuple[str, ...]) -> Entry:
     return Entry(name, "statement hides index", right, fault=_swapped(old, new), loads=loads)
 
 
+def _late(name: str, statement: str) -> Entry:
+    """A condition that the planner does not move into the subquery that it is on."""
+    return Entry(
+        name,
+        "more than needed",
+        Right(findings=("late-conditions",)),
+        fault=_swapped("select * from {child} where id = :c;", statement),
+        loads=("by-key",),
+    )
+
+
 ENTRIES = (
     Entry(
         "small-pool",
@@ -143,6 +154,26 @@ ENTRIES = (
         fault=_swapped(
             "select * from {child} where id = :c;",
             "select * from {child} order by id offset :c limit 10;",
+        ),
+        loads=("by-key",),
+    ),
+    _late(
+        "materialized",
+        "with all_rows as materialized (select * from {child}) select * from all_rows"
+        " where id = :c;",
+    ),
+    _late(
+        "numbered-view",
+        "select * from (select *, row_number() over (order by id desc) as place from {child})"
+        " as numbered where id = :c;",
+    ),
+    Entry(
+        "checked-connection",
+        "more than needed",
+        Right(findings=("needless-statements",)),
+        fault=_swapped(
+            "select * from {child} where id = :c;",
+            "select 1;\nselect * from {child} where id = :c;",
         ),
         loads=("by-key",),
     ),

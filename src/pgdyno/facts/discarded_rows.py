@@ -1,0 +1,101 @@
+"""Rows that statements read and do not need: skipped by OFFSET, or removed by a condition after a
+subquery has read them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pgdyno.facts._without import without_time
+from pgdyno.facts.plans import PlannedStatement, TimedChange, executed_ms, planned_statements
+from pgdyno.facts.situation import Situation
+from pgdyno.plans.tree import Node
+from pgdyno.plans.wanted_indexes import ROWS_MIN, SCANNED_SHARE_MAX
+
+_SUBQUERIES = ("CTE Scan", "Subquery Scan")
+
+
+class SkippedRows(Struct, frozen=True):
+    """A statement that skips rows."""
+
+    statement: PlannedStatement
+    skipped: float
+    """Rows of an execution, all executions of the node together."""
+    returned: float
+    ms: float
+    """Time until they were skipped, of the sort or the scan that must come before them apart."""
+    timed: TimedChange
+    """The statements without this time; its change is empty."""
+
+
+def skipped_rows(s: Situation) -> list[SkippedRows]:
+    """Return the statements that were executed and skip rows, those that it takes most time first.
+    Raises Skip if the plans were not looked at."""
+    executed = executed_ms(s)
+    found = [
+        SkippedRows(
+            each,
+            skipped=(limit.children[0].rows or 0.0) - (limit.rows or 0.0),
+            returned=limit.rows or 0.0,
+            ms=_ms(limit),
+            timed=without_time(s, executed, {each.total.place: _ms(limit)}),
+        )
+        for each in planned_statements(s)
+        if each.plan is not None and each.total.place in executed
+        for limit in each.plan.nodes()
+        if limit.kind == "Limit" and (limit.children[0].rows or 0.0) > (limit.rows or 0.0)
+    ]
+    return sorted(found, key=lambda each: -each.timed.saved)
+
+
+def _ms(limit: Node) -> float:
+    """Return the time from the first row below a Limit to the first that it returns."""
+    below_ms = limit.children[0].startup_ms or 0.0
+    return max(0.0, (limit.startup_ms or 0.0) - below_ms)
+
+
+class LateCondition(Struct, frozen=True):
+    """A statement with a condition on the result of a subquery that keeps few of its rows."""
+
+    statement: PlannedStatement
+    condition: str
+    """As EXPLAIN has it."""
+    read: float
+    """Rows of the subquery, in all executions of the node together."""
+    kept: float
+    ms: float
+    """Time of the subquery for the rows that are removed."""
+    timed: TimedChange
+    """The statements without this time; its change is empty."""
+
+
+def late_conditions(s: Situation) -> list[LateCondition]:
+    """Return the statements that were executed with such conditions, those that it takes most time
+    first. Raises Skip if the plans were not looked at."""
+    executed = executed_ms(s)
+    found = [
+        LateCondition(
+            each,
+            condition=node.conditions["Filter"],
+            read=node.read,
+            kept=node.rows or 0.0,
+            ms=_removed_ms(node),
+            timed=without_time(s, executed, {each.total.place: _removed_ms(node)}),
+        )
+        for each in planned_statements(s)
+        if each.plan is not None and each.total.place in executed
+        for node in each.plan.nodes()
+        if node.kind in _SUBQUERIES and _keeps_few(node)
+    ]
+    return sorted(found, key=lambda each: -each.timed.saved)
+
+
+def _keeps_few(node: Node) -> bool:
+    """True if a condition keeps few of many rows."""
+    if "Filter" not in node.conditions or not node.loops:
+        return False
+    is_many = node.read >= ROWS_MIN * node.loops
+    return is_many and (node.rows or 0.0) <= SCANNED_SHARE_MAX * node.read
+
+
+def _removed_ms(node: Node) -> float:
+    return (node.time_ms or 0.0) * node.removed / node.read
