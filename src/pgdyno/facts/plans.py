@@ -41,12 +41,15 @@ LOCK_TABLE: Part = "lock manager"
 LONGER_STATEMENTS = (
     *("missing-index", "unusable-index", "unused-indexes", "pending-list", "costly-settings"),
     *("kept-plan", "parse-plan", "jit", "wrong-estimates", "parallel-workers"),
-    *("unpruned-partitions", "skipped-rows", "foreign-key-time", "trigger-time", "function-time"),
-    *("bloated-table", "small-shared-buffers", "temp-files"),
+    *("unpruned-partitions", "skipped-rows", "late-conditions", "foreign-key-time"),
+    *("trigger-time", "function-time", "needless-statements", "bloated-table"),
+    *("small-shared-buffers", "temp-files"),
 )
 """Findings that make statements take longer, and so the locks of their transactions."""
-LONGER_TRANSACTIONS = (*LONGER_STATEMENTS, "client-pauses", "commit-delay", "round-trips")
-"""Findings that make transactions take longer, and so keep their clients busy."""
+OUTSIDE_SERVER = ("client-pauses", "round-trips")
+LONGER_TRANSACTIONS = (*LONGER_STATEMENTS, *OUTSIDE_SERVER, "commit-delay")
+"""Findings that make transactions take longer, and so keep their clients busy; those in which the
+server does nothing meanwhile."""
 PLAN_CACHE_MODE = "plan_cache_mode"
 WORK_MEM = "work_mem"
 Against = TypeVar("Against")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgdyno.facts.needless_statements import forgets_prepared
 from pgdyno.facts.plans import (
     TimedChange,
     is_analyzed,
@@ -103,7 +104,7 @@ def parse_plan(s: Situation) -> Found | Cleared:
         confidence=0.9 if is_measured else 0.6,
         evidence=evidence,
         proposals=proposals,
-        advice="" if proposals else "let the application use prepared statements",
+        advice="" if proposals else _advice(s),
     )
 
 
@@ -119,6 +120,12 @@ def _planning_evidence(s: Situation, share: float, *, is_measured: bool) -> list
     return found
 
 
+def _advice(s: Situation) -> str:
+    if forgets_prepared(s):
+        return "let the application use prepared statements, and keep them: DISCARD forgets them"
+    return "let the application use prepared statements"
+
+
 def _how(s: Situation) -> str:
     if s.front is None:
         return f"with the {s.protocol} protocol"
@@ -126,7 +133,7 @@ def _how(s: Situation) -> str:
 
 
 def _prepared(s: Situation, ratio: float) -> list[Proposal]:
-    if ratio < WORTHWHILE_RATIO:
+    if ratio < WORTHWHILE_RATIO or forgets_prepared(s):
         return []
     of_driver = {"front.prepare_threshold": str(PREPARE_THRESHOLD_DEFAULT)}
     change = Change(spec=of_driver if s.front else {"load.protocol": "prepared"})

@@ -1,0 +1,68 @@
+"""Statements of the load that neither read nor change rows: they set up or divide transactions and
+sessions, or check a connection. Each costs a round trip, and both programs' work for it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from pgdyno.facts.plans import planned_statements, was_looked_at
+from pgdyno.facts.situation import Situation
+from pgdyno.plans.conditions import functions_in
+from pgdyno.plans.tree import Plan
+from pgdyno.record import StatementTotal
+from pgdyno.record.finding import Skip
+from pgdyno.spec.change import begins_with
+
+_WITHOUT_ROWS = frozenset(
+    ("deallocate", "discard", "release", "reset", "savepoint", "set", "show"),
+)
+_OF_SESSION = frozenset(("deallocate", "discard"))
+
+
+class NeedlessStatement(Struct, frozen=True):
+    """A statement that reads and changes nothing."""
+
+    total: StatementTotal
+    ms: float
+    """Of each transaction of the load, as its clients see it."""
+
+
+def needless_statements(s: Situation) -> list[NeedlessStatement]:
+    """Return these statements, those that take most time first. Raises Skip if the statements of
+    the load have no times of their own."""
+    if s.is_http or s.overlapping_groups or not s.statements:
+        raise Skip("the statements have no times of their own")
+    plans = {}
+    if was_looked_at(s):
+        plans = {each.total.place: each.plan for each in planned_statements(s)}
+    found = [
+        NeedlessStatement(each, _ms(s, each))
+        for each in s.statements
+        if begins_with(each.statement, _WITHOUT_ROWS) or _reads_nothing(plans.get(each.place))
+    ]
+    return sorted(found, key=lambda each: -each.ms)
+
+
+def needless_part(s: Situation) -> float:
+    """Return the part of the time of all statements that they take; 0 if it is not known."""
+    try:
+        taken_ms = sum(each.ms for each in needless_statements(s))
+    except Skip:
+        return 0.0
+    whole_ms = sum(_ms(s, each) for each in s.statements)
+    return taken_ms / whole_ms if whole_ms > 0 else 0.0
+
+
+def forgets_prepared(s: Situation) -> bool:
+    """Return whether a statement of the load gives up what its session has prepared."""
+    return any(begins_with(each.statement, _OF_SESSION) for each in s.statements)
+
+
+def _ms(s: Situation, total: StatementTotal) -> float:
+    return total.service.count * total.service.mean / 1e6 / (s.throughput_tps * s.seconds)
+
+
+def _reads_nothing(plan: Plan | None) -> bool:
+    if plan is None or plan.root.kind != "Result" or plan.root.children:
+        return False
+    return not any(map(functions_in, plan.root.output))
