@@ -2,7 +2,8 @@
 
 Indexes that statements write and no scan has read are dropped; those that keep a list of pending
 entries are built again; tables that scans read as a whole, with many more pages than their rows
-need, are written again in the order of an index, as VACUUM FULL would do outside of a transaction.
+need, are written again in the order of an index, as VACUUM FULL would do outside of a transaction,
+and with full pages.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class _Index(Struct, frozen=True):
     is_order: bool
     table_bytes: int
     row_bytes: float
+    has_fillfactor: bool
+    """Of the table."""
 
 
 def suspects(conn: Control, plans: Sequence[Plan]) -> list[Suspect]:
@@ -76,7 +79,8 @@ def _bloated(indexes: Sequence[_Index], plans: Sequence[Plan]) -> Iterator[Suspe
         least = max(BLOATED_BYTES_MIN, BLOAT_MIN * needed)
         if table in rows and least <= each.table_bytes <= INDEXED_BYTES_MAX:
             order = quoted(each.name.split(".", 1)[1])
-            make = f"cluster {relation(table)} using {order}"
+            full = f"alter table {relation(table)} reset (fillfactor); "
+            make = f"{full if each.has_fillfactor else ''}cluster {relation(table)} using {order}"
             yield Suspect(table, "", each.table_bytes, Suspicion.BLOATED, make)
 
 

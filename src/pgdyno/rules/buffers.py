@@ -27,6 +27,9 @@ from pgdyno.spec.change import Change
 from pgdyno.spec.server_settings import DEFAULTS
 from pgdyno.spec.units import format_size
 
+_MORE_PAGES = ("missing-index", "unusable-index", "unpruned-partitions", "bloated-table")
+"""Findings that make statements read more pages than they need."""
+
 
 @rule(
     "small-shared-buffers",
@@ -60,6 +63,7 @@ def small_shared_buffers(s: Situation) -> Found | Cleared:
         removable_share=s.loop.ratio(data=0.0).lifted,
         confidence=0.8,
         evidence=evidence,
+        causes=_MORE_PAGES,
         proposals=proposals,
         advice="" if proposals else "larger shared_buffers, as far as the memory allows",
     )

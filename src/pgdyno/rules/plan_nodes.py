@@ -24,7 +24,7 @@ from pgdyno.facts.situation import Situation
 from pgdyno.facts.statistics import statements_for, timed_statistics
 from pgdyno.numbers import counted, figure, listed, percent, size
 from pgdyno.plans.tree import Node, misestimated
-from pgdyno.record import Suspicion, TableStatistics
+from pgdyno.record import Suspect, Suspicion, TableStatistics
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.rules._timed_changes import (
     COST_SHARE,
@@ -292,9 +292,16 @@ def bloated_table(s: Situation) -> Found | Cleared:
         causes=("autovacuum-off", "autovacuum-slow", "autovacuum-threshold", "xmin-pinned"),
         advice="VACUUM FULL locks the table while it works; pg_repack and pg_squeeze do not. See"
         " that autovacuum is on for the table and comes often enough",
-        commands=[f"VACUUM FULL {relation(table.relation)}"],
+        commands=_rewriting(table),
         **weight_of(s, timed),
     )
+
+
+def _rewriting(table: Suspect) -> list[str]:
+    """Return the commands that write a table again as it was tried."""
+    full = [f"ALTER TABLE {relation(table.relation)} RESET (fillfactor)"]
+    commands = full if begins_with(table.make, ("alter table",)) else []
+    return [*commands, f"VACUUM FULL {relation(table.relation)}"]
 
 
 def _bar() -> str:

@@ -68,6 +68,16 @@ ENTRIES = (
         alone=True,
     ),
     Entry(
+        "low-fillfactor",
+        "dead rows",
+        Right(commands=("reset (fillfactor)",), findings=("bloated-table",)),
+        plant=("alter table {child} set (fillfactor = 10)", "vacuum full {child}"),
+        undo=("alter table {child} reset (fillfactor)", "vacuum full {child}"),
+        loads=("most-rows",),
+        partitions=(0, 0),
+        alone=True,
+    ),
+    Entry(
         "wrong-distinct",
         "statistics",
         _RIGHT,
