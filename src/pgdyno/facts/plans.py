@@ -117,18 +117,18 @@ class TimedChange(Struct, frozen=True):
     @property
     def saved(self) -> float:
         """Part of the work of statements that goes with the change; negative if there is more."""
-        return (1.0 - self._left) * (1.0 - self.other_part)
+        return (1.0 - self._left()) * (1.0 - self.other_part)
 
     @property
     def saved_min(self) -> float:
         """The least of it, by the error of the times."""
-        return (1.0 - self._left * math.exp(self._log_error)) * (1.0 - self.other_part)
+        return (1.0 - self._left(errors=1)) * (1.0 - self.other_part)
 
     @property
     def saved_max(self) -> float:
         """The most of it, if all work becomes longer under load alike, and parallel workers have
         no core of their own."""
-        return 1.0 - self._left * math.exp(-self._log_error) / self.processes
+        return 1.0 - self._left(errors=-1) / self.processes
 
     @property
     def is_worthwhile(self) -> bool:
@@ -140,23 +140,15 @@ class TimedChange(Struct, frozen=True):
         """True if it seems to save ``SAVED_MIN``, and by the error of the times may not."""
         return self.saved >= SAVED_MIN and not self.is_worthwhile
 
-    @property
-    def _left(self) -> float:
-        """Time of a transaction in its statements with the change, relative to that without."""
+    def _left(self, errors: int = 0) -> float:
+        """Time of a transaction in its statements with the change, relative to that without; with
+        all ``errors`` of the times to one side, 1 or -1."""
         alone_ms = sum(each.per_transaction * each.ms for each in self.statements)
-        return self._changed_ms / alone_ms if alone_ms > 0 else 1.0
-
-    @property
-    def _log_error(self) -> float:
-        """Error of the log of it, as if those of the statements were one."""
-        errors = (
-            each.per_transaction * each.changed_ms * each.log_error for each in self.statements
+        changed_ms = sum(
+            each.per_transaction * each.changed_ms * math.exp(errors * each.log_error)
+            for each in self.statements
         )
-        return sum(errors) / self._changed_ms if self._changed_ms > 0 else 0.0
-
-    @property
-    def _changed_ms(self) -> float:
-        return sum(each.per_transaction * each.changed_ms for each in self.statements)
+        return changed_ms / alone_ms if alone_ms > 0 else 1.0
 
 
 @lru_cache(maxsize=1)

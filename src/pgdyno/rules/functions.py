@@ -7,11 +7,10 @@ from pgdyno.facts.plans import TimedChange, is_analyzed, saved_share
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, figure, listed, percent
 from pgdyno.record.finding import Evidence, Skip
-from pgdyno.rules._timed_changes import weight_of
+from pgdyno.rules._timed_changes import COST_SHARE, weight_of
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.sql_text import shortened
 
-COST_SHARE = 0.1
 CHECK_MS_MIN = 0.5
 SHOWN = 3
 _UNEXECUTED = "statements were not executed to time their triggers"
@@ -28,7 +27,7 @@ def trigger_time(s: Situation) -> Found | Cleared:
     times their functions (track_functions). Trigger: the function of a trigger, with all that it
     executes itself, takes at least ``COST_SHARE`` of the response time. The gain predicted is that
     of statements without this time; no change is proposed, as a trigger is part of what the
-    database does. Foreign keys have a rule of their own. Threshold: that of a limit.
+    database does. Foreign keys have a rule of their own. Threshold: that of costly-settings.
     """
     timed = timed_functions(s, of_triggers=True)
     if not timed or saved_share(s, timed[0].timed) < COST_SHARE:
@@ -56,7 +55,7 @@ def function_time(s: Situation) -> Found | Cleared:
     times their functions (track_functions). SQL functions that are inlined are not counted, nor are
     those that are built in. Trigger: a function that returns no trigger takes, with all that it
     executes itself, at least ``COST_SHARE`` of the response time. The gain predicted is that of
-    statements without this time. Threshold: that of a limit.
+    statements without this time. Threshold: that of costly-settings.
     """
     timed = timed_functions(s, of_triggers=False)
     if not timed or saved_share(s, timed[0].timed) < COST_SHARE:
