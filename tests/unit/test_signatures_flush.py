@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from diagnose_runs import CPU, IDLE, WAL_QUEUE, WAL_SYNC, Load, diagnosed, ranked
+from diagnose_runs import CPU, IDLE, ROW, WAL_QUEUE, WAL_SYNC, Load, diagnosed, ranked
 from inline_snapshot import snapshot
 from msgspec.structs import replace
 
@@ -199,3 +199,12 @@ def test_a_standby_that_answers_late_is_neither(tmp_path: Path) -> None:
     findings = diagnosed(tmp_path, STANDBY)
     assert findings["commit-flush"].status == "cleared"
     assert findings["commit-delay"].status == "cleared"
+
+
+def test_a_flush_for_which_rows_are_held_is_not_cleared(tmp_path: Path) -> None:
+    """Of ten sessions eight wait for a row whose holders wait for the disk."""
+    load = Load(clients=10, tps=400, service_ms=25.0, sessions={ROW: 8.4, WAL_SYNC: 0.8, CPU: 0.3})
+    assert diagnosed(tmp_path, load)["commit-flush"].status == "found"
+    short = replace(load, sessions={ROW: 8.4, WAL_SYNC: 0.1, CPU: 1.0})
+    (folder := tmp_path / "short").mkdir()
+    assert diagnosed(folder, short)["commit-flush"].status == "cleared"

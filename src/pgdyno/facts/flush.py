@@ -16,7 +16,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from pgdyno.facts.sessions import SPARE_SHARE
-from pgdyno.facts.slices import Facts
+from pgdyno.facts.slices import QUEUED_BUSY_SHARE, Facts
 from pgdyno.numbers import figure
 from pgdyno.wait_events import HEAVYWEIGHT, WAL_SYNC, WAL_WRITE, canonical
 
@@ -79,6 +79,15 @@ def device_flush_ms(s: Facts) -> float | None:
         if flushes and flush_ms is not None:
             return flush_ms / flushes
     return None
+
+
+def starved_part(s: Facts) -> float:
+    """Return the part of a sync that may be a wait for a core: what it takes beyond the device's
+    own flush, where ``QUEUED_BUSY_SHARE`` of the cores are at work; 0 if that is not known."""
+    cpu, sync, device_ms = s.cpu_if_recorded, sync_time(s), device_flush_ms(s)
+    if cpu is None or sync is None or device_ms is None or cpu.busy_share < QUEUED_BUSY_SHARE:
+        return 0.0
+    return max(0.0, 1.0 - device_ms / sync.ms)
 
 
 def device_words(s: Facts) -> str:

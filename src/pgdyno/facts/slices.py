@@ -41,6 +41,8 @@ CLIENT_BACKEND = "client backend"
 PARALLEL_WORKER = "parallel worker"
 QUEUE_TIMES = 2.0
 """Factor for work that comes in bursts, on the sessions at the cores by queueing theory."""
+QUEUED_BUSY_SHARE = 0.7
+"""Part of the cores at work from which on sessions queue for one at times."""
 
 
 class Facts:
@@ -449,15 +451,18 @@ class Facts:
         runnable processes; pgdyno's and the server's share of them is assumed to be their share of
         the CPU time (equal weights get equal time), less the generator and the process that reads
         the count, and at most ``QUEUE_TIMES`` what the cores' idle time lets a queue be (M/M/1).
-        Both are limited to the sessions in service that do not wait for something else; by their
-        clock, which also runs while a session is woken from another wait, no client is between two
-        statements meanwhile.
+        Where cores are less busy than ``QUEUED_BUSY_SHARE`` its clocks alone count: what runs at
+        the moment of counting is more than usual then. Both are limited to the sessions in service
+        that do not wait for something else; by their clock, which also runs while a session is
+        woken from another wait, no client is between two statements meanwhile.
         """
         used, queue = self.process_cores(CLIENT_BACKEND), self.process_queue(CLIENT_BACKEND)
         if used is None or queue is None:
             return self._runnable_by_count
         between = (self.between_statements_ms or 0.0) * self.throughput_tps / 1000
         by_clock = min(used + queue, max(used, self.not_waiting - between))
+        if self.cpu_if_recorded and self._machine_cpu.busy_share < QUEUED_BUSY_SHARE:
+            return min(by_clock, self.not_waiting)
         return min(max(by_clock, self._runnable_by_count), self.not_waiting)
 
     @property

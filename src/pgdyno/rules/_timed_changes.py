@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypedDict
 
 from pgdyno.facts.budget import Part
+from pgdyno.facts.flush import starved_part
 from pgdyno.facts.plans import (
     NOT_LOOKED_AT,
     ChangedStatement,
@@ -57,8 +58,8 @@ def ratio_with(s: Situation, change: TimedChange) -> Prediction:
     their other work, fall by the part that it saves.
 
     At one end only the CPU time and the waits for parallel workers fall; at the other all of the
-    work, and the waits for rows that are held meanwhile. The guess is halfway; the ends have the
-    error of the times too.
+    work, the waits for rows that are held meanwhile, and what flushes may wait for a core. The
+    guess is halfway; the ends have the error of the times too.
     """
     guesses = _ratios(s, change.saved)
     ends = [*_ratios(s, change.saved_min), *_ratios(s, change.saved_max)]
@@ -69,7 +70,8 @@ def _ratios(s: Situation, saved: float) -> list[float]:
     """Return the ends of the ratio without the part ``saved`` of the work."""
     part = min(SAVED_PART_MAX, max(0.0, saved))
     cpu, service_ms = ratio_without(s, part, parallel=1.0 - part), s.budget.service_ms
-    left_ms = max(1e-3 * service_ms, service_ms - part * following_ms(s))
+    falling_ms = following_ms(s) + starved_part(s) * s.budget.parts_ms.get("flush", 0.0)
+    left_ms = max(1e-3 * service_ms, service_ms - part * falling_ms)
     return [cpu.low, cpu.high, service_ms / left_ms]
 
 

@@ -10,8 +10,10 @@ from pgdyno.facts.flush import (
     device_flush_ms,
     device_words,
     sleepers,
+    starved_part,
     sync_time,
 )
+from pgdyno.facts.plans import LONGER_STATEMENTS
 from pgdyno.facts.sight import Sight, measured
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import figure, percent
@@ -22,8 +24,10 @@ from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
 from pgdyno.spec.server_settings import DEFAULTS
 from pgdyno.stats.prediction import Prediction
+from pgdyno.wait_events import HEAVYWEIGHT
 
 FLUSH_SHARE = 0.15
+STARVED_PART_MIN = 0.5
 QUEUE_LOCK = ("LWLock", "WALWrite")
 BUFFERS_FULL_PER_TRANSACTION = 0.01
 WITHOUT_METADATA = {"fsync": 0.9, "open_sync": 0.75}
@@ -44,15 +48,17 @@ def commit_flush(s: Situation) -> Found | Cleared:
     """Commit flush: sessions wait for their commit's WAL to reach the disk.
 
     Trigger: at least ``FLUSH_SHARE`` of the client sessions that the server is at work for (those
-    in a transaction that do not wait for their client) are seen waiting for a WAL write or sync, or
-    in the queue for the lock under which one session flushes for all.
+    in a transaction that wait neither for their client nor for a lock of another transaction) are
+    seen waiting for a WAL write or sync, or in the queue for the lock under which one session
+    flushes for all. Where cores are busy, a sync may wait for one: what makes statements longer
+    comes first, if undoing it gains more.
 
     Threshold: no published tool has one; calibrated by injection, synchronous_commit on and off.
     The counts of WAL syncs per commit and the time of a sync are evidence, not trigger.
 
     What is said of the device: see ``facts.flush``.
     """
-    served = s.sessions_at_work - s.sessions("client")
+    served = s.sessions_at_work - s.sessions("client", *HEAVYWEIGHT)
     share = s.sessions("flush") / served if served > 0 else 0.0
     evidence = _commit_flush_evidence(s, share)
     waited = percent(s.budget.own_share("flush", "images"))
@@ -66,7 +72,10 @@ def commit_flush(s: Situation) -> Found | Cleared:
         removable_share=s.loop.ratio(flush=delay_part_of_flush(s)).lifted,
         confidence=0.9 if share >= 2 * FLUSH_SHARE else 0.7,
         evidence=evidence,
-        causes=("shared-device", "checkpoint-dips", "stall"),
+        causes=(
+            *("shared-device", "checkpoint-dips", "stall"),
+            *(LONGER_STATEMENTS if starved_part(s) >= STARVED_PART_MIN else ()),
+        ),
         proposals=_proposals(s, off),
     )
 

@@ -22,6 +22,7 @@ from pgdyno.facts.denied_time import (
 from pgdyno.facts.other_load import LOAD_DISTRUST_SHARE, LOAD_FOUND_SHARE, OtherLoad, foreign_load
 from pgdyno.facts.sessions import round_trips_of, sessions
 from pgdyno.facts.situation import Situation
+from pgdyno.facts.slices import QUEUED_BUSY_SHARE
 from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.rules._client_counts import fewer_advice
@@ -30,7 +31,6 @@ from pgdyno.rules._cpu_uses import cpu_parts, cpu_uses
 from pgdyno.rules.rule import Cleared, Found, rule
 
 BUSY_SHARE = 0.9
-QUEUED_BUSY_SHARE = 0.7
 SERVER_SHARE = 0.5
 
 
