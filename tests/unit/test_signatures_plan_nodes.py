@@ -255,6 +255,42 @@ def test_rows_that_are_skipped_are_not_judged_without_plans(tmp_path: Path) -> N
     assert diagnosed(tmp_path, unexecuted)["skipped-rows"].status == "skipped"
 
 
+def late(*, kept: int, ms: float) -> Mapping[str, Any]:
+    """A plan whose condition on a subquery removes most of 60,000 rows in so many milliseconds."""
+    scan = {**SCAN["Plan"], "Actual Rows": 60_000, "Rows Removed by Filter": 0}
+    scan.pop("Filter")
+    fence = {
+        "Node Type": "CTE Scan",
+        "Alias": "x",
+        "Filter": "(x.id = $1)",
+        "Actual Rows": kept,
+        "Rows Removed by Filter": 60_000 - kept,
+        "Actual Loops": 1,
+        "Actual Total Time": ms,
+        "Plans": [scan],
+    }
+    return {**SCAN, "Plan": fence}
+
+
+@pytest.mark.parametrize(
+    ("kept", "ms", "status"), [(1, 1.9, "found"), (1, 0.002, "cleared"), (50_000, 1.9, "cleared")]
+)
+def test_conditions_behind_a_subquery(tmp_path: Path, kept: int, ms: float, status: str) -> None:
+    found = diagnosed(tmp_path, looked_at(BUSY, plan=late(kept=kept, ms=ms)))
+    cause = found["late-conditions"]
+    assert cause.status == status
+    if status == "found":
+        said = {each.name: each.value for each in cause.evidence}
+        assert (said["rows read by the subquery"], said["rows kept"]) == (60_000, kept)
+        assert found["server-cpu"].weight < cause.weight
+
+
+def test_conditions_behind_a_subquery_are_not_judged_without_plans(tmp_path: Path) -> None:
+    assert diagnosed(tmp_path, BUSY)["late-conditions"].status == "skipped"
+    unexecuted = looked_at(BUSY, analyzed=False, plan=None)
+    assert diagnosed(tmp_path, unexecuted)["late-conditions"].status == "skipped"
+
+
 DROP = 'drop index public."Item_note"'
 UNREAD = {"relation": "public.item", "index_name": "public.Item_note", "make": DROP,
           "size_bytes": 8192}  # fmt: skip
@@ -322,3 +358,129 @@ def test_a_table_that_is_mostly_empty_is_judged_by_a_trial(tmp_path: Path) -> No
     assert diagnosed(tmp_path, load)["bloated-table"].status == "skipped"
     load = with_rows(looked_at(BUSY, (WRITTEN, 1.5), log_error=0.4), "suspect", EMPTY)
     assert diagnosed(tmp_path, load)["bloated-table"].status == "skipped"
+
+
+ORDERED = {
+    "Plan": {
+        "Node Type": "Limit",
+        "Plans": [
+            {
+                "Node Type": "Sort",
+                "Sort Key": ["item.at DESC"],
+                "Plans": [{**SCAN["Plan"], "Actual Rows": 60000}],
+                "Actual Total Time": 1.9,
+            }
+        ],
+        "Actual Total Time": 1.9,
+    },
+    "Planning Time": 0.05,
+    "Execution Time": 1.95,
+}
+OF_TABLE = {
+    "relation": "public.item",
+    "method": "btree",
+    "idx_scan": 0,
+    "enforces": 1,
+    "has_expression": 0,
+}
+
+
+def with_index(load: Load, *columns: str) -> Load:
+    row = {**OF_TABLE, "index_name": "item_index", "table_columns": ",".join(columns)}
+    return replace(load, counters={"metric_index": [row]})
+
+
+@pytest.mark.parametrize("plan", [SCAN, ORDERED])
+def test_a_search_for_which_no_index_was_tried(tmp_path: Path, plan: Mapping[str, Any]) -> None:
+    load = with_index(looked_at(BUSY, plan=plan), "id")
+    found = diagnosed(tmp_path, load)["missing-index"]
+    assert (found.status, found.proposals) == ("found", ())
+
+
+@pytest.mark.parametrize(("plan", "column"), [(SCAN, "kind"), (ORDERED, "kind")])
+def test_a_search_for_which_an_index_may_be_there(
+    tmp_path: Path, plan: Mapping[str, Any], column: str
+) -> None:
+    load = with_index(looked_at(BUSY, plan=plan), "id", column)
+    assert diagnosed(tmp_path, load)["missing-index"].status == "skipped"
+
+
+def test_a_search_that_takes_little(tmp_path: Path) -> None:
+    short = {**SCAN, "Plan": {**SCAN["Plan"], "Actual Total Time": 0.01}}
+    load = with_index(looked_at(BUSY, plan=short), "id")
+    assert diagnosed(tmp_path, load)["missing-index"].status == "cleared"
+
+
+@pytest.mark.parametrize(
+    "text", ["using gin (body)", "using btree (lower(kind))", "kind", "using btree (at DESC, id)"]
+)
+def test_indexes_of_any_kind(tmp_path: Path, text: str) -> None:
+    change = Change(indexes={"public.item": text})
+    found = diagnosed(tmp_path, looked_at(BUSY, (change, 0.1)))["missing-index"]
+    assert (found.status, [each.change for each in found.proposals]) == ("found", [change])
+
+
+def test_flushes_may_wait_for_a_core(tmp_path: Path) -> None:
+    """What a sync takes beyond the device's own flush may go with the work, if no core is idle."""
+    ends = []
+    for name, busy in (("idle", 0.6), ("busy", 1.0)):
+        load = replace(
+            looked_at(replace(BUSY, busy=busy), (INDEX, 0.05)),
+            sessions={("", ""): 1.0, ("IO", "WalSync"): 0.9},
+            wal={"wal_sync": 500.0, "wal_sync_time_ms": 900.0},
+            tps=900,
+        )
+        disk = {"device": "sda", "holds": "data,wal", "flushes": 500.0, "flush_ms": 25.0}
+        load = replace(load, counters={"metric_disk": [disk]})
+        (folder := tmp_path / name).mkdir()
+        (proposal,) = diagnosed(folder, load)["missing-index"].proposals
+        assert proposal.predicted_interval is not None
+        ends.append(proposal.predicted_interval[1])
+    assert ends[1] > 2 * ends[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "output", "status"),
+    [
+        ("Result", ["1"], "found"),
+        ("Result", ["pg_sleep('1'::double precision)"], "cleared"),
+        ("Seq Scan", ["total"], "cleared"),
+    ],
+)
+def test_queries_that_read_nothing(
+    tmp_path: Path, kind: str, output: list[str], status: str
+) -> None:
+    plan = {**SCAN, "Plan": {"Node Type": kind, "Output": output, "Actual Total Time": 1.0}}
+    found = diagnosed(tmp_path, looked_at(BUSY, plan=plan))
+    assert found["needless-statements"].status == status
+    if status == "found":
+        assert found["server-cpu"].weight < found["needless-statements"].weight
+
+
+@pytest.mark.parametrize(
+    ("statement", "status"),
+    [("savepoint s", "found"), ("discard all", "found"), ("commit", "cleared")],
+)
+def test_statements_without_rows(tmp_path: Path, statement: str, status: str) -> None:
+    load = replace(BUSY, statements={statement: 1000}, statement=statement)
+    assert diagnosed(tmp_path, load)["needless-statements"].status == status
+
+
+def test_prepared_statements_are_not_proposed_where_they_are_forgotten(tmp_path: Path) -> None:
+    change = Change(spec={"load.protocol": "prepared"})
+    for statement, proposed in (("discard all", []), ("select 1 from item", [change])):
+        (folder := tmp_path / statement[:6]).mkdir()
+        load = replace(BUSY, protocol="simple", statements={statement: 1000}, statement=statement)
+        found = diagnosed(folder, looked_at(load, (change, 0.5), generic=None))["parse-plan"]
+        assert [each.change for each in found.proposals] == proposed
+
+
+def test_scans_that_need_all_rows_are_no_use_of_an_index(tmp_path: Path) -> None:
+    """An estimate by the rows of scans is replaced by the plans: the CPU time has no other name."""
+    scan = {**SCAN["Plan"], "Actual Rows": 60_000, "Rows Removed by Filter": 0}
+    scan.pop("Filter")
+    tables = {"public.item": {"seq_scan": 1000.0, "seq_tup_read": 6e7}}
+    count = {**scan, "Node Type": "Aggregate", "Actual Rows": 1, "Plans": [scan]}
+    load = replace(looked_at(BUSY, plan={**SCAN, "Plan": count}), tables=tables)
+    found = diagnosed(tmp_path, load)
+    assert (found["missing-index"].status, found["server-cpu"].rank) == ("cleared", 1)

@@ -28,7 +28,7 @@ from pgdyno.diagnose._verdict import LimitVerdict, verdict_of
 from pgdyno.facts.budget import Part, ResponseTimeBudget
 from pgdyno.facts.headroom import Held, held_load, most_ratio
 from pgdyno.facts.observed import ObservedRun, is_observed
-from pgdyno.facts.plans import LONGER_TRANSACTIONS
+from pgdyno.facts.plans import LONGER_TRANSACTIONS, OUTSIDE_SERVER
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import CLIENT_BACKEND
 from pgdyno.facts.statement_budgets import StatementTimeBudget, statement_budgets
@@ -47,6 +47,11 @@ binomial)."""
 LIMIT_SHARE_MIN = 0.1
 """Share of the response time below which a finding is no limit: if all of it went, throughput would
 rise by a ninth, about what identical slices on a shared machine differ by."""
+
+
+MOST_SHARE = 0.5
+"""Part of a transaction's time that is most of it."""
+_FEW = ("few-clients", "busy-clients")
 
 
 def missing_words(s: Situation) -> list[str]:
@@ -172,7 +177,7 @@ def _statements(s: Situation) -> Sequence[StatementTimeBudget]:
 def _ranked(findings: Sequence[Finding], held: Held | None, begun: float) -> list[Finding]:
     """Return the findings in order with ranks, causes that were found, and proposals once."""
     found = _causes_first(_in_order(f for f in findings if f.status == "found"), begun)
-    limits = [finding for finding in found if _may_limit(finding, held)]
+    limits = [finding for finding in found if _may_limit(finding, held, begun)]
     minor = [finding for finding in found if finding not in limits]
     ids = {finding.id for finding in found}
     seen: list[tuple[str, dict[str, object]]] = []
@@ -180,7 +185,7 @@ def _ranked(findings: Sequence[Finding], held: Held | None, begun: float) -> lis
         finding.model_copy(
             update={
                 "rank": rank,
-                "severity": finding.severity or _severity(finding, rank),
+                "severity": finding.severity or _severity(finding, rank, begun),
                 "causes": tuple(cause for cause in finding.causes if cause in ids),
                 "proposals": _unseen(finding.proposals, seen),
             }
@@ -191,21 +196,24 @@ def _ranked(findings: Sequence[Finding], held: Held | None, begun: float) -> lis
     return [*listed, *others]
 
 
-def _may_limit(finding: Finding, held: Held | None) -> bool:
+def _may_limit(finding: Finding, held: Held | None, begun: float) -> bool:
     if finding.is_about_to_fail or finding.causes_distrust:
         return True
-    return _is_large(finding) and (held is None or finding.momentary)
+    return _is_large(finding, begun) and (held is None or finding.momentary)
 
 
-def _is_large(finding: Finding) -> bool:
-    return (finding.share or 0.0) >= LIMIT_SHARE_MIN
+def _is_large(finding: Finding, begun: float) -> bool:
+    """True for a large share of the response time; or of a transaction's own time, ``begun`` of it,
+    where the finding has no part of the backlog."""
+    share = finding.share or 0.0
+    return (share / begun if 0.0 < share <= begun else share) >= LIMIT_SHARE_MIN
 
 
-def _severity(finding: Finding, rank: int | None) -> Severity:
+def _severity(finding: Finding, rank: int | None, begun: float) -> Severity:
     """Return the severity of a finding, other than that the server is about to fail."""
     if rank is None:
         return "minor"
-    return "limit" if _is_large(finding) else "costs"
+    return "limit" if _is_large(finding, begun) else "costs"
 
 
 def _if_known(make: Callable[[], Held | None]) -> Held | None:
@@ -294,7 +302,9 @@ def _in_order(found: Iterable[Finding]) -> list[Finding]:
 
 def _causes_first(found: Sequence[Finding], begun: float) -> list[Finding]:
     """Return findings with what makes statements longer in front of its consequence, the queue for
-    what they hold, if undoing it is predicted to gain more."""
+    what they hold, if undoing it certainly gains, and is predicted to gain more; and with what
+    makes transactions longer outside of the server in front of the clients that wait for it, if it
+    is most of their time."""
     ordered = list(found)
     for finding in found:
         if finding.causes_distrust or finding.is_about_to_fail:
@@ -302,10 +312,19 @@ def _causes_first(found: Sequence[Finding], begun: float) -> list[Finding]:
         place = ordered.index(finding)
         roots = {*finding.causes} & {*LONGER_TRANSACTIONS}
         for cause in [each for each in ordered[place + 1 :] if each.id in roots]:
-            if max(_best_ratio(cause), _ratio_of_undoing(cause, begun)) > _best_ratio(finding):
+            if _is_root(cause, finding, begun):
                 ordered.remove(cause)
                 ordered.insert(ordered.index(finding), cause)
     return ordered
+
+
+def _is_root(cause: Finding, finding: Finding, begun: float) -> bool:
+    if cause.id in OUTSIDE_SERVER and finding.id in _FEW and cause.weight >= MOST_SHARE * begun:
+        return True
+    lows = [each.prediction.low for each in cause.proposals]
+    is_sure = not lows or max(lows) > 1.0
+    ratio = max(_best_ratio(cause), _ratio_of_undoing(cause, begun))
+    return is_sure and ratio > _best_ratio(finding)
 
 
 def _best_ratio(finding: Finding) -> float:
