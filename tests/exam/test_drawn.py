@@ -306,6 +306,19 @@ def test_of_two_causes_the_smaller_may_stand_second() -> None:
         assert grade.outcome == outcome
 
 
+def test_a_cause_may_stand_behind_a_promise_that_was_kept() -> None:
+    first = finding("parse-plan", remedies=[remedy(3, 2, 4, spec={"load.protocol": "prepared"})])
+    (promise,) = promises([first])
+    findings = [first, finding(rank=2, remedies=[UNDOING])]
+    for worth, outcome in (
+        (Truth(5.0, 4.0, 6.0, 4), "right"),
+        (Truth(1.2, 1.1, 1.3, 4), "partly"),
+        (Truth(1.1, 0.9, 6.0, 4), "partly"),
+    ):
+        grade = of_cause(fault(), WORTH, [], findings, "parse-plan", kept=[(promise, worth)])
+        assert grade.outcome == outcome
+
+
 @pytest.mark.parametrize(
     ("predicted", "truth", "denied"),
     [

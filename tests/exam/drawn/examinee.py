@@ -193,15 +193,14 @@ def _graded(
     result = measured(world, arms, until_s=until_s)
     truths = result.truths
     held = rate_tps is not None and result.planted_tps >= rate_tps
-    pairs = [*_of_undoing(faults, server, findings, truths)]
-    if other is not None:
-        pairs.append((other[0], truths[_PROMISED]))
+    promised = [] if other is None else [(other[0], truths[_PROMISED])]
+    pairs = [*_of_undoing(faults, server, findings, truths), *promised]
     denied = grading.denied_promise(pairs)
     causes = []
     for fault in faults:
         beside = [(each, truths[each.entry]) for each in faults if each is not fault]
         truth = truths[fault.entry]
-        grade = grading.of_cause(fault, truth, beside, findings, verdict, held=held)
+        grade = grading.of_cause(fault, truth, beside, findings, verdict, kept=promised, held=held)
         apart = grade.outcome
         if denied and fault is faults[0]:
             grade = grading.Grade("false", denied)
@@ -217,11 +216,10 @@ def _graded(
                 "why": grade.why,
             }
         )
-    promised = other and {"promise": to_builtins(other[0]), "truth": to_builtins(truths[_PROMISED])}
     return {
         "planted_tps": round(result.planted_tps, 1),
         "causes": causes,
-        "promised": promised,
+        "promised": [to_builtins({"promise": p, "truth": worth}) for p, worth in promised],
         "outcome": causes[0]["outcome"],
     }
 

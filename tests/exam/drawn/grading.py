@@ -67,20 +67,28 @@ def of_cause(
     findings: Sequence[Finding],
     verdict: str | None,
     *,
+    kept: Iterable[tuple[Promise, Truth]] = (),
     held: bool = False,
 ) -> Grade:
-    """Grade what was said of a cause; ``others`` are planted beside it, ``verdict`` is the ID.
+    """Grade what was said of a cause; ``others`` are planted beside it, ``verdict`` is the ID, and
+    ``kept`` are promises that were measured.
 
-    Of two causes that are worth it, the one that is worth less may stand behind the other. Where
-    the rate is ``held`` in spite of them, none of them is a limit.
+    Of two causes that are worth it, the one that is worth less may stand behind the other; and
+    behind a finding whose promise, of as much, the pairs confirm. Where the rate is ``held`` in
+    spite of them, none of them is a limit.
     """
     if fault.bait or held or not truth.worth_it:
         return Grade(NOT_WORTH)
     if cleared := [*denials(fault, findings)]:
         return Grade("false", f"cleared by {', '.join(cleared)}")
     made = found(findings)
-    before = [other.right for other, worth in others if worth.worth_it and worth.high >= truth.low]
-    own = [each for each in made if names(fault.right, each) or not _names_any(before, each)]
+    before = [other.right for other, worth in others if _is_as_much(worth, truth)]
+    confirmed = {promise.finding for promise, worth in kept if _is_as_much(worth, truth)}
+    own = [
+        each
+        for each in made
+        if names(fault.right, each) or not (each["id"] in confirmed or _names_any(before, each))
+    ]
     first = names(fault.right, own[0]) if own else ""
     if first == "undo" and verdict != "unexplained":
         return Grade("right", own[0]["id"])
@@ -91,6 +99,11 @@ def of_cause(
     if verdict == "unexplained":
         return Grade("unexplained")
     return Grade("wrong", f"said {verdict}")
+
+
+def _is_as_much(worth: Truth, truth: Truth) -> bool:
+    """Return whether another gain is worth it and may be as large as that of a cause."""
+    return worth.worth_it and worth.high >= truth.low
 
 
 def _names_any(rights: Iterable[Any], finding: Finding) -> bool:

@@ -232,8 +232,11 @@ class World:
         yield from ("-n", "-T", str(seconds), "-c", str(count), "-M", shape.protocol)
         yield from ("-h", entrance.host, "-p", str(entrance.port), "-U", entrance.user)
         yield f"--random-seed={self._seed}"
-        if shape.reconnects:  # A thread of pgbench waits for each of its connections.
-            yield from ("-C", "-j", str(count))
+        if shape.reconnects:
+            yield "-C"
+        if shape.reconnects or self.relay is not None:
+            # A thread of pgbench waits for each connection, and each statement to be prepared.
+            yield from ("-j", str(count))
         if rate_tps is not None:
             yield f"--rate={rate_tps:g}"
         for path, weight in self.scripts():
