@@ -72,15 +72,22 @@ def session(server: Cluster) -> Iterator[LoadLikeSession]:
     session.close()
 
 
+def shortest_ms(session: LoadLikeSession, *statements: str) -> dict[int, float]:
+    """The shortest times of several executions: other programs make one of them longer."""
+    runs = [session.execute(transaction(*statements)) for _ in range(7)]
+    assert all(set(each) == set(runs[0]) for each in runs)
+    return {position: min(each[position] for each in runs) for position in runs[0]}
+
+
 def test_commit_has_the_time_of_what_is_deferred_to_it(session: LoadLikeSession) -> None:
-    times_ms = session.execute(transaction("begin", INSERT, "commit"))
+    times_ms = shortest_ms(session, "begin", INSERT, "commit")
     assert set(times_ms) == {1, 2}
     assert times_ms[2] > times_ms[1]
 
 
 def test_a_statement_alone_has_it_itself(session: LoadLikeSession) -> None:
-    (alone_ms,) = session.execute(transaction(INSERT)).values()
-    in_block_ms = session.execute(transaction("begin", INSERT, "commit"))
+    (alone_ms,) = shortest_ms(session, INSERT).values()
+    in_block_ms = shortest_ms(session, "begin", INSERT, "commit")
     assert alone_ms > in_block_ms[1]
 
 
