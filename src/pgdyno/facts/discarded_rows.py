@@ -3,13 +3,16 @@ subquery has read them."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 from msgspec import Struct
 
 from pgdyno.facts._without import without_time
 from pgdyno.facts.plans import PlannedStatement, TimedChange, executed_ms, planned_statements
 from pgdyno.facts.situation import Situation
 from pgdyno.plans.tree import Node
-from pgdyno.plans.wanted_indexes import ROWS_MIN, SCANNED_SHARE_MAX
+from pgdyno.plans.wanted_indexes import reads_much_for_little
+from pgdyno.record import Place
 
 _SUBQUERIES = ("CTE Scan", "Subquery Scan")
 
@@ -39,9 +42,7 @@ def skipped_rows(s: Situation) -> list[SkippedRows]:
             ms=_ms(limit),
             timed=without_time(s, executed, {each.total.place: _ms(limit)}),
         )
-        for each in planned_statements(s)
-        if each.plan is not None and each.total.place in executed
-        for limit in each.plan.nodes()
+        for each, limit in _nodes(s, executed)
         if limit.kind == "Limit" and (limit.children[0].rows or 0.0) > (limit.rows or 0.0)
     ]
     return sorted(found, key=lambda each: -each.timed.saved)
@@ -81,21 +82,22 @@ def late_conditions(s: Situation) -> list[LateCondition]:
             ms=_removed_ms(node),
             timed=without_time(s, executed, {each.total.place: _removed_ms(node)}),
         )
-        for each in planned_statements(s)
-        if each.plan is not None and each.total.place in executed
-        for node in each.plan.nodes()
-        if node.kind in _SUBQUERIES and _keeps_few(node)
+        for each, node in _nodes(s, executed)
+        if node.kind in _SUBQUERIES
+        and node.loops
+        and "Filter" in node.conditions
+        and reads_much_for_little(node)
     ]
     return sorted(found, key=lambda each: -each.timed.saved)
 
 
-def _keeps_few(node: Node) -> bool:
-    """True if a condition keeps few of many rows."""
-    if "Filter" not in node.conditions or not node.loops:
-        return False
-    is_many = node.read >= ROWS_MIN * node.loops
-    return is_many and (node.rows or 0.0) <= SCANNED_SHARE_MAX * node.read
-
-
 def _removed_ms(node: Node) -> float:
     return (node.time_ms or 0.0) * node.removed / node.read
+
+
+def _nodes(s: Situation, executed: Collection[Place]) -> Iterator[tuple[PlannedStatement, Node]]:
+    """Yield the nodes of the plans that were executed, each with its statement."""
+    for each in planned_statements(s):
+        if each.plan is not None and each.total.place in executed:
+            for node in each.plan.nodes():
+                yield each, node

@@ -66,10 +66,9 @@ class Search(Struct, frozen=True):
 
     @property
     def is_for_few(self) -> bool:
-        """True if it gives few of the rows that it reads, or few of these are wanted."""
-        node = self.node
-        is_few = node.rows is None or node.rows <= SCANNED_SHARE_MAX * node.read
-        return bool(self.order) or ("Filter" in node.conditions and is_few)
+        """True if a condition keeps few of the rows that it reads, or few of these are wanted; else
+        it serves a join, or all rows are needed."""
+        return bool(self.order) or "Filter" in self.node.conditions
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -211,9 +210,8 @@ def _key(expression: str, operator: str, other: str, columns: Mapping[str, _Colu
     inner = columns.get(folded(cast[1])) if cast is not None else None
     if cast is not None and inner is not None and inner.type_name == "varchar":
         expression = cast[1]  # The same values.
-    column = columns.get(folded(expression))
+    column, sql = _named(expression, columns)
     name = "" if column is None else column.name
-    sql = columns_text([name]) if name else f"({expression})"
     if operator in ORDERED or (operator == IS and name):
         within = {folded(each) for each in names_in(expression)}
         if not name and any(columns[each].leads_index for each in within & columns.keys()):
@@ -228,6 +226,12 @@ def _key(expression: str, operator: str, other: str, columns: Mapping[str, _Colu
         return None
     is_gist = column.category in (_RANGE, _GEOMETRY) if column is not None else operator == "&&"
     return _Key(sql, is_equal=False, method="gist" if is_gist else "gin")
+
+
+def _named(expression: str, columns: Mapping[str, _Column]) -> tuple[_Column | None, str]:
+    """Return the column that an expression is, if it is one, and the expression as a key."""
+    column = columns.get(folded(expression))
+    return column, f"({expression})" if column is None else columns_text([column.name])
 
 
 def _may_begin_with(operator: str, pattern: str) -> bool:
@@ -246,11 +250,10 @@ def _sorted_by(search: Search, columns: Mapping[str, _Column]) -> list[_Key]:
         if found is None or " USING " in each:
             return []
         expression = without_alias(found[1], alias)
-        column = columns.get(folded(expression))
+        column, text = _named(expression, columns)
         if column is None and not refers_to(found[1], alias):
             return []  # Of a query on a single table, EXPLAIN gives output without its alias.
-        name = "" if column is None else column.name
-        keys.append(_Key(columns_text([name]) if name else f"({expression})", False, name))
+        keys.append(_Key(text, False, "" if column is None else column.name))
         directions.append(found[2])
     if len({*directions}) <= 1 and "NULLS" not in "".join(directions):
         return keys  # An index is read in either direction.
