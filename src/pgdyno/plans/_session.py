@@ -189,18 +189,15 @@ class LoadLikeSession:
                     ms = self._executed_ms(statement, commits=commits)
                 except Refused:
                     break
-                if ms is not None:
-                    times_ms[statement["position"]] = ms
-                    if after is not None:
-                        after(statement["position"], ms)
+                times_ms[statement["position"]] = ms
+                if after is not None:
+                    after(statement["position"], ms)
         return times_ms
 
-    def _executed_ms(self, statement: SampledStatement, *, commits: bool) -> float | None:
+    def _executed_ms(self, statement: SampledStatement, *, commits: bool) -> float:
         """Execute a statement, and what is deferred to its end if it ``commits``; return its
-        milliseconds; None for a COMMIT to which nothing is deferred. Raises Refused."""
+        milliseconds. Raises Refused."""
         is_commit = begins_with(statement["text"], _COMMITTING)
-        if is_commit and not self._defers:
-            return None
         began = time.perf_counter()
         if not is_commit:
             self._run(statement)
@@ -221,15 +218,16 @@ class LoadLikeSession:
     def _statements(
         self, transaction: SampledTransaction
     ) -> Iterator[tuple[SampledStatement, bool]]:
-        """Yield the statements of a transaction but those that begin or roll it back, each with
-        whether it commits. Rows that become variables are those of this execution, where the load's
-        would be gone."""
+        """Yield the statements of a transaction but those that begin or end one, each with whether
+        it commits; and COMMIT, where something may be deferred to it. Rows that become variables
+        are those of this execution, where the load's would be gone."""
         self._captured = {}
         is_block = False
         for statement in transaction["statements"]:
             text = statement["text"]
             if begins_with(text, _COMMITTING):
-                yield statement, is_block
+                if self._defers:
+                    yield statement, is_block
                 is_block = False
             elif begins_with(text, _CONTROL):
                 is_block = begins_with(text, _BEGINNING)

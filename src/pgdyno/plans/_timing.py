@@ -164,20 +164,17 @@ class _Side:
             place = (transaction["group"], transaction["script"], position)
             self._times_ms[place][which].append(ms)
 
-    def best_ms(self, place: Place, transactions: Collection[int]) -> float:
-        """Return the mean over ``transactions`` of a statement's shortest milliseconds."""
+    def of(self, place: Place, transactions: Collection[int]) -> tuple[float, int]:
+        """Return the mean milliseconds of a statement over ``transactions``, and its executions."""
         times_ms = self._times_ms[place]
-        return sum(min(times_ms[which]) for which in transactions) / len(transactions)
+        runs = sum(len(times_ms[which]) for which in transactions)
+        return self._mean_ms([min(times_ms[which]) for which in transactions]), runs
 
     def each_round(self, place: Place, transactions: Collection[int]) -> Iterator[float]:
         """Yield the mean milliseconds of a statement over ``transactions`` in each whole round."""
         times_ms = self._times_ms[place]
         for once_ms in zip(*(times_ms[which] for which in transactions), strict=False):
-            yield sum(once_ms) / len(once_ms)
-
-    def runs(self, place: Place, transactions: Collection[int]) -> int:
-        """Return the executions of a statement in ``transactions``."""
-        return sum(len(self._times_ms[place][which]) for which in transactions)
+            yield self._mean_ms(once_ms)
 
     def executed(self, place: Place) -> set[int]:
         """Return the transactions in which a statement was executed."""
@@ -187,31 +184,22 @@ class _Side:
         """Return the statements."""
         return sorted(self._times_ms)
 
+    def _mean_ms(self, times_ms: Sequence[float]) -> float:
+        return in_server_ms(sum(times_ms) / len(times_ms), self.way_ms)
+
 
 def _compared(base: _Side, changed: _Side, *, place_ms: float = PLACE_MS) -> list[StatementTimes]:
+    if base.session is changed.session:
+        # Its way is the same whatever its settings, which may make any statement longer.
+        base.way_ms = changed.way_ms = min(base.way_ms, changed.way_ms)
     found = []
     for place in base.places():
         if both := base.executed(place) & changed.executed(place):
-            ways_ms = _ways_ms(base, changed)
-            ms, changed_ms = (
-                in_server_ms(side.best_ms(place, both), way_ms)
-                for side, way_ms in zip((base, changed), ways_ms, strict=True)
-            )
-            rounds = [
-                [in_server_ms(each, way_ms) for each in side.each_round(place, both)]
-                for side, way_ms in zip((base, changed), ways_ms, strict=True)
-            ]
-            error = math.hypot(_log_error(*rounds), place_ms / min(ms, changed_ms))
-            runs = min(side.runs(place, both) for side in (base, changed))
-            found.append(StatementTimes(place, runs, ms, changed_ms, error))
+            (ms, runs), (changed_ms, others) = base.of(place, both), changed.of(place, both)
+            error = _log_error(base.each_round(place, both), changed.each_round(place, both))
+            error = math.hypot(error, place_ms / min(ms, changed_ms))
+            found.append(StatementTimes(place, min(runs, others), ms, changed_ms, error))
     return found
-
-
-def _ways_ms(base: _Side, changed: _Side) -> tuple[float, float]:
-    """Return the time outside of the server on each side: that of a session is the same whatever
-    its settings, which may make any statement longer."""
-    ways_ms = base.way_ms, changed.way_ms
-    return ways_ms if base.session is not changed.session else (min(ways_ms), min(ways_ms))
 
 
 def in_server_ms(ms: float, way_ms: float) -> float:
@@ -220,7 +208,7 @@ def in_server_ms(ms: float, way_ms: float) -> float:
     return max(min(NOTHING_MS.values()), ms - way_ms)
 
 
-def _log_error(base_ms: Sequence[float], changed_ms: Sequence[float]) -> float:
+def _log_error(base_ms: Iterator[float], changed_ms: Iterator[float]) -> float:
     """Return half the width of the 95 % interval of the mean log ratio of rounds."""
     logs = [math.log(after / before) for before, after in zip(base_ms, changed_ms, strict=False)]
     if len(logs) < ROUNDS_MIN:
