@@ -47,8 +47,6 @@ binomial)."""
 LIMIT_SHARE_MIN = 0.1
 """Share of the response time below which a finding is no limit: if all of it went, throughput would
 rise by a ninth, about what identical slices on a shared machine differ by."""
-
-
 MOST_SHARE = 0.5
 """Part of a transaction's time that is most of it."""
 _FEW = ("few-clients", "busy-clients")

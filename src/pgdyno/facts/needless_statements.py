@@ -13,9 +13,7 @@ from pgdyno.record import StatementTotal
 from pgdyno.record.finding import Skip
 from pgdyno.spec.change import begins_with
 
-_WITHOUT_ROWS = frozenset(
-    ("deallocate", "discard", "release", "reset", "savepoint", "set", "show"),
-)
+_WITHOUT_ROWS = frozenset(("deallocate", "discard", "release", "reset", "savepoint", "set", "show"))
 _OF_SESSION = frozenset(("deallocate", "discard"))
 
 

@@ -193,8 +193,8 @@ def _timed(s: Situation) -> dict[str, float]:
 def _untried_part(s: Situation) -> float:
     """Return the part of the sessions' work that is the largest search for few of many rows for
     which no index was tried."""
-    work = s.budget.share(*work_parts(s))
-    return max((each.share for each in untried_searches(s)), default=0.0) / work if work else 0.0
+    untried, work = untried_searches(s), s.budget.share(*work_parts(s))
+    return untried[0].share / work if untried and work else 0.0
 
 
 def _tried(s: Situation) -> Iterator[tuple[str, TimedChange]]:

@@ -73,11 +73,6 @@ def index_text(text: str) -> IndexText:
     return IndexText(columns_text(columns), columns=columns)
 
 
-def index_on(method: str, keys: str) -> str:
-    """Return the text of an index on ``keys``, as SQL has them, which may be expressions."""
-    return IndexText(keys, method).text
-
-
 def trial_statements(table: str, text: str) -> tuple[str, str]:
     """Return the statements that create an index to try it, and drop it again. Of its name the
     server keeps the first 63 bytes each time."""

@@ -170,7 +170,8 @@ class Relay:
             else:
                 ready.add(key.data)
         if not self._held:
-            ready.update(link for at, link in self._due() if at <= time.monotonic())
+            now = time.monotonic()
+            ready.update(link for at, link in self._due() if at <= now)
         return ready
 
     def _due(self) -> Iterator[tuple[float, _Link]]:

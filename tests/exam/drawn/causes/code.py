@@ -10,6 +10,10 @@ create function {log}_checked() returns trigger language plpgsql as $$
 declare n int := 0;
 begin {work} return new; end $$"""
 _LOOP = "for i in 1..3000 loop n := n + i % 7; end loop;"
+_IS_FINE = """
+create function is_fine(what text) returns bool language plpgsql as $$
+declare n int := 0;
+begin for i in 1..1500 loop n := n + i % 7; end loop; return n >= 0; end $$"""
 _SCAN = "select count(*) into n from {log} where what = 'new';"
 
 
@@ -49,9 +53,7 @@ ENTRIES = (
         _KIND,
         Right(objects=("checked_what", "is_fine", "public.is_fine")),
         plant=(
-            "create function is_fine(what text) returns bool language plpgsql as $$ declare"
-            " n int := 0; begin for i in 1..1500 loop n := n + i % 7; end loop; return n >= 0;"
-            " end $$",
+            _IS_FINE,
             "alter table {log} add constraint checked_what check (is_fine(what)) not valid",
         ),
         undo=("alter table {log} drop constraint checked_what", "drop function is_fine(text)"),
@@ -77,9 +79,7 @@ ENTRIES = (
         _KIND,
         Right(objects=("is_fine", "public.is_fine")),
         plant=(
-            "create function is_fine(what text) returns bool language plpgsql as $$ declare"
-            " n int := 0; begin for i in 1..1500 loop n := n + i % 7; end loop; return n >= 0;"
-            " end $$",
+            _IS_FINE,
             "create domain fine as text",
             "alter table {log} alter column what type fine",
             "alter domain fine add constraint checked check (is_fine(value)) not valid",
