@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from diagnose_runs import Load, diagnosed
+from diagnose_runs import WEB, Load, diagnosed
 from msgspec.structs import replace
 from test_signatures_plans import BUSY, INDEX, PLACE, SCAN, looked_at
 
@@ -464,6 +464,21 @@ def test_queries_that_read_nothing(
 def test_statements_without_rows(tmp_path: Path, statement: str, status: str) -> None:
     load = replace(BUSY, statements={statement: 1000}, statement=statement)
     assert diagnosed(tmp_path, load)["needless-statements"].status == status
+
+
+@pytest.mark.parametrize(
+    ("times", "tps", "status"), [(20, 1000, "found"), (20, 50, "cleared"), (1, 1000, "cleared")]
+)
+def test_a_statement_that_is_repeated(tmp_path: Path, times: int, tps: int, status: str) -> None:
+    """Of statements that take long, it is not their number that does."""
+    texts = [f"select * from item where id = :id{number}" for number in range(times)]
+    load = replace(BUSY, tps=tps, statements=dict.fromkeys(texts, tps))
+    assert diagnosed(tmp_path, load)["repeated-statements"].status == status
+
+
+def test_requests_repeat_no_statement(tmp_path: Path) -> None:
+    load = replace(BUSY, http={"url": WEB}, statements={"GET /": 1000})
+    assert diagnosed(tmp_path, load)["repeated-statements"].status == "skipped"
 
 
 def test_prepared_statements_are_not_proposed_where_they_are_forgotten(tmp_path: Path) -> None:

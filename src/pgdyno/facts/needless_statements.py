@@ -1,17 +1,23 @@
-"""Statements of the load that neither read nor change rows: they set up or divide transactions and
-sessions, or check a connection. Each costs a round trip, and both programs' work for it."""
+"""Statements of the load that it could do without. Those that neither read nor change rows set up
+or divide transactions and sessions, or check a connection. Those that a transaction repeats for one
+row after another could be one statement. Each costs a round trip, and both programs' work for it.
+"""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from pgdyno.facts.plans import planned_statements, was_looked_at
+from pgdyno.facts.shapes import shape
 from pgdyno.facts.situation import Situation
 from pgdyno.plans.conditions import functions_in
 from pgdyno.plans.tree import Plan
 from pgdyno.record import StatementTotal
 from pgdyno.record.finding import Skip
-from pgdyno.spec.change import begins_with
+from pgdyno.spec.change import begins_with, controls_transaction
 
 _WITHOUT_ROWS = frozenset(("deallocate", "discard", "release", "reset", "savepoint", "set", "show"))
 _OF_SESSION = frozenset(("deallocate", "discard"))
@@ -23,6 +29,17 @@ class NeedlessStatement(Struct, frozen=True):
     total: StatementTotal
     ms: float
     """Of each transaction of the load, as its clients see it."""
+
+
+class RepeatedStatement(Struct, frozen=True):
+    """A statement that each transaction of a script executes more than once, if only with other
+    values."""
+
+    text: str
+    per_transaction: float
+    """Executions for each transaction of its script."""
+    repeats_per_s: float
+    """Executions beyond the first one of each transaction."""
 
 
 def needless_statements(s: Situation) -> list[NeedlessStatement]:
@@ -49,6 +66,29 @@ def needless_part(s: Situation) -> float:
         return 0.0
     whole_ms = sum(_ms(s, each) for each in s.statements)
     return taken_ms / whole_ms if whole_ms > 0 else 0.0
+
+
+def repeated_statements(s: Situation) -> list[RepeatedStatement]:
+    """Return these statements, those that are repeated most first. Raises Skip for requests."""
+    if s.is_http:
+        raise Skip("the load sends requests, not statements")
+    same: dict[tuple[str, str, str], list[StatementTotal]] = defaultdict(list)
+    for each in s.statements:
+        if not controls_transaction(each.statement) and not begins_with(
+            each.statement, _WITHOUT_ROWS
+        ):
+            same[each.client_group, each.script, shape(each.statement)].append(each)
+    repeated = [_repeated(s, totals) for totals in same.values() if len(totals) > 1]
+    return sorted(repeated, key=lambda each: -each.repeats_per_s)
+
+
+def _repeated(s: Situation, totals: Sequence[StatementTotal]) -> RepeatedStatement:
+    executions, transactions = sum(each.done for each in totals), max(each.done for each in totals)
+    return RepeatedStatement(
+        text=totals[0].statement,
+        per_transaction=executions / transactions if transactions else 0.0,
+        repeats_per_s=(executions - transactions) / s.seconds,
+    )
 
 
 def forgets_prepared(s: Situation) -> bool:

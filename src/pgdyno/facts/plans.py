@@ -42,8 +42,8 @@ LONGER_STATEMENTS = (
     *("missing-index", "unusable-index", "unused-indexes", "pending-list", "costly-settings"),
     *("kept-plan", "parse-plan", "jit", "wrong-estimates", "parallel-workers"),
     *("unpruned-partitions", "skipped-rows", "late-conditions", "foreign-key-time"),
-    *("trigger-time", "function-time", "needless-statements", "bloated-table"),
-    *("small-shared-buffers", "temp-files"),
+    *("trigger-time", "function-time", "needless-statements", "repeated-statements"),
+    *("bloated-table", "small-shared-buffers", "temp-files"),
 )
 """Findings that make statements take longer, and so the locks of their transactions."""
 OUTSIDE_SERVER = ("client-pauses", "round-trips")

@@ -18,7 +18,7 @@ from pgdyno.facts.denied_time import is_crowded_out, is_stolen, is_throttled
 from pgdyno.facts.discarded_rows import late_conditions, skipped_rows
 from pgdyno.facts.functions import timed_foreign_keys, timed_functions
 from pgdyno.facts.index_use import hidden_indexes, timed_use, untried_searches
-from pgdyno.facts.needless_statements import needless_part
+from pgdyno.facts.needless_statements import needless_part, repeated_statements
 from pgdyno.facts.partitions import read_partitions
 from pgdyno.facts.plans import (
     TimedChange,
@@ -149,6 +149,12 @@ def _batched_rows_s(s: Situation) -> float:
         return 0.0
 
 
+def _repeats_per_s(s: Situation) -> float:
+    if s.is_http:
+        return 0.0
+    return sum(each.repeats_per_s for each in repeated_statements(s))
+
+
 def backend_cores(s: Facts) -> float:
     """Return the cores that client sessions and their workers use; as sampled if not recorded."""
     used = s.process_cores(CLIENT_BACKEND)
@@ -164,6 +170,7 @@ def _cores(s: Situation) -> Mapping[str, float]:
     found = {
         "costly-settings": costly,
         "parse-plan": PLAN_CPU_S.get(s.protocol, 0.0) * s.statements_per_s,
+        "repeated-statements": STATEMENT_CPU_S_MIN * _repeats_per_s(s),
     }
     if s.front is not None and not s.front.rewrites_batches:
         found["front-batches"] = _batched_rows_s(s) * BATCHED_ROW_CPU_S

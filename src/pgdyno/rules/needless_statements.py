@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pgdyno.facts.needless_statements import needless_statements as without_rows
+from pgdyno.facts.needless_statements import repeated_statements as repeated_by
+from pgdyno.facts.setting_costs import STATEMENT_CPU_S_MIN
 from pgdyno.facts.situation import Situation
-from pgdyno.numbers import figure, listed, percent
+from pgdyno.numbers import counted, figure, listed, percent
+from pgdyno.rules._cpu_uses import cpu_parts, response_share
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.sql_text import shortened
 
@@ -54,4 +57,54 @@ def needless_statements(s: Situation) -> Found | Cleared:
         advice="leave them out: savepoints where an error ends the transaction anyway (autosave of"
         " drivers), checks of a connection before each use, SET and DISCARD where sessions may keep"
         " their state (server_reset_query of poolers)",
+    )
+
+
+@rule(
+    "repeated-statements",
+    of_clients=True,
+    false_positives="a transaction whose next value depends on the row of the statement before",
+)
+def repeated_statements(s: Situation) -> Found | Cleared:
+    """The same statement many times in a transaction, for one row after another: a query for each
+    row of a list, an INSERT for each row of an order.
+
+    Trigger: by the least that a statement takes of the server's CPU, a prepared one that reads a
+    row by its key (``STATEMENT_CPU_S_MIN``), the executions beyond the first of each transaction
+    take at least ``NEEDLESS_SHARE`` of the response time. Statements are the same if they differ in
+    values alone. No gain is promised beyond that: what one statement for all of the rows takes
+    depends on its plan. Distinct from round trips, whose time is that of the way (``round_trips``).
+    """
+    found = repeated_by(s)
+    share = response_share(s, "repeated-statements")
+    evidence = [
+        s.evidence(
+            "least CPU time of repeated statements / response time",
+            share,
+            "share",
+            f"at least {percent(NEEDLESS_SHARE)}",
+        ),
+        *(
+            s.evidence(shortened(each.text), each.per_transaction, "times")
+            for each in found[:SHOWN]
+        ),
+    ]
+    if share < NEEDLESS_SHARE:
+        return Cleared("no transaction repeats short statements", evidence)
+    worst = found[0]
+    return Found(
+        sentence=(
+            f"a transaction executes the same statement"
+            f" {counted(round(worst.per_transaction, 1), 'time', 'times')}:"
+            f" {shortened(worst.text)}; beyond the first, each takes at least"
+            f" {figure(STATEMENT_CPU_S_MIN * 1000)} ms of the server's CPU for itself"
+        ),
+        parts=cpu_parts(s),
+        share=share * s.budget.begun,
+        removable_share=1.0,
+        confidence=0.8,
+        evidence=evidence,
+        advice="read or write the rows by one statement: a join, = ANY of an array, an INSERT of"
+        " many rows or of unnest(); in an object-relational mapper, load the rows that belong"
+        " together at once",
     )

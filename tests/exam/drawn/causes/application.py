@@ -178,6 +178,23 @@ ENTRIES = (
         loads=("by-key",),
     ),
     Entry(
+        "row-by-row",
+        "more than needed",
+        Right(findings=("repeated-statements",)),
+        fault=_swapped(
+            "insert into {log} ({child_id}, what) select g, 'batch'"
+            " from generate_series(:c, :c + 20) as g;",
+            "begin;\n"
+            + "".join(
+                f"insert into {{log}} ({{child_id}}, what) values (:c + {row}, 'batch');\n"
+                for row in range(21)
+            )
+            + "commit;",
+        ),
+        loads=("insert-batch",),
+        alone=True,
+    ),
+    Entry(
         "temporary-table",
         "more than needed",
         Right(objects=("scratch",)),
