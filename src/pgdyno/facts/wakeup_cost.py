@@ -47,22 +47,25 @@ class _StatementTimes(Struct, frozen=True):
 
 
 def with_waking(loop: ClosedLoop, s: Facts) -> ClosedLoop:
-    """Return ``loop`` with its cost of being woken; as it is if the statements were not timed, and
-    where sessions queue for the cores, so that these never rest."""
-    statements = None if loop.saturated else _statements(s, loop.cpu_s)
+    """Return ``loop`` with its cost of being woken; as it is if the statements were not timed.
+    Where sessions queue for the cores, these never rest, but the generator waits for answers."""
+    statements = _statements(s, loop.cpu_s)
     if statements is None:
         return loop
     most_s = WOKEN_CPU_S * statements.count
-    own_cpu_s = loop.cpu_s * (1.0 - loop.flush_cpu - loop.data_cpu)
-    beyond_quick_s = max(0.0, own_cpu_s - statements.quick_s)
+    company_cpu_s = ROUND_TRIP_CPU_S * statements.count
     generator_s = s.generator_cores / s.throughput_tps - GENERATOR_CPU_S * statements.count
     generator_s = min(max(generator_s, 0.0), most_s)
+    if loop.saturated:
+        return replace(loop, generator_woken_s=generator_s, company_cpu_s=company_cpu_s)
+    own_cpu_s = loop.cpu_s * (1.0 - loop.flush_cpu - loop.data_cpu)
+    beyond_quick_s = max(0.0, own_cpu_s - statements.quick_s)
     slower_s = statements.mean_s - statements.quick_s - beyond_quick_s
     return replace(
         loop,
         generator_woken_s=generator_s,
         server_woken_s=max(0.0, min(beyond_quick_s, most_s) - generator_s),
-        company_cpu_s=ROUND_TRIP_CPU_S * statements.count,
+        company_cpu_s=company_cpu_s,
         queued_s=max(0.0, slower_s - loop.waits_s),
     )
 
