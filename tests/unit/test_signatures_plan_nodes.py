@@ -439,6 +439,18 @@ def test_flushes_may_wait_for_a_core(tmp_path: Path) -> None:
     assert ends[1] > 2 * ends[0]
 
 
+def test_a_short_statement_is_shorter_among_others(tmp_path: Path) -> None:
+    """Of 0.06 ms by itself 0.02 may remain; of 0.5 ms, 0.46."""
+    ratios = []
+    for ms in (0.06, 0.5):
+        (folder := tmp_path / f"{ms}").mkdir()
+        load = looked_at(BUSY, (INDEX, ms))
+        (proposal,) = diagnosed(folder, load)["missing-index"].proposals
+        assert proposal.predicted_interval is not None
+        ratios.append(proposal.predicted_interval[1] / proposal.predicted_ratio)
+    assert ratios[0] > 1.5 > ratios[1]
+
+
 @pytest.mark.parametrize(
     ("kind", "output", "status"),
     [

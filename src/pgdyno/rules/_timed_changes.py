@@ -70,7 +70,8 @@ def _ratios(s: Situation, saved: float) -> list[float]:
     """Return the ends of the ratio without the part ``saved`` of the work."""
     part = min(SAVED_PART_MAX, max(0.0, saved))
     cpu, service_ms = ratio_without(s, part, parallel=1.0 - part), s.budget.service_ms
-    falling_ms = following_ms(s) + starved_part(s) * s.budget.parts_ms.get("flush", 0.0)
+    flushing_ms = sum(s.budget.parts_ms.get(each, 0.0) for each in ("flush", "images"))
+    falling_ms = following_ms(s) + starved_part(s) * flushing_ms
     left_ms = max(1e-3 * service_ms, service_ms - part * falling_ms)
     return [cpu.low, cpu.high, service_ms / left_ms]
 
