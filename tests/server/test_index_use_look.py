@@ -80,6 +80,21 @@ def test_a_condition_that_hides_an_index(
     assert not cause.proposals
 
 
+def test_an_index_of_partitions_is_tried_on_all_of_them(tmp_path: Path) -> None:
+    rows = """
+    create table part (id int primary key, total int) partition by range (id);
+    create table part_1 partition of part for values from (0) to (20000);
+    create table part_2 partition of part for values from (20000) to (40001);
+    insert into part select i, i % 100 from generate_series(1, 40000) i;
+    analyze part;
+    """
+    script = "\\set k random(1, 400)\nselect sum(total) from part where id + 0 = :k;\n"
+    cause = of(diagnosed(tmp_path, script, rows), "unusable-index")
+    assert cause.status == "found"
+    assert cause.share is not None
+    assert cause.share > 0.6  # One of two partitions would be half of it.
+
+
 def test_an_index_that_is_used(tmp_path: Path) -> None:
     rows = ROWS.format(more="create index other on item (kind);")
     found = diagnosed(tmp_path, KIND, rows)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.plans._queries import sql_of
 from pgdyno.plans.conditions import (
@@ -74,7 +75,7 @@ def unusable_indexes(
 ) -> list[UnusableIndex]:
     """Return the indexes that scans of whole tables cannot use, each once for a statement."""
     scans = [
-        (place, each.node, each.conditions)
+        (place, each.node, each.table_in(plan), each.conditions)
         for place, plan in plans
         for each in searches(plan)
         if each.node.reads_whole_table
@@ -85,8 +86,9 @@ def unusable_indexes(
     for each in indexes:
         by_relation.setdefault(each.relation, []).append(each)
     found: dict[tuple[object, ...], UnusableIndex] = {}
-    for place, node, conditions in scans:
-        mine = by_relation.get(node.relation, [])
+    for place, node, table, conditions in scans:
+        # One that is made in its place is one of all partitions.
+        mine = [replace(each, relation=table) for each in by_relation.get(node.relation, [])]
         for comparison in (each for condition in conditions for each in comparisons(condition)):
             for unusable in _of_comparison(place, node, comparison, mine, volatile):
                 # Of a join, the plan may be the best one: what is not tried says nothing.
