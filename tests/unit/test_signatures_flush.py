@@ -35,6 +35,10 @@ DELAYED = replace(
         "metric_disk": [{"device": "vda", "holds": "data,wal", "flushes": 190, "flush_ms": 20}]
     },
 )
+BACK_TO_BACK = {
+    "wal": {"wal_bytes": 3e6, "wal_records": 3e4, "wal_sync": 900, "wal_sync_time_ms": 850},
+    "sessions": {CPU: 0.3, WAL_SYNC: 0.9, WAL_QUEUE: 12.0, IDLE: 1.0},
+}
 STANDBY = replace(
     DELAYED,
     sessions={CPU: 0.3, WAL_SYNC: 0.3, WAL_QUEUE: 0.6, SYNC_REP: 13.8, IDLE: 1.0},
@@ -168,12 +172,19 @@ def test_commit_delay_is_named_and_its_reset_proposed(tmp_path: Path) -> None:
     assert "slow" not in findings["commit-flush"].sentence
 
 
+def test_commit_delay_may_hold_most_commits_and_few_syncs(tmp_path: Path) -> None:
+    """400 syncs a second do not wait 5 ms each, but sessions wait while none is in a sync."""
+    wal = {"wal_bytes": 3e6, "wal_records": 30_000, "wal_sync": 400, "wal_sync_time_ms": 120}
+    load = replace(DELAYED, wal=wal, sessions={**DELAYED.sessions, WAL_SYNC: 0.12})
+    assert diagnosed(tmp_path, load)["commit-delay"].status == "found"
+
+
 @pytest.mark.parametrize(
     "changed",
     [
         {"sessions": {CPU: 0.1, WAL_SYNC: 3.0, IDLE: 1.0}},  # four transactions, not six
         {"settings": {"commit_delay": "5000", "fsync": "off"}},
-        {"wal": {"wal_bytes": 3e6, "wal_records": 3e4, "wal_sync": 900, "wal_sync_time_ms": 270}},
+        BACK_TO_BACK,
         {"settings": {"commit_delay": "100"}},  # less than a sync
     ],
 )

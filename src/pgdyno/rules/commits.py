@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pgdyno.facts.flush import (
     SLOW_SYNC_MS,
+    WAL_QUEUE,
     SyncTime,
     delay_ms,
     delay_part_of_flush,
@@ -28,7 +29,6 @@ from pgdyno.wait_events import HEAVYWEIGHT
 
 FLUSH_SHARE = 0.15
 STARVED_PART_MIN = 0.5
-QUEUE_LOCK = ("LWLock", "WALWrite")
 BUFFERS_FULL_PER_TRANSACTION = 0.01
 WITHOUT_METADATA = {"fsync": 0.9, "open_sync": 0.75}
 """Part of a sync of these that one by fdatasync takes; calibrated on ext4 with writes of 8 kB: 0.64
@@ -117,7 +117,7 @@ def _sync_evidence(s: Situation) -> list[Evidence]:
 
 
 def _queued(s: Situation) -> float:
-    return s.by_event.get(QUEUE_LOCK, 0.0)
+    return s.by_event.get(WAL_QUEUE, 0.0)
 
 
 def _proposals(s: Situation, off: float) -> list[Proposal]:
