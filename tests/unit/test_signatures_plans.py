@@ -208,6 +208,14 @@ def test_planning_by_the_time_that_explain_gives(tmp_path: Path) -> None:
     assert diagnosed(tmp_path, SIMPLE)["parse-plan"].status == "skipped"
 
 
+def test_a_cause_that_may_gain_is_named_before_a_limit_without_a_remedy(tmp_path: Path) -> None:
+    """Statements that take as long when prepared, by the error of their times."""
+    found = diagnosed(tmp_path, looked_at(SIMPLE, (PREPARED, 1.2), generic=None, log_error=0.6))
+    cause, limit = found["parse-plan"], found["server-cpu"]
+    assert cause.weight < limit.weight
+    assert cause.rank == 1
+
+
 JIT = replace(BUSY, server_facts={"capabilities": {"jit": True}})
 NO_JIT = Change(settings={"jit": "off"})
 

@@ -47,6 +47,9 @@ binomial)."""
 LIMIT_SHARE_MIN = 0.1
 """Share of the response time below which a finding is no limit: if all of it went, throughput would
 rise by a ninth, about what identical slices on a shared machine differ by."""
+GUESS_MIN = 1.15
+"""Predicted ratio from which on a cause whose gain is not certain stands in front of a consequence
+that has no remedy of its own."""
 MOST_SHARE = 0.5
 """Part of a transaction's time that is most of it."""
 _FEW = ("few-clients", "busy-clients")
@@ -300,9 +303,9 @@ def _in_order(found: Iterable[Finding]) -> list[Finding]:
 
 def _causes_first(found: Sequence[Finding], begun: float) -> list[Finding]:
     """Return findings with what makes statements longer in front of its consequence, the queue for
-    what they hold, if undoing it certainly gains, and is predicted to gain more; and with what
-    makes transactions longer outside of the server in front of the clients that wait for it, if it
-    is most of their time."""
+    what they hold, if undoing it is predicted to gain more, and certainly gains or is all there is
+    to do; and with what makes transactions longer outside of the server in front of the clients
+    that wait for it, if it is most of their time."""
     ordered = list(found)
     for finding in found:
         if finding.causes_distrust or finding.is_about_to_fail:
@@ -322,7 +325,9 @@ def _is_root(cause: Finding, finding: Finding, begun: float) -> bool:
     lows = [each.prediction.low for each in cause.proposals]
     is_sure = not lows or max(lows) > 1.0
     ratio = max(_best_ratio(cause), _ratio_of_undoing(cause, begun))
-    return is_sure and ratio > _best_ratio(finding)
+    if is_sure or finding.proposals:
+        return is_sure and ratio > _best_ratio(finding)
+    return ratio >= GUESS_MIN
 
 
 def _best_ratio(finding: Finding) -> float:
