@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from exam.drawn import grading
 from exam.drawn.answers import Promise, applicable, promises, undoes_exactly
@@ -252,7 +253,9 @@ def _other_promise(
         if not any(undoes_exactly(fault, promise.change, server) for fault in faults):
             tried = applicable(promise, server, world.shape.clients)
             if tried is not None:
-                return promise, tried
+                # What is set for the role or the database is not reset for the system.
+                scoped = [each.scope for each in faults if {*each.settings} & {*tried.settings}]
+                return promise, replace(tried, scope=scoped[0]) if scoped else tried
     return None
 
 
