@@ -18,8 +18,11 @@ from exam.drawn.drawing import ANY_PATTERN, HEALTHY, asked_for, version_of
 from exam.drawn.grading import lines, table
 from exam.machine import facts
 from exam.processes import answer_of, home
+from pgdyno.spec.units import parse_duration_ms
 
-DRAW_S_MAX = 90
+DRAW_S_MAX = 90.0
+INVESTIGATIONS_MAX = 1.5
+"""Times its budget that an investigation may take."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,8 +62,12 @@ def carried_out(seed: int, given: argparse.Namespace) -> dict[str, Any]:
         "kinds": given.kinds,
         "busy_machine": given.busy_machine,
         "keep": None if given.keep is None else str(given.keep.absolute()),
+        "budget": given.investigate,
     }
-    row = answer_of("exam.drawn.examinee", asked, seconds_max=DRAW_S_MAX)
+    seconds_max = DRAW_S_MAX
+    if given.investigate is not None:
+        seconds_max += INVESTIGATIONS_MAX * parse_duration_ms(given.investigate) / 1000
+    row = answer_of("exam.drawn.examinee", asked, seconds_max=seconds_max)
     if "error" in row:
         row = {"seed": seed, "version": asked["version"], "outcome": "failed", **row}
     return row | {"took_s": round(time.monotonic() - began_s, 1)}
@@ -99,6 +106,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--output", type=Path, default=Path("exam-random.json"))
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep run files and specs there")
+    parser.add_argument(
+        "--investigate",
+        metavar="TIME",
+        help="let `pgdyno investigate` undo the causes of closed loops, each within this budget",
+    )
     parser.add_argument(
         "--busy-machine", action="store_true", help="grade draws that other programs disturbed"
     )

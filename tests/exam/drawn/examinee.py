@@ -33,8 +33,11 @@ DRAW_S = 24.0
 """What a draw should take; more pairs are measured only within this time."""
 _RUN_S_MAX = 60
 _PROMISED = "promised"
+_WITHOUT = "without"
 _HELD_MIN = 0.9
 """Share of the rate of a healthy load that pgbench must hold, too."""
+_END_MIN = 0.9
+"""Share of the throughput without the causes that an investigation must end at."""
 
 
 class NoAnswer(Exception):
@@ -92,6 +95,8 @@ def _examined(
 ) -> dict[str, Any]:
     """Set the draw up, ask pgdyno, measure the truth, and grade."""
     world.set_up()
+    if asked["budget"] is not None:
+        return _investigated(world, drawn, asked, until_s)
     rate_tps = _rate(world, drawn)
     world.switch(drawn.faults)
     keep = None if asked["keep"] is None else Path(asked["keep"])
@@ -103,6 +108,57 @@ def _examined(
         return {**said, "outcome": grade.outcome, "why": grade.why, "causes": []}
     verdict = answer["verdict"]["finding"]
     return said | _graded(world, drawn, server, findings, verdict, rate_tps, until_s)
+
+
+def _investigated(
+    world: World, drawn: Draw, asked: dict[str, Any], until_s: float
+) -> dict[str, Any]:
+    """Measure the load with and without all causes, let pgdyno investigate it on a server of its
+    own, and grade where that ends. Raises NotProducible if pgdyno could undo none of them."""
+    faults = drawn.faults
+    if not faults or drawn.load.rate_share is not None:
+        raise NotProducible("no cause in a closed loop")
+    if any(fault.bait or fault.beside or not fault.right.can_be_undone for fault in faults):
+        raise NotProducible("pgdyno cannot undo it")
+    world.switch(faults)
+    shape = world.shape
+    truth = measured(world, {PLANTED: faults, _WITHOUT: ()}, until_s=until_s).truths[_WITHOUT]
+    grade, said = grading.Grade(grading.NOT_WORTH), {}
+    if truth.worth_it:
+        folder = world.folder if asked["keep"] is None else Path(asked["keep"])
+        spec = folder / f"draw-{drawn.seed}" / "spec.toml"
+        write_repeatable(spec.parent, drawn, shape, None)
+        said = _ended(_answer_of("investigate", str(spec), "--budget", asked["budget"]))
+        grade = grading.of_end(said["ratio"], _END_MIN * truth.low)
+    causes = [
+        {
+            "name": fault.entry,
+            "kind": fault.kind,
+            "planted": fault.text,
+            "truth": to_builtins(truth),
+            "worth_it": truth.worth_it,
+            "outcome": grade.outcome,
+            "why": grade.why,
+        }
+        for fault in faults
+    ]
+    return {"causes": causes, "outcome": grade.outcome, "investigation": said}
+
+
+def _ended(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the ratio of throughput at which an investigation ended, and its steps."""
+    final_tps = answer["final_tps"]
+    return {
+        "ratio": 1.0 if final_tps is None else round(final_tps / answer["baseline_tps"], 3),
+        "steps": [
+            [each["decision"], each["remedy"]["title"], each["effect"]["throughput_ratio"]]
+            for each in answer["steps"]
+        ],
+        "not_measured": [[each["title"], each["why"]] for each in answer["not_measured"]],
+        "verdict": answer["verdict"]["sentence"],
+        "next_limit": answer["next_limit"]["sentence"],
+        "elapsed_s": answer["elapsed_s"],
+    }
 
 
 def _rate(world: World, drawn: Draw) -> float | None:
@@ -135,17 +191,28 @@ def _asked_pgdyno(
         write_repeatable(kept, drawn, world.shape, rate_tps)
         run = kept / "run.db"
         run.unlink(missing_ok=True)
+    return _answer_of(
+        *("run", str(spec), "-o", str(run)),
+        password=world.entrance.password or "",
+        seconds_max=_RUN_S_MAX,
+    )
+
+
+def _answer_of(
+    command: str, *arguments: str, password: str = "", seconds_max: float | None = None
+) -> dict[str, Any]:
+    """Return the JSON of a command of pgdyno, with its exit status. Raises NoAnswer."""
     done = subprocess.run(
-        [sys.executable, "-m", "pgdyno", "run", str(spec), "--format", "json", "-o", str(run)],
-        env=os.environ | {"PGPASSWORD": world.entrance.password or ""},
+        [sys.executable, "-m", "pgdyno", command, *arguments, "--format", "json"],
+        env=os.environ | {"PGPASSWORD": password},
         capture_output=True,
         text=True,
-        timeout=_RUN_S_MAX,
+        timeout=seconds_max,
     )
     try:
         answer: dict[str, Any] = json.loads(done.stdout)
     except json.JSONDecodeError:
-        raise NoAnswer(f"pgdyno run: {done.stderr.strip()[-300:]}") from None
+        raise NoAnswer(f"pgdyno {command}: {done.stderr.strip()[-300:]}") from None
     return answer | {"exit_status": done.returncode}
 
 

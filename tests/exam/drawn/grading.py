@@ -60,6 +60,12 @@ def of_healthy(findings: Sequence[Finding]) -> Grade:
     return Grade("false", f"alarm: {', '.join(alarms)}") if alarms else Grade("right")
 
 
+def of_end(ratio: float, least: float) -> Grade:
+    """Grade the ratio of throughput at which an investigation ended, where ``least`` was asked."""
+    why = f"ended at {ratio:.2f}x"
+    return Grade("right", why) if ratio >= least else Grade("wrong", f"{why}, not {least:.2f}x")
+
+
 def of_cause(
     fault: Fault,
     truth: Truth,
