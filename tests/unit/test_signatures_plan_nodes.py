@@ -479,6 +479,31 @@ def test_statements_without_rows(tmp_path: Path, statement: str, status: str) ->
 
 
 @pytest.mark.parametrize(
+    ("statement", "status"),
+    [
+        ("create temp table seen on commit drop as select 1", "found"),
+        ("truncate item", "found"),
+        ("select create from item", "cleared"),
+    ],
+)
+def test_statements_that_change_the_schema(tmp_path: Path, statement: str, status: str) -> None:
+    load = replace(BUSY, statements={statement: 1000}, statement=statement)
+    found = diagnosed(tmp_path, load)
+    assert found["schema-changes"].status == status
+    if status == "found":
+        assert found["server-cpu"].weight < found["schema-changes"].weight
+
+
+@pytest.mark.parametrize(("also", "commits"), [("select 1", True), ("insert into t", False)])
+def test_tables_are_dropped_by_commit(tmp_path: Path, also: str, commits: bool) -> None:
+    """Of a script that writes nothing else, COMMIT is a change of the schema."""
+    texts = ["create temp table seen on commit drop as select 1", also, "commit"]
+    load = replace(BUSY, script_ms=[(text, 0.6) for text in texts])
+    said = [each.name for each in diagnosed(tmp_path, load)["schema-changes"].evidence]
+    assert ("commit" in said) is commits
+
+
+@pytest.mark.parametrize(
     ("times", "tps", "status"), [(20, 1000, "found"), (20, 50, "cleared"), (1, 1000, "cleared")]
 )
 def test_a_statement_that_is_repeated(tmp_path: Path, times: int, tps: int, status: str) -> None:

@@ -1,12 +1,13 @@
 """Statements of the load that it could do without. Those that neither read nor change rows set up
 or divide transactions and sessions, or check a connection. Those that a transaction repeats for one
 row after another could be one statement. Each costs a round trip, and both programs' work for it.
+Tables that a transaction makes and drops cost rows of the catalogs, and files.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -18,13 +19,16 @@ from pgdyno.plans.tree import Plan
 from pgdyno.record import StatementTotal
 from pgdyno.record.finding import Skip
 from pgdyno.spec.change import begins_with, controls_transaction
+from pgdyno.spec.sql_text import is_commit
 
 _WITHOUT_ROWS = frozenset(("deallocate", "discard", "release", "reset", "savepoint", "set", "show"))
+_OF_SCHEMA = frozenset(("alter", "create", "drop", "truncate"))
+_OF_ROWS = frozenset(("copy", "delete", "insert", "merge", "update", "with"))
 _OF_SESSION = frozenset(("deallocate", "discard"))
 
 
 class NeedlessStatement(Struct, frozen=True):
-    """A statement that reads and changes nothing."""
+    """A statement that reads and changes no rows of the application's."""
 
     total: StatementTotal
     ms: float
@@ -43,29 +47,66 @@ class RepeatedStatement(Struct, frozen=True):
 
 
 def needless_statements(s: Situation) -> list[NeedlessStatement]:
-    """Return these statements, those that take most time first. Raises Skip if the statements of
-    the load have no times of their own."""
-    if s.is_http or s.overlapping_groups or not s.statements:
-        raise Skip("the statements have no times of their own")
+    """Return the statements without rows, those that take most time first. Raises Skip if the
+    statements of the load have no times of their own."""
+    _refuse_without_times(s)
     plans = {}
     if was_looked_at(s):
         plans = {each.total.place: each.plan for each in planned_statements(s)}
-    found = [
-        NeedlessStatement(each, _ms(s, each))
+    return _by_time(
+        s,
+        [
+            each
+            for each in s.statements
+            if begins_with(each.statement, _WITHOUT_ROWS) or _reads_nothing(plans.get(each.place))
+        ],
+    )
+
+
+def schema_statements(s: Situation) -> list[NeedlessStatement]:
+    """Return the statements that make, change, empty or drop tables and the like, as
+    ``needless_statements``; and the COMMIT of a script that writes nothing else."""
+    _refuse_without_times(s)
+    changing = {
+        (each.client_group, each.script)
         for each in s.statements
-        if begins_with(each.statement, _WITHOUT_ROWS) or _reads_nothing(plans.get(each.place))
-    ]
-    return sorted(found, key=lambda each: -each.ms)
+        if begins_with(each.statement, _OF_SCHEMA)
+    }
+    writing = {
+        (each.client_group, each.script)
+        for each in s.statements
+        if begins_with(each.statement, _OF_ROWS)
+    }
+    return _by_time(
+        s,
+        [
+            each
+            for each in s.statements
+            if begins_with(each.statement, _OF_SCHEMA)
+            or (
+                is_commit(each.statement) and (each.client_group, each.script) in changing - writing
+            )
+        ],
+    )
 
 
-def needless_part(s: Situation) -> float:
-    """Return the part of the time of all statements that they take; 0 if it is not known."""
+def part_of(s: Situation, statements: Callable[[Situation], list[NeedlessStatement]]) -> float:
+    """Return the part of the time of all statements that these take; 0 if it is not known."""
     try:
-        taken_ms = sum(each.ms for each in needless_statements(s))
+        taken_ms = sum(each.ms for each in statements(s))
     except Skip:
         return 0.0
     whole_ms = sum(_ms(s, each) for each in s.statements)
     return taken_ms / whole_ms if whole_ms > 0 else 0.0
+
+
+def _refuse_without_times(s: Situation) -> None:
+    if s.is_http or s.overlapping_groups or not s.statements:
+        raise Skip("the statements have no times of their own")
+
+
+def _by_time(s: Situation, totals: Iterable[StatementTotal]) -> list[NeedlessStatement]:
+    return sorted([NeedlessStatement(each, _ms(s, each)) for each in totals], key=lambda e: -e.ms)
 
 
 def repeated_statements(s: Situation) -> list[RepeatedStatement]:

@@ -18,7 +18,12 @@ from pgdyno.facts.denied_time import is_crowded_out, is_stolen, is_throttled
 from pgdyno.facts.discarded_rows import late_conditions, skipped_rows
 from pgdyno.facts.functions import timed_foreign_keys, timed_functions
 from pgdyno.facts.index_use import hidden_indexes, timed_use, untried_searches
-from pgdyno.facts.needless_statements import needless_part, repeated_statements
+from pgdyno.facts.needless_statements import (
+    needless_statements,
+    part_of,
+    repeated_statements,
+    schema_statements,
+)
 from pgdyno.facts.partitions import read_partitions
 from pgdyno.facts.plans import (
     TimedChange,
@@ -189,7 +194,11 @@ def _cores(s: Situation) -> Mapping[str, float]:
 def _timed(s: Situation) -> dict[str, float]:
     """Return the parts of the sessions' CPU time that uses of it were measured to take, by
     statements executed without them; they replace the estimates."""
-    found = {"large-results": large_results_part(s), "needless-statements": needless_part(s)}
+    found = {
+        "large-results": large_results_part(s),
+        "needless-statements": part_of(s, needless_statements),
+        "schema-changes": part_of(s, schema_statements),
+    }
     if is_analyzed(s):
         found["missing-index"] = _untried_part(s)
     for use, change in _tried(s):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgdyno.facts.needless_statements import NeedlessStatement, schema_statements
 from pgdyno.facts.needless_statements import needless_statements as without_rows
 from pgdyno.facts.needless_statements import repeated_statements as repeated_by
 from pgdyno.facts.setting_costs import STATEMENT_CPU_S_MIN
@@ -31,32 +32,66 @@ def needless_statements(s: Situation) -> Found | Cleared:
     Queries are known by a plan that reads no table and calls no function. No gain is promised
     beyond their time. Threshold: that of a limit.
     """
-    found = without_rows(s)
+    return _judged(
+        s,
+        without_rows(s),
+        "statements that neither read nor change rows",
+        "leave them out: savepoints where an error ends the transaction anyway (autosave of"
+        " drivers), checks of a connection before each use, SET and DISCARD where sessions may keep"
+        " their state (server_reset_query of poolers)",
+    )
+
+
+@rule(
+    "schema-changes",
+    of_clients=True,
+    false_positives="a load whose purpose is to make tables, such as the tests of a migration",
+)
+def schema_changes(s: Situation) -> Found | Cleared:
+    """Changes of the schema in transactions of the load: temporary tables that are made and dropped
+    again, TRUNCATE, partitions.
+
+    Each writes and removes rows of the catalogs, makes and removes files, and lets all sessions
+    forget what they know of the table; DROP and TRUNCATE search all of shared_buffers for its
+    pages.
+
+    Trigger: as the clients see them, these statements take at least ``NEEDLESS_SHARE`` of the
+    response time, with the COMMIT of a script that writes nothing else, which drops tables too. No
+    gain is promised beyond their time. Threshold: that of a limit.
+    """
+    return _judged(
+        s,
+        schema_statements(s),
+        "statements that change the schema",
+        "do without the table: a WITH query, an array, or a table that stays, with a column that"
+        " tells the transactions apart; delete rows in place of TRUNCATE where they are few",
+    )
+
+
+def _judged(
+    s: Situation, found: list[NeedlessStatement], title: str, advice: str
+) -> Found | Cleared:
+    """Judge by the time that statements take, as the clients see them."""
     taken_ms, begun_ms = sum(each.ms for each in found), s.budget.response_ms * s.budget.begun
     share = min(1.0, taken_ms / begun_ms) if begun_ms > 0 else 0.0
     bar = f"at least {percent(NEEDLESS_SHARE)}"
     evidence = [
-        s.evidence("statements without rows / response time", share, "share", bar),
+        s.evidence(f"{title} / response time", share, "share", bar),
         *(s.evidence(shortened(each.total.statement), each.ms, "ms") for each in found[:SHOWN]),
     ]
     if share < NEEDLESS_SHARE:
-        return Cleared(
-            f"statements that neither read nor change rows take {percent(share)} of the time",
-            evidence,
-        )
+        return Cleared(f"{title} take {percent(share)} of the time", evidence)
     texts = dict.fromkeys(shortened(each.total.statement) for each in found)
     return Found(
         sentence=(
-            f"statements that neither read nor change rows take {figure(taken_ms)} of the"
-            f" {figure(begun_ms)} ms of a transaction: {listed([*texts], SHOWN)}"
+            f"{title} take {figure(taken_ms)} of the {figure(begun_ms)} ms of a transaction:"
+            f" {listed([*texts], SHOWN)}"
         ),
         share=share * s.budget.begun,
         removable_share=1.0,
         confidence=0.8,
         evidence=evidence,
-        advice="leave them out: savepoints where an error ends the transaction anyway (autosave of"
-        " drivers), checks of a connection before each use, SET and DISCARD where sessions may keep"
-        " their state (server_reset_query of poolers)",
+        advice=advice,
     )
 
 
