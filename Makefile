@@ -124,7 +124,7 @@ simulate: build ## Coverage and false verdicts of the statistics, by simulation:
 fuzz: build ## Fuzz run files, specs, command lines, streams, signals; property tests
 	printf '%s\n' $(FUZZ) | xargs -P $(WORKERS) -I PROGRAM \
 	    $(BIN)/python tests/fuzz/PROGRAM.py --seconds $(FUZZ_SECONDS) $(FUZZ_SEED:%=--seed %)
-	$(BIN)/python -m pytest -q --numprocesses $(WORKERS) -m hypothesis tests/unit \
+	PGDYNO_TESTS_EXAMPLES=$(FUZZ_CASES) $(BIN)/python -m pytest -q --numprocesses $(WORKERS) -m hypothesis tests/unit \
 	    --hypothesis-profile search --hypothesis-seed $(FUZZ_EXAMPLES)
 	PROPTEST_CASES=$(FUZZ_CASES) PROPTEST_RNG_SEED=$(FUZZ_EXAMPLES) \
 	    $(CARGO) test --workspace --quiet
@@ -133,7 +133,7 @@ FUZZ ?= run_files specs command_lines streams signals
 FUZZ_SECONDS ?= 60
 # A number, to see the same again; a new one each time without.
 FUZZ_SEED ?=
-FUZZ_CASES ?= 5000
+FUZZ_CASES ?= 1000
 # Of property tests, which have the same examples each time in `make test`.
 FUZZ_EXAMPLES := $(strip $(or $(FUZZ_SEED),$(shell od -An -N4 -tu4 /dev/urandom)))
 

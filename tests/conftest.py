@@ -57,7 +57,10 @@ settings.register_profile(
     max_examples=50,
 )
 settings.register_profile(
-    "search", settings.get_profile("pgdyno"), derandomize=False, max_examples=1000
+    "search",
+    settings.get_profile("pgdyno"),
+    derandomize=False,
+    max_examples=int(os.environ.get("PGDYNO_TESTS_EXAMPLES", "1000")),
 )
 settings.load_profile("pgdyno")
 
