@@ -196,6 +196,19 @@ def test_a_budget_that_cannot_hold_a_trial_says_how_much_would() -> None:
     assert TimeBudget(3600.0).minutes_beyond(question) is None
 
 
+def test_the_time_of_rearranging_is_learned() -> None:
+    times = TimeBudget(3600.0)
+    plain = remedy_question(proposal(), Change(), slice_s=2.0, step=1)
+    assert plain.assessment is not None
+    restarts = replace(plain, assessment=replace(plain.assessment, needs=("restart",)))
+    before = [times.trial_s([each]) for each in (restarts, plain)]
+    times.learn(plain, 0.1)
+    assert [times.trial_s([each]) for each in (restarts, plain)] == before
+    times.learn(restarts, restarts.pair_seconds / 2)
+    assert times.trial_s([restarts]) == pytest.approx(before[0] / 2)
+    assert times.trial_s([plain]) == before[1]
+
+
 def undecided_of(question: Question, pairs_needed: int | None) -> Undecided:
     """An inconclusive trial that can be extended."""
     open_answer = answer(0.9, 1.1, 1.3, outcome="inconclusive")

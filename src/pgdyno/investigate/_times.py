@@ -28,6 +28,7 @@ class TimeBudget:
         self._began_s = time.monotonic()
         self.budget_s = budget_s
         self._no_trials = False
+        self._taken_parts: list[float] = []
         self.slice_s = _within_range(budget_s * _SLICE_SHARE, _SLICE_SECONDS_RANGE)
         self.baseline_s = _within_range(budget_s * _BASELINE_SHARE, _BASELINE_SECONDS_RANGE)
 
@@ -51,9 +52,23 @@ class TimeBudget:
         """Approximate time of six pairs of slices of the usual length."""
         return PAIRS_MIN * 2 * (self.slice_s + SLICE_OVERHEAD_SECONDS)
 
+    def trial_s(self, questions: Iterable[Question]) -> float:
+        """Return the approximate time of six pairs of each question. How long it takes to rearrange
+        a server or its tables is not known before: those of earlier trials tell, the longest."""
+        part = max(self._taken_parts, default=1.0)
+        return sum(
+            PAIRS_MIN * each.pair_seconds * (part if each.rearranged_seconds else 1.0)
+            for each in questions
+        )
+
+    def learn(self, question: Question, pair_s: float) -> None:
+        """Take account of the time that a pair of a question took."""
+        if question.rearranged_seconds:
+            self._taken_parts.append(pair_s / question.pair_seconds)
+
     def enough_for(self, questions: Iterable[Question], *, reserved_s: float = 0.0) -> bool:
         """Return whether six pairs of each question fit, with ``reserved_s`` left over."""
-        fits = trial_seconds(questions) + reserved_s <= self.left_s
+        fits = self.trial_s(questions) + reserved_s <= self.left_s
         return fits and not self._no_trials
 
     def ends_before_trials(self) -> bool:
@@ -73,13 +88,8 @@ class TimeBudget:
     def minutes_beyond(self, question: Question) -> int | None:
         """Return the budget in minutes that a question needs, if even the whole of this one is too
         short: for the baseline, the noise floor, and six pairs."""
-        needed_s = self.baseline_s + self.plain_trial_s + trial_seconds([question])
+        needed_s = self.baseline_s + self.plain_trial_s + self.trial_s([question])
         return math.ceil(needed_s / 60) if needed_s > self.budget_s else None
-
-
-def trial_seconds(questions: Iterable[Question]) -> float:
-    """Return the approximate time of six pairs of each question."""
-    return sum(PAIRS_MIN * question.pair_seconds for question in questions)
 
 
 def _within_range(value: float, bounds: tuple[float, float]) -> float:

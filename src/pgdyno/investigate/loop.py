@@ -35,7 +35,7 @@ from pgdyno.investigate._proposals import (
 )
 from pgdyno.investigate._records import Records
 from pgdyno.investigate._suspects import Suspects, reset_of, suspects_of
-from pgdyno.investigate._times import TimeBudget, trial_seconds
+from pgdyno.investigate._times import TimeBudget
 from pgdyno.investigate._trials import (
     EVERYTHING,
     PAIRS_MAX,
@@ -213,7 +213,7 @@ class _Investigation:
         """Take settings back in groups, as far as there is time; note the trials in ``tried``, and
         return the settings that are left."""
         units = units_of(whole.change.settings)
-        reserved_s = trial_seconds([self._question(whole)]) + self._reserved_s(whole)
+        reserved_s = self._times.trial_s([self._question(whole)]) + self._reserved_s(whole)
         seconds = seconds_within(units, self._times.left_s - reserved_s, self._times.slice_s)
         search = TakingBack(
             session=self._session,
@@ -411,7 +411,7 @@ class _Investigation:
         the final state."""
         proposal = undecided.proposal
         if undecided.trial.question.kind is TrialKind.RECHECK:
-            return trial_seconds([self._total_question()])
+            return self._times.trial_s([self._total_question()])
         if within(proposal.durability_class, self._limits.allow):
             return self._reserved_s(proposal)
         return self._total_s()
@@ -446,7 +446,7 @@ class _Investigation:
     def _total_s(self) -> float:
         """Return the time to set aside for the total."""
         due = self._progress.state and not self._progress.trial_of_everything()
-        return trial_seconds([self._total_question()]) if due else 0.0
+        return self._times.trial_s([self._total_question()]) if due else 0.0
 
     def _reserved_s(self, proposal: AssessedProposal) -> float:
         """Return the time to leave if ``proposal`` is tried and kept: for the total, and for taking
@@ -455,7 +455,7 @@ class _Investigation:
         if not progress.kept:
             return 0.0
         rechecks_s = len(progress.gaining) * self._times.plain_trial_s
-        return trial_seconds([self._total_question(proposal)]) + rechecks_s
+        return self._times.trial_s([self._total_question(proposal)]) + rechecks_s
 
     def _question(self, proposal: AssessedProposal) -> Question:
         progress = self._progress
@@ -469,7 +469,8 @@ class _Investigation:
         measurable = [each for each in self._untried() if not self._obstacle(each)]
         open_trials = len(self._progress.gaining[:-1]) + len(measurable)
         left_s = self._times.left_s - (0.0 if question.kind is TrialKind.TOTAL else self._total_s())
-        share_s = max(left_s / (1 + open_trials), trial_seconds([question]))
+        share_s = max(left_s / (1 + open_trials), self._times.trial_s([question]))
+        began_s = time.monotonic()
         answer = run_trial(
             self._session,
             question,
@@ -478,5 +479,6 @@ class _Investigation:
             rng=self._rng,
             resumable=True,
         )
+        self._times.learn(question, (time.monotonic() - began_s) / max(1, len(answer.tps_a)))
         self._progress.trials.append(AnsweredTrial(question, answer))
         return answer

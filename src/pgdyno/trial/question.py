@@ -94,13 +94,17 @@ class Question(Struct, frozen=True):
     def pair_seconds(self) -> float:
         """Approximate time of a pair."""
         checkpoints = 1.0 if self.checkpoint_bound else 0.0
+        warm_up_s = warm_up_seconds_max(self.seconds) if self.rearranged_seconds else 0.0
+        slice_s = self.seconds + SLICE_OVERHEAD_SECONDS + checkpoints + warm_up_s
+        return 2 * slice_s + self.rearranged_seconds + self.change_seconds
+
+    @property
+    def rearranged_seconds(self) -> float:
+        """Approximate extra time of a pair whose sides differ in more than a reload; 0 if they do
+        not."""
         needs = self.assessment.needs if self.assessment else ()
         rearranged_s = max((REARRANGE_SECONDS.get(need, 0.0) for need in needs), default=0.0)
-        if self.renews_sessions:
-            rearranged_s = max(rearranged_s, RENEW_SECONDS)
-        warm_up_s = warm_up_seconds_max(self.seconds) if rearranged_s else 0.0
-        slice_s = self.seconds + SLICE_OVERHEAD_SECONDS + checkpoints + warm_up_s
-        return 2 * slice_s + rearranged_s + self.change_seconds
+        return max(rearranged_s, RENEW_SECONDS) if self.renews_sessions else rearranged_s
 
 
 def not_measurable(slice_s: float, minutes: int) -> str:
