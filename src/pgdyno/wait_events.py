@@ -214,7 +214,9 @@ def _set(wait_event_type: str, *events: str) -> frozenset[str]:
     return names
 
 
-WAL_FLUSH = _set("IO", "WalSync") | _set("LWLock", "WALWrite")
+WAL_QUEUE = _set("LWLock", "WALWrite")
+"""The queue for another session's flush."""
+WAL_FLUSH = _set("IO", "WalSync") | WAL_QUEUE
 """The flush itself, or the queue for it."""
 WAL_SYNC = _set("IO", "WalSync", "WalInitSync")
 """Within a sync of a WAL file."""

@@ -13,12 +13,14 @@ Where it does not, the device is not called slow unless cores are idle (``SPARE_
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from msgspec import Struct
 
 from pgdyno.facts.sessions import SPARE_SHARE
 from pgdyno.facts.slices import QUEUED_BUSY_SHARE, Facts
 from pgdyno.numbers import figure
-from pgdyno.wait_events import HEAVYWEIGHT, WAL_SYNC, WAL_WRITE, canonical
+from pgdyno.wait_events import HEAVYWEIGHT, WAL_QUEUE, WAL_SYNC, WAL_WRITE, canonical
 
 SLOW_SYNC_MS = 2.0
 DEVICE_PART = 0.5
@@ -33,7 +35,6 @@ the error of counting at a period's edges means that most did not. Those that di
 most commits: 308 syncs a second, and 7.9 of 11 sessions behind delays of 10 ms."""
 WAITING_TIMES = 2.0
 """Times the most sessions that wait while WAL is written or flushed, for the error of samples."""
-WAL_QUEUE = ("LWLock", "WALWrite")
 
 
 class SyncTime(Struct, frozen=True):
@@ -65,8 +66,7 @@ def sync_time(s: Facts) -> SyncTime | None:
     timed_ms = s.run.delta("metric_wal", column, s.slice_ids)
     if timed_ms:
         return SyncTime(timed_ms / count, sampled=False)
-    events = WAL_WRITE if written_through else WAL_SYNC
-    inside = sum(n for event, n in s.by_event.items() if canonical(*event) in events)
+    inside = _sessions_in(s, WAL_WRITE if written_through else WAL_SYNC)
     seen_ms = 1000 * inside * s.seconds / count
     return SyncTime(seen_ms, sampled=True) if seen_ms > 0 else None
 
@@ -134,10 +134,18 @@ def delay_ms(s: Facts) -> float:
 def _waits_for_none(s: Facts) -> bool:
     """Return whether more sessions wait for another's flush than would if each of them did whenever
     WAL is written or flushed: most of the time, the one that they wait for does neither."""
-    waiting = s.by_event.get(WAL_QUEUE, 0.0)
-    flushing = (*WAL_SYNC, *WAL_WRITE)
-    at_work = sum(n for event, n in s.by_event.items() if canonical(*event) in flushing)
-    return waiting > WAITING_TIMES * s.in_service * min(1.0, at_work)
+    at_work = min(1.0, _sessions_in(s, WAL_SYNC | WAL_WRITE))
+    return flush_queue(s) > WAITING_TIMES * s.in_service * at_work
+
+
+def flush_queue(s: Facts) -> float:
+    """Return the sessions that wait for another's flush, on average."""
+    return _sessions_in(s, WAL_QUEUE)
+
+
+def _sessions_in(s: Facts, events: Collection[str]) -> float:
+    """Return the sessions in these wait events, on average."""
+    return sum(n for event, n in s.by_event.items() if canonical(*event) in events)
 
 
 def sleepers(s: Facts) -> float:

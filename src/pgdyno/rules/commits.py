@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pgdyno.facts.flush import (
     SLOW_SYNC_MS,
-    WAL_QUEUE,
     SyncTime,
     delay_ms,
     delay_part_of_flush,
     device_flush_ms,
     device_words,
+    flush_queue,
     sleepers,
     starved_part,
     sync_time,
@@ -89,7 +89,7 @@ def _commit_flush_evidence(s: Situation, share: float) -> list[Evidence]:
             f"at least {percent(FLUSH_SHARE)}",
         ),
         s.evidence("sessions waiting for the WAL flush", s.sessions("flush"), "sessions"),
-        s.evidence("of these in the queue behind another's flush", _queued(s), "sessions"),
+        s.evidence("of these in the queue behind another's flush", flush_queue(s), "sessions"),
         s.evidence("WAL flush / response time", s.budget.share("flush", "images"), "share"),
     ]
     wal = s.wal_if_recorded
@@ -114,10 +114,6 @@ def _sync_evidence(s: Situation) -> list[Evidence]:
     if device_ms is not None:
         evidence.append(s.evidence("time of a flush by the WAL's device", device_ms, "ms"))
     return evidence
-
-
-def _queued(s: Situation) -> float:
-    return s.by_event.get(WAL_QUEUE, 0.0)
 
 
 def _proposals(s: Situation, off: float) -> list[Proposal]:
@@ -182,7 +178,7 @@ def _delay(s: Situation) -> list[Proposal]:
     wal, siblings = s.wal_if_recorded, s.settings.number("commit_siblings") or 5.0
     sync_ms = None if wal is None else wal.per_sync_ms
     in_use = (s.settings.duration_ms("commit_delay") or 0.0) > 0
-    if sync_ms is None or in_use or s.sessions_at_work <= siblings or _queued(s) < 2:
+    if sync_ms is None or in_use or s.sessions_at_work <= siblings or flush_queue(s) < 2:
         return []
     delay_us = min(DELAY_US_MAX, max(10, round(sync_ms * 500, -1)))
     return [
