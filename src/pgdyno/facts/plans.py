@@ -20,6 +20,7 @@ from pgdyno.facts.budget import Part
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.statement_budgets import statement_budgets
 from pgdyno.facts.wakeup_cost import WOKEN_CPU_S
+from pgdyno.plans import LEAST_MS
 from pgdyno.plans.tree import Node, Plan, read_plan
 from pgdyno.record import Place, StatementTotal, UnusualSetting
 from pgdyno.record.finding import Skip
@@ -36,8 +37,6 @@ busy machine the shortest times of 50 executions differed by 7 %."""
 ALONE_MS = 0.04
 """Time by which a short statement takes longer by itself than among others, whose sessions keep
 caches warm: of the server's CPU, a select by key took 0.06 to 0.11 and not 0.02 to 0.03 ms."""
-LEAST_MS = 0.012
-"""Time of the server for any statement."""
 ANALYZED_SHARE_MIN = 0.9
 HELD: tuple[Part, ...] = ("row", "advisory", "relation")
 """Parts that last as long as the transactions that hold the locks."""

@@ -21,6 +21,7 @@ from psycopg import generators
 from psycopg.pq import DiagnosticField, ExecStatus
 
 from pgdyno.json_types import Row
+from pgdyno.plans import LEAST_MS
 from pgdyno.plans.tree import read_plan
 from pgdyno.record import Place
 from pgdyno.server import ConnInfo, connect_plain
@@ -38,7 +39,7 @@ PATIENCE_S = 5.0
 CUSTOM_PLANS = 5
 """Executions of a prepared statement that are planned with its values, before a generic plan is
 considered (choose_custom_plan in plancache.c)."""
-NOTHING_MS = {"prepared": 0.012, "extended": 0.018, "simple": 0.015}
+NOTHING_MS = {"prepared": LEAST_MS, "extended": 0.018, "simple": 0.015}
 """CPU time of the server for a statement that reads nothing, by each protocol: 11 to 14, 16 to 20
 and 13 to 18 us for each of pgbench's on 15 and 18."""
 PROTOCOL_MS_MAX = 0.05

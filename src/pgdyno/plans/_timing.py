@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pgdyno._engine import student_t_quantile
-from pgdyno.plans import NOISE
-from pgdyno.plans._session import CUSTOM_PLANS, NOTHING_MS, LoadLikeSession
+from pgdyno.plans import LEAST_MS, NOISE
+from pgdyno.plans._session import CUSTOM_PLANS, LoadLikeSession
 from pgdyno.record import Place
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _compared(base: _Side, changed: _Side, *, place_ms: float = PLACE_MS) -> lis
 def in_server_ms(ms: float, way_ms: float) -> float:
     """Return the part of a statement's milliseconds that is the server's, at least that of one that
     reads nothing."""
-    return max(min(NOTHING_MS.values()), ms - way_ms)
+    return max(LEAST_MS, ms - way_ms)
 
 
 def _log_error(base_ms: Iterator[float], changed_ms: Iterator[float]) -> float:
