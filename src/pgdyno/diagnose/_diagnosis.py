@@ -325,9 +325,9 @@ def _is_root(cause: Finding, finding: Finding, begun: float) -> bool:
     lows = [each.prediction.low for each in cause.proposals]
     is_sure = not lows or max(lows) > 1.0
     ratio = max(_best_ratio(cause), _ratio_of_undoing(cause, begun))
-    if is_sure or finding.proposals:
-        return is_sure and ratio > _best_ratio(finding)
-    return ratio >= GUESS_MIN
+    if not is_sure:
+        return not finding.proposals and ratio >= GUESS_MIN
+    return ratio > _best_ratio(finding)
 
 
 def _best_ratio(finding: Finding) -> float:

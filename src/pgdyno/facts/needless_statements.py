@@ -7,7 +7,8 @@ Tables that a transaction makes and drops cost rows of the catalogs, and files.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -25,6 +26,8 @@ _WITHOUT_ROWS = frozenset(("deallocate", "discard", "release", "reset", "savepoi
 _OF_SCHEMA = frozenset(("alter", "create", "drop", "truncate"))
 _OF_ROWS = frozenset(("copy", "delete", "insert", "merge", "update", "with"))
 _OF_SESSION = frozenset(("deallocate", "discard"))
+_Script: TypeAlias = tuple[str, str]
+"""Client group and name."""
 
 
 class NeedlessStatement(Struct, frozen=True):
@@ -67,25 +70,14 @@ def schema_statements(s: Situation) -> list[NeedlessStatement]:
     """Return the statements that make, change, empty or drop tables and the like, as
     ``needless_statements``; and the COMMIT of a script that writes nothing else."""
     _refuse_without_times(s)
-    changing = {
-        (each.client_group, each.script)
-        for each in s.statements
-        if begins_with(each.statement, _OF_SCHEMA)
-    }
-    writing = {
-        (each.client_group, each.script)
-        for each in s.statements
-        if begins_with(each.statement, _OF_ROWS)
-    }
+    only_changing = _scripts_with(s, _OF_SCHEMA) - _scripts_with(s, _OF_ROWS)
     return _by_time(
         s,
         [
             each
             for each in s.statements
             if begins_with(each.statement, _OF_SCHEMA)
-            or (
-                is_commit(each.statement) and (each.client_group, each.script) in changing - writing
-            )
+            or (is_commit(each.statement) and _script_of(each) in only_changing)
         ],
     )
 
@@ -100,41 +92,41 @@ def part_of(s: Situation, statements: Callable[[Situation], list[NeedlessStateme
     return taken_ms / whole_ms if whole_ms > 0 else 0.0
 
 
-def _refuse_without_times(s: Situation) -> None:
-    if s.is_http or s.overlapping_groups or not s.statements:
-        raise Skip("the statements have no times of their own")
-
-
-def _by_time(s: Situation, totals: Iterable[StatementTotal]) -> list[NeedlessStatement]:
-    return sorted([NeedlessStatement(each, _ms(s, each)) for each in totals], key=lambda e: -e.ms)
-
-
 def repeated_statements(s: Situation) -> list[RepeatedStatement]:
     """Return these statements, those that are repeated most first. Raises Skip for requests."""
     if s.is_http:
         raise Skip("the load sends requests, not statements")
-    same: dict[tuple[str, str, str], list[StatementTotal]] = defaultdict(list)
+    same: dict[tuple[_Script, str], list[StatementTotal]] = defaultdict(list)
     for each in s.statements:
         if not controls_transaction(each.statement) and not begins_with(
             each.statement, _WITHOUT_ROWS
         ):
-            same[each.client_group, each.script, shape(each.statement)].append(each)
+            same[_script_of(each), shape(each.statement)].append(each)
     repeated = [_repeated(s, totals) for totals in same.values() if len(totals) > 1]
     return sorted(repeated, key=lambda each: -each.repeats_per_s)
-
-
-def _repeated(s: Situation, totals: Sequence[StatementTotal]) -> RepeatedStatement:
-    executions, transactions = sum(each.done for each in totals), max(each.done for each in totals)
-    return RepeatedStatement(
-        text=totals[0].statement,
-        per_transaction=executions / transactions if transactions else 0.0,
-        repeats_per_s=(executions - transactions) / s.seconds,
-    )
 
 
 def forgets_prepared(s: Situation) -> bool:
     """Return whether a statement of the load gives up what its session has prepared."""
     return any(begins_with(each.statement, _OF_SESSION) for each in s.statements)
+
+
+def _refuse_without_times(s: Situation) -> None:
+    if s.is_http or s.overlapping_groups or not s.statements:
+        raise Skip("the statements have no times of their own")
+
+
+def _scripts_with(s: Situation, beginnings: Collection[str]) -> set[_Script]:
+    """Return the scripts that have a statement with one of these beginnings."""
+    return {_script_of(each) for each in s.statements if begins_with(each.statement, beginnings)}
+
+
+def _script_of(total: StatementTotal) -> _Script:
+    return total.client_group, total.script
+
+
+def _by_time(s: Situation, totals: Iterable[StatementTotal]) -> list[NeedlessStatement]:
+    return sorted([NeedlessStatement(each, _ms(s, each)) for each in totals], key=lambda e: -e.ms)
 
 
 def _ms(s: Situation, total: StatementTotal) -> float:
@@ -145,3 +137,12 @@ def _reads_nothing(plan: Plan | None) -> bool:
     if plan is None or plan.root.kind != "Result" or plan.root.children:
         return False
     return not any(map(functions_in, plan.root.output))
+
+
+def _repeated(s: Situation, totals: Sequence[StatementTotal]) -> RepeatedStatement:
+    executions, transactions = sum(each.done for each in totals), max(each.done for each in totals)
+    return RepeatedStatement(
+        text=totals[0].statement,
+        per_transaction=executions / transactions if transactions else 0.0,
+        repeats_per_s=(executions - transactions) / s.seconds,
+    )
