@@ -81,8 +81,12 @@ def _described(drawn: Draw) -> dict[str, Any]:
             "clients": load.clients,
             "schema": to_builtins(load.names),
         },
-        "causes": [{"name": f.entry, "kind": f.kind, "planted": f.text} for f in drawn.faults],
+        "causes": [_cause(fault) for fault in drawn.faults],
     }
+
+
+def _cause(fault: Fault) -> dict[str, Any]:
+    return {"name": fault.entry, "kind": fault.kind, "planted": fault.text}
 
 
 def _ungraded(row: dict[str, Any], outcome: str, why: str) -> dict[str, Any]:
@@ -125,23 +129,17 @@ def _investigated(
     truth = measured(world, {PLANTED: faults, _WITHOUT: ()}, until_s=until_s).truths[_WITHOUT]
     grade, said = grading.Grade(grading.NOT_WORTH), {}
     if truth.worth_it:
-        folder = world.folder if asked["keep"] is None else Path(asked["keep"])
-        spec = folder / f"draw-{drawn.seed}" / "spec.toml"
+        spec = Path(asked["keep"] or world.folder) / f"draw-{drawn.seed}" / "spec.toml"
         write_repeatable(spec.parent, drawn, shape, None)
         said = _ended(_answer_of("investigate", str(spec), "--budget", asked["budget"]))
         grade = grading.of_end(said["ratio"], _END_MIN * truth.low)
-    causes = [
-        {
-            "name": fault.entry,
-            "kind": fault.kind,
-            "planted": fault.text,
-            "truth": to_builtins(truth),
-            "worth_it": truth.worth_it,
-            "outcome": grade.outcome,
-            "why": grade.why,
-        }
-        for fault in faults
-    ]
+    graded = {
+        "truth": to_builtins(truth),
+        "worth_it": truth.worth_it,
+        "outcome": grade.outcome,
+        "why": grade.why,
+    }
+    causes = [_cause(fault) | graded for fault in faults]
     return {"causes": causes, "outcome": grade.outcome, "investigation": said}
 
 
@@ -273,10 +271,8 @@ def _graded(
         if denied and fault is faults[0]:
             grade = grading.Grade("false", denied)
         causes.append(
-            {
-                "name": fault.entry,
-                "kind": fault.kind,
-                "planted": fault.text,
+            _cause(fault)
+            | {
                 "truth": to_builtins(truth),
                 "worth_it": truth.worth_it and not (fault.bait or held),
                 "outcome": grade.outcome,
