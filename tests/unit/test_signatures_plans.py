@@ -233,6 +233,13 @@ def scan_of(rows: float, removed: float) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
+def test_connections_that_do_not_last_keep_nothing_prepared(tmp_path: Path) -> None:
+    load = looked_at(replace(SIMPLE, connect_ms=1.0), (PREPARED, 0.1), generic=None)
+    found = diagnosed(tmp_path, load)["parse-plan"]
+    assert (found.status, found.proposals) == ("found", ())
+    assert "a connection lasts for 1 transaction" in found.advice
+
+
     ("rows", "removed", "status"),
     [(2000, 100, "found"), (2000, 50_000, "cleared"), (20, 0, "cleared")],
 )

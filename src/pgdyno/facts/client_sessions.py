@@ -28,6 +28,9 @@ COLUMNS = (*STATES.values(), "hidden")
 SECOND_MS = 500
 """Samples that are closer are not compared: a rate over milliseconds is noise."""
 SAMPLINGS_MIN = 2
+SHORT_LIVED_MAX = 10.0
+"""Transactions per connection up to which a connection is hardly worth its making: ten of them
+divide its cost by ten."""
 
 
 class SessionOrigin(Struct, frozen=True):
@@ -146,6 +149,14 @@ def churn(run: RunFile, slice_ids: Collection[int] | None) -> Churn | None:
         peak_per_s=float(rates.max(initial=0.0)),
         broken=int(broken),
     )
+
+
+def transactions_per_connection(s: Facts) -> float | None:
+    """Return the transactions done for each connection that clients of the load made; None if they
+    made no more than one each, or the load is not pgdyno's own."""
+    made = sum(account.connects.made for account in s.accounts)
+    clients = sum(account.clients for account in s.accounts)
+    return s.throughput_tps * s.seconds / made if made > clients else None
 
 
 class SessionMoments(Struct, frozen=True):

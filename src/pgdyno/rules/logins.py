@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from pgdyno.dimension import fields_with
-from pgdyno.facts.client_sessions import Churn, churn, most_of, seen_sessions
+from pgdyno.facts.client_sessions import (
+    SHORT_LIVED_MAX,
+    Churn,
+    churn,
+    most_of,
+    seen_sessions,
+    transactions_per_connection,
+)
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, duration, figure, percent
 from pgdyno.pooler import Ineffective, without_effect
@@ -17,7 +24,6 @@ HERD_MIN = 50
 HERD_FACTOR = 5.0
 HERD_SHARE = 0.25
 CHURN_MIN = 10.0
-TRANSACTIONS_MAX = 10.0
 LOGIN_STORM_ADVICE = (
     "let a pooler keep the server's connections (PgBouncer, pgpool-II), and clients make theirs a"
     " few at a time, with a pause that grows and is random"
@@ -44,7 +50,7 @@ def login_storm(s: Situation) -> Found | Cleared:
       the whole period, and at least ``HERD_SHARE`` of those that were open: a herd, as after a
       restart of an application or a pooler;
     * in a check, where clients cannot be asked: ``CHURN_MIN`` or more per second for each core, and
-      no more than ``TRANSACTIONS_MAX`` transactions were done for each. For a load of pgdyno's own,
+      no more than ``SHORT_LIVED_MAX`` transactions were done for each. For a load of pgdyno's own,
       the clients' own clock judges this ("connection per transaction").
 
     Thresholds: on a machine with 2 cores a connection took 3.2 ms of the server's CPU, 3.5 ms with
@@ -65,7 +71,7 @@ def login_storm(s: Situation) -> Found | Cleared:
         )
         return _found(sentence, evidence)
     sentence = f"{figure(made.per_s)} connections are made per second"
-    often = made.per_s >= CHURN_MIN * s.cores and each is not None and each <= TRANSACTIONS_MAX
+    often = made.per_s >= CHURN_MIN * s.cores and each is not None and each <= SHORT_LIVED_MAX
     if s.is_observed and often and each is not None:
         return _found(f"{sentence}, one for {figure(each)} transactions", evidence)
     return Cleared(f"{sentence}, at most {figure(made.peak_per_s)} in one second", evidence)
@@ -113,7 +119,7 @@ def _login_storm_evidence(
         s.evidence("connections made, on average", made.per_s, "per s"),
         s.evidence("connections open, median", open_ones, "count"),
         s.evidence("transactions per connection made", each, "count",
-                   f"in a check at most {TRANSACTIONS_MAX:g}, with {CHURN_MIN:g} per s and core"),
+                   f"in a check at most {SHORT_LIVED_MAX:g}, with {CHURN_MIN:g} per s and core"),
         s.evidence("connections ended by an error", float(made.broken), "count"),
     ]  # fmt: skip
 
@@ -143,27 +149,25 @@ def connection_per_transaction(s: Situation) -> Found | Cleared:
     """A connection for each transaction, or few: the time goes into connecting, not into work.
 
     Trigger: connecting takes at least ``CONNECTING_SHARE`` of the response time, and no more than
-    ``TRANSACTIONS_MAX`` transactions are done for each connection made. The server starts a process
+    ``SHORT_LIVED_MAX`` transactions are done for each connection made. The server starts a process
     for each connection, which checks the role and fills caches of its own, so the first statement
     on it takes longer too; that part is not counted here.
 
     Distinct from connections that were lost and made again, which are few, and from a wait for a
     pooled connection, which the clients measure by itself (``client_pool``).
 
-    Thresholds: that of a part of the latency budget that can be the limit; ten transactions divide
-    the cost of a connection by ten. Calibrated by injection: 4 clients that read a row on 2 cores;
-    connecting for each transaction took half of the response time, and nothing where they kept
-    their connections.
+    Threshold: that of a part of the latency budget that can be the limit. Calibrated by injection:
+    4 clients that read a row on 2 cores; connecting for each transaction took half of the response
+    time, and nothing where they kept their connections.
     """
     connecting_ms = s.budget.parts_ms.get("connecting", 0.0)
     share = s.budget.own_share("connecting")
-    made = sum(account.connects.made for account in s.accounts)
-    each = s.throughput_tps * s.seconds / made if made else None
+    each = transactions_per_connection(s)
     evidence = _connection_per_transaction_evidence(s, share, each)
     of = f"{figure(connecting_ms)} of {figure(s.budget.response_ms)} ms"
     if share < CONNECTING_SHARE:
         return Cleared(f"connecting takes {of}", evidence, parts=("connecting",))
-    if each is None or each > TRANSACTIONS_MAX:
+    if each is None or each > SHORT_LIVED_MAX:
         return Cleared(f"connecting takes {of}, but few connections were made", evidence)
     return Found(
         sentence=f"clients connect again for {_how_often(each)}, which takes {of}",
@@ -187,7 +191,7 @@ def _connection_per_transaction_evidence(
     evidence = [
         s.evidence("connecting / response time", share, "share", bar),
         s.evidence(
-            "transactions per connection made", each, "count", f"at most {TRANSACTIONS_MAX:g}"
+            "transactions per connection made", each, "count", f"at most {SHORT_LIVED_MAX:g}"
         ),
     ]
     for kind, words in _PHASES.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgdyno.facts.client_sessions import SHORT_LIVED_MAX, transactions_per_connection
 from pgdyno.facts.needless_statements import forgets_prepared
 from pgdyno.facts.plans import (
     TimedChange,
@@ -121,9 +122,18 @@ def _planning_evidence(s: Situation, share: float, *, is_measured: bool) -> list
 
 
 def _advice(s: Situation) -> str:
+    advice = "let the application use prepared statements"
+    return f"{advice}, and keep them: {why}" if (why := _why_not_kept(s)) else advice
+
+
+def _why_not_kept(s: Situation) -> str:
+    """Return why a session would prepare its statements again and again; '' if it would not."""
     if forgets_prepared(s):
-        return "let the application use prepared statements, and keep them: DISCARD forgets them"
-    return "let the application use prepared statements"
+        return "DISCARD forgets them"
+    each = transactions_per_connection(s)
+    if each is not None and each <= SHORT_LIVED_MAX:
+        return f"a connection lasts for {counted(each, 'transaction', 'transactions')}"
+    return ""
 
 
 def _how(s: Situation) -> str:
@@ -133,7 +143,7 @@ def _how(s: Situation) -> str:
 
 
 def _prepared(s: Situation, ratio: float) -> list[Proposal]:
-    if ratio < WORTHWHILE_RATIO or forgets_prepared(s):
+    if ratio < WORTHWHILE_RATIO or _why_not_kept(s):
         return []
     of_driver = {"front.prepare_threshold": str(PREPARE_THRESHOLD_DEFAULT)}
     change = Change(spec=of_driver if s.front else {"load.protocol": "prepared"})
