@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from signature_runs import carried_out, status
 
-from pgdyno.facts.slices import CLIENT_BACKEND
 from pgdyno.record import RunFile
+from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.spec.change import Change
 
 pytestmark = pytest.mark.server

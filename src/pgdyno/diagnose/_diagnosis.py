@@ -30,10 +30,10 @@ from pgdyno.facts.headroom import Held, held_load, most_ratio
 from pgdyno.facts.observed import ObservedRun, is_observed
 from pgdyno.facts.plans import LONGER_TRANSACTIONS, OUTSIDE_SERVER
 from pgdyno.facts.situation import Situation
-from pgdyno.facts.slices import CLIENT_BACKEND
 from pgdyno.facts.statement_budgets import StatementTimeBudget, statement_budgets
 from pgdyno.facts.statement_times import has_pipeline
 from pgdyno.facts.unusual import JudgedSetting, judged_settings
+from pgdyno.record.fileformat import CLIENT_BACKENDS
 from pgdyno.record.finding import Finding, Lack, Proposal, Severity, Skip
 from pgdyno.rules.rule import Cleared, Found, Rule, rules_of_loads
 
@@ -64,7 +64,7 @@ def _missing(s: Situation) -> Iterator[str]:
     yield from _of_samples(s)
     if s.cpu_if_recorded is None:
         yield "the server's machine was not observed: sessions seen running stand in for CPU time"
-    elif s.process_cores(CLIENT_BACKEND) is None:
+    elif s.process_cores(*CLIENT_BACKENDS) is None:
         yield (
             "CPU time of the server's processes was not recorded: time on a core and in the queue"
             " for one are not distinguished"

@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from pgdyno.facts.observed import ObservedRun
 from pgdyno.facts.shapes import same_shape, shape
-from pgdyno.facts.slices import CLIENT_BACKEND, Facts
+from pgdyno.facts.slices import Facts
 from pgdyno.record import RunFile, StatementCount
+from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.record.finding import Skip
 
 _ON_CPU = "CPU"

@@ -34,7 +34,8 @@ from msgspec import Struct
 from pgdyno.facts.flush import delay_part_of_flush, sleepers
 from pgdyno.facts.scripts import late_ms
 from pgdyno.facts.sessions import queued_ms, requests_each
-from pgdyno.facts.slices import CLIENT_BACKEND, Facts
+from pgdyno.facts.slices import Facts
+from pgdyno.record.fileformat import CLIENT_BACKENDS
 from pgdyno.record.finding import Skip
 from pgdyno.wait_events import CLASS_WORDS, Wait, WaitClass
 
@@ -316,5 +317,5 @@ def image_part_of_flush(s: Facts) -> float:
 
 def _cores_used(s: Facts) -> float:
     """Cores that client sessions ran on; no more than all where the kernel was not asked."""
-    used = s.process_cores(CLIENT_BACKEND)
+    used = s.process_cores(*CLIENT_BACKENDS)
     return s.cores_to_use if used is None else used

@@ -15,9 +15,9 @@ from typing import Literal
 from msgspec import Struct
 
 from pgdyno.facts.shapes import same_shape, shape
-from pgdyno.facts.slices import CLIENT_BACKEND
 from pgdyno.numbers import figure, percent
 from pgdyno.record import RunFile, StatementCount
+from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.spec.sql_text import is_commit, mentions
 
 Measure = Literal["clients", "server", "samples"]

@@ -15,10 +15,11 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from pgdyno.facts.intervals import timed
-from pgdyno.facts.slices import CLIENT_BACKEND, Facts
+from pgdyno.facts.slices import Facts
 from pgdyno.numbers import size
 from pgdyno.record import Event, Interval, Series
 from pgdyno.record.events import overlaps_own, own_events
+from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.record.finding import Evidence, Skip, Window
 from pgdyno.wait_events import CHECKPOINT_SYNC, HEAVYWEIGHT, WaitClass, canonical, wait_class
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from statistics import median
 
-from pgdyno.facts.sessions import CLIENT_BACKEND
 from pgdyno.record import RunFile
+from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.wait_events import IN_TRANSACTION
 
 HELD_WAIT_MS = 1000.0

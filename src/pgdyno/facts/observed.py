@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec.structs import replace
 
 from pgdyno.record import Interval, Ledger, RunFile, RunInfo, StatementTotal, WaitTotal
+from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.record.finding import Lack, Skip
 from pgdyno.record.latencies import HistogramKind
 from pgdyno.wait_events import IN_TRANSACTION
@@ -136,5 +137,5 @@ class ObservedRun(RunFile):
         return sum(
             wait.average
             for wait in waits
-            if wait.backend_type == "client backend" and wait.state in IN_TRANSACTION
+            if wait.backend_type == CLIENT_BACKEND and wait.state in IN_TRANSACTION
         )

@@ -21,6 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 from msgspec import Struct
 
 from pgdyno.numbers import percent
+from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.record.finding import Evidence, Skip
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ SOCKET_MS_MAX = 0.12
 """Calibrated: 0.03 to 0.12 ms on 2 busy cores."""
 SPARE_SHARE = 0.1
 """Idle share of the host's cores below which processes compete for CPU."""
-CLIENT_BACKEND = "client backend"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 

@@ -24,8 +24,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from pgdyno.facts.slices import CLIENT_BACKEND, Facts
+from pgdyno.facts.slices import Facts
 from pgdyno.record import StatementCount
+from pgdyno.record.fileformat import CLIENT_BACKEND, CLIENT_BACKENDS
 from pgdyno.spec.server_settings import DEFAULTS
 
 LOG_CPU_S = 4e-6
@@ -149,7 +150,7 @@ def compile_cores(s: Facts, used: float, named: float) -> float:
     if compiled is not None:
         # A session that compiles waits for a core as often as the others do.
         compiling = sum(each.compiled_ms for each in compiled) / 1000 / s.seconds
-        at_work = used + (s.process_queue(CLIENT_BACKEND) or 0.0)
+        at_work = used + (s.process_queue(*CLIENT_BACKENDS) or 0.0)
         return used * min(1.0, compiling / at_work) if at_work > 0 else 0.0
     rest = unexplained_cores(s, used, named)
     return rest if rest >= UNEXPLAINED_S * s.statements_per_s else 0.0

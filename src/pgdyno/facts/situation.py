@@ -11,8 +11,9 @@ from pgdyno.facts.budget import Part, ResponseTimeBudget, latency_budget
 from pgdyno.facts.flush import delay_ms, sync_time
 from pgdyno.facts.model import ClosedLoop, queue_cost_of
 from pgdyno.facts.sessions import SPARE_SHARE
-from pgdyno.facts.slices import PARALLEL_WORKER, Facts
+from pgdyno.facts.slices import Facts
 from pgdyno.facts.wakeup_cost import with_waking
+from pgdyno.record.fileformat import PARALLEL_WORKER
 from pgdyno.spec.sql_text import is_commit
 from pgdyno.wait_events import DATA, SHARED
 

@@ -28,6 +28,7 @@ from pgdyno.facts.observed import is_observed
 from pgdyno.facts.pooler import PoolerInForce, PoolerQueues, pooler_of, pooler_queues
 from pgdyno.json_types import Fields
 from pgdyno.probe.gaps import NOT_SAMPLED
+from pgdyno.record.fileformat import CLIENT_BACKEND, CLIENT_BACKENDS
 from pgdyno.record.finding import Evidence, Lack, Skip, Window
 from pgdyno.spec.change import Change
 from pgdyno.spec.server_settings import ActiveSettings
@@ -37,8 +38,6 @@ from pgdyno.wait_events import IN_TRANSACTION, WaitClass, wait_class
 if TYPE_CHECKING:
     from pgdyno.record import LockQueueTotal, RunFile, StatementTotal, WaitTotal
 
-CLIENT_BACKEND = "client backend"
-PARALLEL_WORKER = "parallel worker"
 QUEUE_TIMES = 2.0
 """Factor for work that comes in bursts, on the sessions at the cores by queueing theory."""
 QUEUED_BUSY_SHARE = 0.7
@@ -389,31 +388,31 @@ class Facts:
         used_us = series["cpu_user_us"].sum() + series["cpu_system_us"].sum()
         return float(used_us) / 1e6 / self.seconds
 
-    def process_cores(self, role: str) -> float | None:
-        """Cores that the server's processes of ``role`` kept busy; None if not recorded."""
-        used = [
-            self.run.delta("metric_process", column, self.slice_ids, where={"role": role})
-            for column in ("cpu_user_ms", "cpu_system_ms")
-        ]
-        known = [value for value in used if value is not None]
-        return max(0.0, sum(known)) / 1000 / self.seconds if known else None
+    def process_cores(self, *roles: str) -> float | None:
+        """Cores that the server's processes of ``roles`` kept busy; None if not recorded."""
+        used = self._of_processes(roles, "cpu_user_ms", "cpu_system_ms")
+        return None if used is None else max(0.0, used)
 
-    def process_queue(self, role: str) -> float | None:
-        """Return how many of the server's processes of ``role`` were ready and without a core on
+    def process_queue(self, *roles: str) -> float | None:
+        """Return how many of the server's processes of ``roles`` were ready and without a core on
         average, by the kernel's clock; None if not recorded."""
-        where = {"role": role}
-        queued_ms = self.run.delta(
-            "metric_process", "run_queue_delay_ms", self.slice_ids, where=where
-        )
-        return None if queued_ms is None else queued_ms / 1000 / self.seconds
+        return self._of_processes(roles, "run_queue_delay_ms")
+
+    def _of_processes(self, roles: tuple[str, ...], *columns: str) -> float | None:
+        """Return the time of processes per time; None if not recorded."""
+        ms = [
+            self.run.delta("metric_process", column, self.slice_ids, where={"role": role})
+            for role in roles
+            for column in columns
+        ]
+        known = [value for value in ms if value is not None]
+        return sum(known) / 1000 / self.seconds if known else None
 
     @cached_property
     def server_cores(self) -> float | None:
         """Cores that all of the server's processes kept busy; None if not recorded."""
         roles = set(self.run.series("metric_process", self.slice_ids)["role"])
-        cores = [self.process_cores(str(role)) for role in sorted(roles - {"pgdyno"})]
-        known = [value for value in cores if value is not None]
-        return sum(known) if known else None
+        return self.process_cores(*sorted(map(str, roles - {"pgdyno"})))
 
     @cached_property
     def wal(self) -> Wal:
@@ -456,7 +455,7 @@ class Facts:
         that do not wait for something else; by their clock, which also runs while a session is
         woken from another wait, no client is between two statements meanwhile.
         """
-        used, queue = self.process_cores(CLIENT_BACKEND), self.process_queue(CLIENT_BACKEND)
+        used, queue = self.process_cores(*CLIENT_BACKENDS), self.process_queue(*CLIENT_BACKENDS)
         if used is None or queue is None:
             return self._runnable_by_count
         between = (self.between_statements_ms or 0.0) * self.throughput_tps / 1000
@@ -474,7 +473,7 @@ class Facts:
         counts = counts[counts == counts]  # without NaN, which stands for NULL
         if self.own_cores is None or not counts.size or busy <= 0:
             return self.sessions("cpu")
-        own_cores, used = self.own_cores - self._front_cores, self.process_cores(CLIENT_BACKEND)
+        own_cores, used = self.own_cores - self._front_cores, self.process_cores(*CLIENT_BACKENDS)
         ours = max(0.0, float(counts.mean()) - 1.0) * min(1.0, own_cores / busy)
         queued = max(ours - self._generator_runnable, used or 0.0)
         if used and (idle := 1.0 - busy / self._machine_cpu.cores) > 0.0:

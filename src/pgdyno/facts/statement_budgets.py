@@ -26,8 +26,8 @@ from msgspec import Struct
 from pgdyno.facts.budget import CLIENT_PARTS, Part
 from pgdyno.facts.shapes import same_shape, shape
 from pgdyno.facts.situation import Situation
-from pgdyno.facts.slices import CLIENT_BACKEND
 from pgdyno.record import StatementTotal
+from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.wait_events import wait_class
 
 SAMPLES_MIN = 10

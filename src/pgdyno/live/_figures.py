@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from pgdyno._engine import Histogram
 from pgdyno.json_types import Row
+from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.redact import blank
 
 if TYPE_CHECKING:
@@ -193,5 +194,5 @@ class Figures:
     def _count_waits(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self.looks += max((row["ticks"] for row in rows), default=0)
         for row in rows:
-            if row["backend_type"] == "client backend" and row["state"] == "active":
+            if row["backend_type"] == CLIENT_BACKEND and row["state"] == "active":
                 self.waits[row["wait_event_type"], row["wait_event"]] += row["count"]

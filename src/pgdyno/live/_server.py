@@ -14,6 +14,7 @@ from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from pgdyno.live._figures import Figures
+from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.spec.age import FREEZE_AGES, FREEZE_SETTINGS, STOP_AGE, warning_age
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ FAMILIES = (
         "metric_bgwriter",
         (
             Column("buffers_clean", fixed=("background writer",)),
-            Column("buffers_backend", fixed=("client backend",)),
+            Column("buffers_backend", fixed=(CLIENT_BACKEND,)),
         ),
         fixed=("process",),
     ),

@@ -28,10 +28,10 @@ from msgspec.structs import replace
 
 from pgdyno.probe._host import PROC, TICK_MS
 from pgdyno.probe._process_table import ProcessSample, read_process, read_small, scheduled_ms
-from pgdyno.record.fileformat import MetricRow
+from pgdyno.record.fileformat import CLIENT_BACKEND, MetricRow
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-CLIENT, EXITED, POSTMASTER, OWN = "client backend", "exited", "postmaster", "pgdyno"
+EXITED, POSTMASTER, OWN = "exited", "postmaster", "pgdyno"
 WRITTEN = re.compile(rb"^wchar: (\d+)", re.MULTILINE)
 LOGGER = re.compile(rb"postgres: (\S+: )?logger\b")
 """The one child of the postmaster that pg_stat_activity never shows."""
@@ -185,7 +185,7 @@ class ServerProcesses(Struct):
             known = before.amount if before and before.started == used.started else Amount()
             self._roles[role] = self._roles.get(role, Amount()) + (used.amount - known)
             counts[role] += 1
-            if role == CLIENT:
+            if role == CLIENT_BACKEND:
                 clients.append(each)
             memory[role] += private_bytes(each)
         self._account_for_ended(postmaster, now)
@@ -198,7 +198,7 @@ class ServerProcesses(Struct):
         ]
         if full:
             busiest = sorted(clients, key=lambda each: -now[each].amount.cpu_ms)
-            of_clients = next((row for row in rows if row["role"] == CLIENT), {})
+            of_clients = next((row for row in rows if row["role"] == CLIENT_BACKEND), {})
             of_clients["jit_share"] = _jit_share(busiest)
         return rows
 
@@ -244,7 +244,7 @@ def _used(pid: int, process: ProcessSample) -> Use | None:
 
 
 def _role_of(pid: int, roles: Mapping[int, str]) -> str:
-    return roles.get(pid) or ("logger" if _is_logger(pid) else CLIENT)
+    return roles.get(pid) or ("logger" if _is_logger(pid) else CLIENT_BACKEND)
 
 
 def _is_logger(pid: int) -> bool:

@@ -21,7 +21,7 @@ from pgdyno.probe._locks import Ids, Lock, LockQueues
 from pgdyno.probe.gaps import Gaps
 from pgdyno.probe.statement_shapes import shape_with_page
 from pgdyno.record import Recorder
-from pgdyno.record.fileformat import MetricRow
+from pgdyno.record.fileformat import CLIENT_BACKEND, MetricRow
 
 BATCH_NS = 1_000_000_000
 LOOK_EVERY_NS = 180_000_000
@@ -31,7 +31,7 @@ LOOK_SHARE_MAX = 0.02
 """Part of the time that looks take. With hundreds of waiting sessions, or on a busy machine, a look
 takes 10 ms and more, and there are fewer of them, down to one a second."""
 Key = tuple[str, str, str, str, str | None]
-RUNNING: Key = ("client backend", "active", "", "", None)
+RUNNING: Key = (CLIENT_BACKEND, "active", "", "", None)
 
 
 class WaitSampler:

@@ -83,6 +83,11 @@ KEY_COLUMNS = {
 }
 """Columns that identify a row within one sampling of a table."""
 
+CLIENT_BACKEND, PARALLEL_WORKER = "client backend", "parallel worker"
+"""Types of the server's processes, as pg_stat_activity has them."""
+OTHERS_BACKEND = "client backend of others"
+"""In metric_process, clients that are not the load's, from when they were seen at work."""
+CLIENT_BACKENDS = (CLIENT_BACKEND, OTHERS_BACKEND)
 LITTLE_EACH = "(others)"
 """In metric_program, all programs together that have no rows of their own."""
 CORES_BUSY, CORES_ALL = "(busy)", "(all)"

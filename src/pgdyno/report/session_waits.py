@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from pgdyno.record import RunFile
+from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.report import palette
 from pgdyno.wait_events import BY_NAME, canonical
 
@@ -40,7 +41,7 @@ def averages(run: RunFile, slice_ids: Collection[int] | None) -> dict[str, float
     left out."""
     found: dict[str, float] = {}
     for wait in run.waits(slice_ids):
-        if wait.backend_type == "client backend" and wait.state == "active" and wait.average:
+        if wait.backend_type == CLIENT_BACKEND and wait.state == "active" and wait.average:
             event = event_of(wait.wait_event_type, wait.wait_event)
             found[event] = found.get(event, 0.0) + wait.average
     return found

@@ -48,13 +48,14 @@ from pgdyno.facts.setting_costs import (
     unexplained_cores,
 )
 from pgdyno.facts.situation import Situation
-from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER, Facts
+from pgdyno.facts.slices import Facts
 from pgdyno.facts.statistics import timed_statistics
 from pgdyno.facts.suspects import timed_suspects
 from pgdyno.facts.tables import missed_updates, scanned_tables
 from pgdyno.record import Suspicion
 from pgdyno.record.finding import Skip
 from pgdyno.rules._contention import is_crowd_the_cause
+from pgdyno.record.fileformat import CLIENT_BACKENDS, PARALLEL_WORKER
 from pgdyno.stats.prediction import Prediction, between
 
 ROW_CPU_S = 30e-9
@@ -162,7 +163,7 @@ def _repeats_per_s(s: Situation) -> float:
 
 def backend_cores(s: Facts) -> float:
     """Return the cores that client sessions and their workers use; as sampled if not recorded."""
-    used = s.process_cores(CLIENT_BACKEND)
+    used = s.process_cores(*CLIENT_BACKENDS)
     if used is None:
         return min(s.sessions("cpu"), s.cores)
     return used + (s.process_cores(PARALLEL_WORKER) or 0.0)

@@ -7,8 +7,8 @@ from msgspec import Struct
 from pgdyno.facts.budget import Part
 from pgdyno.facts.sight import Sight, Unseen, alter_system, measured, proposed
 from pgdyno.facts.situation import Situation
-from pgdyno.facts.slices import CLIENT_BACKEND
 from pgdyno.numbers import counted, figure, percent, size
+from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._client_counts import fewer_advice, fewer_clients
 from pgdyno.rules._pools import WORTHWHILE_RATIO

@@ -15,13 +15,13 @@ from pgdyno.facts.plans import (
 )
 from pgdyno.facts.setting_costs import STATEMENT_CPU_S
 from pgdyno.facts.situation import Situation
-from pgdyno.facts.slices import CLIENT_BACKEND, PARALLEL_WORKER
 from pgdyno.facts.tables import TableCounts, compared, indexes, scanned_tables
 from pgdyno.numbers import figure, percent
 from pgdyno.plans.conditions import names_in
 from pgdyno.plans.wanted_indexes import searches
 from pgdyno.record import Suspicion
 from pgdyno.record.finding import Evidence, Proposal, Skip
+from pgdyno.record.fileformat import CLIENT_BACKEND, PARALLEL_WORKER
 from pgdyno.rules._cpu_uses import (
     backend_cores,
     cpu_parts,

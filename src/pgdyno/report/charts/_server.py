@@ -13,6 +13,7 @@ from bokeh.models.annotations import Span
 
 from pgdyno import numbers
 from pgdyno.record import Series
+from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.report import palette, session_waits
 from pgdyno.report.charts._series import POINTS_MAX, Buckets, Floats, floats, growth, pivot
 from pgdyno.report.charts.chart import Chart, KeyEntry
@@ -93,7 +94,7 @@ def steps(
 def active_sessions(axis: TimeAxis) -> Chart | None:
     """Return the chart of active client backends by wait event, with the number of cores."""
     samples = axis.under_load(axis.run.wait_series())
-    client = (samples["backend_type"] == "client backend") & (samples["state"] == "active")
+    client = (samples["backend_type"] == CLIENT_BACKEND) & (samples["state"] == "active")
     if not client.any():
         return None
     kinds = zip(samples["wait_event_type"], samples["wait_event"], strict=True)
