@@ -57,6 +57,39 @@ def test_an_index_with_a_reason_of_its_own(
 
 
 @pytest.mark.parametrize(
+    ("made", "condition", "index", "clause"),
+    [
+        (
+            "create index other on item (id, kind);",
+            "kind = :k",
+            "kind",
+            "public.item is searched in an index that begins with id, as it has no index on kind",
+        ),
+        (
+            "create index other on item (total);",
+            "kind = :k and total = :k % 10",
+            "total, kind",
+            "an index scan of public.item discards 5,880 of 6,000 rows, as there is no index on"
+            " total, kind",
+        ),
+    ],
+)
+def test_an_index_that_leaves_much_to_read(
+    tmp_path: Path, made: str, condition: str, index: str, clause: str
+) -> None:
+    wide = (
+        "alter table item alter name type text using repeat('x', 900),"
+        f" alter total type int using id % 10; {made}"
+    )
+    script = f"\\set k random(1, 400)\nselect sum(total) from item where {condition};\n"
+    found = diagnosed(tmp_path, script, ROWS.format(more=wide))
+    cause = of(found, "missing-index")
+    assert cause.status == "found"
+    assert Change(indexes={"public.item": index}) in [each.change for each in cause.proposals]
+    assert cause.sentence.startswith(f"{clause}: a statement takes ")
+
+
+@pytest.mark.parametrize(
     ("condition", "reason", "command"),
     [
         (

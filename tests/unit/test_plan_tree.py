@@ -9,7 +9,8 @@ import pytest
 
 from pgdyno.plans._session import Refused, readable
 from pgdyno.plans.forms import fingerprint, in_one_line
-from pgdyno.plans.tree import WHOLES, read_plan
+from pgdyno.plans.tree import FIRST_KEYS, WHOLES, read_plan
+from pgdyno.plans.wanted_indexes import searches
 
 
 def scan(**given: Any) -> dict[str, Any]:
@@ -113,6 +114,49 @@ def test_partitions_that_follow_from_values_are_no_other_form() -> None:
     # A plan for any values leaves them out when it is executed.
     assert fingerprint(read_plan(of_partitions(1, removed=8))) != form
     assert fingerprint(read_plan({**of_partitions(1), WHOLES: {}})) != form
+
+
+def by_index(condition: str, **given: Any) -> dict[str, Any]:
+    """A search in an index on (at, kind)."""
+    node = {"Node Type": "Index Scan", "Index Name": "other", "Index Cond": condition}
+    return {**explained(scan(**node, **given)), FIRST_KEYS: {"public.other": "at"}}
+
+
+@pytest.mark.parametrize(
+    ("condition", "behind"),
+    [
+        ("(item.kind = $1)", "at"),
+        ("((item.kind = $1) AND (item.at = $2))", None),
+        ("(item.at > 'kind'::text)", None),
+    ],
+)
+def test_a_search_by_another_key_than_the_first_one(condition: str, behind: str | None) -> None:
+    found = searches(read_plan(by_index(condition)))
+    assert [each.behind for each in found] == ([] if behind is None else [behind])
+    assert all(each.is_for_few and each.conditions == (condition,) for each in found)
+    plain = {**by_index(condition), FIRST_KEYS: {}}
+    assert searches(read_plan(plain)) == []
+
+
+def test_a_search_by_another_key_may_be_of_a_bitmap() -> None:
+    index = {"Node Type": "Bitmap Index Scan", "Index Name": "other", "Plan Rows": 1,
+             "Total Cost": 1.0, "Index Cond": "(item.kind = $1)"}  # fmt: skip
+    heap = scan(**{"Node Type": "Bitmap Heap Scan", "Plans": [index]},
+                **{"Recheck Cond": "(item.kind = $1)"})  # fmt: skip
+    (found,) = searches(read_plan({**explained(heap), FIRST_KEYS: {"public.other": "at"}}))
+    assert (found.behind, found.conditions) == ("at", ("(item.kind = $1)",))
+
+
+@pytest.mark.parametrize(
+    ("kept", "removed", "loops", "is_wanted"),
+    [(9, 4000, 1, True), (3000, 1000, 1, False), (0, 200, 1, False), (1, 4, 1000, False)],
+)
+def test_a_scan_by_an_index_may_discard_most_rows(
+    kept: int, removed: int, loops: int, is_wanted: bool
+) -> None:
+    executed = {"Actual Rows": kept, "Rows Removed by Filter": removed, "Actual Loops": loops}
+    top = by_index("(item.at = $2)", Filter="(item.kind = $1)", **executed)
+    assert bool(searches(read_plan(top))) == is_wanted
 
 
 def test_temporary_tables_are_the_same_in_each_session() -> None:

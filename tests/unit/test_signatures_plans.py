@@ -12,6 +12,7 @@ import pytest
 from diagnose_runs import Load, concluded, diagnosed
 from msgspec.structs import replace
 
+from pgdyno.plans.tree import FIRST_KEYS
 from pgdyno.spec import Change
 
 SELECT = "select total from item where kind = :kind"
@@ -188,6 +189,37 @@ def test_an_index_is_not_cleared_without_a_trial_that_decides(tmp_path: Path) ->
     load = looked_at(BUSY, (INDEX, 1.5), log_error=0.4)
     assert diagnosed(tmp_path, load)["missing-index"].status == "skipped"
     assert diagnosed(tmp_path, looked_at(BUSY))["missing-index"].status == "skipped"
+
+
+LATER = {
+    **SCAN,
+    "Plan": {
+        **{name: value for name, value in SCAN["Plan"].items() if "Filter" not in name},
+        "Node Type": "Index Scan",
+        "Index Name": "other",
+        "Index Cond": "(item.kind = $1)",
+    },
+    FIRST_KEYS: {"public.other": "at"},
+}
+
+
+def test_an_index_that_is_searched_by_another_key_than_its_first(tmp_path: Path) -> None:
+    load = looked_at(BUSY, (INDEX, 0.1), plan=LATER)
+    found = diagnosed(tmp_path, load)["missing-index"]
+    assert [each.change for each in found.proposals] == [INDEX]
+    assert "in an index that begins with at" in found.sentence
+
+
+@pytest.mark.parametrize("analyzed", [True, False])
+def test_a_search_by_another_key_is_not_cleared_without_a_trial(
+    tmp_path: Path, analyzed: bool
+) -> None:
+    quiet = replace(BUSY, tables={"public.item": {"seq_scan": 0.0, "seq_tup_read": 0.0}})
+    load = looked_at(quiet, plan=LATER, analyzed=analyzed)
+    assert diagnosed(tmp_path, load)["missing-index"].status == "skipped"
+    known = looked_at(quiet, plan={**LATER, FIRST_KEYS: {}}, analyzed=analyzed)
+    (folder := tmp_path / "known").mkdir()
+    assert diagnosed(folder, known)["missing-index"].status == "cleared"
 
 
 PREPARED = Change(spec={"load.protocol": "prepared"})

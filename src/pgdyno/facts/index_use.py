@@ -41,8 +41,9 @@ class CostlySearch(Struct, frozen=True):
 
     @property
     def condition(self) -> str:
-        """The condition of the search, or its order, as EXPLAIN has it."""
-        return self.search.node.conditions.get("Filter") or ", ".join(self.search.order)
+        """The conditions of the search, or its order, as EXPLAIN has them."""
+        conditions = self.search.conditions if self.search.has_condition else self.search.order
+        return ", ".join(conditions)
 
 
 def untried_searches(s: Situation) -> list[CostlySearch]:

@@ -1,5 +1,5 @@
-"""Indexes that are there for what a scan of a whole table compares, and the reason why its plan
-cannot use them.
+"""Indexes that are there for what a scan of many rows compares, and the reason why its plan cannot
+use them.
 
 Of a comparison, the side of the table decides: a column, or an expression around one. Whether
 another index would be used instead is measured afterwards, where it may be.
@@ -73,37 +73,42 @@ class VolatileFunction(Struct, frozen=True):
 def unusable_indexes(
     conn: Control, plans: Iterable[tuple[Place, Plan]], indexes: Iterable[TableIndex]
 ) -> list[UnusableIndex]:
-    """Return the indexes that scans of whole tables cannot use, each once for a statement."""
-    scans = [
-        (place, each.node, each.table_in(plan), each.conditions)
-        for place, plan in plans
-        for each in searches(plan)
-        if each.node.reads_whole_table
-    ]
-    names = {name for *_, conditions in scans for c in conditions for name in functions_in(c)}
+    """Return the indexes that scans of many rows cannot use, each once for a statement."""
+    scans = [(place, each, each.table_in(plan)) for place, plan in plans for each in searches(plan)]
+    names = {n for _, each, _ in scans for c in each.conditions for n in functions_in(c)}
     volatile = _volatile(conn, names) if names else []
     by_relation: dict[str, list[TableIndex]] = {}
     for each in indexes:
         by_relation.setdefault(each.relation, []).append(each)
     found: dict[tuple[object, ...], UnusableIndex] = {}
-    for place, node, table, conditions in scans:
+    for place, search, table in scans:
+        node = search.node
         # One that is made in its place is one of all partitions.
         mine = [replace(each, relation=table) for each in by_relation.get(node.relation, [])]
-        for comparison in (each for condition in conditions for each in comparisons(condition)):
+        for comparison in (each for text in search.conditions for each in comparisons(text)):
             for unusable in _of_comparison(place, node, comparison, mine, volatile):
                 # Of a join, the plan may be the best one: what is not tried says nothing.
-                if unusable.make or "Filter" in node.conditions:
+                if unusable.make or search.has_condition:
                     found.setdefault((unusable.place, unusable.index_name), unusable)
     return [*found.values()]
 
 
 def table_indexes(conn: Control, plans: Iterable[Plan]) -> list[TableIndex]:
-    """Ask for the indexes of the tables that plans read as a whole."""
-    read = {n.relation for plan in plans for n in plan.nodes() if n.reads_whole_table}
+    """Ask for the indexes of the tables in which plans read many rows."""
+    read = {each.node.relation for plan in plans for each in searches(plan)}
     if not read:
         return []
     rows = conn.execute(sql_of(conn, "table_indexes"), ([*read],))
     return [TableIndex(*row) for row in rows]
+
+
+def first_keys(conn: Control, plan: Plan) -> dict[str, str]:
+    """Return index → its first key of the indexes of several keys that a plan reads, which EXPLAIN
+    does not tell, each as schema.name. Raises psycopg.Error."""
+    names = {each.index for each in plan.nodes() if each.index}
+    if not names:
+        return {}
+    return dict(conn.execute(sql_of(conn, "first_keys"), (sorted(names),)).fetchall())
 
 
 def _volatile(conn: Control, names: Iterable[str]) -> list[VolatileFunction]:

@@ -29,7 +29,7 @@ from pgdyno.plans._candidates import (
 )
 from pgdyno.plans._effects import effects_of
 from pgdyno.plans._functions import COUNTING, count_functions, table_triggers
-from pgdyno.plans._index_use import table_indexes, unusable_indexes
+from pgdyno.plans._index_use import first_keys, table_indexes, unusable_indexes
 from pgdyno.plans._partitions import partitioned_wholes, table_partitions
 from pgdyno.plans._session import CUSTOM_PLANS, Explained, LoadLikeSession, Refused
 from pgdyno.plans._session import Executes as Executes
@@ -37,7 +37,7 @@ from pgdyno.plans._statistics import counts_kept, of_statistics, table_statistic
 from pgdyno.plans._suspects import of_suspects, suspects
 from pgdyno.plans._timing import StatementTimes, timed_in_turn, timed_with, timed_within
 from pgdyno.plans.forms import fingerprint
-from pgdyno.plans.tree import WHOLES, Plan, read_plan
+from pgdyno.plans.tree import FIRST_KEYS, WHOLES, Plan, read_plan
 from pgdyno.plans.unusual import resets
 from pgdyno.plans.wanted_indexes import index_candidates
 from pgdyno.record import (
@@ -199,7 +199,7 @@ class _Looking:
                     self._forms[place] = fingerprint(read_plan(plan))
                 better, why_not = analyzed.get(position, (None, ""))
                 known = better or plan
-                text = None if known is None else json.dumps(self._with_wholes(known))
+                text = None if known is None else json.dumps(self._of_catalog(known))
                 if text is not None and len(text) > PLAN_BYTES_MAX:
                     lack = f"it is too large to be kept: {size(len(text))} of JSON"
                     text = None
@@ -228,11 +228,15 @@ class _Looking:
         look.counted.extend(counted)
         look.called.extend(called)
 
-    def _with_wholes(self, answer: Row) -> Row:
-        """Add the tables and indexes that the partitions in a plan belong to."""
+    def _of_catalog(self, answer: Row) -> Row:
+        """Add to a plan the tables and indexes that its partitions belong to, and the first keys of
+        its indexes."""
+        plan = read_plan(answer)
         with names_of_catalog(self.base.connection):
-            wholes = partitioned_wholes(self.base.connection, read_plan(answer))
-        return {**answer, WHOLES: wholes} if wholes else answer
+            wholes = partitioned_wholes(self.base.connection, plan)
+            keys = first_keys(self.base.connection, plan)
+        added = {WHOLES: wholes, FIRST_KEYS: keys}
+        return {**answer, **{name: each for name, each in added.items() if each}}
 
     def _spare(
         self, transactions: Sequence[SampledTransaction], explained: Mapping[int, Explained]

@@ -16,9 +16,13 @@ from pgdyno.json_types import Fields
 WHOLES = "Partitioned"
 """Key under which a plan that is kept has the tables and indexes that partitions belong to, which
 EXPLAIN does not tell."""
+FIRST_KEYS = "First Keys"
+"""The same of the first keys of indexes."""
 _CONDITIONS = ("Index Cond", "Recheck Cond", "Hash Cond", "Merge Cond", "Join Filter", "Filter")
 _REMOVED = ("Rows Removed by Filter", "Rows Removed by Join Filter")
 _SEQUENTIAL = ("Seq Scan", "Parallel Seq Scan")
+_OF_INDEX = ("Index Scan", "Index Only Scan")
+_BITMAP_HEAP, _BITMAP_INDEX = "Bitmap Heap Scan", "Bitmap Index Scan"
 IN_MEMORY = 2.5
 """Memory that rows take, of their size in a temporary file."""
 ESTIMATE_TIMES = 10.0
@@ -91,6 +95,15 @@ class Node(Struct, frozen=True):
         return self.kind in _SEQUENTIAL
 
     @property
+    def index_searches(self) -> list[Node]:
+        """The nodes that search an index for the rows that this one gives; none if it reads no
+        table by an index."""
+        if self.kind in _OF_INDEX:
+            return [self]
+        is_bitmap = self.kind == _BITMAP_HEAP
+        return [each for each in self.walk() if each.kind == _BITMAP_INDEX] if is_bitmap else []
+
+    @property
     def read(self) -> float:
         """Rows that it looked at, in all executions."""
         return (self.rows or 0.0) + self.removed
@@ -137,6 +150,8 @@ class Plan(Struct, frozen=True):
     """Settings of the planner that are not at their built-in values."""
     wholes: Mapping[str, str]
     """Partition, as schema.name → the partitioned table; and of the indexes, the index of it."""
+    first_keys: Mapping[str, str]
+    """Index of several keys, as schema.name → the first one, as SQL has it."""
 
     def nodes(self) -> list[Node]:
         """Return all nodes, from the top."""
@@ -149,7 +164,8 @@ class Plan(Struct, frozen=True):
 
 
 def read_plan(explained: Fields) -> Plan:
-    """Read one element of the list that EXPLAIN (FORMAT JSON) gives; a look has added ``WHOLES``.
+    """Read one element of the list that EXPLAIN (FORMAT JSON) gives; a look has added ``WHOLES``
+    and ``FIRST_KEYS``.
 
     Raises KeyError or TypeError for anything else.
     """
@@ -164,6 +180,7 @@ def read_plan(explained: Fields) -> Plan:
         triggers=tuple(_trigger(each) for each in explained.get("Triggers", ())),
         settings=dict(explained.get("Settings", {})),
         wholes=dict(explained.get(WHOLES, {})),
+        first_keys=dict(explained.get(FIRST_KEYS, {})),
     )
 
 

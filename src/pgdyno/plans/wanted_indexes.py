@@ -1,5 +1,6 @@
 """Indexes that may make the load's statements faster: for what scans of many rows compare to find a
-few, for the order of which statements want the first rows alone, and for foreign keys.
+few, by no index or by one that leaves many rows or has the column behind others; for the order of
+which statements want the first rows alone; and for foreign keys.
 
 Whether one does is measured afterwards; a candidate is no finding. Its keys are columns, or
 expressions as EXPLAIN has them.
@@ -63,18 +64,27 @@ class Search(Struct, frozen=True):
     """Conditions of the joins above it."""
     order: tuple[str, ...]
     """Keys of a sort, or of a minimum or maximum, of which the first rows are wanted."""
+    behind: str = ""
+    """The first key of the index that it reads, which its condition does not compare: it looks for
+    rows in all of that index, or once for each value of the key (from version 18)."""
+
+    @property
+    def has_condition(self) -> bool:
+        """True if a condition keeps few of the rows or entries that it reads."""
+        return bool(self.behind) or "Filter" in self.node.conditions
 
     @property
     def is_for_few(self) -> bool:
         """True if a condition keeps few of the rows that it reads, or few of these are wanted; else
         it serves a join, or all rows are needed."""
-        return bool(self.order) or "Filter" in self.node.conditions
+        return bool(self.order) or self.has_condition
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Its own condition, or else those of the joins above it."""
-        own = self.node.conditions.get("Filter")
-        return self.joins if own is None else (own,)
+        """Its own conditions, or else those of the joins above it."""
+        names = ("Index Cond", "Recheck Cond", "Filter") if self.behind else ("Filter",)
+        own = tuple(self.node.conditions[name] for name in names if name in self.node.conditions)
+        return own or self.joins
 
     def table_in(self, plan: Plan) -> str:
         """Return the table that it reads, or whose partition it does."""
@@ -83,7 +93,7 @@ class Search(Struct, frozen=True):
 
 def searches(plan: Plan) -> list[Search]:
     """Return the scans of a plan that look for a few of many rows, or serve a join."""
-    return [*_searches(plan.root, (), (), first=False)]
+    return [*_searches(plan, plan.root, (), (), first=False)]
 
 
 def reads_much_for_little(node: Node) -> bool:
@@ -104,13 +114,14 @@ def _reads_many(node: Node) -> bool:
 
 
 def _searches(
-    node: Node, joins: tuple[str, ...], order: tuple[str, ...], *, first: bool
+    plan: Plan, node: Node, joins: tuple[str, ...], order: tuple[str, ...], *, first: bool
 ) -> Iterator[Search]:
     """Yield those of a node and below it. ``first``: its first rows alone are wanted; ``order``:
     the first in this order."""
-    is_whole = node.reads_whole_table and reads_much_for_little(node)
-    if node.relation and node.kind != "ModifyTable" and (is_whole or (order and _reads_many(node))):
-        yield Search(node, joins, order)
+    if node.relation and node.kind != "ModifyTable":
+        behind = _key_before(plan, node)
+        if behind or _discards_most(node) or (order and _reads_many(node)):
+            yield Search(node, joins, order, behind)
     mine = tuple(node.conditions[name] for name in _JOINS if name in node.conditions)
     below = order if node.kind in _PASSING else ()
     if node.kind == "Sort" and first:
@@ -119,7 +130,27 @@ def _searches(
         below = tuple(found[1] for found in map(_EXTREME.fullmatch, node.output) if found)
     first = node.kind == "Limit" or (first and node.kind in _PASSING)
     for child in node.children:
-        yield from _searches(child, (*joins, *mine), below, first=first)
+        yield from _searches(plan, child, (*joins, *mine), below, first=first)
+
+
+def _discards_most(node: Node) -> bool:
+    """True for a scan of a whole table that finds little, or serves a join, and for one by an index
+    whose filter was seen to leave little."""
+    if node.reads_whole_table:
+        return reads_much_for_little(node)
+    was_filtered = "Filter" in node.conditions and bool(node.loops) and node.rows is not None
+    return bool(node.index_searches) and was_filtered and reads_much_for_little(node)
+
+
+def _key_before(plan: Plan, node: Node) -> str:
+    """Return the first key of an index that a scan searches by other keys alone; '' if none."""
+    schema = node.relation.rpartition(".")[0]
+    for each in node.index_searches:
+        key = plan.first_keys.get(f"{schema}.{each.index}")
+        condition = each.conditions.get("Index Cond")
+        if key and condition and names_in(key).isdisjoint(names_in(condition)):
+            return key
+    return ""
 
 
 def index_candidates(conn: Control, plans: Sequence[Plan]) -> list[Change]:
@@ -189,8 +220,9 @@ def _wanted(search: Search, columns: Mapping[str, _Column]) -> Iterator[Sequence
     sorted_by = [] if len(ordered) > len(equal) else _sorted_by(search, columns)
     rest = sorted_by or [key for key in ordered if not key.is_equal][:1]
     keys = [*{key.sql: key for key in (*equal, *rest)}.values()][:KEYS_MAX]
-    is_there = any(columns[key.column].leads_index for key in keys if key.column)
-    if keys and (not is_there or (sorted_by and equal)):
+    leading = [key for key in keys if key.column and columns[key.column].leads_index]
+    by_index = bool(node.index_searches) and len(keys) > 1
+    if keys and (not leading or (sorted_by and equal) or by_index):
         yield keys
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pgdyno.facts.index_use import CostlySearch, instead_of, untried_searches
@@ -18,10 +19,10 @@ from pgdyno.facts.situation import Situation
 from pgdyno.facts.tables import TableCounts, compared, indexes, scanned_tables
 from pgdyno.numbers import figure, percent
 from pgdyno.plans.conditions import names_in
-from pgdyno.plans.wanted_indexes import searches
+from pgdyno.plans.wanted_indexes import Search, searches
 from pgdyno.record import Suspicion
-from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.record.fileformat import CLIENT_BACKEND, PARALLEL_WORKER
+from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._cpu_uses import (
     backend_cores,
     cpu_parts,
@@ -74,10 +75,12 @@ SELECTIVE_SHARE = 0.2
     ),
 )
 def missing_index(s: Situation) -> Found | Cleared:
-    """Missing index: statements read whole tables to find a few rows.
+    """Missing index: statements read many rows of a table, or of an index, to find a few.
 
     On a server that pgdyno started, indexes are tried: of the columns or expressions that a scan
-    compares and that no index begins with, of the method that has the operator; of those by which
+    compares and that no index begins with, of the method that has the operator; of those that a
+    scan by another index compares, if its filter discards most rows or it does not compare the
+    first column of that index; of those by which
     statements sort that want the first rows alone; and of foreign keys whose triggers look for rows
     of the referencing table. Each is made in a transaction, the load's statements are executed
     before and after, and it is rolled back. Trigger: the best of them saves at least ``COST_SHARE``
@@ -104,6 +107,8 @@ def missing_index(s: Situation) -> Found | Cleared:
     share = response_share(s, "missing-index")
     evidence = _missing_index_evidence(s, scanned, share)
     if not scanned:
+        if behind := _searched_behind(s):
+            raise Skip(f"{behind}, and how long that takes was not measured")
         return Cleared("no table of many rows is read as a whole", evidence)
     if share < COST_SHARE:
         raise Skip(
@@ -127,6 +132,20 @@ def missing_index(s: Situation) -> Found | Cleared:
         advice=_advice(s, worst, columns),
         commands=commands_for(why) if why is not None else (),
     )
+
+
+def _searched_behind(s: Situation) -> str:
+    """Return a clause on a search by other columns of an index than its first one; '' if the plans
+    have none."""
+    plans = [each.plan for each in planned_statements(s)] if was_looked_at(s) else []
+    found = (
+        _behind_words(each.table_in(plan), each)
+        for plan in plans
+        if plan is not None
+        for each in searches(plan)
+        if each.behind
+    )
+    return next(found, "")
 
 
 def _advice(s: Situation, table: TableCounts, columns: tuple[str, ...]) -> str:
@@ -184,11 +203,13 @@ def _timed(s: Situation, tried: list[TimedChange]) -> Found:
 def _lacking(s: Situation, table: str, index: IndexText, why: UnusableIndex | None) -> str:
     """Return a clause on the index that is missing, with the one that is there and cannot be used,
     or the foreign key that needs it."""
-    if why is not None:
-        return f"{table} is read as a whole, as {reason_words(why)}"
     plans = [each.plan for each in planned_statements(s) if each.plan is not None]
     triggers = [each for plan in plans for each in plan.triggers if each.constraint]
     found = [each for p in plans for each in searches(p) if each.table_in(p) == table]
+    if found and not any(each.node.reads_whole_table for each in found):
+        return _lacking_beside(found, table, index)
+    if why is not None:
+        return f"{table} is read as a whole, as {reason_words(why)}"
     if triggers and not found:
         dearest = max(triggers, key=lambda each: each.time_ms)
         return (
@@ -200,6 +221,20 @@ def _lacking(s: Situation, table: str, index: IndexText, why: UnusableIndex | No
     return f"{table} is read as a whole, as it has no {index.title}"
 
 
+def _lacking_beside(found: Sequence[Search], table: str, index: IndexText) -> str:
+    """Return the clause where another index is read, which leaves many rows or entries."""
+    worst = max(found, key=lambda each: each.node.time_ms or 0.0)
+    if worst.behind:
+        return f"{_behind_words(table, worst)}, as it has no {index.title}"
+    rows = f"{figure(worst.node.removed)} of {figure(worst.node.read)} rows"
+    return f"an index scan of {table} discards {rows}, as there is no {index.title}"
+
+
+def _behind_words(table: str, search: Search) -> str:
+    """Return a clause on a search by other columns of an index than its first one."""
+    return f"{table} is searched in an index that begins with {search.behind}"
+
+
 def _without_index(s: Situation, tried: list[TimedChange]) -> Found | Cleared:
     """Judge by what was executed where no index that was tried saves enough, or there is none to
     try. Raises Skip where a trial decided nothing, or an index is there."""
@@ -207,7 +242,7 @@ def _without_index(s: Situation, tried: list[TimedChange]) -> Found | Cleared:
     if untried and untried[0].share >= COST_SHARE:
         if _may_be_there(s, untried[0]):
             table = untried[0].table
-            raise Skip(f"{table} is read as a whole for few rows, and no index was tried")
+            raise Skip(f"many rows of {table} are read to find a few, and no index was tried")
         return _untried(s, untried[0])
     for timed in tried:
         refuse_if_undecided(timed, _title(timed))
@@ -229,10 +264,12 @@ def _may_be_there(s: Situation, costly: CostlySearch) -> bool:
 def _untried(s: Situation, worst: CostlySearch) -> Found:
     """Name a search for which no index was tried, as its table is large, or none is known."""
     node, condition = worst.search.node, worst.condition
-    rows = f"{figure(node.rows or 0.0)} of {figure(node.read)} rows"
+    how = f"{worst.table} is read for {figure(node.rows or 0.0)} of {figure(node.read)} rows"
+    if worst.search.behind:
+        how = _behind_words(worst.table, worst.search)
     return Found(
         sentence=(
-            f"{worst.table} is read for {rows}, and no index was tried for"
+            f"{how}, and no index was tried for"
             f" {shortened(on_one_line(condition))}: {shortened(worst.statement.total.statement)}"
         ),
         parts=work_parts(s),
