@@ -233,6 +233,13 @@ def test_planning_that_was_measured(tmp_path: Path, ms: float, status: str) -> N
     assert [each.change for each in found.proposals] == ([PREPARED] if status == "found" else [])
 
 
+def test_connections_that_do_not_last_keep_nothing_prepared(tmp_path: Path) -> None:
+    load = looked_at(replace(SIMPLE, connect_ms=1.0), (PREPARED, 0.1), generic=None)
+    found = diagnosed(tmp_path, load)["parse-plan"]
+    assert (found.status, found.proposals) == ("found", ())
+    assert "a connection lasts for 1 transaction" in found.advice
+
+
 def test_planning_by_the_time_that_explain_gives(tmp_path: Path) -> None:
     slow = {**SCAN, "Planning Time": 1.5}
     assert diagnosed(tmp_path, looked_at(SIMPLE, plan=slow))["parse-plan"].status == "found"
@@ -265,13 +272,6 @@ def scan_of(rows: float, removed: float) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-def test_connections_that_do_not_last_keep_nothing_prepared(tmp_path: Path) -> None:
-    load = looked_at(replace(SIMPLE, connect_ms=1.0), (PREPARED, 0.1), generic=None)
-    found = diagnosed(tmp_path, load)["parse-plan"]
-    assert (found.status, found.proposals) == ("found", ())
-    assert "a connection lasts for 1 transaction" in found.advice
-
-
     ("rows", "removed", "status"),
     [(2000, 100, "found"), (2000, 50_000, "cleared"), (20, 0, "cleared")],
 )
@@ -314,6 +314,19 @@ def test_functions_that_were_timed(
     assert not found[name].proposals
     other = "function-time" if trigger else "trigger-time"
     assert found[other].status == "cleared"
+
+
+def test_a_cause_without_a_remedy_is_placed_by_the_gain_without_it(tmp_path: Path) -> None:
+    alone = replace(
+        BUSY, clients=1, tps=500, statements={SELECT: 500}, sessions={("", ""): 0.9}, busy=0.4
+    )
+    found = diagnosed(tmp_path, called(looked_at(alone), 1.9, trigger=True))
+    cause, consequence = found["trigger-time"], found["few-clients"]
+    (proposal,) = consequence.proposals
+    assert cause.gain is not None
+    assert cause.gain > proposal.predicted_ratio
+    assert cause.weight < consequence.weight
+    assert (cause.rank, consequence.rank) == (1, 2)
 
 
 @pytest.mark.parametrize("name", ["trigger-time", "function-time"])

@@ -264,6 +264,8 @@ def _finding(
         share=share,
         parts=parts,
         weight=share * min(1.0, max(0.0, answer.removable_share)),
+        gain=None if answer.gain is None else min(answer.gain, most),
+        gain_min=None if answer.gain is None else min(answer.gain.low, most),
         severity=answer.severity,
         momentary=answer.momentary,
         masks_other_gains=answer.masks_other_gains,
@@ -323,6 +325,8 @@ def _is_root(cause: Finding, finding: Finding, begun: float) -> bool:
     if cause.id in OUTSIDE_SERVER and finding.id in _FEW and cause.weight >= MOST_SHARE * begun:
         return True
     lows = [each.prediction.low for each in cause.proposals]
+    if not lows and cause.gain_min is not None:
+        lows = [cause.gain_min]
     is_sure = not lows or max(lows) > 1.0
     ratio = max(_best_ratio(cause), _ratio_of_undoing(cause, begun))
     if not is_sure:
@@ -336,10 +340,15 @@ def _best_ratio(finding: Finding) -> float:
 
 
 def _ratio_of_undoing(finding: Finding, begun: float) -> float:
-    """Return the ratio without the time of a transaction, ``begun`` of the response time, that
-    would go with a finding; 1 where proposals have one of their own."""
+    """Return the ratio without a finding, by its own prediction or by the time of a transaction,
+    ``begun`` of the response time, that would go with it; 1 where proposals have one of their
+    own."""
+    if finding.proposals:
+        return 1.0
+    if finding.gain is not None:
+        return finding.gain
     part = finding.weight / begun if begun > 0 else 0.0
-    return 1.0 if finding.proposals else 1.0 / (1.0 - min(0.999, part))
+    return 1.0 / (1.0 - min(0.999, part))
 
 
 def _unseen(

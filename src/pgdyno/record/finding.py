@@ -185,6 +185,10 @@ class Finding(Fact):
     """Commands that measure its proposals on a server that pgdyno did not load"""
     weight: float = Field(default=0.0, exclude=True)
     """``share`` times the part of it that would credibly go: findings are ranked by it."""
+    gain: float | None = Field(default=None, exclude=True)
+    """Predicted ratio of throughput without it, where no change is proposed."""
+    gain_min: float | None = Field(default=None, exclude=True)
+    """The cautious end of ``gain``."""
     momentary: bool = Field(default=False, exclude=True)
     """True if it lasts for moments only: findings with a larger share come before it."""
     masks_other_gains: bool = Field(default=False, exclude=True)

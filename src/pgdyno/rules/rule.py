@@ -22,6 +22,7 @@ from pgdyno.facts.sight import Sight
 from pgdyno.facts.situation import Situation
 from pgdyno.record.finding import Evidence, Proposal, Severity
 from pgdyno.registry import by_name, held_by
+from pgdyno.stats.prediction import Prediction
 
 Facts = TypeVar("Facts")
 
@@ -38,6 +39,8 @@ class Found(Struct, frozen=True):
     """None: that of its share of the response time."""
     causes: Sequence[str] = ()
     proposals: Sequence[Proposal] = ()
+    gain: Prediction | None = None
+    """Predicted ratio of throughput without it, where no change is proposed."""
     advice: str = ""
     """Measures that pgdyno cannot take itself, such as a change of the application."""
     commands: Sequence[str] = ()
