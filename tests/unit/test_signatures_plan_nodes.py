@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from diagnose_runs import WEB, Load, diagnosed
 from msgspec.structs import replace
-from test_signatures_plans import BUSY, INDEX, PLACE, SCAN, looked_at
+from test_signatures_plans import BUSY, INDEX, PLACE, SCAN, SELECT, looked_at
 
 from pgdyno.spec import Change
 
@@ -305,6 +305,33 @@ def test_unread_indexes_that_were_dropped(tmp_path: Path, ms: float, commands: i
     wanted = ('DROP INDEX CONCURRENTLY public."Item_note"',)
     assert cause.commands == wanted[:commands]
     assert (cause.weight > found["server-cpu"].weight) == bool(commands)
+
+
+def test_entries_of_updates_that_are_not_hot_are_theirs(tmp_path: Path) -> None:
+    update = "update item set total = total + 1 where kind = :kind"
+    kept = [{"relation": "public.item", "index_name": f"i{n}", "idx_scan": n} for n in (0, 9)]
+    load = replace(
+        BUSY,
+        statements={update: 1000},
+        statement=update,
+        tables={"public.item": {"n_tup_upd": 1000.0, "n_tup_hot_upd": 0.0,
+                                "n_tup_newpage_upd": 950.0}},
+        counters={"metric_index": [
+            {**each, "method": "btree", "enforces": 0, "has_expression": 0,
+             "table_columns": "note"} for each in kept]},
+    )  # fmt: skip
+    asked = with_rows(looked_at(load, (DROPPED, 1.2)), "suspect", UNREAD | {"suspicion": "unread"})
+    found = diagnosed(tmp_path, asked)
+    cause, consequence = found["full-pages"], found["unused-indexes"]
+    assert (cause.status, consequence.status) == ("found", "found")
+    assert cause.weight > consequence.weight > 0
+    inserted = with_rows(
+        looked_at(replace(load, statements={SELECT: 1000}, statement=SELECT), (DROPPED, 1.2)),
+        "suspect",
+        UNREAD | {"suspicion": "unread"},
+    )
+    found = diagnosed(tmp_path, inserted)
+    assert found["full-pages"].weight < found["unused-indexes"].weight
 
 
 BUILT = Change(sql={"make": ("reindex index public.item_words",)})

@@ -51,11 +51,12 @@ from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import Facts
 from pgdyno.facts.statistics import timed_statistics
 from pgdyno.facts.suspects import timed_suspects
-from pgdyno.facts.tables import missed_updates, scanned_tables
+from pgdyno.facts.tables import missed_updates, scanned_tables, updated_columns
 from pgdyno.record import Suspicion
+from pgdyno.record.fileformat import CLIENT_BACKENDS, PARALLEL_WORKER
 from pgdyno.record.finding import Skip
 from pgdyno.rules._contention import is_crowd_the_cause
-from pgdyno.record.fileformat import CLIENT_BACKENDS, PARALLEL_WORKER
+from pgdyno.spec.sql_text import names_table
 from pgdyno.stats.prediction import Prediction, between
 
 ROW_CPU_S = 30e-9
@@ -204,7 +205,37 @@ def _timed(s: Situation) -> dict[str, float]:
         found["missing-index"] = _untried_part(s)
     for use, change in _tried(s):
         found[use] = max(found.get(use, 0.0), change.saved)
+    if was_looked_at(s):
+        for use, part in _of_unread_indexes(s):
+            found[use] = max(found.get(use, 0.0), part)
     return found
+
+
+def _of_unread_indexes(s: Situation) -> Iterator[tuple[str, float]]:
+    """Yield the parts that entries into indexes that no scan reads take. Where most of that is of
+    updates that are not HOT, it is theirs, with as much for each other index of the table: a HOT
+    update makes an entry in none."""
+    try:
+        missed = {each.table.name: each for each in missed_updates(s)}
+    except Skip:
+        missed = {}
+    for timed, unread in timed_suspects(s, Suspicion.UNREAD):
+        updated = missed.get(unread[0].relation)
+        if updated is not None and _is_of_updates(timed, updated.table.name):
+            part = timed.saved * max(1.0, updated.indexes / len(unread))
+            yield updated.finding, min(1.0, part)
+        else:
+            yield "unused-indexes", timed.saved
+
+
+def _is_of_updates(timed: TimedChange, table: str) -> bool:
+    """Return whether most of what a change saves is saved of updates of a table."""
+    saved_ms = 0.0
+    for each in timed.statements:
+        written = updated_columns(each.total.statement)
+        if written is not None and names_table(written[0], table):
+            saved_ms += each.saved_ms
+    return saved_ms > timed.saved_ms / 2
 
 
 def _untried_part(s: Situation) -> float:
@@ -244,8 +275,6 @@ def _tried_statements(s: Situation) -> Iterator[tuple[str, TimedChange]]:
     transaction, and the statements without a part of them that was timed."""
     for each, _ in timed_use(s, hidden_indexes(s)):
         yield "unusable-index", each
-    for each, _ in timed_suspects(s, Suspicion.UNREAD):
-        yield "unused-indexes", each
     for each, _ in timed_suspects(s, Suspicion.PENDING):
         yield "pending-list", each
     for each, _ in timed_suspects(s, Suspicion.BLOATED):
