@@ -666,3 +666,20 @@ def test_slices_do_not_share_a_batch(pg: Cluster, written: Written) -> None:
         assert row["n"] is not None
         edges = written.rows("select * from metric_wal where slice_id = ?", slice_id)
         assert len(edges) >= 2
+
+
+def test_cpu_time_of_others_is_apart(written: Written, pg: Cluster) -> None:
+    computes = "select sum(g) from generate_series(1, 1000000) as g"
+    used = (
+        "select max(cpu_user_ms + cpu_system_ms) as ms from metric_process"
+        " where role = 'client backend of others' having count(*) > 0"
+    )
+    with running(probes_for(written, pg)) as probes:
+        with session(pg, "pgdyno/web") as own:
+            own.execute(computes)
+            probes.sample_now()
+            assert written.rows(used) == []
+        with session(pg, "shop") as other:
+            other.execute(computes)
+            written.sample_until(probes, lambda: written.rows(used))
+            assert written.rows(used)[0]["ms"] > 10

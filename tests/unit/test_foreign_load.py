@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from diagnose_runs import _times
+from diagnose_runs import CPU, Load, _times, ranked
 from inline_snapshot import snapshot
 from record_samples import add_second, at, group_row, new_recorder, script_row
 
 from pgdyno.diagnose import diagnose
 from pgdyno.probe._other_load import ForeignLoadWatch
 from pgdyno.record import RunFile
+from pgdyno.record.fileformat import OTHERS_BACKEND
 from pgdyno.trial.trust import doubts
 
 SECONDS = 10
@@ -166,3 +167,47 @@ def test_a_database_that_goes_leaves_its_rows(gone: bool) -> None:
     load.moved([answer("shop", 1)])
     assert len(load.moved([answer("shop", 2)])) == 2
     assert load.moved([] if gone else [answer("shop", 2)]) == ([] if gone else [answer("shop", 2)])
+
+
+def computing(cores: float, *, busy: float) -> Load:
+    """A load on two cores, of which the processes of others use so many, in one session."""
+    return Load(
+        tps=8000,
+        service_ms=0.5,
+        sessions={CPU: 3.0},
+        busy=busy,
+        server=1.0 - cores / 2 / busy,
+        counters={
+            "metric_database": [{"xact_commit": 8000.0}],
+            "metric_process": [
+                {
+                    "role": OTHERS_BACKEND,
+                    "count": 1,
+                    "cpu_user_ms": cores * 1000,
+                    "cpu_system_ms": 0.0,
+                }
+            ],
+        },
+        rows={"metric_foreign": lambda _: [{"database": "pgdyno", "at_work": 0.4}]},
+    )
+
+
+@pytest.mark.parametrize(("cores", "status"), [(0.5, "found"), (0.18, "cleared")])
+def test_a_session_that_computes_counts_by_its_cpu_time(
+    tmp_path: Path, cores: float, status: str
+) -> None:
+    first, *_ = found = ranked(tmp_path, computing(cores, busy=1.0))
+    load = next(each for each in found if each.id == "other-load")
+    assert load.status == status
+    if status == "found":
+        assert first.id == "other-load"
+        assert load.sentence == snapshot(
+            "25 % of the time of the server's cores is not this load's: pgdyno (0.4 sessions)"
+        )
+        assert load.gain == pytest.approx(1 / (1 - 0.25), rel=0.1)
+
+
+def test_cores_that_nobody_else_wants_are_taken_from_nobody(tmp_path: Path) -> None:
+    found = ranked(tmp_path, computing(0.5, busy=0.6))
+    load = next(each for each in found if each.id == "other-load")
+    assert (load.status, load.rank, load.gain) == ("found", None, None)

@@ -1,12 +1,13 @@
 """Load of other clients on the measured server.
 
-Two shares, each of others' and pgdyno's together, and the larger one counts:
+Three shares, of which the largest counts; the first two are of others' and pgdyno's together:
 
     sessions at work   of others: the time that sessions of other databases were active, by
                        pg_stat_database, and sessions with another name in the database under load,
                        as sampled; of pgdyno: connections in service
     rows written       in other databases where sessions are at work, against the database under
                        load
+    CPU time           of the processes of others' sessions, of the server's cores
 
 Sessions report rows at most once a second, and on a busy server later. The load's own rows are
 therefore those that its finished transactions would have written at the reported rate of rows per
@@ -21,14 +22,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pgdyno.numbers import counted, figure, percent
+from pgdyno.record.fileformat import OTHERS_BACKEND
 
 if TYPE_CHECKING:
     from pgdyno.record import RunFile
 
 LOAD_FOUND_SHARE = 0.1
-"""Share of working sessions or written rows from which other load is a finding."""
+"""Share of working sessions, written rows or CPU time from which other load is a finding."""
 LOAD_DISTRUST_SHARE = 1 / 3
-"""Share of either above which the measurement is not trusted."""
+"""Share of any of them above which the measurement is not trusted."""
 ROWS_S_MIN = 100.0
 """Rows per second written by others below which the load is negligible."""
 SIGHTINGS_MIN = 2
@@ -59,6 +61,9 @@ class OtherLoad(Struct, frozen=True):
     own_at_work: float
     own_rows_written_s: float | None
     """None if the period is too short, or the load's sessions have not reported."""
+    cores: float = 0.0
+    """Cores that others' sessions use; 0 if not recorded."""
+    cores_of_server: float = 1.0
 
     @property
     def at_work(self) -> float:
@@ -87,9 +92,19 @@ class OtherLoad(Struct, frozen=True):
         return _part(written, own) if own is not None and written >= ROWS_S_MIN else 0.0
 
     @property
+    def cores_share(self) -> float:
+        """Share of the server's cores that others' sessions use."""
+        return self.cores / self.cores_of_server
+
+    @property
+    def takes_cores(self) -> bool:
+        """True if they use so much that it is a finding."""
+        return self.cores_share >= LOAD_FOUND_SHARE
+
+    @property
     def share(self) -> float:
-        """The larger of the two."""
-        return max(self.sessions_share, self.rows_share)
+        """The largest of the three."""
+        return max(self.sessions_share, self.rows_share, self.cores_share)
 
     @property
     def causes_distrust(self) -> bool:
@@ -99,12 +114,14 @@ class OtherLoad(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Sentence for the finding and for the distrust."""
-        if self.sessions_share >= self.rows_share:
-            what = f"{percent(self.sessions_share)} of the server's working sessions"
-        else:
-            what = f"{percent(self.rows_share)} of the rows that the server writes"
         busiest = ", ".join(_in_words(each) for each in self.databases[:_NAMED_MAX])
-        return f"{what} are not this load's: {busiest}"
+        if self.share == self.sessions_share:
+            what = f"{percent(self.share)} of the server's working sessions are"
+        elif self.share == self.rows_share:
+            what = f"{percent(self.share)} of the rows that the server writes are"
+        else:
+            what = f"{percent(self.share)} of the time of the server's cores is"
+        return f"{what} not this load's: {busiest}"
 
 
 def foreign_load(run: RunFile, slice_ids: Collection[int]) -> OtherLoad | None:
@@ -127,7 +144,17 @@ def foreign_load(run: RunFile, slice_ids: Collection[int]) -> OtherLoad | None:
         tuple(sorted(moved, key=lambda each: (-each.at_work, -each.rows_written_s))),
         own_at_work=service.count * service.mean / 1e9 / seconds,
         own_rows_written_s=_own_rows_s(run, slice_ids, seconds, done=service.count),
+        cores=_others_cores(run, slice_ids, seconds),
+        cores_of_server=float(run.run.host.get("cores") or 1.0),
     )
+
+
+def _others_cores(run: RunFile, slice_ids: Collection[int], seconds: float) -> float:
+    used_ms = [
+        run.delta("metric_process", column, slice_ids, where={"role": OTHERS_BACKEND}) or 0.0
+        for column in ("cpu_user_ms", "cpu_system_ms")
+    ]
+    return sum(used_ms) / 1000 / seconds
 
 
 def _own_rows_s(

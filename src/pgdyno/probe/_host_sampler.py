@@ -80,7 +80,7 @@ class HostSampler:
         self._throttling.follow(postmaster_pid)
 
     def sample(self, roles: Mapping[int, str] | None, *, full: bool) -> None:
-        """Take one sample; ``roles`` (backend type by pid) is None while the server is away."""
+        """Take one sample; ``roles``, by pid, is None while the server is away."""
         if "host" not in self._missing:
             try:
                 self._recorder.add_rows("metric_host", [sample_host()])

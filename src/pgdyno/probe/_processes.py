@@ -162,8 +162,9 @@ class ServerProcesses(Struct):
     ) -> list[MetricRow]:
         """Return rows for metric_process, of all processes that were just read.
 
-        ``roles`` has pg_stat_activity's backend types by pid; ``full`` adds the part of the client
-        sessions with the JIT compiler. Empty if the postmaster has ended.
+        ``roles`` has pg_stat_activity's backend types by pid, and the client backends of others;
+        ``full`` adds the part of the load's with the JIT compiler. Empty if the postmaster has
+        ended.
         """
         pid = self.postmaster_pid
         if pid is None or pid not in table:

@@ -105,7 +105,8 @@ class ServerSampler:
         """Sample all views; return None while the server is away.
 
         ``full`` also writes rows without activity and reads sizes, for the start and end of a
-        slice. ``with_roles`` returns backend types by pid, without client backends.
+        slice. ``with_roles`` returns roles by pid: backend types, without client backends but those
+        of others.
         """
         asked_ns = time.monotonic_ns()
         slice_id = self._recorder.current_slice
@@ -131,7 +132,7 @@ class ServerSampler:
             self._recorder.add_rows(f"metric_{name}", rows, ns=ns, slice_id=slice_id)
         self._watch(ns, answers)
         self._gaps.back("server")
-        return {row["pid"]: row["backend_type"] for row in answers.get("process", ())}
+        return {row["pid"]: row["role"] for row in answers.get("process", ())}
 
     def end(self) -> None:
         """Write the events still in progress, and start again from nothing."""

@@ -543,7 +543,8 @@ create table metric_space (
 );
 create table metric_process (
     at_ms integer not null, slice_id integer,
-    role text not null,                   -- backend_type of the server's processes, or 'pgdyno'
+    role text not null,                   -- backend_type of the server's processes; 'client backend
+                                          -- of others', with work of another load; 'pgdyno'
     count integer not null, cpu_user_ms real, cpu_system_ms real,   -- cumulative, sum of the role
     write_bytes integer, rss_bytes integer,
     jit_share real,                       -- part of the role's processes that have PostgreSQL's JIT

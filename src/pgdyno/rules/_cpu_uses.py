@@ -24,6 +24,7 @@ from pgdyno.facts.needless_statements import (
     repeated_statements,
     schema_statements,
 )
+from pgdyno.facts.other_load import foreign_load
 from pgdyno.facts.partitions import read_partitions
 from pgdyno.facts.plans import (
     TimedChange,
@@ -39,6 +40,7 @@ from pgdyno.facts.plans import (
     was_looked_at,
     work_parts,
 )
+from pgdyno.facts.sessions import SPARE_SHARE
 from pgdyno.facts.setting_costs import (
     STATEMENT_CPU_S,
     STATEMENT_CPU_S_MIN,
@@ -162,6 +164,14 @@ def _repeats_per_s(s: Situation) -> float:
     return sum(each.repeats_per_s for each in repeated_statements(s))
 
 
+def _others_cores(s: Situation) -> float:
+    """Return the cores that sessions of others use; 0 where it is little, or where cores are idle,
+    so that they take them from nobody."""
+    load, cpu = foreign_load(s.run, s.slice_ids), s.cpu_if_recorded
+    is_scarce = cpu is not None and cpu.idle_share < SPARE_SHARE
+    return load.cores if load is not None and is_scarce and load.takes_cores else 0.0
+
+
 def backend_cores(s: Facts) -> float:
     """Return the cores that client sessions and their workers use; as sampled if not recorded."""
     used = s.process_cores(*CLIENT_BACKENDS)
@@ -178,6 +188,7 @@ def _cores(s: Situation) -> Mapping[str, float]:
         "costly-settings": costly,
         "parse-plan": PLAN_CPU_S.get(s.protocol, 0.0) * s.statements_per_s,
         "repeated-statements": STATEMENT_CPU_S_MIN * _repeats_per_s(s),
+        "other-load": _others_cores(s),
     }
     if s.front is not None and not s.front.rewrites_batches:
         found["front-batches"] = _batched_rows_s(s) * BATCHED_ROW_CPU_S

@@ -27,7 +27,7 @@ from pgdyno.numbers import counted, figure, percent
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.rules._client_counts import fewer_advice
 from pgdyno.rules._contention import crowded, is_crowd_the_cause
-from pgdyno.rules._cpu_uses import cpu_parts, cpu_uses
+from pgdyno.rules._cpu_uses import cpu_parts, cpu_uses, ratio_without
 from pgdyno.rules.rule import Cleared, Found, rule
 
 BUSY_SHARE = 0.9
@@ -370,6 +370,9 @@ def _of_the_rest(s: Situation, others: OtherPrograms) -> list[Evidence]:
     ]
 
 
+OTHER_LOAD_ADVICE = "let the other clients work when this load is low, or on another server"
+
+
 @rule(
     "other-load",
     of_clients=True,
@@ -381,12 +384,13 @@ def _of_the_rest(s: Situation, others: OtherPrograms) -> list[Evidence]:
 def other_load(s: Situation) -> Found | Cleared:
     """Other load: the server works for others than pgdyno's clients while it is measured.
 
-    Trigger: of the sessions at work, or of the rows written, at least ``LOAD_FOUND_SHARE`` are
-    others'. Above ``LOAD_DISTRUST_SHARE`` other findings are doubtful, and the measurement is not
-    trusted.
+    Trigger: of the sessions at work, of the rows written, or of the time of the server's cores, at
+    least ``LOAD_FOUND_SHARE`` are others'. Above ``LOAD_DISTRUST_SHARE`` other findings are
+    doubtful, and the measurement is not trusted. Where no core is idle, the gain predicted is that
+    of the time that their processes take.
 
     Thresholds: as for other programs. WAL is not counted by database, so rows written stand in for
-    it.
+    it. One session that computes, as VACUUM does, is few of the sessions and a whole core.
     """
     load = foreign_load(s.run, s.slice_ids)
     if load is None:
@@ -394,12 +398,23 @@ def other_load(s: Situation) -> Found | Cleared:
     evidence = _other_load_evidence(s, load)
     if load.share < LOAD_FOUND_SHARE:
         return Cleared(f"other clients have {figure(load.at_work)} working sessions", evidence)
-    return Found(
+    found = Found(
         sentence=load.sentence,
-        removable_share=0.0,
         confidence=0.9,
         evidence=evidence,
         causes_distrust=load.causes_distrust,
+    )
+    part = cpu_uses(s).get("other-load", 0.0) if load.takes_cores else 0.0
+    if not part:
+        return found
+    gain, parts = ratio_without(s, part), cpu_parts(s)
+    return replace(
+        found,
+        parts=parts,
+        share=part * s.budget.share(*parts),
+        removable_share=gain.lifted,
+        gain=gain,
+        advice=OTHER_LOAD_ADVICE,
     )
 
 
@@ -411,6 +426,7 @@ def _other_load_evidence(s: Situation, load: OtherLoad) -> list[Evidence]:
     return [
         s.evidence("others' sessions / working sessions", load.sessions_share, "share", bar),
         s.evidence("rows written by others / rows written", load.rows_share, "share", bar),
+        s.evidence("cores used by others / cores", load.cores_share, "share", bar),
         s.evidence("working sessions of others", load.at_work, "sessions"),
         s.evidence("transactions in other databases", load.transactions_s, "tps"),
         *(
