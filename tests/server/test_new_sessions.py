@@ -61,7 +61,7 @@ def spec_of(folder: Path, script: str, **fields: Any) -> Any:
     path = folder / "script.sql"
     path.write_text(script)
     workload = {"script": [{"file": str(path)}], "scale": 1}
-    clients = [{"name": "web", "count": 2}]
+    clients = [{"name": "web", "count": 2, "think": "2ms"}]
     return spec_from_fields({"name": "kept", "workload": workload, "clients": clients, **fields})
 
 
