@@ -675,10 +675,11 @@ def test_cpu_time_of_others_is_apart(written: Written, pg: Cluster) -> None:
         " where role = 'client backend of others' having count(*) > 0"
     )
     with running(probes_for(written, pg)) as probes:
-        with session(pg, "pgdyno/web") as own:
-            own.execute(computes)
-            probes.sample_now()
-            assert written.rows(used) == []
+        for own in ("pgdyno/web", "postgres_fdw"):
+            with session(pg, own) as connection:
+                connection.execute(computes)
+                probes.sample_now()
+                assert written.rows(used) == []
         with session(pg, "shop") as other:
             other.execute(computes)
             written.sample_until(probes, lambda: written.rows(used))
