@@ -18,7 +18,7 @@ NO_FAILURES = {"count": 0, "share": 0.0, "by_sqlstate": {}, "sqlstate": None, "m
 NONE_FAILED = {"before": NO_FAILURES, "after": NO_FAILURES}
 COSTLIEST = {
     "statement": "end", "share": 0.5, "measure": "clients", "rows_read": None,
-    "rows_returned": None,
+    "rows_returned": None, "plan_part": None, "plan_part_share": None,
     "sentence": "50 % of the statements' time, as the clients measure it: end; it reads no rows,"
     " its time is that of the commit",
 }  # fmt: skip

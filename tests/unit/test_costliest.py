@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,40 @@ def test_rows_returned_are_those_that_the_server_counts(tmp_path: Path) -> None:
     assert found.share == pytest.approx(6 / 7)
     assert found.rows_read == pytest.approx(100_000, rel=0.15)
     assert found.rows_returned == 1.0
+
+
+def executed(own_ms: float, trigger_ms: float) -> dict[str, Any]:
+    scan = {"Node Type": "Seq Scan", "Schema": "public", "Relation Name": "wide",
+            "Actual Rows": 9, "Actual Loops": 1, "Actual Total Time": own_ms}  # fmt: skip
+    top = {"Node Type": "Limit", "Actual Rows": 3, "Actual Loops": 1,
+           "Actual Total Time": own_ms + 0.5, "Plans": [scan]}  # fmt: skip
+    trigger = {"Trigger Name": "audits", "Relation": "wide", "Time": trigger_ms, "Calls": 1}
+    return {"Plan": top, "Triggers": [trigger], "Execution Time": 8.0}
+
+
+@pytest.mark.parametrize(
+    ("own_ms", "trigger_ms", "part"),
+    [(6.0, 1.0, "Seq Scan on public.wide"), (2.0, 5.0, "trigger audits"), (2.0, 1.0, None)],
+)
+def test_the_plan_tells_where_the_time_of_an_execution_goes(
+    tmp_path: Path, own_ms: float, trigger_ms: float, part: str | None
+) -> None:
+    row = {
+        "client_group": "web",
+        "script": "tpcb-like",
+        "position": 0,
+        "is_generic": 0,
+        "is_analyzed": 1,
+        "lack": "",
+        "plan": json.dumps(executed(own_ms, trigger_ms)),
+    }
+    rows = {"statement_plan": lambda second: [row] if second == 1 else []}
+    found = found_in(tmp_path, Load(tps=400, statements={READS: 400}, rows=rows))
+    assert (found.part and found.part.name) == part
+    if own_ms == 6.0:
+        assert found.sentence.endswith(
+            "75 % of one execution's 8 ms went into its Seq Scan on public.wide; it returns 3 rows"
+        )
 
 
 def test_where_nothing_was_seen_the_line_says_what_would_tell(tmp_path: Path) -> None:

@@ -1,21 +1,26 @@
-"""The costliest statement: its share of the time, and the rows that it reads against those that it
-returns.
+"""The costliest statement: its share of the time, the rows that it reads against those that it
+returns, and the part of its plan in which the time goes.
 
 A load of SQL by pgdyno has the times of its own statements. Of other loads pg_stat_statements
 counts the time, or else the samples of sessions tell it. Rows returned are counted by
 pg_stat_statements alone. Rows read are those of sequential scans of the tables that the statement
-mentions, where no other statement mentions one of them; no view counts them by statement.
+mentions, where no other statement mentions one of them; no view counts them by statement. Of a
+statement that was executed to be explained, the plan has the rows that it returns, and the node, or
+the trigger, that takes most of its time.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator
 from typing import Literal
 
 from msgspec import Struct
 
 from pgdyno.facts.shapes import same_shape, shape
-from pgdyno.numbers import figure, percent
+from pgdyno.numbers import counted, figure, percent
+from pgdyno.plans.forms import node_words
+from pgdyno.plans.tree import Plan, read_plan
 from pgdyno.record import RunFile, StatementCount
 from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.spec.sql_text import is_commit, mentions
@@ -27,6 +32,31 @@ _OF: dict[Measure, str] = {
     "samples": "the sessions seen at work",
 }
 _LETTERS_MAX = 80
+PART_SHARE_MIN = 0.3
+"""Part of the time of an execution from which on a node or a trigger is named; ours."""
+
+
+class CostliestPart(Struct, frozen=True):
+    """The part of a plan that takes most of the time of one execution."""
+
+    name: str
+    """As "Seq Scan on public.item" or "trigger checks"."""
+    ms: float
+    """Without the nodes below it."""
+    execution_ms: float
+    rows: float
+    """Rows that the statement returns."""
+
+    @property
+    def share(self) -> float:
+        """Its share of the time of the execution."""
+        return min(1.0, self.ms / self.execution_ms)
+
+    @property
+    def words(self) -> str:
+        """Clause on it."""
+        of = f"{percent(self.share)} of one execution's {figure(self.execution_ms)} ms"
+        return f"{of} went into its {self.name}; it returns {counted(self.rows, 'row', 'rows')}"
 
 
 class Costliest(Struct, frozen=True):
@@ -39,6 +69,8 @@ class Costliest(Struct, frozen=True):
     """By sequential scans in one execution; None: not known."""
     rows_returned: float | None
     """Or changed, by one execution; None: not counted."""
+    part: CostliestPart | None
+    """None: it was not executed to be explained, or no part takes ``PART_SHARE_MIN``."""
 
     @property
     def sentence(self) -> str:
@@ -50,6 +82,9 @@ class Costliest(Struct, frozen=True):
     def _rows(self) -> Iterator[str]:
         if is_commit(self.statement):
             yield "it reads no rows, its time is that of the commit"
+            return
+        if self.part is not None:
+            yield self.part.words
             return
         read = None if self.rows_read is None else f"{figure(self.rows_read)} rows in whole tables"
         returned = None if self.rows_returned is None else f"{figure(self.rows_returned)} rows"
@@ -77,14 +112,15 @@ def costliest(run: RunFile, slice_ids: Collection[int]) -> Costliest | None:
     spent = times[measure]
     text = max(spent, key=lambda each: spent[each])
     others = {each for mine in times.values() for each in mine if not _alike(each, text)}
-    counted = [each for each in counts if _alike(each.statement, text)]
-    executions = _executions(run, slice_ids, text) or sum(each.calls for each in counted)
+    same = [each for each in counts if _alike(each.statement, text)]
+    executions = _executions(run, slice_ids, text) or sum(each.calls for each in same)
     return Costliest(
         text,
         spent[text] / sum(spent.values()),
         measure,
         _read(run, slice_ids, text, others, executions),
-        _returned(counted),
+        _returned(same),
+        _part(run, slice_ids, text),
     )
 
 
@@ -141,3 +177,23 @@ def _read(
 def _returned(counted: Collection[StatementCount]) -> float | None:
     calls = sum(each.calls for each in counted)
     return sum(each.rows for each in counted) / calls if calls else None
+
+
+def _part(run: RunFile, slice_ids: Collection[int], text: str) -> CostliestPart | None:
+    """Return the part of the plan of a statement that takes most of its time, as it was executed
+    beside the load."""
+    texts = {each.place: each.statement for each in run.statements(slice_ids)}
+    for row in run.statement_plans(slice_ids):
+        if row.is_analyzed and row.plan is not None and _alike(texts.get(row.place, ""), text):
+            return _part_of(read_plan(json.loads(row.plan)))
+    return None
+
+
+def _part_of(plan: Plan) -> CostliestPart | None:
+    if not plan.execution_ms:
+        return None
+    times = {node_words(each, plan.wholes): each.own_ms or 0.0 for each in plan.nodes()}
+    times |= {f"trigger {each.constraint or each.name}": each.time_ms for each in plan.triggers}
+    name = max(times, key=lambda each: times[each])
+    found = CostliestPart(name, times[name], plan.execution_ms, plan.root.rows or 0.0)
+    return found if found.share >= PART_SHARE_MIN else None

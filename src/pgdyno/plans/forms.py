@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from pgdyno.plans.tree import APPENDS, Node, Plan
 
-_USUAL = ("", "Inner", "Plain")
+_USUAL = ("", "Inner", "Plain", "Select")
 """Strategies that the name of a node implies."""
 _TEMPORARY = re.compile(r"^pg_temp_\d+\.")
 
@@ -43,6 +43,11 @@ def in_one_line(plan: Plan, *, with_conditions: bool = False) -> str:
     """Return the form of a plan from the top, as in "Aggregate > Nested Loop (Seq Scan on a, Index
     Scan using b_pkey on b)"; on request also with the kinds of the conditions."""
     return _line(_form(plan.root, plan.wholes), with_conditions)
+
+
+def node_words(node: Node, wholes: Mapping[str, str]) -> str:
+    """Return a node by itself, as in "Index Scan using b_pkey on b"."""
+    return _form(node, wholes).own
 
 
 def _form(node: Node, wholes: Mapping[str, str]) -> _Form:

@@ -58,7 +58,7 @@ class CostliestStatement(Part):
     """The statement with the largest share of the time"""
 
     statement: str | None
-    """null, as are the next four: no statement was timed, counted or seen"""
+    """null, as are the next six: no statement was timed, counted or seen"""
     share: float | None
     measure: Literal["clients", "server", "samples"] | None
     """Whole of the share: the times of the statements as the clients measure them; the time that
@@ -67,6 +67,11 @@ class CostliestStatement(Part):
     """By sequential scans, in one execution; null: not known"""
     rows_returned: float | None
     """Or changed, by one execution; null: not counted (pg_stat_statements)"""
+    plan_part: str | None = None
+    """Node of its plan, or trigger, that takes most of the time of one execution; null: it was not
+    executed to be explained, or no part takes much of it"""
+    plan_part_share: float | None = None
+    """Of the time of that execution"""
     sentence: str
 
 

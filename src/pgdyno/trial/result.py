@@ -149,7 +149,7 @@ def costliest_of(run: RunFile, slice_ids: Collection[int]) -> CostliestStatement
     """Return the statement that takes the most time, or the means of finding it out."""
     found = costliest(run, slice_ids)
     if found is None:
-        unknown = dict.fromkeys(("statement", "share", "measure", "rows_read", "rows_returned"))
+        unknown = dict.fromkeys(CostliestStatement.model_fields)
         return CostliestStatement.model_validate({**unknown, "sentence": _COSTLIEST_UNKNOWN})
     rows = (found.rows_read, found.rows_returned)
     read, returned = (None if each is None else numbers.rounded(each) for each in rows)
@@ -159,6 +159,8 @@ def costliest_of(run: RunFile, slice_ids: Collection[int]) -> CostliestStatement
         measure=found.measure,
         rows_read=read,
         rows_returned=returned,
+        plan_part=None if found.part is None else found.part.name,
+        plan_part_share=None if found.part is None else numbers.rounded(found.part.share),
         sentence=found.sentence,
     )
 
