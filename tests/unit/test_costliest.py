@@ -10,6 +10,7 @@ import pytest
 from diagnose_runs import CPU, Load, written
 
 from pgdyno.facts.costliest import costliest
+from pgdyno.plans.tree import WHOLES
 from pgdyno.trial.result import costliest_of
 
 READS = "select count(*) from wide where b = ?"
@@ -72,13 +73,8 @@ def executed(own_ms: float, trigger_ms: float) -> dict[str, Any]:
     return {"Plan": top, "Triggers": [trigger], "Execution Time": 8.0}
 
 
-@pytest.mark.parametrize(
-    ("own_ms", "trigger_ms", "part"),
-    [(6.0, 1.0, "Seq Scan on public.wide"), (2.0, 5.0, "trigger audits"), (2.0, 1.0, None)],
-)
-def test_the_plan_tells_where_the_time_of_an_execution_goes(
-    tmp_path: Path, own_ms: float, trigger_ms: float, part: str | None
-) -> None:
+def found_of(tmp_path: Path, plan: dict[str, Any]) -> Any:
+    """Of a load of one statement that was executed with this plan."""
     row = {
         "client_group": "web",
         "script": "tpcb-like",
@@ -86,15 +82,38 @@ def test_the_plan_tells_where_the_time_of_an_execution_goes(
         "is_generic": 0,
         "is_analyzed": 1,
         "lack": "",
-        "plan": json.dumps(executed(own_ms, trigger_ms)),
+        "plan": json.dumps(plan),
     }
     rows = {"statement_plan": lambda second: [row] if second == 1 else []}
-    found = found_in(tmp_path, Load(tps=400, statements={READS: 400}, rows=rows))
+    return found_in(tmp_path, Load(tps=400, statements={READS: 400}, rows=rows))
+
+
+@pytest.mark.parametrize(
+    ("own_ms", "trigger_ms", "part"),
+    [(6.0, 1.0, "Seq Scan on public.wide"), (2.0, 5.0, "trigger audits"), (2.0, 1.0, None)],
+)
+def test_the_plan_tells_where_the_time_of_an_execution_goes(
+    tmp_path: Path, own_ms: float, trigger_ms: float, part: str | None
+) -> None:
+    found = found_of(tmp_path, executed(own_ms, trigger_ms))
     assert (found.part and found.part.name) == part
     if own_ms == 6.0:
         assert found.sentence.endswith(
             "75 % of one execution's 8 ms went into its Seq Scan on public.wide; it returns 3 rows"
         )
+
+
+def test_scans_of_partitions_are_one_part_with_their_append(tmp_path: Path) -> None:
+    scans = [
+        {"Node Type": "Seq Scan", "Schema": "public", "Relation Name": name, "Actual Rows": 1,
+         "Actual Loops": 1, "Actual Total Time": 3.0}
+        for name in ("wide_1", "wide_2")
+    ]  # fmt: skip
+    append = {"Node Type": "Append", "Actual Rows": 2, "Actual Loops": 1,
+              "Actual Total Time": 6.5, "Plans": scans}  # fmt: skip
+    wholes = {f"public.{name}": "public.wide" for name in ("wide_1", "wide_2")}
+    found = found_of(tmp_path, {"Plan": append, "Execution Time": 8.0, WHOLES: wholes})
+    assert (found.part.name, found.part.ms) == ("Seq Scan on public.wide", 6.5)
 
 
 def test_where_nothing_was_seen_the_line_says_what_would_tell(tmp_path: Path) -> None:

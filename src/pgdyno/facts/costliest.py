@@ -23,7 +23,7 @@ from pgdyno.plans.forms import node_words
 from pgdyno.plans.tree import Plan, read_plan
 from pgdyno.record import RunFile, StatementCount
 from pgdyno.record.fileformat import CLIENT_BACKEND
-from pgdyno.spec.sql_text import is_commit, mentions
+from pgdyno.spec.sql_text import is_commit, mentions, on_one_line
 
 Measure = Literal["clients", "server", "samples"]
 _OF: dict[Measure, str] = {
@@ -174,9 +174,9 @@ def _read(
     return None if rows is None else rows / executions
 
 
-def _returned(counted: Collection[StatementCount]) -> float | None:
-    calls = sum(each.calls for each in counted)
-    return sum(each.rows for each in counted) / calls if calls else None
+def _returned(same: Collection[StatementCount]) -> float | None:
+    calls = sum(each.calls for each in same)
+    return sum(each.rows for each in same) / calls if calls else None
 
 
 def _part(run: RunFile, slice_ids: Collection[int], text: str) -> CostliestPart | None:
@@ -192,8 +192,12 @@ def _part(run: RunFile, slice_ids: Collection[int], text: str) -> CostliestPart 
 def _part_of(plan: Plan) -> CostliestPart | None:
     if not plan.execution_ms:
         return None
-    times = {node_words(each, plan.wholes): each.own_ms or 0.0 for each in plan.nodes()}
-    times |= {f"trigger {each.constraint or each.name}": each.time_ms for each in plan.triggers}
+    times: dict[str, float] = {}
+    parts = [(node_words(each, plan.wholes), each.own_ms or 0.0) for each in plan.nodes()]
+    parts += [(f"trigger {each.constraint or each.name}", each.time_ms) for each in plan.triggers]
+    for name, ms in parts:  # Scans of several partitions have one name.
+        times[name] = times.get(name, 0.0) + ms
     name = max(times, key=lambda each: times[each])
-    found = CostliestPart(name, times[name], plan.execution_ms, plan.root.rows or 0.0)
+    rows = plan.root.rows or 0.0
+    found = CostliestPart(on_one_line(name), times[name], plan.execution_ms, rows)
     return found if found.share >= PART_SHARE_MIN else None
