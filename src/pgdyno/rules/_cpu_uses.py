@@ -167,9 +167,11 @@ def _repeats_per_s(s: Situation) -> float:
 def _others_cores(s: Situation) -> float:
     """Return the cores that sessions of others use; 0 where it is little, or where cores are idle,
     so that they take them from nobody."""
-    load, cpu = foreign_load(s.run, s.slice_ids), s.cpu_if_recorded
-    is_scarce = cpu is not None and cpu.idle_share < SPARE_SHARE
-    return load.cores if load is not None and is_scarce and load.takes_cores else 0.0
+    cpu = s.cpu_if_recorded
+    if cpu is None or cpu.idle_share >= SPARE_SHARE:
+        return 0.0
+    load = foreign_load(s.run, s.slice_ids)
+    return load.cores if load is not None and load.takes_cores else 0.0
 
 
 def backend_cores(s: Facts) -> float:
