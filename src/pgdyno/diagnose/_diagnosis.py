@@ -248,6 +248,7 @@ def _finding(
             parts=parts,
         )
     share = min(1.0, max(0.0, _share(answer, situation.budget, claimed)))
+    removable = answer.removable_share if answer.gain is None else answer.gain.lifted
     most = most_ratio(situation)
     proposals = (each.with_model_error().limited(most) for each in answer.proposals)
     return Finding(
@@ -263,7 +264,7 @@ def _finding(
         commands=tuple(answer.commands),
         share=share,
         parts=parts,
-        weight=share * min(1.0, max(0.0, answer.removable_share)),
+        weight=share * min(1.0, max(0.0, removable)),
         gain=None if answer.gain is None else min(answer.gain, most),
         gain_min=None if answer.gain is None else min(answer.gain.low, most),
         severity=answer.severity,

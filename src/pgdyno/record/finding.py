@@ -186,7 +186,7 @@ class Finding(Fact):
     weight: float = Field(default=0.0, exclude=True)
     """``share`` times the part of it that would credibly go: findings are ranked by it."""
     gain: float | None = Field(default=None, exclude=True)
-    """Predicted ratio of throughput without it, where no change is proposed."""
+    """Predicted ratio of throughput without it; proposals have their own."""
     gain_min: float | None = Field(default=None, exclude=True)
     """The cautious end of ``gain``."""
     momentary: bool = Field(default=False, exclude=True)

@@ -42,19 +42,13 @@ class Weight(TypedDict):
 
     parts: Sequence[Part]
     share: float
-    removable_share: float
     gain: Prediction
 
 
 def weight_of(s: Situation, change: TimedChange) -> Weight:
     """Return the weight of a finding that is what a change saves."""
     gain = ratio_with(s, change)
-    return Weight(
-        parts=work_parts(s),
-        share=owned_share(s, change),
-        removable_share=gain.lifted,
-        gain=gain,
-    )
+    return Weight(parts=work_parts(s), share=owned_share(s, change), gain=gain)
 
 
 def ratio_with(s: Situation, change: TimedChange) -> Prediction:

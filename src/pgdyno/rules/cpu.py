@@ -412,7 +412,6 @@ def other_load(s: Situation) -> Found | Cleared:
         found,
         parts=parts,
         share=part * s.budget.share(*parts),
-        removable_share=gain.lifted,
         gain=gain,
         advice=OTHER_LOAD_ADVICE,
     )
