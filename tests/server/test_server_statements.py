@@ -15,6 +15,7 @@ from inline_snapshot import snapshot
 
 from pgdyno.conduct import Silent, open_session
 from pgdyno.investigate.run import run_spec
+from pgdyno.probe.statements import read_counts, read_shapes, risen, source_of
 from pgdyno.record import RunFile
 from pgdyno.report.page.html import render
 from pgdyno.report.terminal._run_summary import summary_lines
@@ -22,6 +23,7 @@ from pgdyno.results import recorded_json, schemas
 from pgdyno.results.run import RunResult
 from pgdyno.results.run_parts import ServerStatements
 from pgdyno.server import Cluster, ConnInfo
+from pgdyno.server.sql_files import query
 from pgdyno.spec import spec_from_fields
 
 pytestmark = pytest.mark.server
@@ -144,6 +146,19 @@ def test_a_server_that_has_not_loaded_it_says_so(
         "the server has not loaded pg_stat_statements; to allow it: shared_preload_libraries ="
         " 'pg_stat_statements', and a restart"
     )
+
+
+def test_pgdynos_own_are_told_from_alike_ones_of_users(new_cluster: Callable[..., Cluster]) -> None:
+    cluster = new_cluster(18, shared_preload_libraries=PRELOAD)
+    execute(cluster.conninfo, "create extension pg_stat_statements")
+    with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+        source = source_of(conn)
+        before = read_counts(conn, source)
+        conn.execute(query("conduct", "sessions_of_others"))
+        conn.execute("select count(*)::int from pg_class")
+        counts = risen(before, read_counts(conn, source))
+        shapes = read_shapes(conn, source, counts)
+    assert sorted(shapes.values()) == ["", "", "select count(*)::int from pg_class"]
 
 
 def execute(conninfo: ConnInfo, statement: str) -> None:

@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 from pgdyno.looks.look import MissingLook, looks
 from pgdyno.remedy import catalogue
 from pgdyno.rules.rule import rules_of_loads, rules_of_looks
-from pgdyno.server.versioned_sql import queries_of
+from pgdyno.server.sql_files import queries_of
 
 NAMES = {look.name for look in looks()}
 QUERIES = [look.name for look in looks() if look.read is None and not look.option]
@@ -316,8 +316,9 @@ def test_each_version_has_one_query_of_a_look(name: str) -> None:
 
 def test_each_query_explains_itself() -> None:
     for query in (*queries_of("looks"), *queries_of("check")):
-        assert query.text.startswith("-- ")
-        assert all(len(line) <= 100 for line in query.text.splitlines()), query.name
+        text = query.file.read_text()
+        assert text.startswith("-- ")
+        assert all(len(line) <= 100 for line in text.splitlines()), query.name
 
 
 def test_a_server_that_is_well_has_no_fault() -> None:

@@ -61,4 +61,4 @@ def test_files_explain_themselves_and_only_read(query: Query) -> None:
     assert ";" not in re.sub(r"--[^\n]*", "", query.text)
     code = re.sub(r"--[^\n]*", "", query.text)
     assert not re.search(r"\b(update|delete|insert|create|drop|alter|pg_terminate)\b", code)
-    assert all(len(line) <= 100 for line in query.text.splitlines())
+    assert all(len(line) <= 100 for line in query.file.read_text().splitlines())

@@ -13,7 +13,7 @@ from pgdyno.errors import SetupError, ThresholdError
 from pgdyno.record.facts import ServerFacts
 from pgdyno.server import ConnInfo, connect, resolve_conninfo, server_behind, server_facts
 from pgdyno.server.connecting.complaints import primary
-from pgdyno.server.versioned_sql import query_for
+from pgdyno.server.sql_files import query_for
 from pgdyno.server.versions import caution
 
 if TYPE_CHECKING:

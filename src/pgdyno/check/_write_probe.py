@@ -32,7 +32,7 @@ from pgdyno.record.write_probe import COMMIT, FLUSHED, ROUND_TRIP, UNFLUSHED
 from pgdyno.server import ConnInfo
 from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.connecting.marks import PLAIN, WRITE_PROBE, is_of_write_probe, is_ours, mark
-from pgdyno.server.versioned_sql import query_for
+from pgdyno.server.sql_files import query_for
 from pgdyno.spec.sql_text import quoted
 from pgdyno.workload.table_locks import TableLock
 

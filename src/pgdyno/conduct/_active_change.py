@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -38,6 +37,7 @@ from pgdyno.record import Recorder
 from pgdyno.record.events import OWN
 from pgdyno.server.connecting.control import Control
 from pgdyno.server.extensions import extension_in, within
+from pgdyno.server.sql_files import query
 from pgdyno.spec import Change, Spec
 from pgdyno.spec.change import Debt
 
@@ -149,9 +149,6 @@ class ActiveChange:
         return self._context.connect()
 
 
-_SQL = Path(__file__).with_name("sql")
-
-
 class _Settlement(Struct, frozen=True):
     """The way to measure a debt and to settle it."""
 
@@ -173,14 +170,10 @@ def settle(debt: Debt, connection: psycopg.Connection, recorder: Recorder) -> No
     recorder.add_event(OWN, settlement.label, detail, ns=began_ns, duration_ms=took_ms)
 
 
-def _sql(name: str) -> bytes:
-    return _SQL.joinpath(f"{name}.sql").read_bytes()
-
-
 def _row(connection: psycopg.Connection, name: str) -> tuple[Any, ...] | None:
     """Return the only row of a query; None if the role may not execute it."""
     try:
-        return connection.execute(_sql(name)).fetchone()
+        return connection.execute(query("conduct", name)).fetchone()
     except psycopg.errors.InsufficientPrivilege:
         return None
 
@@ -197,7 +190,7 @@ def _unflushed(connection: psycopg.Connection) -> int | None:
 
 _SETTLEMENTS: dict[Debt, _Settlement] = {
     "WAL flush": _Settlement(
-        "WAL flush by pgdyno", "bytes of WAL not flushed", _unflushed, _sql("flush_wal")
+        "WAL flush by pgdyno", "bytes of WAL not flushed", _unflushed, query("conduct", "flush_wal")
     ),
     "vacuum": _Settlement(
         "vacuum by pgdyno",
@@ -216,7 +209,7 @@ _SETTLEMENTS: dict[Debt, _Settlement] = {
 
 def prewarm(connection: psycopg.Connection, recorder: Recorder) -> bool:
     """Read the data into shared_buffers if they fit; return False if that takes too long."""
-    row = connection.execute(_sql("unread_bytes")).fetchone()
+    row = connection.execute(query("conduct", "unread_bytes")).fetchone()
     data_bytes, buffers_bytes, is_installed = row or (0, 0, False)
     if not is_installed or not 0 < data_bytes <= buffers_bytes:
         return True
@@ -237,8 +230,8 @@ def _read_all(connection: psycopg.Connection) -> int | None:
             connection.execute(f"create extension if not exists {_PREWARM} schema public".encode())
             extension = extension_in(connection.cursor(row_factory=dict_row), _PREWARM)
             assert extension is not None
-            query = within(extension.schema, _sql("prewarm").decode())
-            row = connection.execute(query.encode(), {}).fetchone()
+            text = within(extension.schema, query("conduct", "prewarm").decode())
+            row = connection.execute(text.encode(), {}).fetchone()
             return 0 if row is None else int(row[0])
     except _REFUSED:
         return None

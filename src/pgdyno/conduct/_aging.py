@@ -6,7 +6,6 @@ meanwhile: one that a wrong age put in the future would be invisible.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -17,6 +16,7 @@ from pgdyno.conduct.watch import Watcher
 from pgdyno.errors import RunError
 from pgdyno.record import Recorder
 from pgdyno.server import ConnInfo, connect
+from pgdyno.server.sql_files import query
 from pgdyno.spec.age import ID_NOUNS, Ids
 
 if TYPE_CHECKING:
@@ -75,9 +75,8 @@ def note_age(aged: Aged, recorder: Recorder) -> None:
 
 def rows_of(conninfo: ConnInfo) -> dict[str, int]:
     """Return the rows of each table of users."""
-    tables = Path(__file__).with_name("sql").joinpath("user_tables.sql").read_bytes()
     with connect(conninfo) as conn:
-        names = [str(name) for (name,) in conn.execute(tables)]
+        names = [str(name) for (name,) in conn.execute(query("conduct", "user_tables"))]
         return {name: _rows(conn, name) for name in names}
 
 

@@ -7,7 +7,6 @@ What cannot ever fit is refused. What fits only once others disconnect is a warn
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -16,6 +15,7 @@ from pgdyno.pooler import server_connections
 from pgdyno.record.facts import PoolerPairs, ServerFacts
 from pgdyno.server import ConnInfo, connect
 from pgdyno.server.connecting.exclusive_use import SESSIONS
+from pgdyno.server.sql_files import query
 from pgdyno.spec import Spec
 from pgdyno.spec.pooler import TITLES
 
@@ -24,7 +24,6 @@ from pgdyno.spec.pooler import TITLES
 _OWN_SESSIONS = 5 + SESSIONS
 _GROUPS_MAX = 4
 _MENDED_BY_FRONT = "use a smaller pool (front.max_total), or raise max_connections"
-_OTHERS = Path(__file__).with_name("sql") / "sessions_of_others.sql"
 
 
 class Room(Struct, frozen=True):
@@ -173,6 +172,6 @@ def _products(spec: Spec) -> Iterator[tuple[str, str]]:
 
 def _sessions_of_others(conninfo: ConnInfo) -> int:
     with connect(conninfo) as conn:
-        row = conn.execute(_OTHERS.read_bytes()).fetchone()
+        row = conn.execute(query("conduct", "sessions_of_others")).fetchone()
     assert row is not None
     return int(row[0])

@@ -17,7 +17,7 @@ from pgdyno.kernel import KernelChanges
 from pgdyno.record.facts import ServerFacts
 from pgdyno.server import ConnInfo, SessionSettings, Settings, connect
 from pgdyno.server.connecting.conninfo import Host
-from pgdyno.server.versioned_sql import query
+from pgdyno.server.sql_files import query
 from pgdyno.spec import Spec
 from pgdyno.spec.age import Ids, unfit_setting
 from pgdyno.spec.sql_text import quoted
@@ -164,7 +164,7 @@ class Target:
     def require_checkpoint(self) -> None:
         """Raise SetupError when the role may not execute CHECKPOINT."""
         with connect(self.conninfo) as conn:
-            row = conn.execute(query("may_checkpoint")).fetchone()
+            row = conn.execute(query("server", "may_checkpoint")).fetchone()
         if row != (True,):
             raise SetupError(
                 f"the role {self.conninfo.user} may not execute CHECKPOINT, which this trial needs"

@@ -18,7 +18,7 @@ from pgdyno.govern._client import now_s
 from pgdyno.json_types import Row
 from pgdyno.results.govern import DatabaseAge, MemberSpace, RelationAge
 from pgdyno.server import ConnInfo, connect
-from pgdyno.server.versioned_sql import query_for
+from pgdyno.server.sql_files import query_for
 from pgdyno.spec.age import members_room
 from pgdyno.spec.sql_text import quoted
 

@@ -17,7 +17,7 @@ from pgdyno.looks.look import Look, MissingLook, ServerMachine, looks
 from pgdyno.record import Recorder
 from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.extensions import extension_in, not_created, to_create, within
-from pgdyno.server.versioned_sql import query_for
+from pgdyno.server.sql_files import query_for
 from pgdyno.spec.sql_text import quoted
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgdyno.server.versioned_sql import query_for
+from pgdyno.server.sql_files import query_for
 
 if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control

@@ -20,7 +20,7 @@ from pgdyno.json_types import Row
 from pgdyno.probe._other_load import SHOWN
 from pgdyno.probe.gaps import MissingProbes
 from pgdyno.record.fileformat import columns
-from pgdyno.server.versioned_sql import Query, queries_of
+from pgdyno.server.sql_files import Query, queries_of
 
 if TYPE_CHECKING:
     import psycopg

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -23,7 +22,7 @@ from pgdyno.server.extensions import (
     to_create,
     within,
 )
-from pgdyno.server.versioned_sql import queries_of, query_for
+from pgdyno.server.sql_files import OWN, query_for
 from pgdyno.spec.sql_text import quoted
 
 if TYPE_CHECKING:
@@ -40,13 +39,8 @@ COUNTS = (
     *("local_blocks_dirtied", "temp_blocks", "read_ms", "write_ms", "jit_ms"),
 )
 """Columns of the table statement_count; None: not counted by this version, or switched off."""
-OWN_ROOMS = ("probe", "looks", "check")
-BEGINNING = 24
-"""Letters by which a query is recognised."""
 MAJOR_OF_VERSION = {9: 14, 10: 15, 11: 17, 12: 18}
 """Minor version of the extension → the first major version of PostgreSQL that comes with it."""
-_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
-_PARAMETER = re.compile(r"\$\d+")
 _OF_IO = ("read_ms", "write_ms")
 
 Counts = dict[str, dict[str, float | None]]
@@ -128,7 +122,7 @@ def read_shapes(
 ) -> dict[str, str]:
     """Return the shapes of some statements, '' for pgdyno's own; without those that are gone."""
     rows = _rows(connection, source, "statement_texts", {"ids": list(ids)})
-    return {row["id"]: "" if _is_own(row["text"]) else statement_shape(row["text"]) for row in rows}
+    return {row["id"]: "" if OWN in row["text"] else statement_shape(row["text"]) for row in rows}
 
 
 def risen(before: Counts, after: Counts) -> dict[str, Rise]:
@@ -200,21 +194,3 @@ def _query(name: str, major: int) -> bytes:
     query = query_for(ROOM, name, major)
     assert query is not None
     return query.text.encode()
-
-
-@cache
-def _own_beginnings() -> tuple[str, ...]:
-    texts = [each.text for room in OWN_ROOMS for each in queries_of(room)]
-    # Where the schema of an extension follows, any may stand.
-    bare = (_COMMENT.sub("", text).partition("{schema}")[0] for text in texts)
-    return tuple(sorted({_beginning(text) for text in bare}))
-
-
-def _beginning(text: str) -> str:
-    return _PARAMETER.sub("?", statement_shape(text))[:BEGINNING].lower()
-
-
-def _is_own(text: str) -> bool:
-    """True for a query of pgdyno, by its beginning: pg_stat_statements drops comments, and replaces
-    constants."""
-    return _beginning(text).startswith(_own_beginnings())

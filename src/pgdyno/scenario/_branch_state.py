@@ -26,6 +26,7 @@ from pgdyno.server.local.safefiles import (
     directory_bytes,
     open_plain,
 )
+from pgdyno.server.sql_files import query
 
 _FILE = re.compile(r"([0-9]+)(_[a-z]+)?(\.[0-9]+)?")
 """A file of a relation: its number, a fork, a segment."""
@@ -125,9 +126,8 @@ def _require_same(what: str, restored: object, saved: object) -> None:
 
 
 def _relations(session: Session) -> list[str]:
-    sql = Path(__file__).with_name("sql").joinpath("relation_files.sql").read_bytes()
     with session.connect() as conn:
-        paths = [str(path) for (path,) in conn.execute(sql)]
+        paths = [str(path) for (path,) in conn.execute(query("scenario", "relation_files"))]
     if outside := [path for path in paths if path.startswith("pg_tblspc/")]:
         raise SetupError(
             f"{len(outside)} tables or indexes are in a tablespace, which is outside the data"

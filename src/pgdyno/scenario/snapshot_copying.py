@@ -39,6 +39,7 @@ from pgdyno.server.local.account import plain_environment
 from pgdyno.server.local.guarded import Guarded
 from pgdyno.server.local.safefiles import remove_own_directory, write_own
 from pgdyno.server.local.snapshots import CopiedDatabase, UnfinishedSnapshot
+from pgdyno.server.sql_files import query
 from pgdyno.server.versions import caution, plain_version
 from pgdyno.spec import Spec
 from pgdyno.spec.sql_text import quoted
@@ -87,11 +88,6 @@ class SourceDatabase(Struct, frozen=True):
         return self.version_num // 10_000
 
 
-def sql(name: str) -> bytes:
-    """Return the text of ``sql/NAME.sql``."""
-    return Path(__file__).with_name("sql").joinpath(f"{name}.sql").read_bytes()
-
-
 def look_at(text: str) -> SourceDatabase:
     """Return the database of a connection string, which can be read completely.
 
@@ -106,10 +102,10 @@ def look_at(text: str) -> SourceDatabase:
         )
     conninfo = server_behind(entrance, None)
     with connect(conninfo) as conn:
-        unreadable = conn.execute(sql("unreadable")).fetchall()
+        unreadable = conn.execute(query("scenario", "unreadable")).fetchall()
         if unreadable:
             raise _unreadable(conninfo, [(str(name), bool(may)) for name, may in unreadable])
-        row = conn.execute(sql("source")).fetchone()
+        row = conn.execute(query("scenario", "source")).fetchone()
         assert row is not None, "it is connected to the database"
         size_bytes, encoding, collate, ctype, provider, locale, extensions, settings = row
         return SourceDatabase(
@@ -347,7 +343,7 @@ def _spec_for(spec: Spec, source: SourceDatabase) -> Spec:
 def _check_extensions(cluster: Cluster, source: SourceDatabase) -> None:
     """Raise SetupError for extensions that the server cannot have."""
     with connect(cluster.conninfo) as conn:
-        rows = conn.execute(sql("unavailable"), [list(source.extensions)]).fetchall()
+        rows = conn.execute(query("scenario", "unavailable"), [list(source.extensions)]).fetchall()
     if rows:
         names = ", ".join(visible_line(str(name)) for (name,) in rows)
         build = cluster.installation

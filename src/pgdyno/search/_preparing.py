@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from pgdyno.conduct import Session
 from pgdyno.errors import UsageError
 from pgdyno.record.facts import is_pooled
 from pgdyno.search.slo import Limit
+from pgdyno.server.sql_files import query
 from pgdyno.spec import ClientGroup, Spec
 from pgdyno.spec.workload import SCALE_DEFAULT_MAX
 
@@ -20,7 +20,6 @@ CLIENTS_PER_CORE = 16
 sessions that wait for a device or for each other are the rule. ``-c`` tries more."""
 SPARE_CONNECTIONS = 5
 """Connections that are left to others, and to pgdyno's own statements."""
-_SESSIONS = Path(__file__).with_name("sql") / "sessions.sql"
 ROOM = 3.0
 """By default, ratio of the limit of a percentile to the mean response time that the number of
 clients leaves: the p99 of a queue is two to four times its mean."""
@@ -91,7 +90,7 @@ def free_connections(session: Session, group: str) -> int:
     facts = session.target.facts
     settings = facts["settings"]
     with session.connect() as connection:
-        row = connection.execute(_SESSIONS.read_bytes()).fetchone()
+        row = connection.execute(query("search", "sessions")).fetchone()
     used = row[0] if row else 0
     kept = 0 if facts["superuser"] else int(settings.get("superuser_reserved_connections", 3))
     kept += 0 if facts["superuser"] else int(settings.get("reserved_connections", 0))

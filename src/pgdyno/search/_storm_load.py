@@ -6,8 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -15,6 +13,7 @@ from pgdyno.conduct import Session
 from pgdyno.record import Distribution, RunFile, SliceKind
 from pgdyno.record.facts import is_pooled
 from pgdyno.results.storm import Cause, StormPoint
+from pgdyno.server.sql_files import query
 from pgdyno.spec import Change
 
 LOOK_S = 0.1
@@ -87,11 +86,6 @@ SHAPES = {
 }
 
 
-@cache
-def _sql(name: str) -> bytes:
-    return (Path(__file__).with_name("sql") / f"{name}.sql").read_bytes()
-
-
 @dataclass
 class Storms:
     """Storms of one shape on one server."""
@@ -127,7 +121,7 @@ class Storms:
         until_s = time.monotonic() + (1.0 if self.pooled else LEFT_S_MAX)
         with self.session.connect() as connection:
             while time.monotonic() < until_s:
-                row = connection.execute(_sql("sessions_left")).fetchone()
+                row = connection.execute(query("search", "sessions_left")).fetchone()
                 if row is None or row[0] == 0:
                     return
                 time.sleep(LOOK_S)
@@ -188,12 +182,12 @@ class _Run:
         """End all sessions of the clients; return whether there were any."""
         until_s = time.monotonic() + LEFT_S_MAX
         with self.storms.session.connect() as connection:
-            row = connection.execute(_sql("end_sessions")).fetchone()
+            row = connection.execute(query("search", "end_sessions")).fetchone()
             if row is None or not row[0]:
                 self.why = "no session of the clients was found to end"
                 return False
             while time.monotonic() < until_s:
-                there = connection.execute(_sql("still_there"), (row[0],)).fetchone()
+                there = connection.execute(query("search", "still_there"), (row[0],)).fetchone()
                 if there is None or not there[0]:
                     break
                 time.sleep(NOTICED_S)

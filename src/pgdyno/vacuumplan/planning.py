@@ -19,7 +19,7 @@ from pgdyno.results.vacuum_plan import (
     VacuumPlanResult,
 )
 from pgdyno.server import ConnInfo
-from pgdyno.server.versioned_sql import query_for
+from pgdyno.server.sql_files import query_for
 from pgdyno.server.versions import plain_version
 from pgdyno.vacuumplan._advising import (
     CHANGES_MIN,

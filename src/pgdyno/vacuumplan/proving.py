@@ -30,7 +30,7 @@ from pgdyno.results.vacuum_plan import (
     VacuumPlanResult,
 )
 from pgdyno.server import Cluster, connect, find_installation
-from pgdyno.server.versioned_sql import query_for
+from pgdyno.server.sql_files import query_for
 from pgdyno.server.versions import major_of
 from pgdyno.stats import paired_effect
 from pgdyno.vacuumplan._advising import shown

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pgdyno.server.connecting.marks import mark, mark_of, scale_in
+from pgdyno.server.sql_files import query
 from pgdyno.spec.workload import InitSpec
 from pgdyno.workload._found import ENTITY_COLUMNS, FoundTable, schema_of
 from pgdyno.workload._own_tables import OwnTables
-from pgdyno.workload._queries import query, query_in, regclass
+from pgdyno.workload._queries import query_in, regclass
 from pgdyno.workload.table_space import entity_space
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def repartition(conn: Control, wanted: WorkloadSpec) -> None:
     """
     from psycopg import sql
 
-    keys = query("entity_keys").decode().split(";")
+    keys = query("workload", "entity_keys").decode().split(";")
     for table, column in PARTITIONED.items():
         schema = schema_of(conn, table)
         names = {

@@ -12,8 +12,8 @@ from msgspec import Struct
 from pgdyno.errors import SetupError
 from pgdyno.server.connecting.conninfo import as_option
 from pgdyno.server.connecting.marks import is_ours
+from pgdyno.server.sql_files import query
 from pgdyno.spec.sql_text import on_one_line
-from pgdyno.workload._queries import query
 
 if TYPE_CHECKING:
     from psycopg import sql
@@ -98,7 +98,7 @@ class FoundTable(Struct, frozen=True):
 def find_tables(conn: Control, names: Iterable[str]) -> dict[str, FoundTable]:
     """Return the existing tables among ``names``."""
     wanted = {"names": list(names), "schemas": list(conn.user_schemas)}
-    rows = conn.execute(query("tables_found"), wanted).fetchall()
+    rows = conn.execute(query("workload", "tables_found"), wanted).fetchall()
     return {row[0]: FoundTable(*row) for row in rows}
 
 
@@ -127,7 +127,9 @@ def hidden(conn: Control, names: Iterable[str]) -> SetupError | None:
     """Return the error for tables that exist, all of ``names``, in a schema outside of the search
     path; ``None`` if no schema has them."""
     names, schemas = list(names), list(conn.user_schemas)
-    row = conn.execute(query("tables_hidden"), {"names": names, "schemas": schemas}).fetchone()
+    row = conn.execute(
+        query("workload", "tables_hidden"), {"names": names, "schemas": schemas}
+    ).fetchone()
     if row is None:
         return None
     schema, role, may_use = row

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pgdyno.errors import SetupError
-from pgdyno.workload._queries import query, setup_errors
+from pgdyno.server.sql_files import query
+from pgdyno.workload._queries import setup_errors
 
 if TYPE_CHECKING:
     import psycopg
@@ -51,7 +52,7 @@ def make_logged(connection: psycopg.Connection, tables: Iterable[int] | None = N
 
 
 def _tables(connection: psycopg.Connection) -> list[_Table]:
-    rows = connection.execute(query("ordinary_tables")).fetchall()
+    rows = connection.execute(query("workload", "ordinary_tables")).fetchall()
     return [
         _Table(oid, schema, name, logged, tuple(refers_to))
         for oid, schema, name, logged, refers_to in rows

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from pgdyno.errors import SetupError
 from pgdyno.server.connecting.marks import UNFINISHED, mark, mark_of
+from pgdyno.server.sql_files import query
 from pgdyno.workload._found import PGBENCH_COLUMNS, FoundTable, find_pgbench, schema_for_new
-from pgdyno.workload._queries import query
 from pgdyno.workload.table_locks import owned
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Making(Struct, frozen=True):
             "accounts": sql.SQL(str(self.scale * ACCOUNTS_PER_BRANCH)),
             **self._tables(),
         }
-        self.conn.execute(sql.SQL(query(name).decode()).format(**placeholders))
+        self.conn.execute(sql.SQL(query("workload", name).decode()).format(**placeholders))
 
     def _fill(self) -> None:
         # Truncated in the same transaction, so that COPY can freeze rows, which saves a vacuum.
@@ -312,7 +312,7 @@ def _counted(
     from psycopg import sql
 
     names = {name: table.identifier for name, table in found.items()}
-    row = conn.execute(sql.SQL(query(name).decode()).format(**names)).fetchone()
+    row = conn.execute(sql.SQL(query("workload", name).decode()).format(**names)).fetchone()
     assert row is not None
     return row
 

@@ -1,4 +1,4 @@
-"""Read the .sql files of workloads, and turn errors of the server into setup errors.
+"""Fill in the .sql files of workloads, and turn errors of the server into setup errors.
 
 Sessions of set-up find names in pg_catalog only (see ``server.connecting.control``), so SQL on
 tables names their schema, ``{schema}`` in a file.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
 from pgdyno.server.connecting.complaints import hint_for, primary
+from pgdyno.server.sql_files import query
 from pgdyno.spec.sql_text import quoted
 
 if TYPE_CHECKING:
@@ -28,16 +28,11 @@ _TABLESPACE_HINTS = {  # by SQLSTATE
 _OTHER_OWNER = r"(?:for|of) (?:table|sequence)"
 
 
-def query(name: str) -> bytes:
-    """Return the text of ``sql/NAME.sql``."""
-    return Path(__file__).with_name("sql").joinpath(f"{name}.sql").read_bytes()
-
-
 def query_in(schema: str, name: str, **more: sql.Composable) -> sql.Composed:
     """Return ``sql/NAME.sql`` on the tables of a schema; ``more`` are its other placeholders."""
     from psycopg import sql
 
-    return sql.SQL(query(name).decode()).format(schema=sql.Identifier(schema), **more)
+    return sql.SQL(query("workload", name).decode()).format(schema=sql.Identifier(schema), **more)
 
 
 def named(schema: str, *names: str) -> sql.Composed:

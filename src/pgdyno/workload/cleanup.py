@@ -19,6 +19,7 @@ from pgdyno.errors import PgdynoError, RunError, SetupError
 from pgdyno.numbers import listed
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect, restore_leftovers
 from pgdyno.server.connecting.marks import GOVERNOR_TABLE, GOVERNOR_VIEW, is_of_write_probe, is_ours
+from pgdyno.server.sql_files import query
 from pgdyno.workload._entities import SEQUENCES
 from pgdyno.workload._found import (
     BUSINESS_COLUMNS,
@@ -27,7 +28,6 @@ from pgdyno.workload._found import (
     MIXED_COLUMNS,
     PGBENCH_COLUMNS,
 )
-from pgdyno.workload._queries import query
 from pgdyno.workload.table_locks import TableLock
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def plan_cleanup(conninfo: ConnInfo) -> CleanupPlan:
     """
     plan = CleanupPlan()
     with connect(conninfo) as conn:
-        databases = conn.execute(query("databases")).fetchall()
+        databases = conn.execute(query("workload", "databases")).fetchall()
     for name, comment, droppable in databases:
         try:
             with connect(replace(conninfo, database=name)) as conn:
@@ -161,7 +161,7 @@ def _plan_database(
 def _made_here(conn: psycopg.Connection) -> tuple[dict[tuple[str, str], str], list[str]]:
     """Return pgdyno's relations, schema and name → kind, and those that were renamed."""
     ours, renamed = {}, []
-    for schema, name, kind, comment in conn.execute(query("made_here")):
+    for schema, name, kind, comment in conn.execute(query("workload", "made_here")):
         if not is_ours(comment):
             continue
         if name in _NAMES or is_of_write_probe(name):
@@ -172,7 +172,7 @@ def _made_here(conn: psycopg.Connection) -> tuple[dict[tuple[str, str], str], li
 
 
 def _foreign_here(conn: psycopg.Connection, ours: set[tuple[str, str]]) -> Iterator[str]:
-    for kind, schema, name in conn.execute(query("foreign_here")):
+    for kind, schema, name in conn.execute(query("workload", "foreign_here")):
         if (schema, name) not in ours:
             yield f"the {kind} {_shown(schema, name) if schema not in ('', name) else name}"
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import SetupError
 from pgdyno.server import ConnInfo, connect
-from pgdyno.workload._queries import query
+from pgdyno.server.sql_files import query
 
 if TYPE_CHECKING:
     import psycopg
@@ -129,7 +129,7 @@ def owned(conn: psycopg.Connection, tables: Sequence[sql.Identifier]) -> Iterato
         listed = sql.SQL(", ").join(tables)
         conn.execute(sql.SQL("lock table {} in access exclusive mode").format(listed))
         names = {"names": [table.as_string(None) for table in tables]}
-        other = conn.execute(query("table_of_others"), names).fetchone()
+        other = conn.execute(query("workload", "table_of_others"), names).fetchone()
         if other is not None:
             table, owner, role = other
             raise SetupError(
@@ -143,7 +143,7 @@ def owned(conn: psycopg.Connection, tables: Sequence[sql.Identifier]) -> Iterato
 
 def locked_table(conn: psycopg.Connection, statement: str = "") -> SetupError:
     """Return the error to raise after ``statement`` has waited too long; it names the holder."""
-    rows = conn.execute(query("table_lockers")).fetchall()
+    rows = conn.execute(query("workload", "table_lockers")).fetchall()
     words = set(re.findall(r"\w+", statement))
     named = [row for row in rows if row[0].rpartition(".")[2] in words] or rows
     database = conn.info.dbname

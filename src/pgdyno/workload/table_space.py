@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pgdyno.workload._queries import query
+from pgdyno.server.sql_files import query
 
 if TYPE_CHECKING:
     import psycopg
@@ -65,7 +65,9 @@ def space_for_tables(
     heap = _HEAP_BYTES * 100 // init.fillfactor
     keys = _INDEX_BYTES + _SORT_BYTES if "p" in init.steps else 0
     names = {"schemas": [each.schema for each in dropped], "names": [each.name for each in dropped]}
-    row = conn.execute(query("table_space"), {**names, "tablespace": init.tablespace}).fetchone()
+    row = conn.execute(
+        query("workload", "table_space"), {**names, "tablespace": init.tablespace}
+    ).fetchone()
     assert row is not None
     freed, location = row
     return TableSpace(

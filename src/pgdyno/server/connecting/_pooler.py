@@ -28,7 +28,7 @@ from pgdyno.server.connecting.connect import (
 )
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.connecting.facts import postmaster_here
-from pgdyno.server.versioned_sql import query
+from pgdyno.server.sql_files import query
 
 if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control
@@ -138,7 +138,7 @@ def _query(conninfo: ConnInfo) -> _Answer:
             names_of_catalog(conn),
             conn.cursor(row_factory=dict_row) as cursor,
         ):
-            row = cursor.execute(query("answering_server")).fetchone()
+            row = cursor.execute(query("server", "answering_server")).fetchone()
             assert row is not None
             return _Answer(
                 pooled=row["backend_pid"] != conn.info.backend_pid,
@@ -187,7 +187,7 @@ def _drop_prepared(conn: Control, name: str) -> bool:
     from pgdyno.server.connecting.control import names_of_catalog
 
     with names_of_catalog(conn):
-        row = conn.execute(query("is_prepared"), [name], prepare=False).fetchone()
+        row = conn.execute(query("server", "is_prepared"), [name], prepare=False).fetchone()
         found = row is not None and bool(row[0])
         if found:
             conn.execute(f"deallocate {name}".encode())

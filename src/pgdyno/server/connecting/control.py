@@ -41,7 +41,7 @@ import psycopg
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 
-from pgdyno.server.versioned_sql import query
+from pgdyno.server.sql_files import query
 
 # psycopg logs failed rollbacks on broken connections; the error itself is reported.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -184,7 +184,9 @@ class Control(psycopg.Connection[Any]):
                 _ImpatientControl.connect(autocommit=True, **self._values()) as other,
                 names_of_catalog(other),
             ):
-                state = other.execute(query("session_state"), [self.info.backend_pid]).fetchone()
+                state = other.execute(
+                    query("server", "session_state"), [self.info.backend_pid]
+                ).fetchone()
         except Exception:
             return False
         return state is not None and bool(state[0])

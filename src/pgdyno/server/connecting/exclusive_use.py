@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from pgdyno.errors import PgdynoError, SetupError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import OWN_NAME, ConnInfo
-from pgdyno.server.versioned_sql import query
+from pgdyno.server.sql_files import query
 
 if TYPE_CHECKING:
     import psycopg
@@ -77,7 +77,7 @@ def sole_governor(conninfo: ConnInfo) -> Iterator[tuple[psycopg.Connection, ...]
 def _governed(session: psycopg.Connection) -> SetupError:
     """Return the error for a governor's lock that is held: by a governor, or by anybody else, as
     every role that may connect can take it."""
-    row = session.execute(query("lock_holder"), {"key": GOVERNOR_KEY}).fetchone()
+    row = session.execute(query("server", "lock_holder"), {"key": GOVERNOR_KEY}).fetchone()
     if row is None or row[1].startswith(_NAMED):
         return SetupError(
             f"another governor is at work on this server: {_in_words(row)}",
@@ -133,7 +133,7 @@ def _try_lock(session: psycopg.Connection, key: int = KEY) -> bool:
     import psycopg
 
     try:
-        row = session.execute(query("take_lock"), {"key": key}).fetchone()
+        row = session.execute(query("server", "take_lock"), {"key": key}).fetchone()
     except psycopg.Error as error:
         message = (error.diag.message_primary or str(error)).strip()
         raise SetupError(
@@ -153,7 +153,7 @@ def _refused(session: psycopg.Connection, wait_ms: int) -> SetupError:
 
 
 def _holder(session: psycopg.Connection) -> str:
-    return _in_words(session.execute(query("lock_holder"), {"key": KEY}).fetchone())
+    return _in_words(session.execute(query("server", "lock_holder"), {"key": KEY}).fetchone())
 
 
 def _in_words(holder: tuple[Any, ...] | None) -> str:

@@ -16,7 +16,7 @@ from pgdyno.json_types import Row
 from pgdyno.record.facts import ServerFacts
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
-from pgdyno.server.versioned_sql import query
+from pgdyno.server.sql_files import query
 from pgdyno.server.versions import newer_note
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ def server_facts(conninfo: ConnInfo) -> ServerFacts:
     with connect(conninfo) as conn:
         row = _row(conn)
         names = {"names": list(SETTINGS_THAT_MATTER)}
-        settings: dict[str, str] = dict(conn.execute(query("server_settings"), names).fetchall())
+        settings: dict[str, str] = dict(
+            conn.execute(query("server", "server_settings"), names).fetchall()
+        )
         _check_settings(settings)
         postmaster = postmaster_here(row.pop("backend_pid"), conninfo.user, conninfo.database)
     capabilities = {name: row.pop(name) for name in _CAPABILITIES}
@@ -99,7 +101,7 @@ def _check_settings(settings: Mapping[str, str]) -> None:
 
 
 def _row(conn: psycopg.Connection) -> Row:
-    cursor = conn.execute(query("server_facts"))
+    cursor = conn.execute(query("server", "server_facts"))
     row = cursor.fetchone()
     assert row is not None
     assert cursor.description is not None
@@ -155,18 +157,21 @@ class Build(Struct, frozen=True):
 def extensions_used(conninfo: ConnInfo) -> frozenset[str]:
     """Return the extensions of the database, without that which every server has."""
     with connect(conninfo) as conn:
-        return frozenset(name for (name,) in conn.execute(query("extensions")))
+        return frozenset(name for (name,) in conn.execute(query("server", "extensions")))
 
 
 def read_build(conninfo: ConnInfo) -> Build:
     """Return the build of a running server, to which ``conninfo`` connects as superuser."""
     with connect(conninfo) as conn:
-        cursor = conn.execute(query("build_facts"))
+        cursor = conn.execute(query("server", "build_facts"))
         row = cursor.fetchone()
         assert row is not None
         version, version_num, told, assertions, jit, extensions = row
-        flags: dict[str, str] = dict(conn.execute(query("build_flags")).fetchall())
-        settings = {name: SettingHere(*rest) for name, *rest in conn.execute(query("all_settings"))}
+        flags: dict[str, str] = dict(conn.execute(query("server", "build_flags")).fetchall())
+        settings = {
+            name: SettingHere(*rest)
+            for name, *rest in conn.execute(query("server", "all_settings"))
+        }
     return Build(
         version=version,
         version_num=version_num,

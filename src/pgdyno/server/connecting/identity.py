@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from pgdyno.json_types import Json
-from pgdyno.server.versioned_sql import query
+from pgdyno.server.sql_files import query
 
 if TYPE_CHECKING:
     import psycopg
@@ -54,6 +54,6 @@ class Identity(Struct, frozen=True):
 
 def identity_of(conn: psycopg.Connection) -> Identity:
     """Return the identity of the server that answers on ``conn``."""
-    row = conn.execute(query("server_identity")).fetchone()
+    row = conn.execute(query("server", "server_identity")).fetchone()
     assert row is not None
     return Identity(*row)

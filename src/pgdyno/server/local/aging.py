@@ -25,7 +25,7 @@ from pgdyno.errors import SetupError, UsageError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.local.account import run_as, server_account
 from pgdyno.server.local.cluster import Cluster
-from pgdyno.server.versioned_sql import query
+from pgdyno.server.sql_files import query
 from pgdyno.spec.age import ID_NOUNS, PIN, Ids
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Jump(Struct, frozen=True):
 
 def read_ages(conn: psycopg.Connection) -> Ages:
     """Return the oldest IDs of the server."""
-    row = conn.execute(query("oldest_ages")).fetchone()
+    row = conn.execute(query("server", "oldest_ages")).fetchone()
     assert row is not None
     return Ages(*map(int, row))
 
@@ -108,7 +108,7 @@ def unpin(conn: psycopg.Connection, ids: Ids) -> None:
 
 
 def _refuse_holders(conn: psycopg.Connection, ids: Ids) -> None:
-    held = conn.execute(query("age_holders"), {"own": PIN}).fetchall()
+    held = conn.execute(query("server", "age_holders"), {"own": PIN}).fetchall()
     if held:
         names = ", ".join(f'{kind} "{name}"' for kind, name in held)
         raise SetupError(
@@ -121,12 +121,12 @@ def _refuse_holders(conn: psycopg.Connection, ids: Ids) -> None:
 
 def _pin(conn: psycopg.Connection, ids: Ids) -> None:
     """Make the pin, unless an earlier change of the age has."""
-    if conn.execute(query("age_pinned"), {"own": PIN}).fetchone() is not None:
+    if conn.execute(query("server", "age_pinned"), {"own": PIN}).fetchone() is not None:
         return
     if ids == "xid":
         conn.execute("select pg_create_logical_replication_slot(%s, %s)", [PIN, PLUGIN])
         return
-    conn.execute(query("age_row"))
+    conn.execute(query("server", "age_row"))
     conn.execute("begin")
     conn.execute("select from public.pgdyno_age for share")
     conn.execute(f"prepare transaction '{PIN}'".encode())

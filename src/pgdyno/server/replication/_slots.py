@@ -10,7 +10,7 @@ from msgspec import Struct
 from pgdyno.errors import SetupError
 from pgdyno.server.connecting.connect import connect
 from pgdyno.server.local.cluster import Cluster
-from pgdyno.server.versioned_sql import query
+from pgdyno.server.sql_files import query
 
 WAIT_S_MAX = 120.0
 _POLL_S = 0.02
@@ -37,7 +37,7 @@ class Lag(Struct, frozen=True):
 def lag_of(primary: Cluster, name: str) -> Lag | None:
     """Return the lag of the receiver ``name``; ``None`` while it is not connected."""
     with connect(primary.conninfo) as conn:
-        row = conn.execute(query("replication_lag"), {"name": name}).fetchone()
+        row = conn.execute(query("server", "replication_lag"), {"name": name}).fetchone()
     return None if row is None else Lag(*row)
 
 
@@ -53,7 +53,7 @@ def wait_reached(
     with connect(primary.conninfo) as conn:
         row = conn.execute("select pg_current_wal_flush_lsn()::text").fetchone()
         wanted = {"name": name, "replayed": replayed, "target": row[0] if row else None}
-        while conn.execute(query("has_reached"), wanted).fetchone() != (True,):
+        while conn.execute(query("server", "has_reached"), wanted).fetchone() != (True,):
             reason = failure()
             if reason is None and time.monotonic() > deadline_s:
                 reason = f"it is still behind after {WAIT_S_MAX:.0f} s"
@@ -65,7 +65,7 @@ def wait_reached(
 def make_slot(primary: Cluster, name: str) -> None:
     """Create a physical slot that reserves WAL immediately, unless it exists."""
     with connect(primary.conninfo) as conn:
-        conn.execute(query("make_slot"), {"name": name})
+        conn.execute(query("server", "make_slot"), {"name": name})
 
 
 def drop_slot(primary: Cluster, name: str) -> None:
@@ -82,7 +82,7 @@ def drop_slot(primary: Cluster, name: str) -> None:
     with conn:
         while time.monotonic() < deadline_s:
             try:
-                if conn.execute(query("drop_slot"), {"name": name}).fetchone() is None:
+                if conn.execute(query("server", "drop_slot"), {"name": name}).fetchone() is None:
                     return
             except psycopg.errors.ObjectInUse:
                 pass

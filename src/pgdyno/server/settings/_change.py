@@ -43,7 +43,7 @@ from pgdyno.server.settings.setting_values import (
     same_value,
     unknown_setting,
 )
-from pgdyno.server.versioned_sql import query
+from pgdyno.server.sql_files import query
 
 if TYPE_CHECKING:
     import psycopg
@@ -351,17 +351,17 @@ def _described(conn: psycopg.Connection, names: list[str]) -> list[Setting]:
 
     wanted = {"names": _spellings(names)}
     try:
-        rows = conn.execute(query("describe_settings"), wanted).fetchall()
+        rows = conn.execute(query("server", "describe_settings"), wanted).fetchall()
     except psycopg.errors.QueryCanceled:
         # The time limit is too short for this query. Once lifted, its value is no longer visible.
         conn.execute("set statement_timeout = 0")
-        rows = conn.execute(query("describe_settings"), wanted).fetchall()
+        rows = conn.execute(query("server", "describe_settings"), wanted).fetchall()
     return [Setting.from_row(row) for row in rows]
 
 
 def _placeholders(conn: psycopg.Connection, names: Iterable[str]) -> dict[str, Setting]:
     """Return settings that nothing has defined yet. Raises UsageError for a name that is none."""
-    known = [row[0] for row in conn.execute(query("setting_names"))]
+    known = [row[0] for row in conn.execute(query("server", "setting_names"))]
     version = _major(conn)
     found = {}
     for name in names:
@@ -379,7 +379,7 @@ def _try_string(conn: psycopg.Connection, setting: Setting, value: str) -> None:
         return
     try:
         with conn.transaction(force_rollback=True):
-            conn.execute(query("try_setting"), {"name": setting.name, "value": value})
+            conn.execute(query("server", "try_setting"), {"name": setting.name, "value": value})
     except psycopg.errors.InsufficientPrivilege:
         return  # Not known before it is applied.
     except psycopg.Error as problem:

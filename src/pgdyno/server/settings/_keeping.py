@@ -20,7 +20,7 @@ from pgdyno.errors import SetupError
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.settings._persistent_session import PersistentSession
 from pgdyno.server.settings._undo import MARK, UndoFile, UndoRecord
-from pgdyno.server.versioned_sql import query
+from pgdyno.server.sql_files import query
 from pgdyno.watchdogs import READY, Guardian
 
 _EXCLUSION_TRIES = 5
@@ -135,7 +135,9 @@ def _exclusive_session(conninfo: ConnInfo, name: str) -> PersistentSession:
     for attempt in range(_EXCLUSION_TRIES):
         session = PersistentSession(conninfo, name)
         others = [
-            row[1] for row in session.rows(query("undo_sessions")) if not row[1].endswith(run)
+            row[1]
+            for row in session.rows(query("server", "undo_sessions"))
+            if not row[1].endswith(run)
         ]
         if not others:
             return session
@@ -155,7 +157,7 @@ def in_use_error() -> SetupError:
 
 
 def _may_mark(session: PersistentSession) -> bool:
-    if session.rows(query("may_mark"))[0][0]:
+    if session.rows(query("server", "may_mark"))[0][0]:
         return True
     if session.version < 150000:
         return False

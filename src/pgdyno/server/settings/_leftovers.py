@@ -23,7 +23,7 @@ from pgdyno.server.settings._keeping import in_use_error
 from pgdyno.server.settings._persistent_session import PersistentSession, without_time_limits
 from pgdyno.server.settings._restoring import RestoreResult, manually, restore
 from pgdyno.server.settings._undo import MARK, UndoFile, UndoRecord, read_undo, undo_files
-from pgdyno.server.versioned_sql import query
+from pgdyno.server.sql_files import query
 
 if TYPE_CHECKING:
     import psycopg
@@ -232,7 +232,7 @@ def _wait_for_lock(path: Path) -> UndoFile | None:
 
 def _mark(conn: psycopg.Connection) -> str | None:
     """Return the server's mark, if only ALTER SYSTEM can have set it."""
-    row = conn.execute(query("undo_mark")).fetchone()
+    row = conn.execute(query("server", "undo_mark")).fetchone()
     assert row is not None
     mark, doubtful = row
     return None if doubtful else mark
@@ -244,7 +244,7 @@ def _restore_marked(conninfo: ConnInfo, identity: Identity) -> list[str]:
     while True:
         with connect(without_time_limits(conninfo)) as conn:
             mark = _mark(conn)
-            names = [row[1] for row in conn.execute(query("undo_sessions"))]
+            names = [row[1] for row in conn.execute(query("server", "undo_sessions"))]
         if mark is None:
             return []
         record = UndoRecord.from_mark(mark, identity, conninfo)
@@ -263,7 +263,7 @@ def _restore_trusted(conninfo: ConnInfo, record: UndoRecord) -> list[str]:
     """Restore from a mark, unless roles other than superusers may set it (SetupError)."""
     session = PersistentSession(conninfo, f"pgdyno undo {record.run}")
     try:
-        if session.version >= 150000 and session.rows(query("mark_granted"))[0][0]:
+        if session.version >= 150000 and session.rows(query("server", "mark_granted"))[0][0]:
             # A role that may set the mark could otherwise make pgdyno change settings for it.
             raise SetupError(
                 f"roles other than superusers may set {MARK}, so it is not trusted",

@@ -23,7 +23,7 @@ from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.connecting.identity import Identity, identity_of
 from pgdyno.server.settings._alter_system import alter_system, parse_auto_conf
 from pgdyno.server.settings.reloading import configuration_error, reload
-from pgdyno.server.versioned_sql import query
+from pgdyno.server.sql_files import query
 from pgdyno.spec.sql_text import quoted, relation
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class PersistentSession:
     @property
     def sees_file(self) -> bool:
         """True if it may read the files that ALTER SYSTEM writes, not only values in force."""
-        return bool(self.rows(query("may_read_files"))[0][0])
+        return bool(self.rows(query("server", "may_read_files"))[0][0])
 
     @property
     def role(self) -> str:
@@ -146,7 +146,9 @@ class PersistentSession:
         return {name: found.get(name.lower()) for name in wanted}
 
     def _altered_from_file(self, names: list[str]) -> Mapping[str, str | None]:
-        rows = self.rows(query("altered_from_file"), {"names": [name.lower() for name in names]})
+        rows = self.rows(
+            query("server", "altered_from_file"), {"names": [name.lower() for name in names]}
+        )
         if rows and rows[0][0] is None:
             return self._altered_from_text(rows[0][1])
         return dict(rows)
@@ -169,7 +171,11 @@ class PersistentSession:
     def _active(self, names: list[str]) -> Mapping[str, str | None]:
         self._require_visible(names)
         self.reload()  # A value that is written but not loaded would be missed.
-        return dict(self.rows(query("altered_active"), {"names": [name.lower() for name in names]}))
+        return dict(
+            self.rows(
+                query("server", "altered_active"), {"names": [name.lower() for name in names]}
+            )
+        )
 
     def alter(self, name: str, value: str | None) -> None:
         """Execute ALTER SYSTEM SET, or RESET for ``None``, without a reload."""
@@ -208,7 +214,7 @@ class PersistentSession:
 
     def end_others(self, name: str) -> None:
         """End sessions named ``name``, so that none of their statements runs after this."""
-        while self.rows(query("end_undo_session"), {"name": name})[0][0]:
+        while self.rows(query("server", "end_undo_session"), {"name": name})[0][0]:
             time.sleep(_ENDING_POLL_S)
 
     def _close_if_interrupted(self) -> None:

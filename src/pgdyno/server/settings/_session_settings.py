@@ -15,7 +15,7 @@ from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.settings._alter_system import set_session
 from pgdyno.server.settings.setting_values import refuse_reserved
-from pgdyno.server.versioned_sql import query
+from pgdyno.server.sql_files import query
 
 if TYPE_CHECKING:
     import psycopg
@@ -104,7 +104,7 @@ def apply_missing(names: Iterable[str]) -> UsageError:
 def _session_may_set(conn: psycopg.Connection, name: str, *, outweighed_only: bool) -> bool:
     if name.startswith((*_USED_BY_OTHER_PROCESSES, *_READ_AT_SESSION_START)):
         return False
-    row = conn.execute(query("session_may_set"), {"name": name}).fetchone()
+    row = conn.execute(query("server", "session_may_set"), {"name": name}).fetchone()
     if row is None and "." in name:
         return not outweighed_only  # Nothing has defined it yet; any session may.
     if row is None:

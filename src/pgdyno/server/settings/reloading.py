@@ -16,7 +16,7 @@ from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.settings._undo import MARK
 from pgdyno.server.settings.setting_values import Setting, same_value
-from pgdyno.server.versioned_sql import query
+from pgdyno.server.sql_files import query
 
 if TYPE_CHECKING:
     import psycopg
@@ -78,7 +78,7 @@ def _file_error(conn: psycopg.Connection) -> tuple[bool, str]:
     import psycopg
 
     try:
-        row = conn.execute(query("file_errors")).fetchone()
+        row = conn.execute(query("server", "file_errors")).fetchone()
     except psycopg.Error:
         return False, ""
     return (row[0], row[1]) if row else (False, "")
@@ -121,7 +121,7 @@ def _check(conninfo: ConnInfo, ours: Collection[str]) -> bool:
 
 
 def _require_loaded(rows: Query, ours: Collection[str]) -> bool:
-    if not rows(query("may_read_files"))[0][0]:
+    if not rows(query("server", "may_read_files"))[0][0]:
         return False
     _refuse_errors(rows)
     if names := unloaded(rows, ours):
@@ -133,9 +133,9 @@ def unloaded(rows: Query, ours: Collection[str] = ()) -> list[str]:
     """Return settings other than ``ours`` that a reload would change; needs rights on the files."""
     import psycopg
 
-    found = [row[0] for row in rows(query("file_differs")) if _differs(rows, row)]
+    found = [row[0] for row in rows(query("server", "file_differs")) if _differs(rows, row)]
     with suppress(psycopg.errors.InsufficientPrivilege):  # Some are visible only to superusers.
-        found += [row[0] for row in rows(query("file_placeholders"))]
+        found += [row[0] for row in rows(query("server", "file_placeholders"))]
     excluded = {MARK, *(name.lower() for name in ours)}
     return [name for name in found if name.lower() not in excluded]
 
@@ -160,7 +160,7 @@ def _differs(rows: Query, row: tuple[Any, ...]) -> bool:
 
 
 def _refuse_errors(rows: Query) -> None:
-    for _, error in rows(query("file_errors")):
+    for _, error in rows(query("server", "file_errors")):
         raise configuration_error(error)
 
 

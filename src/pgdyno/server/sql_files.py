@@ -1,8 +1,9 @@
-"""Access to this room's .sql files, and SQL for ranges of server versions: files
-``NAME.FIRST-LAST.sql`` in a room's directory ``sql/``.
+"""Access to the .sql files of rooms, for all versions of the server or, as files
+``NAME.FIRST-LAST.sql``, for ranges of them.
 
 FIRST and LAST are major versions; an open LAST covers every later version, so the query is also
-sent to newer servers, and answered or recorded as missing.
+sent to newer servers, and answered or recorded as missing. Each text has pgdyno's comment, by which
+it is recognised in statistics of the server.
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from msgspec import Struct
 
 ROOMS = Path(__file__).parents[1]
 FILE_NAME = re.compile(r"(?P<name>[a-z_]+)\.(?P<first>\d+)-(?P<last>\d*)\.sql")
+OWN = "/* pgdyno */"
+"""Comment in pgdyno's own statements, behind the first word: pg_stat_statements leaves out those
+before it."""
+_FIRST_WORD = re.compile(r"\A(?:\s|--.*\n)*\w+")
 
 
 class Query(Struct, frozen=True):
@@ -37,7 +42,7 @@ class Query(Struct, frozen=True):
 
 @cache
 def _text(file: Path) -> str:
-    return file.read_text("utf-8")
+    return _FIRST_WORD.sub(rf"\g<0> {OWN}", file.read_text("utf-8"))
 
 
 @cache
@@ -59,6 +64,6 @@ def query_for(room: str, name: str, major: int) -> Query | None:
     return next((q for q in queries_of(room) if q.name == name and q.covers(major)), None)
 
 
-def query(name: str) -> bytes:
-    """Return the text of ``sql/NAME.sql``."""
-    return Path(__file__).with_name("sql").joinpath(f"{name}.sql").read_bytes()
+def query(room: str, name: str) -> bytes:
+    """Return the SQL of a room's file ``sql/NAME.sql``, for all versions."""
+    return _text(ROOMS / room / "sql" / f"{name}.sql").encode()
