@@ -76,6 +76,20 @@ def test_planning_at_each_execution(tmp_path: Path) -> None:
     assert changes(cause) == [Change(settings={"plan_cache_mode": "auto"})]
 
 
+def test_a_statement_that_a_rule_adds(tmp_path: Path) -> None:
+    setup = """
+    create table entry (kind int);
+    create table counted (kind int, n int);
+    insert into counted select i % 500, 0 from generate_series(1, 60000) i;
+    analyze counted;
+    create rule counts as on insert to entry
+        do also update counted set n = n + 1 where kind = new.kind;
+    """
+    script = "\\set k random(1, 400)\ninsert into entry values (:k);\n"
+    cause = of(diagnosed(tmp_path, script, setup), "missing-index")
+    assert [each.change.indexes for each in cause.proposals] == [{"public.counted": "kind"}]
+
+
 def test_statements_that_are_not_prepared(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, JOIN, JOINS, protocol="simple")
     cause = of(found, "parse-plan")

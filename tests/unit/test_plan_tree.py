@@ -182,3 +182,13 @@ def test_an_answer_without_a_plan_is_refused(answer: str) -> None:
 def test_a_plan_is_taken_as_it_is() -> None:
     answer = explained(scan())
     assert readable(json.dumps([answer])) == answer
+
+
+def test_statements_that_rules_add_are_part_of_the_plan() -> None:
+    times = {"Actual Rows": 1, "Actual Loops": 1, "Actual Total Time": 3.0}
+    own, added = (explained(scan(Alias=name, **times), **{"Execution Time": 4.0})
+                  for name in ("own", "added"))  # fmt: skip
+    plan = read_plan(readable(json.dumps([own, "Utility Statement", added])))
+    assert [node.alias for node in plan.nodes()] == ["", "own", "added"]
+    assert (plan.planning_ms, plan.execution_ms) == (0.4, 8.0)
+    assert plan.root.own_ms == 0.0

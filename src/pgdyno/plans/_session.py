@@ -22,7 +22,7 @@ from psycopg.pq import DiagnosticField, ExecStatus
 
 from pgdyno.json_types import Row
 from pgdyno.plans import LEAST_MS
-from pgdyno.plans.tree import read_plan
+from pgdyno.plans.tree import WITH_RULES, read_plan
 from pgdyno.record import Place
 from pgdyno.server import ConnInfo, connect_plain
 from pgdyno.spec.change import begins_with
@@ -235,6 +235,11 @@ class LoadLikeSession:
             else:
                 yield statement, not is_block
 
+    @property
+    def keeps_plans(self) -> bool:
+        """True if it prepares statements."""
+        return self._protocol == "prepared"
+
     def way_ms(self) -> float:
         """Return the milliseconds that a statement takes without the server's: those of one that
         reads nothing, by the load's protocol, less ``NOTHING_MS``. As settings may make any
@@ -410,14 +415,39 @@ class LoadLikeSession:
 
 
 def readable(text: str) -> Row:
-    """Return the answer of EXPLAIN (FORMAT JSON) to a statement; raise Refused for one that is no
-    plan that ``tree.read_plan`` reads, as of a statement that rules have replaced by nothing."""
+    """Return the answer of EXPLAIN (FORMAT JSON) to a statement, that of several as one; raise
+    Refused for one that is no plan that ``tree.read_plan`` reads, as of a statement that rules have
+    replaced by nothing."""
     try:
-        explained: Row = json.loads(text)[0]
+        explained = _as_one([each for each in json.loads(text) if "Plan" in each])
         read_plan(explained)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         raise Refused("EXPLAIN gave no plan that can be read") from None
     return explained
+
+
+_OF_PLAN = ("Total Cost", "Plan Rows", "Actual Total Time", "Actual Rows")
+_OF_ANSWER = ("Planning Time", "Execution Time")
+
+
+def _as_one(answers: Sequence[Row]) -> Row:
+    """Return the answer for a statement, with those for the statements that rules add to it."""
+    if len(answers) == 1:
+        return answers[0]
+    tops = [each["Plan"] for each in answers]
+    compiled = [each["JIT"] for each in answers if "JIT" in each]
+    top = {"Node Type": WITH_RULES, "Actual Loops": 1, "Plans": tops, **_sums(tops, _OF_PLAN)}
+    return {
+        **answers[0],
+        **_sums(answers, _OF_ANSWER),
+        **({"JIT": compiled[0]} if compiled else {}),
+        "Plan": top,
+        "Triggers": [trigger for each in answers for trigger in each.get("Triggers", ())],
+    }
+
+
+def _sums(rows: Sequence[Row], names: Sequence[str]) -> Row:
+    return {name: sum(each[name] for each in rows) for name in names if name in rows[0]}
 
 
 def _place(transaction: SampledTransaction, statement: SampledStatement) -> Place:

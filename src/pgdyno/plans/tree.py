@@ -18,6 +18,8 @@ WHOLES = "Partitioned"
 EXPLAIN does not tell."""
 FIRST_KEYS = "First Keys"
 """The same of the first keys of indexes."""
+WITH_RULES = "Rules"
+"""Kind of a node over the plans of a statement and of those that rules add to it."""
 _CONDITIONS = ("Index Cond", "Recheck Cond", "Hash Cond", "Merge Cond", "Join Filter", "Filter")
 _REMOVED = ("Rows Removed by Filter", "Rows Removed by Join Filter")
 _SEQUENTIAL = ("Seq Scan", "Parallel Seq Scan")
