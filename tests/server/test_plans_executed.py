@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.conduct import Silent, open_session
+from pgdyno.conduct import Silent, open_session, plan_look
 from pgdyno.conduct.plan_look import look_at_plans
 from pgdyno.record import RunFile, StatementPlan
 from pgdyno.server import Cluster, ConnInfo, connect_plain
@@ -223,3 +223,12 @@ def test_numbers_of_a_sequence_may_be_missing_but_rows_may_not(
     insert = f"insert into looked (id, n) values ({number}, 5) returning id \\gset\n"
     plans = looked_at(tmp_path, OWN, f"{insert}delete from looked where id = :id;\n")
     assert len(executed(plans)) == count
+
+
+def test_a_long_transaction_is_tried_once_at_least(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_look, "SECONDS_MAX", 3.0)
+    script = "select n, pg_sleep(0.15) from looked where id = 5;\n"
+    looked_at(tmp_path, OWN, script, protocol="simple")
+    assert trials_of(tmp_path)

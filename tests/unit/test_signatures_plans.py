@@ -139,6 +139,20 @@ def test_settings_are_not_cleared_by_times_that_differ_too_much(tmp_path: Path) 
     assert diagnosed(tmp_path, load)["costly-settings"].status == "skipped"
 
 
+@pytest.mark.parametrize(("replanned", "status"), [(0, "found"), (1, "skipped")])
+def test_a_statement_that_keeps_its_plan_and_its_time_has_no_error(
+    tmp_path: Path, replanned: int, status: str
+) -> None:
+    two = replace(BUSY, statements={}, script_ms=((SELECT, 1.0), ("select 1", 1.0)))
+    load = looked_at(two, (ON, 0.2), unusual=OFF)
+    (row,) = load.rows["statement_trial"](1)
+    other = {"position": 1, "changed_ms": 2.5, "log_error": 0.5, "is_replanned": replanned}
+    trials = [row, row | other]
+    made = {"statement_trial": lambda second: trials if second == 1 else []}
+    both = replace(load, rows={**load.rows, **made})
+    assert diagnosed(tmp_path, both)["costly-settings"].status == status
+
+
 WAL = ("wal_consistency_checking", "all", "")
 
 

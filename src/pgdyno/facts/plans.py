@@ -22,7 +22,7 @@ from pgdyno.facts.statement_budgets import statement_budgets
 from pgdyno.facts.wakeup_cost import WOKEN_CPU_S
 from pgdyno.plans import LEAST_MS
 from pgdyno.plans.tree import Node, Plan, read_plan
-from pgdyno.record import Place, StatementTotal, UnusualSetting
+from pgdyno.record import Place, StatementTotal, StatementTrial, UnusualSetting
 from pgdyno.record.finding import Skip
 from pgdyno.spec.change import Change, controls_transaction
 from pgdyno.wait_events import DATA
@@ -251,26 +251,39 @@ def planning_part(s: Situation) -> float | None:
 def timed_changes(s: Situation) -> tuple[TimedChange, ...]:
     """Return the changes that were tried beside the load, those that save most first; none if
     there was no time, or on a server that is not pgdyno's."""
-    totals, done = _totals(s), s.throughput_tps * s.seconds
-    by_change: dict[str, list[ChangedStatement]] = {}
+    by_change: dict[str, list[StatementTrial]] = {}
     for row in s.run.statement_trials(s.slice_ids):
-        if row.place in totals:
-            total = totals[row.place]
-            by_change.setdefault(row.change, []).append(
-                ChangedStatement(
-                    total=total,
-                    per_transaction=total.service.count / done,
-                    ms=row.ms,
-                    changed_ms=row.changed_ms,
-                    log_error=row.log_error,
-                    is_replanned=row.is_replanned,
-                )
-            )
+        by_change.setdefault(row.change, []).append(row)
     found = [
-        timed_change(s, Change.from_json(json.loads(text)), each)
-        for text, each in by_change.items()
+        _timed_trials(s, Change.from_json(json.loads(text)), rows)
+        for text, rows in by_change.items()
     ]
     return tuple(sorted(found, key=lambda each: -each.saved))
+
+
+def _timed_trials(s: Situation, change: Change, rows: Iterable[StatementTrial]) -> TimedChange:
+    totals, done = _totals(s), s.throughput_tps * s.seconds
+    statements = []
+    for row in rows:
+        if row.place not in totals:
+            continue
+        total, kept = totals[row.place], change.settings and _is_as_before(row)
+        statements.append(
+            ChangedStatement(
+                total=total,
+                per_transaction=total.service.count / done,
+                ms=row.ms,
+                changed_ms=row.ms if kept else row.changed_ms,
+                log_error=0.0 if kept else row.log_error,
+                is_replanned=row.is_replanned,
+            )
+        )
+    return timed_change(s, change, statements)
+
+
+def _is_as_before(row: StatementTrial) -> bool:
+    """Return whether a statement's plan keeps its form, and its time but for the error."""
+    return not row.is_replanned and abs(math.log(row.changed_ms / row.ms)) <= row.log_error
 
 
 def trials_of_sql(

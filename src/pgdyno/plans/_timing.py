@@ -69,7 +69,7 @@ def timed_in_turn(
     for side in sides:
         side.warm(transactions, ends_s)
     for number in range(ROUNDS_MAX):
-        if time.monotonic() > ends_s:
+        if number and time.monotonic() > ends_s:
             break
         for which, transaction in enumerate(transactions):
             for side in sides if number % 2 else reversed(sides):
@@ -150,11 +150,16 @@ class _Side:
                 self.execute(which, transaction)
 
     def warm(self, transactions: Sequence[SampledTransaction], ends_s: float) -> None:
-        """Execute the transactions until prepared statements have the plan that they keep, and
-        once in any case, without timing."""
-        for number in range(1 if self._times_ms else CUSTOM_PLANS + 1):
-            for transaction in transactions:
-                if not number or time.monotonic() < ends_s:
+        """Execute the transactions once, and one of each script until prepared statements have the
+        plan that they keep, without timing."""
+        for transaction in transactions:
+            self.session.execute(transaction)
+        if self._times_ms or not self.session.keeps_plans:
+            return
+        of_scripts = {(each["group"], each["script"]): each for each in transactions}
+        for _ in range(CUSTOM_PLANS):
+            for transaction in of_scripts.values():
+                if time.monotonic() < ends_s:
                     self.session.execute(transaction)
 
     def execute(self, which: int, transaction: SampledTransaction) -> None:

@@ -35,7 +35,7 @@ from pgdyno.plans._session import CUSTOM_PLANS, Explained, LoadLikeSession, Refu
 from pgdyno.plans._session import Executes as Executes
 from pgdyno.plans._statistics import counts_kept, of_statistics, table_statistics
 from pgdyno.plans._suspects import of_suspects, suspects
-from pgdyno.plans._timing import StatementTimes, timed_in_turn, timed_with, timed_within
+from pgdyno.plans._timing import ROUNDS_MIN, StatementTimes, timed_in_turn, timed_with, timed_within
 from pgdyno.plans.forms import fingerprint
 from pgdyno.plans.tree import FIRST_KEYS, WHOLES, Plan, read_plan
 from pgdyno.plans.unusual import resets
@@ -71,6 +71,7 @@ TRIAL_S_MIN = 0.08
 PLAN_BYTES_MAX = 1 << 20
 """Longest plan that the run file keeps, as JSON."""
 SAMPLES_PER_SCRIPT = 3
+SIDES = 2
 SINGLES_MAX = 6
 """Settings that are tried one by one; more are tried together first, and in halves."""
 GAIN_MIN = 1.1
@@ -265,7 +266,9 @@ class _Looking:
         if not plans:
             return
         unusual = {each.name: each for each in self._load.unusual if each.may_set}
-        fixed = [
+        is_few = len(unusual) <= SINGLES_MAX
+        # Where there is no time for all, the last are not tried.
+        changes = [
             *of_protocol(self._load.protocol),
             *of_plan_cache(
                 unusual,
@@ -280,13 +283,25 @@ class _Looking:
             *of_workers(plans),
             *self._indexes(plans),
             *of_unusable(look.unusable),
+            *(resets([each]) for each in unusual.values() if is_few),
             *of_suspects(look.suspects),
             *of_statistics(plans, look.statistics),
         ]
-        for number, change in enumerate(fixed):
-            left = len(fixed) - number + min(len(unusual), SINGLES_MAX)
-            self._add(look, change, ends_s, left)
-        self._halve(look, [*unusual.values()], ends_s)
+        later = 0 if is_few else SINGLES_MAX
+        self._fit_samples((ends_s - time.monotonic()) / max(1, len(changes) + later))
+        for number, change in enumerate(changes):
+            self._add(look, change, ends_s, len(changes) - number + later)
+        if not is_few:
+            self._halve(look, [*unusual.values()], ends_s)
+
+    def _fit_samples(self, seconds: float) -> None:
+        """Try changes with one transaction of each script, where ``seconds`` are too few for rounds
+        with several."""
+        began_s = time.monotonic()
+        for transaction in self._tried:
+            self.base.execute(transaction)
+        if SIDES * (1 + ROUNDS_MIN) * (time.monotonic() - began_s) > seconds:
+            self._tried = [mine[-1] for mine in self._by_script.values()]
 
     def _indexes(self, plans: Sequence[Plan]) -> list[Change]:
         with names_of_catalog(self.base.connection):
