@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from diagnose_runs import CPU, ROW, WAL_SYNC, Load, concluded, diagnosed, written
+from diagnose_runs import CPU, ROW, WAL_QUEUE, WAL_SYNC, Load, concluded, diagnosed, written
 from inline_snapshot import snapshot
 from msgspec.structs import replace
 
@@ -68,6 +68,18 @@ def test_a_server_too_slow_for_the_rate_is_no_lack_of_clients(
             }
         )[limit]
     )
+
+
+def test_more_clients_share_a_commit_delay(tmp_path: Path) -> None:
+    delayed = replace(
+        FEW,
+        sessions={CPU: 0.8, ("Timeout", "CommitDelay"): 0.8, WAL_QUEUE: 2.3},
+        wal={"wal_bytes": 1e6, "wal_records": 1e4, "wal_sync": 250, "wal_sync_time_ms": 25},
+        settings={"commit_delay": "3000", "commit_siblings": "0"},
+    )
+    found = diagnosed(tmp_path, delayed)
+    assert found["commit-delay"].status == "found"
+    assert found["busy-clients"].status == "found"
 
 
 def test_transactions_that_are_skipped_when_all_clients_are_busy(tmp_path: Path) -> None:

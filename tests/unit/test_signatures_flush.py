@@ -172,6 +172,32 @@ def test_commit_delay_is_named_and_its_reset_proposed(tmp_path: Path) -> None:
     assert "slow" not in findings["commit-flush"].sentence
 
 
+def test_commit_delay_holds_a_single_client_where_no_others_are_asked_for(tmp_path: Path) -> None:
+    one = replace(
+        DELAYED,
+        clients=1,
+        tps=180,
+        service_ms=5.5,
+        sessions={CPU: 0.02, WAL_SYNC: 0.06, COMMIT_DELAY: 0.9},
+        settings={"commit_delay": "5000", "commit_siblings": "0"},
+    )
+    assert diagnosed(tmp_path, one)["commit-delay"].status == "found"
+    with_others = replace(one, settings={"commit_delay": "5000"})
+    assert diagnosed(tmp_path, with_others)["commit-delay"].status == "cleared"
+
+
+def test_commit_delay_is_told_though_no_sample_saw_a_sync(tmp_path: Path) -> None:
+    unseen = replace(
+        DELAYED,
+        sessions={CPU: 1.2, WAL_QUEUE: 13.5, IDLE: 1.0},
+        wal={"wal_bytes": 3e6, "wal_records": 30_000, "wal_sync": 185},
+    )
+    finding = ranked(tmp_path, unseen)[0]
+    assert finding.id == "commit-delay"
+    names = [each.name for each in finding.evidence]
+    assert "time of a WAL sync, sampled, at most" in names
+
+
 def test_commit_delay_may_hold_most_commits_and_few_syncs(tmp_path: Path) -> None:
     """400 syncs a second do not wait 5 ms each, but sessions wait while none is in a sync."""
     wal = {"wal_bytes": 3e6, "wal_records": 30_000, "wal_sync": 400, "wal_sync_time_ms": 120}

@@ -33,6 +33,9 @@ DELAY_FITS = 1.2
 """Syncs per second times commit_delay are at most 1 if each waited for it; more than this with
 the error of counting at a period's edges means that most did not. Those that did may still hold
 most commits: 308 syncs a second, and 7.9 of 11 sessions behind delays of 10 ms."""
+UNSEEN = 3.0
+"""Most that a count which was 0 is expected to be, at 95 % (the rule of three: Hanley and
+Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 249, 1983)."""
 WAITING_TIMES = 2.0
 """Times the most sessions that wait while WAL is written or flushed, for the error of samples."""
 
@@ -43,6 +46,14 @@ class SyncTime(Struct, frozen=True):
     ms: float
     sampled: bool
     """True if it comes from sampled wait events; else the server timed it."""
+    at_most: bool = False
+    """True if no sample saw a sync: it takes less."""
+
+    @property
+    def title(self) -> str:
+        """Name of the time, with its source unless the server timed it."""
+        source = ", sampled, at most" if self.at_most else ", sampled" if self.sampled else ""
+        return f"time of a WAL sync{source}"
 
 
 def syncs(s: Facts) -> float | None:
@@ -56,7 +67,7 @@ def sync_time(s: Facts) -> SyncTime | None:
     """Return the time of a WAL sync as the server timed it, or from samples; None if neither.
 
     Samples: the average number of sessions seen in a sync is, by Little's law, syncs per second
-    times the time of one.
+    times the time of one. Where none was seen, it was at most ``UNSEEN`` / samples.
     """
     count = syncs(s)
     if not count:
@@ -67,8 +78,10 @@ def sync_time(s: Facts) -> SyncTime | None:
     if timed_ms:
         return SyncTime(timed_ms / count, sampled=False)
     inside = _sessions_in(s, WAL_WRITE if written_through else WAL_SYNC)
-    seen_ms = 1000 * inside * s.seconds / count
-    return SyncTime(seen_ms, sampled=True) if seen_ms > 0 else None
+    if not inside and not s.samplings:
+        return None
+    seen_ms = 1000 * (inside or UNSEEN / s.samplings) * s.seconds / count
+    return SyncTime(seen_ms, sampled=True, at_most=not inside)
 
 
 def device_flush_ms(s: Facts) -> float | None:
@@ -122,9 +135,10 @@ def delay_ms(s: Facts) -> float:
     delay = s.settings.duration_ms("commit_delay") or 0.0
     if delay <= 0 or s.settings.is_on("fsync") is False:
         return 0.0
-    siblings = s.settings.number("commit_siblings")
+    configured = s.settings.number("commit_siblings")
+    siblings = SIBLINGS if configured is None else configured
     others = s.sessions_at_work - s.sessions(*HEAVYWEIGHT) - 1  # blocked ones are not counted
-    if others < (SIBLINGS if siblings is None else siblings):
+    if siblings > 0 and others < siblings:
         return 0.0
     count = syncs(s)
     is_seldom = count is not None and count / s.seconds * delay / 1000 > DELAY_FITS

@@ -40,8 +40,12 @@ DOMINATES = 0.5
 """Part of the time in service that makes a wait the limit."""
 POOL_SHARE = 0.2
 """Part of the response time without the queue for a client from which on the pool is asked."""
-_OVERLAPPED: tuple[Part, ...] = ("running", "between", "client", "pause", "late", "sleep")
-"""Parts of the service that more clients spend side by side, as long as cores are idle."""
+_OVERLAPPED: tuple[Part, ...] = (
+    *("running", "between", "client", "pause", "late", "sleep"),
+    "commit delay",
+)
+"""Parts of the service that more clients spend side by side, as long as cores are idle; with
+commit_delay, all that commit meanwhile are flushed together."""
 
 
 @rule(

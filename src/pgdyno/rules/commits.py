@@ -108,9 +108,8 @@ def _sync_evidence(s: Situation) -> list[Evidence]:
     sync, device_ms = sync_time(s), device_flush_ms(s)
     evidence = []
     if sync is not None:
-        name = "time of a WAL sync" + (", sampled" if sync.sampled else "")
         bar = f"at least {SLOW_SYNC_MS:g} ms is slow"
-        evidence.append(s.evidence(name, sync.ms, "ms", bar))
+        evidence.append(s.evidence(sync.title, sync.ms, "ms", bar))
     if device_ms is not None:
         evidence.append(s.evidence("time of a flush by the WAL's device", device_ms, "ms"))
     return evidence
@@ -255,7 +254,7 @@ def commit_delay(s: Situation) -> Found | Cleared:
     return Found(
         sentence=(
             f"commit_delay holds each commit back by {figure(acting_ms)} ms before its flush, which"
-            f" takes {figure(sync.ms)} ms"
+            f" takes {'at most ' if sync.at_most else ''}{figure(sync.ms)} ms"
         ),
         parts=("commit delay",),
         removable_share=ratio.lifted,
@@ -301,7 +300,7 @@ def _commit_delay_evidence(
         ),
     ]
     if sync is not None:
-        evidence.append(s.evidence("time of a WAL sync", sync.ms, "ms"))
+        evidence.append(s.evidence(sync.title, sync.ms, "ms"))
     return evidence
 
 
