@@ -67,6 +67,25 @@ def test_reads_from_the_kernel_s_cache_are_the_buffers_fault(tmp_path: Path) -> 
     assert ranked(tmp_path, cached)[0].id == "small-shared-buffers"
 
 
+def test_reads_from_the_kernel_s_cache_take_the_cores_and_not_the_waits(tmp_path: Path) -> None:
+    copied = replace(
+        SLOW,
+        tps=6000,
+        service_ms=1.3,
+        sessions={CPU: 7.6, READ: 0.3},
+        busy=0.98,
+        queued=8.0,
+        settings={"shared_buffers": "1MB"},
+        counters=pages(90_000, 0.0035),
+    )
+    finding = diagnosed(tmp_path, copied)["small-shared-buffers"]
+    assert finding.severity == "limit"
+    (proposal,) = finding.proposals
+    assert 1.1 < proposal.predicted_ratio < 2.5
+    few = replace(copied, counters=pages(9_000, 0.0035), sessions={CPU: 7.9, READ: 0.03})
+    assert diagnosed(tmp_path, few)["small-shared-buffers"].status == "cleared"
+
+
 def test_data_that_fit_are_read_from_the_device(tmp_path: Path) -> None:
     fits = replace(SLOW, settings={"shared_buffers": "64MB"}, server_facts={"database_bytes": MB})
     assert ranked(tmp_path, fits)[0].id == "data-reads"

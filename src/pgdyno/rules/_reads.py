@@ -18,11 +18,11 @@ from pgdyno.facts.slices import Facts
 from pgdyno.numbers import percent
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._contention import crowded
-from pgdyno.rules._cpu_uses import ratio_of_own_work
+from pgdyno.rules._cpu_uses import ALL_MAX, backend_cores, ratio_of_own_work
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.spec.change import Change
 from pgdyno.spec.units import format_size
-from pgdyno.stats.prediction import between
+from pgdyno.stats.prediction import Prediction, between
 from pgdyno.wait_events import Wait
 
 BUSY_SHARE = 0.95
@@ -36,6 +36,12 @@ WAITING_SHARE = 0.1
 CACHE_READ_MS = 0.1
 """Time of a read above which a device answered: copying a page from the kernel's cache takes under
 0.01 ms (measured, 0.005 on 2 busy cores), flash storage 0.08 and more."""
+COPY_MS = 0.02
+"""Time of a read below which the session itself copied the page: with a process that reads for it,
+as from version 18 on, it takes 0.03 and more on busy cores (measured)."""
+COPY_TIMES = 3.0
+"""CPU time that a page takes that was replaced and is copied again, over the time of the copy: 0.7
+and 1.8 in pairs with larger shared_buffers."""
 DEFAULT_BYTES = 128 << 20
 """PostgreSQL's default of shared_buffers, for small machines."""
 MEMORY_SHARE_MAX = 0.4
@@ -100,6 +106,12 @@ class Reads(Struct, frozen=True):
     data_bytes: float
 
     @property
+    def cores(self) -> float:
+        """Sessions that read at the same time, on average; the cores that they take where the
+        kernel answers from its cache."""
+        return self.per_s * self.each_ms / 1000
+
+    @property
     def reason(self) -> Reason:
         """The reason for which sessions wait."""
         if self.data_bytes > self.buffers_bytes and (
@@ -113,6 +125,16 @@ def waiting_parts(s: Situation) -> tuple[Wait, ...]:
     """Return the parts of the latency budget that reads explain: replacing pages too, unless there
     are too many sessions for any lock in shared memory."""
     return ("data",) if crowded(s) else ("data", "buffer mapping")
+
+
+def reading_share(s: Situation, found: Reads) -> float:
+    """Return the share of the response time that reads take: the waits for pages, and behind reads
+    that the kernel answers from its cache, which take CPU time, their part of the queue for a
+    core."""
+    cores = backend_cores(s)
+    from_cache = found.each_ms < CACHE_READ_MS and cores > 0
+    part = min(1.0, found.cores / cores) if from_cache else 0.0
+    return s.budget.own_share(*waiting_parts(s)) + part * s.budget.own_share("ready")
 
 
 def reads(s: Facts) -> Reads | None:
@@ -168,6 +190,23 @@ def read_evidence(s: Situation, found: Reads | None) -> list[Evidence]:
     ]
 
 
+def ratio_of_fewer(s: Situation, found: Reads, left: float) -> Prediction:
+    """Return the predicted ratio with the part ``left`` of the reads.
+
+    Sessions that copy pages from the kernel's cache themselves do so in the time that was measured,
+    and replacing the pages takes up to ``COPY_TIMES`` it, all of it CPU time. Otherwise they wait,
+    for a device or for the processes that read for them.
+    """
+    if found.each_ms >= COPY_MS:
+        return between(s.loop.ratio(data=left), ratio_of_own_work(s, left))
+    used = max(s.own_cores or 0.0, backend_cores(s), found.cores)
+    least, most = (
+        s.loop.ratio(data=left, cpu=1.0 - (1.0 - left) * min(ALL_MAX, times * found.cores / used))
+        for times in (1.0, COPY_TIMES)
+    )
+    return between(least, most)
+
+
 def larger_buffers(s: Situation, found: Reads) -> list[Proposal]:
     """Return shared_buffers that hold all data, or as many as the memory allows."""
     host = s.run.run.host
@@ -183,7 +222,7 @@ def larger_buffers(s: Situation, found: Reads) -> list[Proposal]:
         max(0.0, 1.0 - size / found.data_bytes) for size in (found.buffers_bytes, wanted)
     )
     part = left / missing if missing else 1.0
-    ratio = between(s.loop.ratio(data=part), ratio_of_own_work(s, part))
+    ratio = ratio_of_fewer(s, found, part)
     if ratio < WORTHWHILE_RATIO:
         return []
     size = format_size(wanted)

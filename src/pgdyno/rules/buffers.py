@@ -18,7 +18,9 @@ from pgdyno.rules._reads import (
     data_device,
     device_evidence,
     larger_buffers,
+    ratio_of_fewer,
     read_evidence,
+    reading_share,
     reads,
     waiting_parts,
 )
@@ -41,13 +43,19 @@ _MORE_PAGES = ("missing-index", "unusable-index", "unpruned-partitions", "bloate
 def small_shared_buffers(s: Situation) -> Found | Cleared:
     """shared_buffers too small: pages are replaced and read again.
 
-    Trigger: sessions wait for at least ``WAITING_SHARE`` of the response time for pages, the data
-    do not fit in shared_buffers, and these are below PostgreSQL's default or are filled from the
-    kernel's cache (see ``_reads``, which has the thresholds and their sources).
+    Trigger: reads take at least ``WAITING_SHARE`` of the response time, with their part of the
+    queue for a core where the kernel answers them from its cache; the data do not fit in
+    shared_buffers, and these are below PostgreSQL's default or are filled from the kernel's cache
+    (see ``_reads``, which has the thresholds and their sources).
     """
     found = reads(s)
-    evidence = read_evidence(s, found)
-    share = s.budget.own_share(*waiting_parts(s))
+    share = 0.0 if found is None else reading_share(s, found)
+    evidence = [
+        s.evidence(
+            "reading pages / response time", share, "share", f"at least {percent(WAITING_SHARE)}"
+        ),
+        *read_evidence(s, found),
+    ]
     if found is None or share < WAITING_SHARE:
         return Cleared(f"{percent(share)} of {s.budget.own_title} is spent on reads", evidence)
     if found.reason != "small":
@@ -60,7 +68,8 @@ def small_shared_buffers(s: Situation) -> Found | Cleared:
             f" per second, {figure(found.each_ms)} ms each"
         ),
         parts=waiting_parts(s),
-        removable_share=s.loop.ratio(data=0.0).lifted,
+        share=share * s.budget.begun,
+        removable_share=ratio_of_fewer(s, found, 0.0).lifted,
         confidence=0.8,
         evidence=evidence,
         causes=_MORE_PAGES,
