@@ -10,7 +10,8 @@ that last for moments only, whose gain is not predicted but assumed. A finding t
 doubtful comes before them, and then a server that is about to stop. What makes statements longer
 comes before the queue for what they hold, if undoing it is predicted to gain more.
 
-A limit owns at least ``LIMIT_SHARE_MIN``. A finding with less is minor: listed without a rank. So
+A limit owns at least ``LIMIT_SHARE_MIN``, or certainly gains as much: on busy cores what takes CPU
+time also makes the waits of others longer. A finding with less is minor: listed without a rank. So
 is everything that is merely slow in a load that has no limit (``facts.headroom``).
 """
 
@@ -204,8 +205,10 @@ def _may_limit(finding: Finding, held: Held | None, begun: float) -> bool:
 
 
 def _is_large(finding: Finding, begun: float) -> bool:
-    """True for a large share of the response time; or of a transaction's own time, ``begun`` of it,
-    where the finding has no part of the backlog."""
+    """True for a large share of the response time, or of a transaction's own time, ``begun`` of it,
+    where the finding has no part of the backlog; and where it is predicted to gain as much."""
+    if (finding.gain_min or 1.0) >= 1.0 / (1.0 - LIMIT_SHARE_MIN):
+        return True
     share = finding.share or 0.0
     return (share / begun if 0.0 < share <= begun else share) >= LIMIT_SHARE_MIN
 
