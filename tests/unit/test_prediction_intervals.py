@@ -65,6 +65,12 @@ def test_the_models_error_is_relative_to_the_effect() -> None:
     assert narrow.high < 1.013
 
 
+def test_the_error_of_measuring_is_relative_to_the_effect_too() -> None:
+    measured = Prediction(1.2, 1.19, 1.21).with_model_error(0.4)
+    assert measured.low == pytest.approx(1.2**0.58, rel=5e-3)
+    assert measured.high == pytest.approx(1.2**1.42, rel=5e-3)
+
+
 def test_a_number_has_no_interval() -> None:
     assert prediction_of(1.5).interval is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,20 @@ def test_a_slow_sync_on_busy_cores_is_not_blamed_on_a_device_that_was_not_seen(
         "91 % of the response time is spent waiting for the WAL to reach the disk; a sync takes"
         " 5.2 ms, the device's own part of which is not known"
     )
+
+
+def test_a_share_of_few_samples_promises_less(tmp_path: Path) -> None:
+    """The same flushes, seen by more sessions or by fewer."""
+    ends = []
+    for name, clients in (("many", 64), ("few", 2)):
+        scale = clients / 16
+        sessions = {event: n * scale for event, n in SLOW_DEVICE.sessions.items()}
+        (folder := tmp_path / name).mkdir()
+        load = replace(SLOW_DEVICE, clients=clients, tps=1500 * scale, sessions=sessions, cores=64)
+        finding = diagnosed(folder, load)["commit-flush"]
+        ends.append(finding.proposals[0].prediction)
+    many, few = (math.log(each.low) / math.log(each) for each in ends)
+    assert many > few
 
 
 def test_another_device_says_nothing_of_the_wal_s(tmp_path: Path) -> None:

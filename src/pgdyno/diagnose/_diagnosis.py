@@ -30,6 +30,7 @@ from pgdyno.facts.budget import Part, ResponseTimeBudget
 from pgdyno.facts.headroom import Held, held_load, most_ratio
 from pgdyno.facts.observed import ObservedRun, is_observed
 from pgdyno.facts.plans import LONGER_TRANSACTIONS, OUTSIDE_SERVER
+from pgdyno.facts.sampling import sampling_error
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.statement_budgets import StatementTimeBudget, statement_budgets
 from pgdyno.facts.statement_times import has_pipeline
@@ -253,7 +254,8 @@ def _finding(
     share = min(1.0, max(0.0, _share(answer, situation.budget, claimed)))
     removable = answer.removable_share if answer.gain is None else answer.gain.lifted
     most = most_ratio(situation)
-    proposals = (each.with_model_error().limited(most) for each in answer.proposals)
+    error = sampling_error(situation, parts)
+    proposals = (each.with_model_error(error).limited(most) for each in answer.proposals)
     return Finding(
         id=rule.id,
         status="found",

@@ -112,9 +112,10 @@ class Proposal(Fact):
         """The predicted ratio with its interval."""
         return Prediction(self.predicted_ratio, *self.predicted_interval or ())
 
-    def with_model_error(self) -> Self:
-        """Return the proposal with the model's own error in its interval."""
-        interval = self.prediction.with_model_error().interval
+    def with_model_error(self, measuring: float) -> Self:
+        """Return the proposal with the model's own error in its interval, and that of
+        ``measuring``, relative."""
+        interval = self.prediction.with_model_error(measuring).interval
         return self.model_copy(update={"predicted_interval": interval})
 
     def limited(self, most: float) -> Self:

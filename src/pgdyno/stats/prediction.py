@@ -46,12 +46,13 @@ class Prediction(float):
         """The part of the response time that goes at the cautious end, 0 to 1."""
         return 1.0 - 1.0 / max(1.0, self.low)
 
-    def with_model_error(self) -> Prediction:
-        """Return the prediction with ``MODEL_ERROR`` added to its interval, as independent errors
-        add up, on the log ratio. Without an interval it is arithmetic, and stays as it is."""
+    def with_model_error(self, measuring: float = 0.0) -> Prediction:
+        """Return the prediction with ``MODEL_ERROR``, and the relative error of ``measuring`` what
+        it takes away, added to its interval, as independent errors add up, on the log ratio.
+        Without an interval it is arithmetic, and stays as it is."""
         if self.interval is None:
             return self
-        error = MODEL_ERROR * math.log(self)
+        error = math.hypot(MODEL_ERROR, measuring) * math.log(self)
         below = math.hypot(error, math.log(self / self.low))
         above = math.hypot(error, math.log(self.high / self))
         # With no error at all, rounding would make it narrower.
