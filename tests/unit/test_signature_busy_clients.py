@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from diagnose_runs import CPU, ROW, WAL_QUEUE, WAL_SYNC, Load, concluded, diagnosed, written
+from diagnose_runs import CPU, ROW, WAL_QUEUE, WAL_SYNC, Load, concluded, diagnosed, ranked, written
 from inline_snapshot import snapshot
 from msgspec.structs import replace
 
@@ -80,6 +80,21 @@ def test_more_clients_share_a_commit_delay(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, delayed)
     assert found["commit-delay"].status == "found"
     assert found["busy-clients"].status == "found"
+
+
+def test_locks_that_make_transactions_long_come_before_the_clients(tmp_path: Path) -> None:
+    held = replace(
+        FEW,
+        clients=10,
+        rate=412.6,
+        tps=391,
+        service_ms=25.6,
+        sessions={CPU: 6.0, ROW: 3.9},
+        queues=[{"waiting": 195, "first": 195, "places": 195, "blocker": "",
+                 "blocker_transaction_ms": 195 * 69.0}],
+    )  # fmt: skip
+    ids = [each.id for each in ranked(tmp_path, held)]
+    assert ids.index("batch-update") < ids.index("busy-clients")
 
 
 def test_transactions_that_are_skipped_when_all_clients_are_busy(tmp_path: Path) -> None:

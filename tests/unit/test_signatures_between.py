@@ -287,6 +287,15 @@ def test_a_connection_for_each_transaction_is_a_finding_of_its_own(tmp_path: Pat
     assert values["authentication, mean"] == pytest.approx(6.0, rel=0.02)
 
 
+def test_connections_that_take_the_cores_come_before_these(tmp_path: Path) -> None:
+    each = Load(
+        clients=8, tps=125, connect_ms=16.0, service_ms=48.0, busy=0.99, queued=6.0, ready=4.0,
+        sessions={CPU: 6.0},
+    )  # fmt: skip
+    first, second = ranked(tmp_path, each)[:2]
+    assert (first.id, second.id) == ("connection-per-transaction", "server-cpu")
+
+
 def test_clients_that_keep_their_connections_do_not_connect_for_each_transaction(
     tmp_path: Path,
 ) -> None:

@@ -51,7 +51,12 @@ LONGER_STATEMENTS = (
 )
 """Findings that make statements take longer, and so the locks of their transactions."""
 OUTSIDE_SERVER = ("client-pauses", "round-trips")
-LONGER_TRANSACTIONS = (*LONGER_STATEMENTS, *OUTSIDE_SERVER, "commit-delay", "other-load")
+LONGER_TRANSACTIONS = (
+    *LONGER_STATEMENTS,
+    *OUTSIDE_SERVER,
+    *("commit-delay", "other-load", "connection-per-transaction"),
+    *("hot-row", "batch-update", "advisory-lock", "relation-lock"),
+)
 """Findings that make transactions take longer, and so keep their clients busy; those in which the
 server does nothing meanwhile."""
 PLAN_CACHE_MODE = "plan_cache_mode"

@@ -75,7 +75,10 @@ def server_cpu(s: Situation) -> Found | Cleared:
         removable_share=s.loop.ratio(cpu=0.5).lifted,
         confidence=0.9 if _is_known(s) else 0.5,
         evidence=evidence,
-        causes=("connections", "small-shared-buffers", *cpu_uses(s)),
+        causes=(
+            *("connections", "connection-per-transaction", "small-shared-buffers"),
+            *cpu_uses(s),
+        ),
         advice=fewer_advice(s, 0.0) if crowded(s) else "",
     )
 

@@ -165,7 +165,7 @@ def foreign_key_time(s: Situation) -> Found | Cleared:
             s.evidence(f"trigger of {key.relation}", key.name, ""),
             s.evidence("statement", statement.total.statement, ""),
         ],
-        causes=("missing-index", "trigger-time"),
+        causes=("missing-index", "trigger-time", "costly-settings", "unpruned-partitions"),
         advice="give the referencing columns an index, and see what triggers the check fires",
         **weight_of(s, worst.timed),
     )
