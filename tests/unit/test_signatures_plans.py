@@ -254,6 +254,12 @@ def test_connections_that_do_not_last_keep_nothing_prepared(tmp_path: Path) -> N
     assert "a connection lasts for 1 transaction" in found.advice
 
 
+def test_planning_is_not_cleared_by_executions_against_the_time_of_explain(tmp_path: Path) -> None:
+    slow = {**SCAN, "Planning Time": 1.5}
+    load = looked_at(SIMPLE, (PREPARED, 1.98), generic=None, plan=slow)
+    assert diagnosed(tmp_path, load)["parse-plan"].status == "skipped"
+
+
 def test_planning_by_the_time_that_explain_gives(tmp_path: Path) -> None:
     slow = {**SCAN, "Planning Time": 1.5}
     assert diagnosed(tmp_path, looked_at(SIMPLE, plan=slow))["parse-plan"].status == "found"

@@ -80,16 +80,22 @@ def parse_plan(s: Situation) -> Found | Cleared:
         raise Skip("how the load sends its statements was not recorded")
     if s.protocol not in PLAN_CPU_S:
         return Cleared("statements are prepared", [s.evidence("protocol", s.protocol, "")])
-    timed = timed_protocol(s)
-    part = planning_part(s) if timed is None else timed.saved
+    timed, planning = timed_protocol(s), planning_part(s)
+    part = planning if timed is None else timed.saved
     is_measured = part is not None
-    share = response_share(s, "parse-plan") if timed is None else saved_share(s, timed)
-    if timed is None and part is not None:
-        share = part * s.budget.own_share(*cpu_parts(s))
+    explained = (planning or 0.0) * s.budget.own_share(*cpu_parts(s))
+    share = explained if is_measured else response_share(s, "parse-plan")
+    if timed is not None:
+        share = saved_share(s, timed)
     evidence = _planning_evidence(s, share, is_measured=is_measured)
     if share < COST_SHARE:
         if not is_measured:
             raise Skip("the time of planning was not measured")
+        if explained >= COST_SHARE:
+            raise Skip(
+                f"planning takes {percent(explained)} of the time by EXPLAIN, and the statements"
+                " take as long prepared; pgdyno compare --vary load.protocol=prepared tells"
+            )
         return Cleared(f"parsing and planning take {percent(share)} of the time", evidence)
     part = cpu_uses(s).get("parse-plan", 0.0) if part is None else part
     ratio = ratio_without(s, part) if timed is None else ratio_with(s, timed)
