@@ -355,5 +355,5 @@ def patient_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a look at plans the time that it takes on a busy machine; it ends when it is done."""
     from pgdyno.conduct import plan_look
 
-    monkeypatch.setattr(plan_look, "SECONDS_MAX", 20.0)
-    monkeypatch.setattr(plan_look, "SHARE_MAX", 20.0)
+    monkeypatch.setattr(plan_look, "SECONDS_MAX", 12.0)
+    monkeypatch.setattr(plan_look, "SHARE_MAX", 12.0)

@@ -260,7 +260,7 @@ def test_what_a_plan_costs_is_found(
     spec, path = spec_of(tmp_path, OF_CATALOG, server=server), tmp_path / "run.db"
     change = Change(settings={PARALLEL: "off" if own else "on"})
     with open_session(spec, run=path, command="compare", spec_text="", watcher=Silent()) as session:
-        result = compare(session, change, budget_s=30.0, slice_s=0.5)
+        result = compare(session, change, budget_s=15.0, slice_s=0.5)
     assert result.decision == ("better" if own else "worse")
     assert result.effect is not None
     assert (result.effect.throughput_ratio > 2) if own else (result.effect.throughput_ratio < 0.5)
