@@ -192,3 +192,17 @@ def test_statements_that_rules_add_are_part_of_the_plan() -> None:
     assert [node.alias for node in plan.nodes()] == ["", "own", "added"]
     assert (plan.planning_ms, plan.execution_ms) == (0.4, 8.0)
     assert plan.root.own_ms == 0.0
+
+
+def test_rows_of_all_partitions_are_searched() -> None:
+    """Of three partitions, 400 rows each for one that is wanted."""
+    parts = [
+        scan(**{"Relation Name": f"p{n}", "Alias": f"p{n}", "Filter": "((id + 0) = 5)",
+                "Actual Rows": 1, "Actual Loops": 1, "Actual Total Time": 0.1,
+                "Rows Removed by Filter": 399})
+        for n in range(3)
+    ]  # fmt: skip
+    top = {"Node Type": "Append", "Plan Rows": 3, "Total Cost": 30.0, "Plans": parts}
+    wholes = {f"public.p{n}": "public.whole" for n in range(3)}
+    assert len(searches(read_plan({**explained(top), WHOLES: wholes}))) == 3
+    assert searches(read_plan(explained(top))) == []

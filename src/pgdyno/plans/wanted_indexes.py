@@ -9,6 +9,7 @@ expressions as EXPLAIN has them.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -93,13 +94,13 @@ class Search(Struct, frozen=True):
 
 def searches(plan: Plan) -> list[Search]:
     """Return the scans of a plan that look for a few of many rows, or serve a join."""
-    return [*_searches(plan, plan.root, (), (), first=False)]
+    return [*_searches(plan, plan.root, (), (), first=False, parts=_partitions_read(plan))]
 
 
-def reads_much_for_little(node: Node) -> bool:
+def reads_much_for_little(node: Node, parts: int = 1) -> bool:
     """True if a scan finds a small part of the rows that it reads, or serves a join; where it was
-    not executed, every one may."""
-    if not _reads_many(node):
+    not executed, every one may. Of a partition, ``parts`` are read alike."""
+    if not _reads_many(node, parts):
         return False
     is_executed = node.rows is not None and node.loops
     return (
@@ -109,18 +110,30 @@ def reads_much_for_little(node: Node) -> bool:
     )
 
 
-def _reads_many(node: Node) -> bool:
-    return node.rows is None or not node.loops or node.read / node.loops >= ROWS_MIN
+def _reads_many(node: Node, parts: int) -> bool:
+    return node.rows is None or not node.loops or parts * node.read / node.loops >= ROWS_MIN
+
+
+def _partitions_read(plan: Plan) -> Counter[str]:
+    """Return the number of scans of partitions by the table that these belong to."""
+    scanned = [each.relation for each in plan.nodes() if each.kind != "ModifyTable"]
+    return Counter(plan.wholes[each] for each in scanned if each in plan.wholes)
 
 
 def _searches(
-    plan: Plan, node: Node, joins: tuple[str, ...], order: tuple[str, ...], *, first: bool
+    plan: Plan,
+    node: Node,
+    joins: tuple[str, ...],
+    order: tuple[str, ...],
+    *,
+    first: bool,
+    parts: Mapping[str, int],
 ) -> Iterator[Search]:
     """Yield those of a node and below it. ``first``: its first rows alone are wanted; ``order``:
-    the first in this order."""
+    the first in this order; ``parts``: partitions read of each table."""
     if node.relation and node.kind != "ModifyTable":
-        behind = _key_before(plan, node)
-        if behind or _discards_most(node) or (order and _reads_many(node)):
+        behind, alike = _key_before(plan, node), parts.get(plan.wholes.get(node.relation, ""), 1)
+        if behind or _discards_most(node, alike) or (order and _reads_many(node, alike)):
             yield Search(node, joins, order, behind)
     mine = tuple(node.conditions[name] for name in _JOINS if name in node.conditions)
     below = order if node.kind in _PASSING else ()
@@ -130,16 +143,16 @@ def _searches(
         below = tuple(found[1] for found in map(_EXTREME.fullmatch, node.output) if found)
     first = node.kind == "Limit" or (first and node.kind in _PASSING)
     for child in node.children:
-        yield from _searches(plan, child, (*joins, *mine), below, first=first)
+        yield from _searches(plan, child, (*joins, *mine), below, first=first, parts=parts)
 
 
-def _discards_most(node: Node) -> bool:
+def _discards_most(node: Node, parts: int) -> bool:
     """True for a scan of a whole table that finds little, or serves a join, and for one by an index
     whose filter was seen to leave little."""
     if node.reads_whole_table:
-        return reads_much_for_little(node)
+        return reads_much_for_little(node, parts)
     was_filtered = "Filter" in node.conditions and bool(node.loops) and node.rows is not None
-    return bool(node.index_searches) and was_filtered and reads_much_for_little(node)
+    return bool(node.index_searches) and was_filtered and reads_much_for_little(node, parts)
 
 
 def _key_before(plan: Plan, node: Node) -> str:
