@@ -274,6 +274,13 @@ def test_without_times_of_statements_round_trips_are_not_checked(tmp_path: Path)
     )
 
 
+def test_whatever_stands_between_may_queue_too(tmp_path: Path) -> None:
+    (proposal,) = diagnosed(tmp_path, FAR)["round-trips"].proposals
+    assert proposal.predicted_interval is not None
+    low, _ = proposal.predicted_interval
+    assert low < 0.9 * proposal.predicted_ratio
+
+
 def test_a_connection_for_each_transaction_is_a_finding_of_its_own(tmp_path: Path) -> None:
     each = Load(tps=400, connect_ms=6.0, service_ms=4.0, sessions={CPU: 1.5}, busy=0.7)
     first = ranked(tmp_path, each)[0]
