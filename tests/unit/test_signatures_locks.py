@@ -606,3 +606,15 @@ def test_a_holder_that_is_hidden_is_not_known(tmp_path: Path) -> None:
         " is not known (pg_monitor would show it)"
     )
     assert not found.proposals
+
+
+@pytest.mark.parametrize(("clients", "status"), [(1, "found"), (4, "cleared")])
+def test_one_session_of_few_may_be_enough(tmp_path: Path, clients: int, status: str) -> None:
+    """Half a session waits on average, of one client or of four."""
+    sessions = {CPU: 0.3 * clients, RELATION: 0.5}
+    look = {"lock_type": "relation", "mode": "AccessExclusiveLock", "waiting": 25, "first": 25}
+    load = replace(
+        QUEUE, clients=clients, tps=2000 * clients, service_ms=0.5, statements_ms=0.4,
+        sessions=sessions, queues=[look],
+    )  # fmt: skip
+    assert diagnosed(tmp_path, load)["relation-lock"].status == status

@@ -43,6 +43,8 @@ db-triage calls 10 waiters an alarm, whatever the load; a share is needed to com
 waits, so it is calibrated by injection: tables with one hot row and with many rows."""
 WAITING_MIN = 0.8
 """Sessions below which such a share is chance."""
+WAITING_OF_FEW = 0.25
+"""Part of the connections at work that is enough where these are few."""
 SPREAD = 0.4
 """Part of the waiters, beyond one, that are first in line for a row of their own: 0 behind a hot
 row, 1 behind a transaction that has changed every row. Calibrated by injection: 0.00 to 0.08 behind
@@ -190,7 +192,11 @@ def think_ms(s: Situation) -> float:
 def matters(s: Situation, found: Queues) -> bool:
     """True if enough sessions wait in these queues."""
     at_work = s.sessions_at_work
-    return found.sessions >= max(WAITING_MIN, WAITING_SHARE * at_work) if at_work else False
+    return found.sessions >= max(_waiting_min(s), WAITING_SHARE * at_work) if at_work else False
+
+
+def _waiting_min(s: Situation) -> float:
+    return min(WAITING_MIN, WAITING_OF_FEW * s.in_service)
 
 
 def summary(s: Situation, found: Queues, what: str) -> str:
@@ -212,7 +218,7 @@ def cleared(s: Situation, found: Queues, what: str) -> str:
 def evidence(s: Situation, found: Queues, what: str) -> list[Evidence]:
     """Evidence that all kinds have in common; ``what`` the sessions wait for, as in "a row"."""
     share = found.sessions / s.sessions_at_work if s.sessions_at_work else 0.0
-    bar, least = f"at least {percent(WAITING_SHARE)}", f"at least {WAITING_MIN:g}"
+    bar, least = f"at least {percent(WAITING_SHARE)}", f"at least {figure(_waiting_min(s))}"
     shown = [
         s.evidence(f"sessions waiting for {what} / sessions in a transaction", share, "share", bar),
         s.evidence(f"sessions waiting for {what}", found.sessions, "sessions", least),
