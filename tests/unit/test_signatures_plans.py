@@ -260,6 +260,12 @@ def test_planning_is_not_cleared_by_executions_against_the_time_of_explain(tmp_p
     assert diagnosed(tmp_path, load)["parse-plan"].status == "skipped"
 
 
+def test_planning_is_not_cleared_by_times_that_differ_too_much(tmp_path: Path) -> None:
+    short = replace(SIMPLE, sessions={("", ""): 0.4, ("IO", "WalSync"): 1.5}, busy=0.3)
+    load = looked_at(short, (PREPARED, 1.5), generic=None, log_error=0.8)
+    assert diagnosed(tmp_path, load)["parse-plan"].status == "skipped"
+
+
 def test_planning_by_the_time_that_explain_gives(tmp_path: Path) -> None:
     slow = {**SCAN, "Planning Time": 1.5}
     assert diagnosed(tmp_path, looked_at(SIMPLE, plan=slow))["parse-plan"].status == "found"

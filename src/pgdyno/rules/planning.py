@@ -96,6 +96,8 @@ def parse_plan(s: Situation) -> Found | Cleared:
                 f"planning takes {percent(explained)} of the time by EXPLAIN, and the statements"
                 " take as long prepared; pgdyno compare --vary load.protocol=prepared tells"
             )
+        if timed is not None:
+            refuse_if_undecided(timed, "preparing them")
         return Cleared(f"parsing and planning take {percent(share)} of the time", evidence)
     part = cpu_uses(s).get("parse-plan", 0.0) if part is None else part
     ratio = ratio_without(s, part) if timed is None else ratio_with(s, timed)
