@@ -49,6 +49,8 @@ binomial)."""
 LIMIT_SHARE_MIN = 0.1
 """Share of the response time below which a finding is no limit: if all of it went, throughput would
 rise by a ninth, about what identical slices on a shared machine differ by."""
+SURE_MIN = 1.03
+"""Predicted ratio at the cautious end from which on a gain is certain."""
 GUESS_MIN = 1.15
 """Predicted ratio from which on a cause whose gain is not certain stands in front of a consequence
 that has no remedy of its own."""
@@ -333,7 +335,7 @@ def _is_root(cause: Finding, finding: Finding, begun: float) -> bool:
     lows = [each.prediction.low for each in cause.proposals]
     if not lows and cause.gain_min is not None:
         lows = [cause.gain_min]
-    is_sure = not lows or max(lows) > 1.0
+    is_sure = not lows or max(lows) >= SURE_MIN
     ratio = max(_best_ratio(cause), _ratio_of_undoing(cause, begun))
     if not is_sure:
         return not finding.proposals and ratio >= GUESS_MIN
