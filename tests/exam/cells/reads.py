@@ -51,7 +51,7 @@ CELL = Cell(
         ),
         Cause(
             "temp-spill",
-            ("temp-files",),
+            ("temp-files", "costly-settings"),  # work_mem, with which nothing is spilled
             _spills,
             scaled=("workload.variables.temp_us",),
             inject=slow_files,
