@@ -213,6 +213,13 @@ def test_commit_delay_is_told_though_no_sample_saw_a_sync(tmp_path: Path) -> Non
     assert "time of a WAL sync, sampled, at most" in names
 
 
+def test_a_device_is_not_called_slow_by_syncs_that_no_sample_saw(tmp_path: Path) -> None:
+    wal = {"wal_bytes": 3e6, "wal_records": 30_000, "wal_sync": 2}
+    sessions = {CPU: 1.3, WAL_QUEUE: 13.5, IDLE: 1.0}
+    unseen = replace(SLOW_DEVICE, sessions=sessions, wal=wal, counters={})
+    assert "a sync takes" not in diagnosed(tmp_path, unseen)["commit-flush"].sentence
+
+
 def test_commit_delay_may_hold_most_commits_and_few_syncs(tmp_path: Path) -> None:
     """400 syncs a second do not wait 5 ms each, but sessions wait while none is in a sync."""
     wal = {"wal_bytes": 3e6, "wal_records": 30_000, "wal_sync": 400, "wal_sync_time_ms": 120}

@@ -67,7 +67,7 @@ def sync_time(s: Facts) -> SyncTime | None:
     """Return the time of a WAL sync as the server timed it, or from samples; None if neither.
 
     Samples: the average number of sessions seen in a sync is, by Little's law, syncs per second
-    times the time of one. Where none was seen, it was at most ``UNSEEN`` / samples.
+    times the time of one.
     """
     count = syncs(s)
     if not count:
@@ -78,10 +78,18 @@ def sync_time(s: Facts) -> SyncTime | None:
     if timed_ms:
         return SyncTime(timed_ms / count, sampled=False)
     inside = _sessions_in(s, WAL_WRITE if written_through else WAL_SYNC)
-    if not inside and not s.samplings:
-        return None
-    seen_ms = 1000 * (inside or UNSEEN / s.samplings) * s.seconds / count
-    return SyncTime(seen_ms, sampled=True, at_most=not inside)
+    seen_ms = 1000 * inside * s.seconds / count
+    return SyncTime(seen_ms, sampled=True) if seen_ms > 0 else None
+
+
+def longest_sync(s: Facts) -> SyncTime | None:
+    """Return the time of a WAL sync, or the most that it takes where no sample saw one; None if the
+    syncs were not counted, or nothing was sampled."""
+    known, count = sync_time(s), syncs(s)
+    if known is not None or not count or not s.samplings:
+        return known
+    unseen_ms = 1000 * UNSEEN / s.samplings * s.seconds / count
+    return SyncTime(unseen_ms, sampled=True, at_most=True)
 
 
 def device_flush_ms(s: Facts) -> float | None:
@@ -171,5 +179,5 @@ def sleepers(s: Facts) -> float:
 
 def delay_part_of_flush(s: Facts) -> float:
     """Return the part of the time behind another's flush that is its commit_delay, 0 to 1."""
-    delay, sync = delay_ms(s), sync_time(s)
+    delay, sync = delay_ms(s), longest_sync(s)
     return 0.0 if delay <= 0 or sync is None else delay / (delay + sync.ms)

@@ -10,6 +10,7 @@ from pgdyno.facts.flush import (
     device_flush_ms,
     device_words,
     flush_queue,
+    longest_sync,
     sleepers,
     starved_part,
     sync_time,
@@ -242,7 +243,7 @@ def commit_delay(s: Situation) -> Found | Cleared:
         evidence = [s.evidence("commit_delay", configured_ms, "ms")]
         return Cleared("commit_delay is off", evidence, parts=("commit delay",))
     acting_ms, share = delay_ms(s), s.budget.own_share("commit delay")
-    sync = sync_time(s)
+    sync = longest_sync(s)
     evidence = _commit_delay_evidence(s, configured_ms, share, sync)
     if not acting_ms:
         return Cleared("commit_delay does not act: too few transactions are open", evidence)
