@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import psycopg
 from msgspec import Struct
@@ -24,6 +23,7 @@ from pgdyno.conduct import Session
 from pgdyno.facts.slices import Facts
 from pgdyno.record import SliceKind
 from pgdyno.record.events import OWN
+from pgdyno.server.sql_files import query
 from pgdyno.spec import Change
 
 ROWS = 600_000
@@ -31,7 +31,6 @@ ROWS = 600_000
 SECONDS = 2.5
 _SETTLE_SECONDS = 1.5
 _OFF = {"full_page_writes": "off"}
-_SQL = Path(__file__).with_name("sql")
 _POSITION = "select pg_current_wal_insert_lsn() - '0/0'"
 Sides = tuple[Change, Change]
 
@@ -46,7 +45,7 @@ class Vacuumed(Struct, frozen=True):
 def _vacuum_work(session: Session, change: Change) -> Vacuumed:
     """Vacuum the table on the server of ``change``; no load runs."""
     session.prepare(change)
-    script = _SQL.joinpath("vacuum_table.sql").read_text() % {"rows": ROWS}
+    script = query("compare", "vacuum_table").decode() % {"rows": ROWS}
     with session.connect() as conn:
         for statement in script.strip().split(";\n"):
             conn.execute(statement.encode())

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+
+from pgdyno.server import sql_files
 
 
 def query(name: str, **replacements: str) -> bytes:
     """Return the text of ``sql/NAME.sql``, with each ``<KEYWORD>`` replaced."""
-    text = Path(__file__).with_name("sql").joinpath(f"{name}.sql").read_text()
+    text = sql_files.query("drill", name)
     for keyword, replacement in replacements.items():
-        text = text.replace(f"<{keyword}>", replacement)
-    return text.encode()
+        text = text.replace(f"<{keyword}>".encode(), replacement.encode())
+    return text
 
 
 def statements(name: str) -> Iterator[bytes]:

@@ -18,12 +18,12 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from pgdyno.server.local.safefiles import open_plain
 from pgdyno.server.lsn import lsn_text
+from pgdyno.server.sql_files import query
 
 if TYPE_CHECKING:
     import psycopg
@@ -148,8 +148,7 @@ class Names:
 def read_names(conn: psycopg.Connection) -> Names:
     """Query the layout of the server and the names of the relations in this database."""
     layout = Layout(*(_setting_bytes(conn, name) for name in _LAYOUT_SETTINGS))
-    query = files("pgdyno.drill.power").joinpath("sql/relations.sql").read_text()
-    rows = conn.execute(query.encode()).fetchall()
+    rows = conn.execute(query("drill/power", "relations")).fetchall()
     return Names(layout, {path: (name, kind) for path, name, kind in rows})
 
 

@@ -11,7 +11,6 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -28,6 +27,7 @@ from pgdyno.pooler._kind import (
     senders_of,
 )
 from pgdyno.server import ConnInfo, connect, connect_plain
+from pgdyno.server.sql_files import query
 from pgdyno.spec import Spec
 
 _POOL_SIZE = 20
@@ -39,7 +39,6 @@ _SHRINK_S_MAX = 5.0
 _POLL_S = 0.005
 _OWN_CLIENTS = 10
 """Connections in addition to the clients': the first one, and those of the console."""
-_ROLE_SECRET = Path(__file__).parents[1] / "sql" / "role_secret.sql"
 _SCRAM = "SCRAM-SHA-256$"
 _TLS = {
     "sslmode": "server_tls_sslmode",
@@ -349,7 +348,7 @@ def _secret(server: ConnInfo) -> str:
         return ""
     try:
         with connect(server) as connection:
-            row = connection.execute(_ROLE_SECRET.read_bytes()).fetchone()
+            row = connection.execute(query("pooler", "role_secret")).fetchone()
     except psycopg.errors.InsufficientPrivilege:
         return server.password
     if row is not None and row[0] is None:
