@@ -43,7 +43,7 @@ db-triage calls 10 waiters an alarm, whatever the load; a share is needed to com
 waits, so it is calibrated by injection: tables with one hot row and with many rows."""
 WAITING_MIN = 0.8
 """Sessions below which such a share is chance."""
-WAITING_OF_FEW = 0.25
+FEW_WAITING_SHARE = 0.25
 """Part of the connections at work that is enough where these are few."""
 SPREAD = 0.4
 """Part of the waiters, beyond one, that are first in line for a row of their own: 0 behind a hot
@@ -196,7 +196,7 @@ def matters(s: Situation, found: Queues) -> bool:
 
 
 def _waiting_min(s: Situation) -> float:
-    return min(WAITING_MIN, WAITING_OF_FEW * s.in_service)
+    return min(WAITING_MIN, FEW_WAITING_SHARE * s.in_service)
 
 
 def summary(s: Situation, found: Queues, what: str) -> str:

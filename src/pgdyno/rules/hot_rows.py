@@ -59,11 +59,11 @@ _KEY = "workload.update_last"
 def hot_row(s: Situation) -> Found | Cleared:
     """Hot rows: sessions wait for other transactions to let go of the same rows.
 
-    Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and at least
-    ``WAITING_MIN`` on average, are seen waiting for a row (Lock:transactionid, Lock:tuple), in
-    queues in which one transaction after the other wants the same row. Queues behind a transaction
-    that holds many rows, behind idle clients and for rows that foreign keys share have rules
-    of their own.
+    Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and on average
+    ``WAITING_MIN``, of few connections ``FEW_WAITING_SHARE``, are seen waiting for a row
+    (Lock:transactionid, Lock:tuple), in queues in which one transaction after the other wants the
+    same row. Queues behind a transaction that holds many rows, behind idle clients and for rows
+    that foreign keys share have rules of their own.
 
     Thresholds and how the queues are distinguished: see ``_queues``.
     """
@@ -273,9 +273,9 @@ ADVICE = (
 def batch_update(s: Situation) -> Found | Cleared:
     """Batch updates: sessions wait for different rows, all held by one transaction.
 
-    Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and at least
-    ``WAITING_MIN`` on average, wait for rows in queues whose waiters are each first in line for a
-    row of their own (``SPREAD``), behind the same transaction.
+    Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and on average
+    ``WAITING_MIN``, of few connections ``FEW_WAITING_SHARE``, wait for rows in queues whose waiters
+    are each first in line for a row of their own (``SPREAD``), behind the same transaction.
 
     Thresholds and how the queues are distinguished: see ``_queues``.
     """

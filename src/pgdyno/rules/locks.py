@@ -55,8 +55,9 @@ def relation_lock(s: Situation) -> Found | Cleared:
     them. Then the finding names each session of the chain, the modes that it wants and holds, and
     how many of those who wait conflict with a request alone, not with a lock that anybody holds.
 
-    Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and at least
-    ``WAITING_MIN`` on average, are seen waiting for a relation (Lock:relation).
+    Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and on average
+    ``WAITING_MIN``, of few connections ``FEW_WAITING_SHARE``, are seen waiting for a relation
+    (Lock:relation).
 
     Thresholds: as for hot rows, see ``_queues``.
     """
@@ -107,8 +108,9 @@ _OF_TRANSACTION = re.compile(r"advisory_xact_lock", re.IGNORECASE)
 def advisory_lock(s: Situation) -> Found | Cleared:
     """Advisory locks: sessions wait for a lock that the application itself defines.
 
-    Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and at least
-    ``WAITING_MIN`` on average, are seen waiting for an advisory lock (Lock:advisory).
+    Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and on average
+    ``WAITING_MIN``, of few connections ``FEW_WAITING_SHARE``, are seen waiting for an advisory lock
+    (Lock:advisory).
 
     Thresholds: as for hot rows, see ``_queues``.
     """
@@ -170,8 +172,9 @@ def foreign_key(s: Situation) -> Found | Cleared:
     those who delete the row, change its key, or have locked it FOR UPDATE. Where it does not wait,
     it still costs: a row that several transactions share has a multixact, see that rule.
 
-    Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and at least
-    ``WAITING_MIN`` on average, wait for a row in the mode FOR KEY SHARE.
+    Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and on average
+    ``WAITING_MIN``, of few connections ``FEW_WAITING_SHARE``, wait for a row in the mode FOR KEY
+    SHARE.
 
     Thresholds: as for hot rows, see ``_queues``.
     """
@@ -226,10 +229,10 @@ def notify_lock(s: Situation) -> Found | Cleared:
     commit's flush and a standby's confirmation, and commits do not share a flush. Whether anybody
     listens does not matter.
 
-    Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and at least
-    ``WAITING_MIN`` on average, are seen waiting for an object that is neither a table nor a row
-    (Lock:object), most of them with statements that do not define objects: at COMMIT nothing else
-    takes such a lock.
+    Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and on average
+    ``WAITING_MIN``, of few connections ``FEW_WAITING_SHARE``, are seen waiting for an object that
+    is neither a table nor a row (Lock:object), most of them with statements that do not define
+    objects: at COMMIT nothing else takes such a lock.
 
     Without the lock commits share flushes again: each waits for the flush under way and for its
     own, as commits without NOTIFY do, so that the gain is what the queue takes less a part of a
@@ -364,8 +367,8 @@ def deadlocks(s: Situation) -> Found | Cleared:
     All that time the sessions of the cycle do nothing, nor do those that queue behind them;
     afterwards the one that was ended does its work again.
 
-    Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and at least
-    ``WAITING_MIN`` on average, wait in a cycle or behind one.
+    Trigger: at least ``WAITING_SHARE`` of the client sessions in a transaction, and on average
+    ``WAITING_MIN``, of few connections ``FEW_WAITING_SHARE``, wait in a cycle or behind one.
 
     Thresholds: as for hot rows, see ``_queues``; calibrated by injection, transactions that change
     two of twenty rows in any order.
