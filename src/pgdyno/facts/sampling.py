@@ -13,6 +13,7 @@ from pgdyno.wait_events import Wait
 
 _SAMPLED: frozenset[Part] = frozenset((*get_args(Wait), "images"))
 _Z = 1.96
+"""Of the normal distribution, at 95 %."""
 
 
 def sampling_error(s: Situation, parts: Collection[Part]) -> float:

@@ -41,8 +41,7 @@ DOMINATES = 0.5
 POOL_SHARE = 0.2
 """Part of the response time without the queue for a client from which on the pool is asked."""
 _OVERLAPPED: tuple[Part, ...] = (
-    *("running", "between", "client", "pause", "late", "sleep"),
-    "commit delay",
+    *("running", "between", "client", "pause", "late", "sleep", "commit delay"),
 )
 """Parts of the service that more clients spend side by side, as long as cores are idle; with
 commit_delay, all that commit meanwhile are flushed together."""

@@ -71,22 +71,23 @@ def parse_plan(s: Situation) -> Found | Cleared:
 
     On a server that pgdyno started it is measured: the load's statements are executed beside it as
     they are and prepared. On any other the server's planning time of each statement (EXPLAIN) is
-    compared with the time that the statement takes; without parsing. Where the plans were not
-    looked at, 6 us a statement are taken, 10 with the simple protocol (select-only took 18 us of
-    CPU time prepared, 24 extended, 28 simple; see ``_cpu_uses``): statements of many tables take
-    a thousand times as long to plan, so that nothing is cleared by it.
+    compared with the time that the statement takes; without parsing. Where executions do not show
+    what EXPLAIN tells, nothing is cleared. Where the plans were not looked at, 6 us a statement are
+    taken, 10 with the simple protocol (select-only took 18 us of CPU time prepared, 24 extended, 28
+    simple; see ``_cpu_uses``): statements of many tables take a thousand times as long to plan, so
+    that nothing is cleared by it.
     """
     if not s.protocol:
         raise Skip("how the load sends its statements was not recorded")
     if s.protocol not in PLAN_CPU_S:
         return Cleared("statements are prepared", [s.evidence("protocol", s.protocol, "")])
-    timed, planning = timed_protocol(s), planning_part(s)
-    part = planning if timed is None else timed.saved
-    is_measured = part is not None
-    explained = (planning or 0.0) * s.budget.own_share(*cpu_parts(s))
-    share = explained if is_measured else response_share(s, "parse-plan")
+    timed, part = timed_protocol(s), planning_part(s)
+    explained = (part or 0.0) * s.budget.own_share(*cpu_parts(s))
     if timed is not None:
-        share = saved_share(s, timed)
+        part, share = timed.saved, saved_share(s, timed)
+    else:
+        share = response_share(s, "parse-plan") if part is None else explained
+    is_measured = part is not None
     evidence = _planning_evidence(s, share, is_measured=is_measured)
     if share < COST_SHARE:
         if not is_measured:
