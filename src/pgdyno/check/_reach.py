@@ -13,7 +13,7 @@ from pgdyno.errors import SetupError, ThresholdError
 from pgdyno.record.facts import ServerFacts
 from pgdyno.server import ConnInfo, connect, resolve_conninfo, server_behind, server_facts
 from pgdyno.server.connecting.complaints import primary
-from pgdyno.server.sql_files import query_for
+from pgdyno.server.sql_files import query_at
 from pgdyno.server.versions import caution
 
 if TYPE_CHECKING:
@@ -106,9 +106,7 @@ def _explained() -> Iterator[None]:
 
 def _busiest(conninfo: ConnInfo) -> str:
     with session(conninfo) as conn:
-        query = query_for("check", "busiest_database", conn.info.server_version // 10_000)
-        assert query is not None
-        row = conn.execute(query.text.encode()).fetchone()
+        row = conn.execute(query_at(conn, "check", "busiest_database")).fetchone()
     return conninfo.database if row is None else str(row[0])
 
 

@@ -32,7 +32,7 @@ from pgdyno.record.write_probe import COMMIT, FLUSHED, ROUND_TRIP, UNFLUSHED
 from pgdyno.server import ConnInfo
 from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.connecting.marks import PLAIN, WRITE_PROBE, is_of_write_probe, is_ours, mark
-from pgdyno.server.sql_files import query_for
+from pgdyno.server.sql_files import query_at
 from pgdyno.spec.sql_text import quoted
 from pgdyno.workload.table_locks import TableLock
 
@@ -88,7 +88,7 @@ def _probed(
             reset = f"ALTER ROLE {quoted(conninfo.user)} RESET search_path"
             return None, MissingLook("search_path names no schema that the role may use", reset)
         schema = connection.user_schemas[0]
-        query = _query("write_probe_published", connection)
+        query = query_at(connection, "check", "write_probe_published")
         if published := connection.execute(query, {"schema": schema}).fetchone():
             return None, MissingLook(
                 f"the publication {published[0]} would send the table's rows to subscribers, which"
@@ -106,12 +106,6 @@ def _probed(
             return _measured(conninfo, table, ways), None
 
 
-def _query(name: str, connection: psycopg.Connection) -> bytes:
-    query = query_for("check", name, connection.info.server_version // 10_000)
-    assert query is not None
-    return query.text.encode()
-
-
 def _one(connection: psycopg.Connection, query: str) -> Any:
     row = connection.execute(query.encode()).fetchone()
     assert row is not None
@@ -123,7 +117,7 @@ def _drop_left(conninfo: ConnInfo) -> None:
     import psycopg
 
     with _writing(conninfo) as connection:
-        left = connection.execute(_query("write_probe_left", connection)).fetchall()
+        left = connection.execute(query_at(connection, "check", "write_probe_left")).fetchall()
         for schema, name, comment in left:
             if is_of_write_probe(name) and is_ours(comment):
                 with suppress(psycopg.errors.LockNotAvailable, psycopg.errors.UndefinedTable):

@@ -14,13 +14,14 @@ import time
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import SetupError
-from pgdyno.govern._reading import PATIENCE_S, session_of, text_of_query
+from pgdyno.govern._reading import PATIENCE_S, session_of
 from pgdyno.json_types import Row
 from pgdyno.results.govern import GovernDecision
 from pgdyno.server import connect
 from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.connecting.exclusive_use import GOVERNOR_KEY
 from pgdyno.server.connecting.marks import GOVERNOR_TABLE, GOVERNOR_VIEW, PLAIN, is_ours, mark
+from pgdyno.server.sql_files import query_at
 
 if TYPE_CHECKING:
     import psycopg
@@ -49,7 +50,7 @@ class SqlDecision:
         """Make table and view, or take over those of a governor that was killed; ``lock`` is the
         session that holds the lock in this database. Raises SetupError if the role may not, or
         relations of these names are not pgdyno's."""
-        row = lock.execute(text_of_query(conn, "own_session").encode()).fetchone()
+        row = lock.execute(query_at(conn, "govern", "own_session")).fetchone()
         assert row is not None
         self._holder = (row[0], row[1])
         self._make(conn)
@@ -116,7 +117,7 @@ class SqlDecision:
     def _marked(self, conn: psycopg.Connection, name: str) -> tuple[str | None, bool] | None:
         """Return the comment on a relation and whether it is a table of this role; None if there
         is none."""
-        marked = text_of_query(conn, "decision_mark").encode()
+        marked = query_at(conn, "govern", "decision_mark")
         row = conn.execute(marked, [name, self._schema]).fetchone()
         return None if row is None else (row[0], row[1])
 
@@ -153,7 +154,7 @@ class SqlDecision:
         return sql.SQL(text).format(**parts).as_bytes(conn)
 
     def _query(self, conn: psycopg.Connection, name: str, values: Row | None = None) -> bytes:
-        return self._sql(conn, text_of_query(conn, name), values or {})
+        return self._sql(conn, query_at(conn, "govern", name).decode(), values or {})
 
 
 def removed_on(conninfo: ConnInfo, decisions: SqlDecision) -> None:

@@ -18,7 +18,7 @@ from pgdyno.govern._client import now_s
 from pgdyno.json_types import Row
 from pgdyno.results.govern import DatabaseAge, MemberSpace, RelationAge
 from pgdyno.server import ConnInfo, connect
-from pgdyno.server.sql_files import query_for
+from pgdyno.server.sql_files import query_at
 from pgdyno.spec.age import members_room
 from pgdyno.spec.sql_text import quoted
 
@@ -262,21 +262,8 @@ def _connected(conninfo: ConnInfo) -> psycopg.Connection:
     return connect(session_of(conninfo), patience_s=PATIENCE_S)
 
 
-def _query_text(conn: psycopg.Connection, name: str) -> str | None:
-    found = query_for("govern", name, conn.info.server_version // 10_000)
-    return None if found is None else found.text
-
-
-def text_of_query(conn: psycopg.Connection, name: str) -> str:
-    """Return the SQL of this name for the server's version."""
-    text = _query_text(conn, name)
-    assert text is not None
-    return text
-
-
 def _rows(conn: psycopg.Connection, name: str, values: Row | None = None) -> list[Row]:
     from psycopg.rows import dict_row
 
-    text = text_of_query(conn, name)
     with conn.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(text.encode(), values).fetchall()
+        return cursor.execute(query_at(conn, "govern", name), values).fetchall()

@@ -15,8 +15,8 @@ import re
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from pgdyno.plans._queries import sql_of
 from pgdyno.plans.tree import Plan
+from pgdyno.server.sql_files import query_at
 
 if TYPE_CHECKING:
     from pgdyno.json_types import Row
@@ -76,7 +76,7 @@ class _Judging:
 
     def judge(self, names: Collection[str], tables: Iterable[str]) -> None:
         """Find the functions with effects among those of these names and those of triggers."""
-        query = sql_of(self._conn, "functions_with_effects")
+        query = query_at(self._conn, "plans", "functions_with_effects")
         names, tables = set(names), list(tables)
         for _ in range(_DEPTH_MAX):
             new = names - self._known

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pgdyno.plans._queries import sql_of
 from pgdyno.plans._session import LoadLikeSession, Refused
 from pgdyno.plans._timing import in_server_ms
 from pgdyno.plans.tree import Plan
 from pgdyno.record import CalledFunction, CountedStatement, Place, TableTrigger
+from pgdyno.server.sql_files import query_at
 
 if TYPE_CHECKING:
     from pgdyno._engine import SampledTransaction
@@ -103,7 +103,7 @@ def _counted(session: LoadLikeSession, transaction: SampledTransaction) -> dict[
 def _counts(session: LoadLikeSession) -> dict[str, FunctionCounts]:
     """Return the counts of the session by function; none if the server does not give them."""
     try:
-        result = session.run(sql_of(session.connection, "called_functions").decode())[-1]
+        result = session.run(query_at(session.connection, "plans", "called_functions").decode())[-1]
     except Refused:
         return {}
     rows = [
@@ -150,5 +150,5 @@ def table_triggers(conn: Control, plans: Sequence[Plan]) -> Iterator[TableTrigge
     """Ask for the triggers of the tables that statements with these plans write."""
     written = {n.relation for plan in plans for n in plan.nodes() if n.kind == "ModifyTable"}
     if written:
-        for row in conn.execute(sql_of(conn, "table_triggers"), ([*written],)):
+        for row in conn.execute(query_at(conn, "plans", "table_triggers"), ([*written],)):
             yield TableTrigger(*row)

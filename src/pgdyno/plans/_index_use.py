@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pgdyno.plans._queries import sql_of
 from pgdyno.plans.conditions import (
     ORDERED,
     PATTERNS,
@@ -29,6 +28,7 @@ from pgdyno.plans.conditions import (
 from pgdyno.plans.tree import Node, Plan
 from pgdyno.plans.wanted_indexes import searches
 from pgdyno.record import Place, UnusableIndex, WhyUnusable
+from pgdyno.server.sql_files import query_at
 from pgdyno.spec.sql_text import relation
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def table_indexes(conn: Control, plans: Iterable[Plan]) -> list[TableIndex]:
     read = {each.node.relation for plan in plans for each in searches(plan)}
     if not read:
         return []
-    rows = conn.execute(sql_of(conn, "table_indexes"), ([*read],))
+    rows = conn.execute(query_at(conn, "plans", "table_indexes"), ([*read],))
     return [TableIndex(*row) for row in rows]
 
 
@@ -108,11 +108,11 @@ def first_keys(conn: Control, plan: Plan) -> dict[str, str]:
     names = {each.index for each in plan.nodes() if each.index}
     if not names:
         return {}
-    return dict(conn.execute(sql_of(conn, "first_keys"), (sorted(names),)).fetchall())
+    return dict(conn.execute(query_at(conn, "plans", "first_keys"), (sorted(names),)).fetchall())
 
 
 def _volatile(conn: Control, names: Iterable[str]) -> list[VolatileFunction]:
-    rows = conn.execute(sql_of(conn, "volatile_functions"), ([*names],))
+    rows = conn.execute(query_at(conn, "plans", "volatile_functions"), ([*names],))
     return [VolatileFunction(*row) for row in rows]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pgdyno.plans._queries import sql_of
 from pgdyno.plans.tree import APPENDS, Plan
 from pgdyno.record import TablePartition
+from pgdyno.server.sql_files import query_at
 
 if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control
@@ -20,7 +20,9 @@ def partitioned_wholes(conn: Control, plan: Plan) -> dict[str, str]:
     names = {name for each in nodes for name in (each.relation.rpartition(".")[2], each.index)}
     if not names:
         return {}
-    return dict(conn.execute(sql_of(conn, "partitioned_wholes"), (sorted(names),)).fetchall())
+    return dict(
+        conn.execute(query_at(conn, "plans", "partitioned_wholes"), (sorted(names),)).fetchall()
+    )
 
 
 def table_partitions(conn: Control, plans: Sequence[Plan]) -> Iterator[TablePartition]:
@@ -33,5 +35,5 @@ def table_partitions(conn: Control, plans: Sequence[Plan]) -> Iterator[TablePart
         if node.relation
     }
     if appended:
-        for row in conn.execute(sql_of(conn, "partitions"), ([*appended],)):
+        for row in conn.execute(query_at(conn, "plans", "partitions"), ([*appended],)):
             yield TablePartition(*row)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from pgdyno.plans._queries import sql_of
 from pgdyno.plans.tree import Plan, misestimated
 from pgdyno.record import TableStatistics
+from pgdyno.server.sql_files import query_at
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import on_one_line, relation
 
@@ -30,7 +30,7 @@ def table_statistics(conn: Control, plans: Iterable[Plan]) -> list[TableStatisti
     read = {n.relation for plan in plans for n in plan.nodes() if n.relation}
     if not read:
         return []
-    rows = conn.execute(sql_of(conn, "table_statistics"), ([*read],))
+    rows = conn.execute(query_at(conn, "plans", "table_statistics"), ([*read],))
     return [
         TableStatistics(name, has_statistics, "; ".join(map(on_one_line, repairs)))
         for name, has_statistics, repairs in rows

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pgdyno.plans._queries import sql_of
 from pgdyno.plans.tree import Plan
 from pgdyno.plans.wanted_indexes import INDEXED_BYTES_MAX
 from pgdyno.record import Suspect, Suspicion
+from pgdyno.server.sql_files import query_at
 from pgdyno.spec.change import Change
 from pgdyno.spec.sql_text import quoted, relation
 
@@ -62,7 +62,7 @@ def suspects(conn: Control, plans: Sequence[Plan]) -> list[Suspect]:
     if not times_ms:
         return []
     relations = sorted(times_ms, key=lambda name: -times_ms[name])[:ASKED_MAX]
-    rows = conn.execute(sql_of(conn, "suspects"), (relations,))
+    rows = conn.execute(query_at(conn, "plans", "suspects"), (relations,))
     indexes = [_Index(*row) for row in rows]
     return [*_bloated(indexes, plans), *_of_indexes(indexes, plans)]
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, LiteralString
 
 import psycopg
 
-from pgdyno.plans._queries import sql_of
 from pgdyno.plans._session import LoadLikeSession
 from pgdyno.record import UnusualSetting
 from pgdyno.server import ConnInfo
 from pgdyno.server.connecting.control import names_of_catalog
+from pgdyno.server.sql_files import query_at
 from pgdyno.spec.change import Change
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def unusual_settings(
     try:
         with names_of_catalog(session.connection):
             rows = session.connection.execute(
-                sql_of(session.connection, "unusual_settings")
+                query_at(session.connection, "plans", "unusual_settings")
             ).fetchall()
             return [_unusual(session.connection, *row) for row in rows if row[0] not in ours]
     finally:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pgdyno.plans._queries import sql_of
 from pgdyno.plans.conditions import (
     IS,
     ORDERED,
@@ -26,6 +25,7 @@ from pgdyno.plans.conditions import (
     without_alias,
 )
 from pgdyno.plans.tree import Node, Plan
+from pgdyno.server.sql_files import query_at
 from pgdyno.spec.change import Change
 from pgdyno.spec.index_text import BTREE, IndexText
 from pgdyno.spec.sql_text import columns_text, folded
@@ -209,7 +209,7 @@ def _of_scans(conn: Control, plans: Sequence[Plan]) -> Iterator[Wanted]:
 
 def _columns(conn: Control, relations: Iterable[str]) -> dict[str, dict[str, _Column]]:
     found: dict[str, dict[str, _Column]] = {}
-    for relation, *members in conn.execute(sql_of(conn, "columns"), ([*relations],)):
+    for relation, *members in conn.execute(query_at(conn, "plans", "columns"), ([*relations],)):
         column = _Column(*members)
         found.setdefault(relation, {})[column.name] = column
     return found
@@ -321,6 +321,6 @@ def _of_foreign_keys(conn: Control, plans: Sequence[Plan]) -> Iterator[Wanted]:
         times[trigger.constraint] = times.get(trigger.constraint, 0.0) + trigger.time_ms
     if not times:
         return
-    rows = conn.execute(sql_of(conn, "foreign_key_without_index"), ([*times],))
+    rows = conn.execute(query_at(conn, "plans", "foreign_key_without_index"), ([*times],))
     for constraint, relation, columns in rows:
         yield relation, columns_text(columns), times[constraint]

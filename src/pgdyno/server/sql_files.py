@@ -11,8 +11,12 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from psycopg import Connection
 
 ROOMS = Path(__file__).parents[1]
 FILE_NAME = re.compile(r"(?P<name>[a-z_]+)\.(?P<first>\d+)-(?P<last>\d*)\.sql")
@@ -62,6 +66,13 @@ def queries_of(room: str) -> tuple[Query, ...]:
 def query_for(room: str, name: str, major: int) -> Query | None:
     """Return the query of this name for a server of this major version."""
     return next((q for q in queries_of(room) if q.name == name and q.covers(major)), None)
+
+
+def query_at(conn: Connection[Any], room: str, name: str) -> bytes:
+    """Return the SQL of this name for the server of a connection, which must have one."""
+    found = query_for(room, name, conn.info.server_version // 10_000)
+    assert found is not None, f"{name} of {room} is not for this version"
+    return found.text.encode()
 
 
 def query(room: str, name: str) -> bytes:

@@ -19,7 +19,7 @@ from pgdyno.results.vacuum_plan import (
     VacuumPlanResult,
 )
 from pgdyno.server import ConnInfo
-from pgdyno.server.sql_files import query_for
+from pgdyno.server.sql_files import query_at
 from pgdyno.server.versions import plain_version
 from pgdyno.vacuumplan._advising import (
     CHANGES_MIN,
@@ -152,10 +152,8 @@ def _sizes(conn: psycopg.Connection, oids: list[int]) -> dict[int, int]:
 def _rows(conn: psycopg.Connection, name: str, values: Row | None = None) -> list[Row]:
     from psycopg.rows import dict_row
 
-    found = query_for("vacuumplan", name, conn.info.server_version // 10_000)
-    assert found is not None
     with conn.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(found.text.encode(), values).fetchall()
+        return cursor.execute(query_at(conn, "vacuumplan", name), values).fetchall()
 
 
 def _number(text: str) -> float | None:

@@ -30,7 +30,7 @@ from pgdyno.results.vacuum_plan import (
     VacuumPlanResult,
 )
 from pgdyno.server import Cluster, connect, find_installation
-from pgdyno.server.sql_files import query_for
+from pgdyno.server.sql_files import query_at
 from pgdyno.server.versions import major_of
 from pgdyno.stats import paired_effect
 from pgdyno.vacuumplan._advising import shown
@@ -244,8 +244,7 @@ def _make(cluster: Cluster, models: Sequence[Model]) -> None:
 
 
 def _text(conn: psycopg.Connection, name: str) -> str:
-    found = query_for("vacuumplan", name, conn.info.server_version // 10_000)
-    return "" if found is None else found.text
+    return query_at(conn, "vacuumplan", name).decode()
 
 
 def _side(
@@ -294,12 +293,12 @@ def _measured(conn: psycopg.Connection) -> dict[str, float]:
     from psycopg.rows import dict_row
 
     conn.execute("select pg_stat_clear_snapshot()")
-    found: dict[str, float] = {"vacuum_io": 0.0, "all_io": 0.0}
+    found: dict[str, float] = {}
     with conn.cursor(row_factory=dict_row) as cursor:
         for name in ("model_tables", "model_io"):
-            if text := _text(conn, name):
-                row: Row = cursor.execute(text.encode()).fetchone() or {}
-                found |= {key: float(value) for key, value in row.items()}
+            query = query_at(conn, "vacuumplan", name)
+            row: Row = cursor.execute(query).fetchone() or {}
+            found |= {key: float(value) for key, value in row.items()}
     return found
 
 

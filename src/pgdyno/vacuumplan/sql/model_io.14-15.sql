@@ -1,0 +1,2 @@
+-- No view counts them by context before PostgreSQL 16.
+select 0::float8 as vacuum_io, 0::float8 as all_io
