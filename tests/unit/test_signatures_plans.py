@@ -128,6 +128,19 @@ def test_settings_that_were_tried(tmp_path: Path, ms: float, status: str) -> Non
     assert [each.change for each in found.proposals] == ([ON] if status == "found" else [])
 
 
+def test_less_is_certain_of_memory_than_of_other_settings(tmp_path: Path) -> None:
+    """Many sessions fill it at once, and the trial was one session's."""
+    memory = Change(settings={"work_mem": "4MB"})
+    load = looked_at(BUSY, (memory, 0.5), unusual=[("work_mem", "64kB", "4MB")])
+    (gained,) = diagnosed(tmp_path, load)["costly-settings"].proposals
+    (other,) = diagnosed(tmp_path, looked_at(BUSY, (ON, 0.5), unusual=OFF))[
+        "costly-settings"
+    ].proposals
+    assert gained.prediction.low < other.prediction.low
+    assert gained.predicted_ratio == other.predicted_ratio
+    assert gained.prediction.high == other.prediction.high
+
+
 def test_settings_are_cleared_by_trials_alone(tmp_path: Path) -> None:
     assert diagnosed(tmp_path, BUSY)["costly-settings"].status == "skipped"
     assert diagnosed(tmp_path, looked_at(BUSY, unusual=OFF))["costly-settings"].status == "skipped"
