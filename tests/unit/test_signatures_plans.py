@@ -141,6 +141,17 @@ def test_less_is_certain_of_memory_than_of_other_settings(tmp_path: Path) -> Non
     assert gained.prediction.high == other.prediction.high
 
 
+def test_work_is_ranked_by_what_goes_without_it_and_waits_by_their_share(tmp_path: Path) -> None:
+    waiting = replace(
+        BUSY, service_ms=10.0, sessions={("", ""): 1.9, ("IO", "WalSync"): 8.0}, clients=10
+    )
+    found = diagnosed(tmp_path, looked_at(waiting, (ON, 0.4), unusual=OFF))
+    work, wait = found["costly-settings"], found["commit-flush"]
+    assert (work.share or 0.0) < (wait.share or 0.0)
+    assert work.gain is not None
+    assert work.weight > wait.weight > (work.share or 0.0) * work.weight
+
+
 def test_settings_are_cleared_by_trials_alone(tmp_path: Path) -> None:
     assert diagnosed(tmp_path, BUSY)["costly-settings"].status == "skipped"
     assert diagnosed(tmp_path, looked_at(BUSY, unusual=OFF))["costly-settings"].status == "skipped"

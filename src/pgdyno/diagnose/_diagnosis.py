@@ -4,11 +4,13 @@ verdict.
 Ranking: every finding owns a share of the mean response time (each wait is counted once, see
 ``facts.budget``), and the model says what part of the response would go if its limit were lifted.
 Findings are ranked by the product, so that a large wait that cannot be reduced does not outrank a
-smaller one that can. Two kinds rank behind every finding with a larger share of the time of the
-whole run: those that mask the gains of others, such as other programs on the machine; and those
-that last for moments only, whose gain is not predicted but assumed. A finding that makes all others
-doubtful comes before them, and then a server that is about to stop. What makes statements longer
-comes before the queue for what they hold, if undoing it is predicted to gain more.
+smaller one that can. Work is ranked by the part of the response time that goes without it at the
+cautious end of the prediction, ``gain``, as it makes the waits of others longer too. Two kinds rank
+behind every finding with a larger share of the time of the whole run: those that mask the gains of
+others, such as other programs on the machine; and those that last for moments only, whose gain is
+not predicted but assumed. A finding that makes all others doubtful comes before them, and then a
+server that is about to stop. What makes statements longer comes before the queue for what they
+hold, if undoing it is predicted to gain more.
 
 A limit owns at least ``LIMIT_SHARE_MIN``, or certainly gains as much: on busy cores what takes CPU
 time also makes the waits of others longer. A finding with less is minor: listed without a rank. So
@@ -254,7 +256,6 @@ def _finding(
             parts=parts,
         )
     share = min(1.0, max(0.0, _share(answer, situation.budget, claimed)))
-    removable = answer.removable_share if answer.gain is None else answer.gain.lifted
     most = most_ratio(situation)
     error = sampling_error(situation, parts)
     proposals = (each.with_model_error(error).limited(most) for each in answer.proposals)
@@ -271,7 +272,7 @@ def _finding(
         commands=tuple(answer.commands),
         share=share,
         parts=parts,
-        weight=share * min(1.0, max(0.0, removable)),
+        weight=_weight(answer, share),
         gain=None if answer.gain is None else min(answer.gain, most),
         gain_min=None if answer.gain is None else min(answer.gain.low, most),
         severity=answer.severity,
@@ -279,6 +280,13 @@ def _finding(
         masks_other_gains=answer.masks_other_gains,
         causes_distrust=answer.causes_distrust,
     )
+
+
+def _weight(answer: Found, share: float) -> float:
+    """Return the part of the response time that would go, at the cautious end of a prediction."""
+    if answer.gain is not None:
+        return answer.gain.lifted
+    return share * min(1.0, max(0.0, answer.removable_share))
 
 
 def _share(answer: Found, budget: ResponseTimeBudget, claimed: set[Part]) -> float:

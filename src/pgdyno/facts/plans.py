@@ -47,7 +47,7 @@ LONGER_STATEMENTS = (
     *("kept-plan", "parse-plan", "jit", "wrong-estimates", "parallel-workers"),
     *("unpruned-partitions", "skipped-rows", "late-conditions", "foreign-key-time"),
     *("trigger-time", "function-time", "needless-statements", "repeated-statements"),
-    *("schema-changes", "bloated-table", "small-shared-buffers", "temp-files"),
+    *("schema-changes", "bloated-table", "small-shared-buffers", "temp-files", "large-results"),
 )
 """Findings that make statements take longer, and so the locks of their transactions."""
 OUTSIDE_SERVER = ("client-pauses", "round-trips")

@@ -185,7 +185,8 @@ class Finding(Fact):
     prove: tuple[ProvingCommand, ...] = ()
     """Commands that measure its proposals on a server that pgdyno did not load"""
     weight: float = Field(default=0.0, exclude=True)
-    """``share`` times the part of it that would credibly go: findings are ranked by it."""
+    """The part of the response time that would go, at the cautious end of ``gain``, or credibly:
+    findings are ranked by it."""
     gain: float | None = Field(default=None, exclude=True)
     """Predicted ratio of throughput without it; proposals have their own."""
     gain_min: float | None = Field(default=None, exclude=True)

@@ -69,7 +69,7 @@ def small_shared_buffers(s: Situation) -> Found | Cleared:
         ),
         parts=waiting_parts(s),
         share=share * s.budget.begun,
-        removable_share=ratio_of_fewer(s, found, 0.0).lifted,
+        gain=ratio_of_fewer(s, found, 0.0),
         confidence=0.8,
         evidence=evidence,
         causes=_MORE_PAGES,

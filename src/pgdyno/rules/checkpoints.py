@@ -443,7 +443,7 @@ def full_pages(s: Situation) -> Found | Cleared:
         sentence=missed_words(worst, why),
         parts=cpu_parts(s),
         share=share * s.budget.begun,
-        removable_share=ratio_without(s, cpu_uses(s)["full-pages"]).lifted,
+        gain=ratio_without(s, cpu_uses(s)["full-pages"]),
         confidence=0.5 if unknown else 0.8,
         evidence=evidence,
         proposals=[] if unknown else _fillfactor(s, missed),

@@ -125,7 +125,7 @@ def missing_index(s: Situation) -> Found | Cleared:
         sentence=f"{worst.name} is read as a whole, {_rows_words(s, worst)}{because}{where}",
         parts=cpu_parts(s),
         share=share * s.budget.begun,
-        removable_share=ratio_without(s, cpu_uses(s)["missing-index"]).lifted,
+        gain=ratio_without(s, cpu_uses(s)["missing-index"]),
         confidence=0.8 if statement else 0.6,
         evidence=[*evidence, *(reason_evidence(s, why) if why is not None else ())],
         proposals=_index(s, worst, columns),

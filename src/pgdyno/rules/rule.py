@@ -34,14 +34,14 @@ class Found(Struct, frozen=True):
     confidence: float
     evidence: Sequence[Evidence]
     removable_share: float = 0.0
-    """Part of the response time that would go if the limit were lifted, 0 to 1, by the model; that
-    of ``gain``, where there is one."""
+    """Part of the response time that would go if the limit were lifted, 0 to 1, by the model."""
     severity: Severity | None = None
     """None: that of its share of the response time."""
     causes: Sequence[str] = ()
     proposals: Sequence[Proposal] = ()
     gain: Prediction | None = None
-    """Predicted ratio of throughput without it; proposals have their own."""
+    """Predicted ratio of throughput without it, of work that makes the waits of others longer too,
+    in place of ``removable_share``; proposals have their own."""
     advice: str = ""
     """Measures that pgdyno cannot take itself, such as a change of the application."""
     commands: Sequence[str] = ()

@@ -42,7 +42,7 @@ def indexed_updates(s: Situation) -> Found | Cleared:
         sentence=missed_words(worst, f"as {which}"),
         parts=cpu_parts(s),
         share=share * s.budget.begun,
-        removable_share=ratio_without(s, cpu_uses(s)["indexed-updates"]).lifted,
+        gain=ratio_without(s, cpu_uses(s)["indexed-updates"]),
         confidence=0.8 if worst.column else 0.6,
         evidence=evidence,
         advice=(
