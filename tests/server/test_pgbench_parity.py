@@ -678,18 +678,18 @@ def test_a_script_may_be_long(pg18: Cluster, tmp_path: Path) -> None:
 def test_seeds_have_64_bits(pg18: Cluster, tmp_path: Path, seed: int) -> None:
     pair = Pair(pg18, tmp_path, seed)
     script = (
-        "create table if not exists drawn (by_whom text, seed text, n bigint);\n"
+        "create table if not exists seeded (by_whom text, seed text, n bigint);\n"
         "\\set n random(1, 1000000000000)\n"
-        "insert into drawn values (':by_whom', ':random_seed', :n);\n"
+        "insert into seeded values (':by_whom', ':random_seed', :n);\n"
     )
     with psycopg.connect(**pg18.conninfo.kwargs(), autocommit=True) as connection:
-        connection.execute("drop table if exists drawn")
+        connection.execute("drop table if exists seeded")
         assert pair.pgbench(script, defined={"by_whom": "pgbench"}).returncode == 0
         assert pair.engine(script, defined={"by_whom": "pgdyno"}) == (1, [])
-        drawn = connection.execute("select by_whom, seed, n from drawn").fetchall()
+        drawn = connection.execute("select by_whom, seed, n from seeded").fetchall()
         assert {row[0] for row in drawn} == {"pgbench", "pgdyno"}
         assert len({row[1:] for row in drawn}) == 1, drawn
-        connection.execute("drop table drawn")
+        connection.execute("drop table seeded")
 
 
 # Where the engine differs on purpose: what pgbench does with it, and what happens here.
