@@ -92,6 +92,11 @@ exam-grades: build
 exam-random: build ## Causes and loads that are drawn from seeds, 25 seconds each: SEEDS=12 SEED=first KINDS='missing index'
 	PYTHONPATH=tests $(BIN)/python -m exam.drawn --seeds $(SEEDS) --seed $(SEED) --kinds '$(KINDS)' --versions $(VERSIONS) $(EXAM)
 
+.PHONY: exam-again
+exam-again: build ## Diagnose and grade again what KEPT='DIR …' has of drawn exams, by the rules as they are now
+	PYTHONPATH=tests $(BIN)/python -m exam.drawn.again $(KEPT)
+
+KEPT ?= kept
 SEEDS ?= 1
 SEED ?= 1
 KINDS ?= *

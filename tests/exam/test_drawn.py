@@ -9,12 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from diagnose_runs import Load, written
+from msgspec import to_builtins
 
 from exam.drawn import __main__ as program
+from exam.drawn import again
 from exam.drawn.answers import applicable, denials, names, promises, undoes_exactly
 from exam.drawn.causes import entries
 from exam.drawn.drawing import asked_for, draw, is_healthy, version_of
-from exam.drawn.grading import NOT_WORTH, denied_promise, lines, of_cause, of_healthy, table
+from exam.drawn.grading import (
+    NOT_WORTH,
+    denied_promise,
+    lines,
+    of_cause,
+    of_causes,
+    of_healthy,
+    table,
+)
 from exam.drawn.model import Draft, Draw, Entry, Fault, Right, ServerFacts, Setting
 from exam.drawn.schema import drawn_names, setup_of
 from exam.drawn.spec import spec_text, write_repeatable
@@ -381,6 +392,51 @@ def test_each_draw_is_written_with_what_repeats_it(tmp_path: Any, monkeypatch: A
         (7, "right"),
         (8, "failed"),
     ]
+
+
+def test_what_was_kept_is_graded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A load that waits for the WAL, kept as a healthy one, and as one that sorts on disk."""
+    monkeypatch.setattr(again, "_facts", lambda version: facts())
+    usual = {"version": 18, "kinds": "work-mem", "rate_tps": None, "planted_tps": 9.0}
+    (planted,) = draw(7, facts(), "work-mem").faults
+    cause = {
+        "name": planted.entry,
+        "kind": planted.kind,
+        "truth": to_builtins(WORTH),
+        "worth_it": True,
+        "outcome": "right",
+    }
+    rows: list[dict[str, Any]] = [
+        {"seed": 6, "outcome": "right", "healthy": True, "causes": []},
+        {"seed": 7, "outcome": "right", "healthy": False, "causes": [cause], "promised": []},
+        {"seed": 8, "outcome": "disturbed", "healthy": True, "causes": []},
+    ]
+    waiting = Load(clients=8, tps=400, service_ms=20.0, sessions={("IO", "WalSync"): 7.5})
+    for row in rows:
+        kept = tmp_path / f"draw-{row['seed']}"
+        kept.mkdir()
+        (kept / "row.json").write_text(json.dumps(usual | row))
+        with written(kept, waiting) as run:
+            run.path.rename(kept / "run.db")
+    assert again.main([str(tmp_path)]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split()[:5] for line in shown[:2]] == [
+        ["6", "healthy", "right", "->", "false"],
+        ["7", "work-mem", "right", "->", "false"],
+    ]
+    assert shown[-1].split()[:2] == ["all", "2"]
+
+
+def test_a_promise_that_is_denied_makes_the_first_cause_false() -> None:
+    made = [
+        finding("costly-settings", remedies=[remedy(9.0, 8.0, 10.0, settings={"work_mem": "4096"})])
+    ]
+    ((grade, apart),) = of_causes(
+        [fault()], {"work-mem": WORTH}, facts(), made, None, promised=[], held=False
+    )
+    assert (grade.outcome, apart) == ("false", "right")
 
 
 def test_faults_of_one_entry_vary_with_the_seed() -> None:

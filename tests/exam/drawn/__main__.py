@@ -37,10 +37,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     with home():
         for number, seed in enumerate(range(given.seed, given.seed + given.seeds), start=1):
             rows.append(row := carried_out(seed, given))
+            _keep(given.keep, row)
             print(f"{number:>4}/{given.seeds} {line(row)}", flush=True)
             _write(given, rows)
     print("\n".join(lines(table(rows))))
     return 0
+
+
+def _keep(folder: Path | None, row: Mapping[str, Any]) -> None:
+    """Write the row beside the run file that was kept, if one was."""
+    if folder is not None and (kept := folder / f"draw-{row['seed']}").is_dir():
+        (kept / "row.json").write_text(json.dumps(row, indent=1) + "\n")
 
 
 def _write(given: argparse.Namespace, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -70,7 +77,7 @@ def carried_out(seed: int, given: argparse.Namespace) -> dict[str, Any]:
     row = answer_of("exam.drawn.examinee", asked, seconds_max=seconds_max)
     if "error" in row:
         row = {"seed": seed, "version": asked["version"], "outcome": "failed", **row}
-    return row | {"took_s": round(time.monotonic() - began_s, 1)}
+    return row | {"kinds": given.kinds, "took_s": round(time.monotonic() - began_s, 1)}
 
 
 def line(row: Mapping[str, Any]) -> str:

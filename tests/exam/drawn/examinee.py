@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from exam.drawn.answers import Promise, applicable, promises, undoes_exactly
 from exam.drawn.drawing import draw
 from exam.drawn.model import Draw, Fault, ServerFacts
 from exam.drawn.spec import spec_text, write_repeatable
-from exam.drawn.truth import PLANTED, Truth, measured
+from exam.drawn.truth import PLANTED, measured
 from exam.drawn.world import World, facts_of
 from exam.grading import NEIGHBOURS_CORES_MAX, NOT_PRODUCIBLE
 from exam.injectors import NotProducible
@@ -260,47 +260,26 @@ def _graded(
     truths = result.truths
     held = rate_tps is not None and result.planted_tps >= rate_tps
     promised = [] if other is None else [(other[0], truths[_PROMISED])]
-    pairs = [*_of_undoing(faults, server, findings, truths), *promised]
-    denied = grading.denied_promise(pairs)
-    causes = []
-    for fault in faults:
-        beside = [(each, truths[each.entry]) for each in faults if each is not fault]
-        truth = truths[fault.entry]
-        grade = grading.of_cause(fault, truth, beside, findings, verdict, kept=promised, held=held)
-        apart = grade.outcome
-        if denied and fault is faults[0]:
-            grade = grading.Grade("false", denied)
-        causes.append(
-            _cause(fault)
-            | {
-                "truth": to_builtins(truth),
-                "worth_it": truth.worth_it and not (fault.bait or held),
-                "outcome": grade.outcome,
-                "without_promises": apart,
-                "why": grade.why,
-            }
-        )
+    grades = grading.of_causes(
+        faults, truths, server, findings, verdict, promised=promised, held=held
+    )
+    causes = [
+        _cause(fault)
+        | {
+            "truth": to_builtins(truths[fault.entry]),
+            "worth_it": truths[fault.entry].worth_it and not (fault.bait or held),
+            "outcome": grade.outcome,
+            "without_promises": apart,
+            "why": grade.why,
+        }
+        for fault, (grade, apart) in zip(faults, grades, strict=True)
+    ]
     return {
         "planted_tps": round(result.planted_tps, 1),
         "causes": causes,
         "promised": [to_builtins({"promise": p, "truth": worth}) for p, worth in promised],
         "outcome": causes[0]["outcome"],
     }
-
-
-def _of_undoing(
-    faults: Sequence[Fault],
-    server: ServerFacts,
-    findings: Sequence[dict[str, Any]],
-    truths: Mapping[str, Truth],
-) -> list[tuple[Promise, Truth]]:
-    """Return the promises of undoing a cause, with what that is worth."""
-    return [
-        (promise, truths[fault.entry])
-        for promise in promises(findings)
-        for fault in faults
-        if undoes_exactly(fault, promise.change, server)
-    ]
 
 
 def _other_promise(

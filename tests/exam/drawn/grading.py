@@ -19,8 +19,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from exam.drawn.answers import Finding, Promise, denials, found, names
-from exam.drawn.model import Fault
+from exam.drawn.answers import (
+    Finding,
+    Promise,
+    denials,
+    found,
+    names,
+    promises,
+    undoes_exactly,
+)
+from exam.drawn.model import Fault, ServerFacts
 from exam.drawn.truth import Truth
 
 ALARMS = ("will fail", "limit", "costs")
@@ -105,6 +113,47 @@ def of_cause(
     if verdict == "unexplained":
         return Grade("unexplained")
     return Grade("wrong", f"said {verdict}")
+
+
+def of_causes(
+    faults: Sequence[Fault],
+    truths: Mapping[str, Truth],
+    server: ServerFacts,
+    findings: Sequence[Finding],
+    verdict: str | None,
+    *,
+    promised: Sequence[tuple[Promise, Truth]],
+    held: bool,
+) -> list[tuple[Grade, str]]:
+    """Grade what was said of each cause of a draw, and beside it return the outcome without regard
+    to promises; one that the pairs deny makes the first cause false.
+
+    ``truths`` are by entry, and ``promised`` are other promises that were measured.
+    """
+    grades = []
+    for fault in faults:
+        beside = [(each, truths[each.entry]) for each in faults if each is not fault]
+        truth = truths[fault.entry]
+        grades.append(of_cause(fault, truth, beside, findings, verdict, kept=promised, held=held))
+    outcomes = [each.outcome for each in grades]
+    if denied := denied_promise([*_of_undoing(faults, truths, server, findings), *promised]):
+        grades[0] = Grade("false", denied)
+    return [*zip(grades, outcomes, strict=True)]
+
+
+def _of_undoing(
+    faults: Sequence[Fault],
+    truths: Mapping[str, Truth],
+    server: ServerFacts,
+    findings: Sequence[Finding],
+) -> list[tuple[Promise, Truth]]:
+    """Return the promises of undoing a cause, with what that is worth."""
+    return [
+        (promise, truths[fault.entry])
+        for promise in promises(findings)
+        for fault in faults
+        if undoes_exactly(fault, promise.change, server)
+    ]
 
 
 def _is_as_much(worth: Truth, truth: Truth) -> bool:
