@@ -106,6 +106,14 @@ def test_two_clients_on_two_busy_cores_are_enough(tmp_path: Path) -> None:
     assert diagnosed(tmp_path, both)["few-clients"].status == "cleared"
 
 
+def test_little_is_certain_of_clients_that_fill_the_cores(tmp_path: Path) -> None:
+    waiting = replace(ONE, tps=500, service_ms=2.0, sessions={CPU: 0.55, WAL_SYNC: 0.4})
+    (filling,) = diagnosed(tmp_path, replace(waiting, busy=0.6))["few-clients"].proposals
+    (idle,) = diagnosed(tmp_path, replace(waiting, busy=0.3))["few-clients"].proposals
+    assert 1.0 < filling.prediction.low < 1.25 < filling.predicted_ratio
+    assert idle.prediction.low > 1.25
+
+
 @pytest.mark.parametrize("server", [0.4, 0.9])
 def test_one_client_without_an_idle_core_is_not_too_few(tmp_path: Path, server: float) -> None:
     crowded = replace(ONE, busy=0.97, server=server, sessions={CPU: 0.5, WAL_SYNC: 0.4})
