@@ -10,6 +10,7 @@ from pgdyno.facts.budget import Part
 from pgdyno.facts.flush import starved_part
 from pgdyno.facts.plans import (
     NOT_LOOKED_AT,
+    WORK_MEM,
     ChangedStatement,
     TimedChange,
     following_ms,
@@ -30,7 +31,7 @@ from pgdyno.stats.prediction import Prediction
 SAVED_PART_MAX = 0.999
 COST_SHARE = 0.05
 """Share of the response time from which on what a change saves is worth a finding; ours."""
-_MEMORY = ("work_mem", "hash_mem_multiplier")
+_MEMORY = (WORK_MEM, "hash_mem_multiplier")
 MEMORY_SHARE = 0.5
 """Least share of what memory saves one session alone that it also saves where many fill it at once,
 and caches hold less of it: 2.2 times alone was 1.5 times with 8 clients on 2 cores."""
@@ -65,7 +66,7 @@ def ratio_with(s: Situation, change: TimedChange) -> Prediction:
     ``MEMORY_SHARE``.
     """
     guesses = _ratios(s, change.saved)
-    sure = MEMORY_SHARE if {*_MEMORY} & {*change.change.settings} else 1.0
+    sure = MEMORY_SHARE if {*_MEMORY} & change.change.settings.keys() else 1.0
     ends = [*_ratios(s, sure * change.saved_min), *_ratios(s, change.saved_max)]
     return Prediction((min(guesses) * max(guesses)) ** 0.5, min(ends), max(ends))
 
