@@ -399,7 +399,7 @@ def test_what_was_kept_is_graded_again(
 ) -> None:
     """A load that waits for the WAL, kept as a healthy one, and as one that sorts on disk."""
     monkeypatch.setattr(again, "_facts", lambda version: facts())
-    usual = {"version": 18, "kinds": "work-mem", "rate_tps": None, "planted_tps": 9.0}
+    usual = {"version": 18, "kinds": "work-mem", "verdict": {}, "rate_tps": None, "planted_tps": 9}
     (planted,) = draw(7, facts(), "work-mem").faults
     cause = {
         "name": planted.entry,
@@ -413,6 +413,10 @@ def test_what_was_kept_is_graded_again(
         {"seed": 7, "outcome": "right", "healthy": False, "causes": [cause], "promised": []},
         {"seed": 8, "outcome": "disturbed", "healthy": True, "causes": []},
     ]
+    investigated = tmp_path / "draw-9"
+    investigated.mkdir()
+    row = {"seed": 9, "version": 18, "outcome": "right", "causes": [cause], "investigation": {}}
+    (investigated / "row.json").write_text(json.dumps(row))
     waiting = Load(clients=8, tps=400, service_ms=20.0, sessions={("IO", "WalSync"): 7.5})
     for row in rows:
         kept = tmp_path / f"draw-{row['seed']}"

@@ -4,7 +4,7 @@ they are now, and grade them by the truth that was measured then.
 A directory is one of ``python -m exam.drawn --keep``. A change of the rules is judged by hundreds
 of draws in less than a minute. What pgdyno does while a load runs, such as looking at plans, stays
 as it was: only new draws show a change of that. Printed are the causes of which the outcome is
-another one than then, or not right, and the table.
+another one than then, or not right, and the table. Investigations are left out.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     servers = {version: _facts(version) for version in {row["version"] for _, row in rows}}
     again = []
     for folder, row in rows:
-        if row["outcome"] in grading.GRADED or row["outcome"] == grading.NOT_WORTH:
+        if "verdict" in row and row["outcome"] in (*grading.GRADED, grading.NOT_WORTH):
             again.append(graded_again(folder / "run.db", row, servers[row["version"]]))
             for line in _lines(row, again[-1]):
                 print(line, flush=True)
