@@ -311,6 +311,17 @@ def test_connections_that_take_the_cores_come_before_these(tmp_path: Path) -> No
     assert (first.id, second.id) == ("connection-per-transaction", "server-cpu")
 
 
+def test_the_kernel_s_work_for_connections_does_not_go_with_flushes(tmp_path: Path) -> None:
+    kept = Load(
+        clients=8, tps=300, service_ms=25.0, busy=0.99, system=0.6, queued=3.0, ready=1.0,
+        sessions={CPU: 4.0, WAL_SYNC: 1.0, WAL_QUEUE: 2.5},
+    )  # fmt: skip
+    loads = (kept, replace(kept, connect_ms=2.0))
+    proposals = [diagnosed(tmp_path, load)["commit-flush"].proposals[0] for load in loads]
+    much, little = (proposal.predicted_ratio for proposal in proposals)
+    assert little < 1.05 < 1.2 < much
+
+
 def test_clients_that_keep_their_connections_do_not_connect_for_each_transaction(
     tmp_path: Path,
 ) -> None:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from pgdyno.facts._resources import HostCpu
 from pgdyno.facts.budget import Part, ResponseTimeBudget, latency_budget
+from pgdyno.facts.client_sessions import SHORT_LIVED_MAX, transactions_per_connection
 from pgdyno.facts.flush import delay_ms, sync_time
 from pgdyno.facts.model import ClosedLoop, queue_cost_of
 from pgdyno.facts.sessions import SPARE_SHARE
@@ -40,14 +41,12 @@ def fitted_loop(s: Facts, budget: ResponseTimeBudget) -> ClosedLoop:
     round_trips = max(1.0, s.statements_per_s / per_second)
     queue = queueing_sessions(s, budget)
     workers = s.process_cores(PARALLEL_WORKER) or 0.0
-    # Connecting is mostly the kernel's work, too.
-    system_share = 0.0 if cpu is None else cpu.system_share * (1.0 - budget.own_share("connecting"))
     loop = ClosedLoop(
         cores=cores,
         sessions=sessions,
         throughput_tps=tps,
         cpu_s=busy / per_second,
-        cpu_system_share=system_share,
+        cpu_system_share=_system_share(s, budget),
         flush_s=sum(seconds.get(part, 0.0) for part in FLUSH_PARTS),
         row_s=seconds.get("row", 0.0),
         shared_s=sum(seconds.get(part, 0.0) for part in SHARED),
@@ -63,6 +62,16 @@ def fitted_loop(s: Facts, budget: ResponseTimeBudget) -> ClosedLoop:
         saturated=cpu is not None and cpu.idle_share < SPARE_SHARE and queue >= s.cores,
     )
     return with_waking(loop, s).fitted()
+
+
+def _system_share(s: Facts, budget: ResponseTimeBudget) -> float:
+    """Return the kernel's part of the CPU time, without connecting: that a process begins and ends
+    is the kernel's work, and more of it than the clients wait for. None is known to be left where
+    their connections are hardly worth making."""
+    each, cpu = transactions_per_connection(s), s.cpu_if_recorded
+    if cpu is None or (each is not None and each <= SHORT_LIVED_MAX):
+        return 0.0
+    return cpu.system_share * (1.0 - budget.own_share("connecting"))
 
 
 def queueing_sessions(s: Facts, budget: ResponseTimeBudget) -> float:
