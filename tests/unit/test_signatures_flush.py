@@ -227,6 +227,26 @@ def test_commit_delay_may_hold_most_commits_and_few_syncs(tmp_path: Path) -> Non
     assert diagnosed(tmp_path, load)["commit-delay"].status == "found"
 
 
+def test_commit_delay_may_hold_some_of_the_flushes(tmp_path: Path) -> None:
+    """Of eight clients, some of which read, mostly five others have something to commit."""
+    load = Load(
+        clients=8,
+        tps=1740,
+        service_ms=4.58,
+        sessions={CPU: 1.44, WAL_SYNC: 0.34, WAL_QUEUE: 5.08, IDLE: 0.04},
+        wal={"wal_bytes": 3e6, "wal_records": 30_000, "wal_sync": 198},
+        settings={"commit_delay": "10000"},
+    )
+    finding = diagnosed(tmp_path, load)["commit-delay"]
+    assert finding.sentence == snapshot(
+        "commit_delay holds 20 % of the flushes, which take 1.7 ms each, back by 10 ms"
+    )
+    (proposal,) = finding.proposals
+    assert 1.3 < proposal.predicted_ratio < 2.0
+    unheld = replace(load, sessions={**load.sessions, WAL_SYNC: 0.7})
+    assert diagnosed(tmp_path, unheld)["commit-delay"].status == "cleared"
+
+
 @pytest.mark.parametrize(
     "changed",
     [

@@ -231,8 +231,9 @@ FLUSHES_MAX = 1.0
 def commit_delay(s: Situation) -> Found | Cleared:
     """commit_delay: the session that flushes the WAL sleeps first, and all that commit wait for it.
 
-    Trigger: commit_delay acts (at least ``commit_siblings`` other transactions are open), is longer
-    than a sync, and owns at least ``DELAY_SHARE`` of the response time.
+    Trigger: commit_delay acts (at least ``commit_siblings`` other transactions are open) before
+    some of the flushes or all, is longer than a sync, and owns at least ``DELAY_SHARE`` of the
+    response time.
 
     Thresholds: PostgreSQL's manual (wal-configuration.html) finds a delay of half a sync a good
     start and one that is longer than a sync without use. The share is calibrated by injection:
@@ -249,19 +250,28 @@ def commit_delay(s: Situation) -> Found | Cleared:
         return Cleared("commit_delay does not act: too few transactions are open", evidence)
     if sync is None:
         raise Skip("the time of a WAL sync is not known")
-    if acting_ms <= FLUSHES_MAX * sync.ms or share < DELAY_SHARE:
+    if configured_ms <= FLUSHES_MAX * sync.ms or share < DELAY_SHARE:
         return Cleared(f"commit_delay takes {percent(share)} of {s.budget.own_title}", evidence)
     ratio = _ratio_without(s)
     return Found(
-        sentence=(
-            f"commit_delay holds each commit back by {figure(acting_ms)} ms before its flush, which"
-            f" takes {'at most ' if sync.at_most else ''}{figure(sync.ms)} ms"
-        ),
+        sentence=_held_back(configured_ms, acting_ms / configured_ms, sync),
         parts=("commit delay",),
         removable_share=ratio.lifted,
         confidence=0.9,
         evidence=evidence,
         proposals=_reset(ratio),
+    )
+
+
+def _held_back(delay_ms: float, part: float, sync: SyncTime) -> str:
+    """Return the sentence for a delay that acts on ``part`` of the flushes, 0 to 1."""
+    each_ms = f"{'at most ' if sync.at_most else ''}{figure(sync.ms)} ms"
+    if part < 1.0:
+        flushes = f"{percent(part)} of the flushes, which take {each_ms} each,"
+        return f"commit_delay holds {flushes} back by {figure(delay_ms)} ms"
+    return (
+        f"commit_delay holds each commit back by {figure(delay_ms)} ms before its flush, which"
+        f" takes {each_ms}"
     )
 
 
