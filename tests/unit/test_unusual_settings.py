@@ -8,6 +8,8 @@ import pytest
 from pgdyno.facts.unusual import JudgedSetting
 from pgdyno.investigate._progress import Kept, together, with_kept
 from pgdyno.investigate._suspects import reset_of
+from pgdyno.plans._candidates import of_resets
+from pgdyno.plans.tree import read_plan
 from pgdyno.plans.unusual import with_unit
 from pgdyno.record import UnusualSetting
 from pgdyno.remedy import Circumstances
@@ -25,6 +27,18 @@ JUDGED = (
     JudgedSetting(DELAY, finding="commit-delay"),
     JudgedSetting(MEMORY, saved_share=0.25, tried_with=("geqo",), finding="costly-settings"),
 )
+
+
+def test_resets_of_jit_are_tried_first_where_a_plan_is_compiled() -> None:
+    compiled = read_plan({"Plan": {"Node Type": "Result"}, "JIT": {"Timing": {"Total": 50.0}}})
+    plain = read_plan({"Plan": {"Node Type": "Result"}})
+    cost = UnusualSetting("jit_above_cost", "0", "100000", may_set=True)
+    names = [
+        [[*each.settings] for each in changes]
+        for plans in ([plain, compiled], [plain])
+        for changes in of_resets([MEMORY, cost], plans)
+    ]
+    assert names == [[["jit_above_cost"]], [["work_mem"]], [], [["work_mem"], ["jit_above_cost"]]]
 
 
 def test_how_each_was_judged_is_said() -> None:

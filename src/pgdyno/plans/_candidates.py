@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pgdyno.plans.tree import IN_MEMORY, Plan
+from pgdyno.plans.unusual import resets
 from pgdyno.plans.wanted_indexes import INDEXES_MAX
 from pgdyno.record import UnusableIndex, UnusualSetting
 from pgdyno.spec.change import Change
@@ -59,6 +60,23 @@ def of_plan_cache(
 
 def of_compiling(unusual: Mapping[str, UnusualSetting], plans: Iterable[Plan]) -> list[Change]:
     """Return JIT turned off, if a plan is compiled with the settings at their defaults."""
-    if any(name.startswith("jit") for name in unusual) or not any(p.is_compiled for p in plans):
+    if any(map(_is_of_jit, unusual)) or not any(p.is_compiled for p in plans):
         return []
     return [Change(settings={"jit": "off"})]
+
+
+def of_resets(
+    unusual: Iterable[UnusualSetting], plans: Iterable[Plan]
+) -> tuple[list[Change], list[Change]]:
+    """Return the resets of settings, each alone: first those of JIT, if a plan is compiled and so
+    shows its cost, and then the others."""
+    is_compiled = any(plan.is_compiled for plan in plans)
+    shown: list[Change] = []
+    others: list[Change] = []
+    for each in unusual:
+        (shown if is_compiled and _is_of_jit(each.name) else others).append(resets([each]))
+    return shown, others
+
+
+def _is_of_jit(name: str) -> bool:
+    return name.startswith("jit")

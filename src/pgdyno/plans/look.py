@@ -23,6 +23,7 @@ from pgdyno.plans._candidates import (
     of_compiling,
     of_plan_cache,
     of_protocol,
+    of_resets,
     of_spilling,
     of_unusable,
     of_workers,
@@ -267,8 +268,11 @@ class _Looking:
             return
         unusual = {each.name: each for each in self._load.unusual if each.may_set}
         is_few = len(unusual) <= SINGLES_MAX
+        compiling, others = of_resets(unusual.values() if is_few else (), plans)
         # Where there is no time for all, the last are not tried.
         changes = [
+            *of_compiling(unusual, plans),
+            *compiling,
             *of_protocol(self._load.protocol),
             *of_plan_cache(
                 unusual,
@@ -278,12 +282,11 @@ class _Looking:
                 ),
                 is_generic=any(each.is_generic for each in look.plans),
             ),
-            *of_compiling(unusual, plans),
             *of_spilling(plans, is_default="work_mem" not in unusual),
             *of_workers(plans),
             *self._indexes(plans),
             *of_unusable(look.unusable),
-            *(resets([each]) for each in unusual.values() if is_few),
+            *others,
             *of_suspects(look.suspects),
             *of_statistics(plans, look.statistics),
         ]
