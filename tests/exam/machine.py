@@ -48,10 +48,10 @@ def cpu_s_of(roots: Set[int]) -> float:
     """CPU seconds of processes and their descendants, those that ended under a parent included."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
+    for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            words = entry.read_text().rpartition(")")[2].split()
-            pid = int(entry.parent.name)
+            words = (entry / "stat").read_text().rpartition(")")[2].split()
+            pid = int(entry.name)
             parents[pid] = int(words[1])
             # The last two are of children that have ended, as sessions do before the block ends.
             ticks[pid] = sum(map(int, words[11:15]))

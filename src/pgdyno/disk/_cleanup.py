@@ -93,11 +93,13 @@ def _end_daemons(directory: Path) -> list[str]:
 def _daemons(directory: Path) -> list[int]:
     base = os.path.realpath(directory)
     found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+    # A pattern that names a file fails where a process ends meanwhile.
+    for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            words = [os.fsdecode(word) for word in entry.read_bytes().split(b"\0")]
+            command = (entry / "cmdline").read_bytes()
+            words = [os.fsdecode(word) for word in command.split(b"\0")]
             if DAEMON_MODULE in words and _is_below(words[-2], base):
-                found.append(int(entry.parts[2]))
+                found.append(int(entry.name))
     return found
 
 

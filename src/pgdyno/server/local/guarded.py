@@ -162,9 +162,10 @@ class Guarded:
 def _descendants(pid: int) -> list[int]:
     """Return the PIDs of all descendants: server processes, and commands that they run."""
     parents = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        if fields := _stat_fields(int(entry.parent.name)):
-            parents[int(entry.parent.name)] = int(fields[1])
+    # A pattern that names a file fails where a process ends meanwhile.
+    for entry in Path("/proc").glob("[0-9]*"):
+        if fields := _stat_fields(int(entry.name)):
+            parents[int(entry.name)] = int(fields[1])
     found = [pid]
     for above in found:
         found += [child for child, parent in parents.items() if parent == above]
