@@ -24,6 +24,7 @@ from pgdyno.workload import with_texts
 
 Pgdyno = Callable[..., Said]
 
+LENGTHY = ("compare", "investigate")
 # What was measured is not judged here: the pause leaves the cores to the other tests.
 SCRIPT = "\\set id random(1, 10)\nupdate shelf set n = n + :step where id = :id;\n\\sleep 20 ms\n"
 SETUP = "create table shelf as select id, 0 as n from generate_series(1, 10) id;\n"
@@ -161,7 +162,8 @@ def test_the_printed_command_repeats_the_run(
 
 
 @pytest.mark.parametrize(
-    "kind", ["script", pytest.param("compare", marks=pytest.mark.long), "investigate", "price"]
+    "kind",
+    ["script", "price", *(pytest.param(each, marks=pytest.mark.long) for each in LENGTHY)],
 )
 def test_what_was_asked_is_asked_again(
     kind: str, pgdyno: Pgdyno, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -424,6 +424,7 @@ def test_failures_do_not_make_a_side_win(begin: Begin, script: Callable[[str], s
     assert "22012 division by zero" in err
 
 
+@pytest.mark.long
 def test_slices_in_which_nothing_ends_have_no_verdict(
     begin: Begin, script: Callable[[str], str]
 ) -> None:
@@ -519,6 +520,7 @@ CHAPTER
 """
 
 
+@pytest.mark.long
 def test_a_chapter_in_which_nothing_succeeds_ends_with_2(
     tmp_path: Path, begin: Begin, script: Callable[[str], str]
 ) -> None:

@@ -66,6 +66,7 @@ def spec_of(installation: Installation, disk: str) -> Spec:
     return spec_from_fields(fields_of(installation, disk))
 
 
+@pytest.mark.long
 def test_each_measurement_begins_with_the_saved_state(
     installation_of: Callable[[int], Installation], tmp_path: Path
 ) -> None:

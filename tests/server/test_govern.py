@@ -368,6 +368,7 @@ select max(vacuum_count) from pg_stat_all_tables join pg_class on oid = relid wh
 """
 
 
+@pytest.mark.long
 def test_what_a_pin_keeps_old_is_not_vacuumed_again_and_again(cluster18: Cluster) -> None:
     marks = marks_near(cluster18)
     with connected(cluster18) as conn, connected(cluster18) as pinning:
@@ -564,6 +565,7 @@ def test_a_standby_is_refused(cluster18: Cluster) -> None:
         decide_once(GovernRequest(text_of(cluster18)), print)
 
 
+@pytest.mark.long
 def test_the_comparison_with_the_published_behaviour(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

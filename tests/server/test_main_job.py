@@ -252,6 +252,7 @@ def test_comparing_at_a_rate(pg18: Cluster, tmp_path: Path, change: Change, says
         assert result.effect.throughput_ratio > 1
 
 
+@pytest.mark.long
 def test_investigating_at_a_rate(tmp_path: Path) -> None:
     spec = spec_of(clients=[{**RATE, "name": "web", "pool": {"max": 1}}])
     with run(spec, tmp_path / "run.db", "investigate") as session:

@@ -99,7 +99,12 @@ def assert_plans_follow(
 
 
 @pytest.mark.parametrize(
-    ("protocol", "pooler"), [("prepared", {}), ("simple", {}), ("prepared", {"kind": "pgbouncer"})]
+    ("protocol", "pooler"),
+    [
+        ("prepared", {}),
+        pytest.param("simple", {}, marks=pytest.mark.long),
+        ("prepared", {"kind": "pgbouncer"}),
+    ],
 )
 def test_a_load_plans_its_statements_again_under_another_setting(
     tmp_path: Path, protocol: str, pooler: dict[str, Any]
@@ -117,6 +122,7 @@ def test_a_load_plans_its_statements_again_under_another_setting(
         assert_plans_follow(session, OF_TABLE, "pgbench_accounts", on, counts=True)
 
 
+@pytest.mark.long
 def test_a_front_end_plans_its_statements_again_under_another_setting(tmp_path: Path) -> None:
     fields = {
         "name": "front",
@@ -131,6 +137,7 @@ def test_a_front_end_plans_its_statements_again_under_another_setting(tmp_path: 
         assert_plans_follow(session, OF_TABLE, "business_products", on, counts=True)
 
 
+@pytest.mark.long
 def test_a_setting_that_no_list_of_the_planners_has(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, OF_CATALOG, server={"settings": {PARALLEL: "on"}})
     path, watcher = tmp_path / "run.db", Silent()
@@ -251,6 +258,7 @@ def test_the_table_agrees_with_the_servers_categories(pg: Cluster) -> None:
     assert {name for name, _, _ in others} <= {"vacuum_buffer_usage_limit"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("own", [True, False])
 def test_what_a_plan_costs_is_found(
     pg18: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: bool

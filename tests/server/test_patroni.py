@@ -292,6 +292,7 @@ def _killed(name: str) -> str:
     return rf"{name} was ended by SIGKILL during the run"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("installed")
 def test_one_that_hangs_ends_the_run_and_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -149,6 +149,7 @@ def test_two_runs_of_other_partitions(tmp_path: Path) -> None:
     assert (figures.plans.statements, figures.plans.differing) == (1, ())
 
 
+@pytest.mark.long
 def test_two_runs(tmp_path: Path) -> None:
     paths = {}
     for name, setup in (

@@ -95,7 +95,7 @@ def called(cluster: Cluster) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("schema", _PATHS)
+@pytest.mark.parametrize("schema", ["evil", pytest.param("public", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "commands", [_COMMANDS, pytest.param(_LONG, marks=pytest.mark.long)], ids=["short", "long"]
 )

@@ -147,9 +147,10 @@ def test_the_size_of_pgbouncers_pool_changes_under_load(pg18: Cluster, tmp_path:
         assert session.target.gateway.entrance.host == host, "a new process"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "budget_s"),
-    [("pgbouncer", 8), pytest.param("pgpool", 25, marks=pytest.mark.long)],
+    [("pgbouncer", 8), ("pgpool", 25)],
 )
 def test_a_search_through_a_pooler(
     pg18: Cluster, tmp_path: Path, kind: str, budget_s: float
@@ -237,6 +238,7 @@ def test_two_sizes_need_a_longer_budget() -> None:
         check_budget(30_000, searches=2)
 
 
+@pytest.mark.long
 def test_instances_of_the_spec_have_pools_of_the_size(pg18: Cluster, tmp_path: Path) -> None:
     fields = {
         "server": existing(pg18),

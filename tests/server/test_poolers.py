@@ -199,6 +199,7 @@ def test_poolers_in_a_row_lead_to_the_server(
     assert max(rows["servers_active"] + rows["servers_idle"]) > 2
 
 
+@pytest.mark.long
 def test_tables_behind_a_name_of_the_poolers_are_used_there(
     pg18: Cluster, pgbouncer: MakePgBouncer, tmp_path: Path
 ) -> None:
@@ -299,6 +300,7 @@ def test_more_clients_than_the_pooler_takes(pg18: Cluster, pgbouncer: MakePgBoun
     assert messages == {"no more connections allowed (max_client_conn)"}
 
 
+@pytest.mark.long
 def test_two_thousand_clients_on_few_connections(
     pg18: Cluster, pgbouncer: MakePgBouncer, tmp_path: Path
 ) -> None:
@@ -396,6 +398,7 @@ def test_a_database_that_the_pooler_does_not_have(
     assert "[databases]" in said.stderr
 
 
+@pytest.mark.long
 def test_a_control_connection_that_leads_elsewhere(
     pg18: Cluster, pg15: Cluster, pgbouncer: MakePgBouncer, tmp_path: Path
 ) -> None:

@@ -185,6 +185,7 @@ def test_an_untrusted_soak_stays_untrusted(pg18: Cluster, tmp_path: Path) -> Non
     assert json.loads(again.stdout) == json.loads(first.stdout)
 
 
+@pytest.mark.long
 def test_a_stopped_soak_goes_on(pg18: Cluster, tmp_path: Path) -> None:
     run = tmp_path / "soak.db"
     words = command(pg18, run, "-T", "1h")
@@ -207,6 +208,7 @@ def test_a_stopped_soak_goes_on(pg18: Cluster, tmp_path: Path) -> None:
         assert file.run.spec["load"]["hold"] != "1h"
 
 
+@pytest.mark.long
 def test_the_data_of_an_own_server_outlive_a_kill(open_dir: Path) -> None:
     run = open_dir / "soak.db"
     kill(begin(command(None, run, "-T", "1h"), run, 3))
@@ -247,6 +249,7 @@ main()
 """
 
 
+@pytest.mark.long
 def test_what_was_killed_at_its_start_begins_again(open_dir: Path) -> None:
     run, directory = open_dir / "soak.db", open_dir / "soak.server"
     words = command(None, run, "-T", "1s")

@@ -251,7 +251,9 @@ PRESENT = {
 }
 
 
-@pytest.mark.parametrize(("version", "rounds"), [("18.6", 2), ("15.18", 1)])
+@pytest.mark.parametrize(
+    ("version", "rounds"), [("18.6", 2), pytest.param("15.18", 1, marks=pytest.mark.long)]
+)
 def test_a_plan_is_tried_against_the_present_settings(
     version: str, rounds: int, pg15: Cluster
 ) -> None:
