@@ -285,6 +285,25 @@ def test_conditions_behind_a_subquery(tmp_path: Path, kept: int, ms: float, stat
         assert found["server-cpu"].weight < cause.weight
 
 
+@pytest.mark.parametrize(
+    ("condition", "status"),
+    [
+        ("(x.id = $1)", "found"),
+        ("((x.place % '1000'::bigint) = 0)", "cleared"),
+        ("((x.note = 'x.place'::text) AND (x.id < $1))", "found"),
+    ],
+)
+def test_conditions_on_window_functions_need_all_rows(
+    tmp_path: Path, condition: str, status: str
+) -> None:
+    fence = late(kept=1, ms=1.9)["Plan"]
+    output = ["item.id", "item.note", "row_number() OVER w1"]
+    window = {"Node Type": "WindowAgg", "Output": output, "Plans": fence["Plans"]}
+    subquery = {**fence, "Node Type": "Subquery Scan", "Filter": condition, "Plans": [window]}
+    load = looked_at(BUSY, plan={**SCAN, "Plan": subquery})
+    assert diagnosed(tmp_path, load)["late-conditions"].status == status
+
+
 def test_conditions_behind_a_subquery_are_not_judged_without_plans(tmp_path: Path) -> None:
     assert diagnosed(tmp_path, BUSY)["late-conditions"].status == "skipped"
     unexecuted = looked_at(BUSY, analyzed=False, plan=None)

@@ -10,6 +10,7 @@ from msgspec import Struct
 from pgdyno.facts._without import without_time
 from pgdyno.facts.plans import PlannedStatement, TimedChange, executed_ms, planned_statements
 from pgdyno.facts.situation import Situation
+from pgdyno.plans.conditions import columns_of, plain_columns
 from pgdyno.plans.tree import Node
 from pgdyno.plans.wanted_indexes import reads_much_for_little
 from pgdyno.record import Place
@@ -87,8 +88,25 @@ def late_conditions(s: Situation) -> list[LateCondition]:
         and node.loops
         and "Filter" in node.conditions
         and reads_much_for_little(node)
+        and not _is_of_window(node)
     ]
     return sorted(found, key=lambda each: -each.timed.saved)
+
+
+def _is_of_window(node: Node) -> bool:
+    """Return whether the condition of a subquery is on what its window functions compute, which
+    needs all rows: a column that is none of those below it."""
+    window = next((each for each in _above_others(node) if each.kind == "WindowAgg"), None)
+    if window is None:
+        return False
+    return not columns_of(node.conditions["Filter"], node.alias) <= plain_columns(window.output)
+
+
+def _above_others(node: Node) -> Iterator[Node]:
+    """Yield the nodes below one, the first with several or no children being the last."""
+    while len(node.children) == 1:
+        (node,) = node.children
+        yield node
 
 
 def _removed_ms(node: Node) -> float:

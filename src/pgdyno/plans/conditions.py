@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
@@ -65,6 +65,17 @@ def names_in(expression: str) -> set[str]:
 def refers_to(expression: str, alias: str) -> bool:
     """Return whether an expression has a column of the relation of this alias."""
     return re.search(_prefix(alias), _without_texts(expression)) is not None
+
+
+def columns_of(expression: str, alias: str) -> set[str]:
+    """Return the columns of the relation of this alias in an expression, as SQL has them."""
+    return set(re.findall(rf"{_prefix(alias)}({_NAME})", _without_texts(expression)))
+
+
+def plain_columns(expressions: Iterable[str]) -> set[str]:
+    """Return the names, without a relation's, of the expressions that are columns."""
+    found = (re.fullmatch(rf"(?:{_NAME}\.)?({_NAME})", each) for each in expressions)
+    return {each[1] for each in found if each is not None}
 
 
 def without_alias(expression: str, alias: str) -> str:

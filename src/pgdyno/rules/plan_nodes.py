@@ -204,13 +204,15 @@ def _skips_evidence(s: Situation, each: SkippedRows) -> list[Evidence]:
 @rule(
     "late-conditions",
     false_positives=(
-        "a condition on what the subquery computes from all rows, as a rank: it cannot stand within"
+        "a condition on what the subquery computes from all rows, as an aggregate: it cannot stand"
+        " within"
     ),
 )
 def late_conditions(s: Situation) -> Found | Cleared:
     """Conditions that are applied after a subquery has read all rows: the planner does not move
     them into one that is materialized, or that has LIMIT, OFFSET, DISTINCT ON or window functions,
-    of which they would change the result. Views hide such subqueries.
+    of which they would change the result. Views hide such subqueries. What window functions
+    compute needs all rows: a condition on that is not meant.
 
     By EXPLAIN ANALYZE of the load's statements, on a server that pgdyno started: a scan of a
     subquery or of a common table expression reads many rows and keeps few. Trigger: its time, for
