@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pgdyno
 from pgdyno.disk.mounting import STUCK_DEAD_S, unmount_all
+from pgdyno.server.local.programs import process_directories
 
 _processes: list[subprocess.Popen[bytes]] = []
 """The process, once there was a disk. It ends with pgdyno, which does not wait for it."""
@@ -93,8 +94,7 @@ def _end_daemons(directory: Path) -> list[str]:
 def _daemons(directory: Path) -> list[int]:
     base = os.path.realpath(directory)
     found = []
-    # A pattern that names a file fails where a process ends meanwhile.
-    for entry in Path("/proc").glob("[0-9]*"):
+    for entry in process_directories():
         with contextlib.suppress(OSError):
             command = (entry / "cmdline").read_bytes()
             words = [os.fsdecode(word) for word in command.split(b"\0")]

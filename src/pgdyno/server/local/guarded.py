@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pgdyno.errors import SetupError
 from pgdyno.server.local.account import ServerAccount, plain_environment
-from pgdyno.server.local.programs import send
+from pgdyno.server.local.programs import process_directories, send
 
 _POLL_S = 0.005
 _BY_SIGNAL = 128
@@ -162,8 +162,7 @@ class Guarded:
 def _descendants(pid: int) -> list[int]:
     """Return the PIDs of all descendants: server processes, and commands that they run."""
     parents = {}
-    # A pattern that names a file fails where a process ends meanwhile.
-    for entry in Path("/proc").glob("[0-9]*"):
+    for entry in process_directories():
         if fields := _stat_fields(int(entry.name)):
             parents[int(entry.name)] = int(fields[1])
     found = [pid]

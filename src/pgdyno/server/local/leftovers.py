@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pgdyno.server.local.account import server_account
-from pgdyno.server.local.programs import send
+from pgdyno.server.local.programs import process_directories, send
 from pgdyno.server.local.safefiles import as_server_account, open_plain, read_text
 
 _HELPERS = frozenset(
@@ -88,7 +88,7 @@ def helpers(directory: Path) -> list[int]:
     account = server_account()
     owners = {os.geteuid()} | ({account.uid} if account else set())
     found = []
-    for entry in Path("/proc").glob("[0-9]*"):
+    for entry in process_directories():
         with contextlib.suppress(OSError):
             words = (entry / "cmdline").read_bytes().split(b"\0")
             names = {word.rpartition(b"/")[2] for word in words[:4]}
@@ -102,7 +102,7 @@ def server_processes(data_dir: Path) -> list[int]:
     """Return the PIDs of all server processes in ``data_dir``, including the postmaster."""
     wanted = os.path.realpath(data_dir)
     found = []
-    for entry in Path("/proc").glob("[0-9]*"):
+    for entry in process_directories():
         with contextlib.suppress(OSError):
             binary = (entry / "exe").readlink().name.removesuffix(" (deleted)")
             if binary == "postgres" and str((entry / "cwd").readlink()) == wanted:

@@ -1,5 +1,5 @@
-"""Programs that pgdyno runs: where the system has them, free ports for them, and signals to many of
-their processes at once.
+"""Programs that pgdyno runs: where the system has them, free ports for them, the processes of the
+machine, and signals to many of them at once.
 """
 
 from __future__ import annotations
@@ -50,6 +50,14 @@ def free_ports(number: int) -> list[int]:
                 probe.bind(("127.0.0.1", port))
                 found.append(port)
         return found
+
+
+def process_directories() -> Iterator[Path]:
+    """Yield the directory below /proc of each process, which may end at any moment.
+
+    Reading in it then raises OSError. A pattern with a file's name would end the whole walk so.
+    """
+    return Path("/proc").glob("[0-9]*")
 
 
 def send(pids: Iterable[int], number: Signals) -> None:
