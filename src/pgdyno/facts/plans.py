@@ -25,6 +25,7 @@ from pgdyno.plans.tree import Node, Plan, read_plan
 from pgdyno.record import Place, StatementTotal, StatementTrial, UnusualSetting
 from pgdyno.record.finding import Skip
 from pgdyno.spec.change import Change, controls_transaction
+from pgdyno.spec.server_settings import is_of_jit
 from pgdyno.wait_events import DATA
 
 WORK: tuple[Part, ...] = ("running", "ready", "parallel", *DATA, "too few samples")
@@ -340,9 +341,9 @@ def timed_settings(s: Situation) -> list[TimedChange]:
     return [each for each in timed_changes(s) if each.change.settings]
 
 
-def is_of_jit(timed: TimedChange) -> bool:
+def changes_jit(timed: TimedChange) -> bool:
     """Return whether a change is of the settings of JIT alone."""
-    return all(name.startswith("jit") for name in timed.change.settings)
+    return all(map(is_of_jit, timed.change.settings))
 
 
 def is_of_kept_plan(s: Situation, timed: TimedChange) -> bool:

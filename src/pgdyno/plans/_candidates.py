@@ -13,6 +13,7 @@ from pgdyno.plans.unusual import resets
 from pgdyno.plans.wanted_indexes import INDEXES_MAX
 from pgdyno.record import UnusableIndex, UnusualSetting
 from pgdyno.spec.change import Change
+from pgdyno.spec.server_settings import is_of_jit
 
 WORK_MEM_MB_MAX = 1024
 
@@ -60,7 +61,7 @@ def of_plan_cache(
 
 def of_compiling(unusual: Mapping[str, UnusualSetting], plans: Iterable[Plan]) -> list[Change]:
     """Return JIT turned off, if a plan is compiled with the settings at their defaults."""
-    if any(map(_is_of_jit, unusual)) or not any(p.is_compiled for p in plans):
+    if any(map(is_of_jit, unusual)) or not any(p.is_compiled for p in plans):
         return []
     return [Change(settings={"jit": "off"})]
 
@@ -74,9 +75,5 @@ def of_resets(
     shown: list[Change] = []
     others: list[Change] = []
     for each in unusual:
-        (shown if is_compiled and _is_of_jit(each.name) else others).append(resets([each]))
+        (shown if is_compiled and is_of_jit(each.name) else others).append(resets([each]))
     return shown, others
-
-
-def _is_of_jit(name: str) -> bool:
-    return name.startswith("jit")

@@ -28,8 +28,8 @@ from pgdyno.facts.other_load import foreign_load
 from pgdyno.facts.partitions import read_partitions
 from pgdyno.facts.plans import (
     TimedChange,
+    changes_jit,
     is_analyzed,
-    is_of_jit,
     is_of_kept_plan,
     is_of_spilling,
     is_without_workers,
@@ -274,7 +274,7 @@ def _tried(s: Situation) -> Iterator[tuple[str, TimedChange]]:
 
 def _use_of(s: Situation, timed: TimedChange) -> str:
     """Return the use of the CPU that a change of settings ends."""
-    if is_of_jit(timed):
+    if changes_jit(timed):
         return "jit"
     if is_of_kept_plan(s, timed):
         return "kept-plan"

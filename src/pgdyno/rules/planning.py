@@ -6,8 +6,8 @@ from pgdyno.facts.client_sessions import SHORT_LIVED_MAX, transactions_per_conne
 from pgdyno.facts.needless_statements import forgets_prepared
 from pgdyno.facts.plans import (
     TimedChange,
+    changes_jit,
     is_analyzed,
-    is_of_jit,
     planned_statements,
     planning_part,
     saved_share,
@@ -281,7 +281,7 @@ def jit(s: Situation) -> Found | Cleared:
     does, and sessions have the compiler loaded, or jit_above_cost is below its default (see
     ``facts.setting_costs``, which also has the thresholds and their source).
     """
-    timed = next((each for each in timed_settings(s) if is_of_jit(each)), None)
+    timed = next((each for each in timed_settings(s) if changes_jit(each)), None)
     if timed is not None:
         return _timed(s, timed)
     if not is_possible(s):

@@ -10,8 +10,8 @@ from pgdyno.facts.plans import (
     RESULT_ROWS_MIN,
     WORK_MEM,
     TimedChange,
+    changes_jit,
     is_analyzed,
-    is_of_jit,
     is_of_spilling,
     large_results,
     large_results_part,
@@ -206,7 +206,7 @@ def _is_reset(s: Situation, timed: TimedChange) -> bool:
     """Return whether a trial was that of settings at their defaults; those that have a rule of
     their own apart: JIT's, and work_mem where plans write to disk."""
     names = {*timed.change.settings}
-    if is_of_jit(timed) or (names == {WORK_MEM} and _spills(s)):
+    if changes_jit(timed) or (names == {WORK_MEM} and _spills(s)):
         return False
     return names <= {each.name for each in unusual_settings(s)}
 

@@ -84,6 +84,11 @@ def choice_of(value: str) -> str:
     return "on" if word in _TRUE else "off" if word in _FALSE else word
 
 
+def is_of_jit(name: str) -> bool:
+    """Return whether a setting is one of the compilation of expressions."""
+    return name.startswith("jit")
+
+
 class ActiveSettings:
     """Settings by name, in any case. An unknown setting is None, not its default."""
 
