@@ -263,14 +263,14 @@ def commit_delay(s: Situation) -> Found | Cleared:
     )
 
 
-def _held_back(delay_ms: float, part: float, sync: SyncTime) -> str:
+def _held_back(configured_ms: float, part: float, sync: SyncTime) -> str:
     """Return the sentence for a delay that acts on ``part`` of the flushes, 0 to 1."""
     each_ms = f"{'at most ' if sync.at_most else ''}{figure(sync.ms)} ms"
     if part < 1.0:
         flushes = f"{percent(part)} of the flushes, which take {each_ms} each,"
-        return f"commit_delay holds {flushes} back by {figure(delay_ms)} ms"
+        return f"commit_delay holds {flushes} back by {figure(configured_ms)} ms"
     return (
-        f"commit_delay holds each commit back by {figure(delay_ms)} ms before its flush, which"
+        f"commit_delay holds each commit back by {figure(configured_ms)} ms before its flush, which"
         f" takes {each_ms}"
     )
 
