@@ -53,7 +53,7 @@ WORKERS ?= 6
 build: $(VENV)/.installed-dev ## Install pgdyno, and what contributors need, in .venv
 
 .PHONY: test
-test: test-crates test-package ## Run all tests, on real servers: about ten minutes
+test: test-crates test-package ## Run all tests, on real servers: about a quarter of an hour
 
 # With --keep-going, both are run although the first fails.
 .PHONY: test-crates
@@ -70,7 +70,7 @@ PLAY := $(BIN)/python tests/second_chance.py \
 TESTS ?=
 
 .PHONY: test-long
-test-long: build ## Run the tests that take long on any machine: about ten minutes
+test-long: build ## Run the tests that take long on any machine
 	$(PLAY) -m long $(TESTS)
 
 .PHONY: test-versions
