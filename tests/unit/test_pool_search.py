@@ -149,7 +149,8 @@ def test_growth_to_the_largest_size_is_told() -> None:
 
 
 def test_the_cost_of_connections_beyond_the_best() -> None:
-    said = outcome(search(hump, lambda *_: True))
+    # Of hump alone the time is 5.75 ms, which rounds up or down with the last bit of a level.
+    said = outcome(search(lambda size: 1.01 * hump(size), lambda *_: True))
     beyond = said["beyond"]
     assert beyond.size > said["best"].size
     assert beyond.throughput_ratio < 0.9
