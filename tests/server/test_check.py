@@ -145,8 +145,10 @@ def test_a_server_without_load_has_no_limit(pg: Cluster) -> None:
         resting.execute("select 1")
         result = checked(pg)
     assert severe(result) == set()
+    # Those of tests before may be counted late, on version 15 by the statistics collector.
     assert result.load.transactions_s is not None
-    assert result.load.transactions_s < 5, "pgdyno's own transactions do not count"
+    transactions = result.load.transactions_s * result.seconds
+    assert transactions < result.load.samplings / 2, "pgdyno's own transactions do not count"
     assert result.run_file is None
 
 
