@@ -52,6 +52,15 @@ def test_times_and_rows_are_those_of_all_executions() -> None:
     assert [node.kind for node in root.walk()] == ["Nested Loop", "Seq Scan"]
 
 
+def test_rows_that_a_node_keeps_in_files_are_its_own() -> None:
+    sort = {"Node Type": "Sort", "Plan Rows": 9, "Total Cost": 9.0, "Temp Written Blocks": 100,
+            "Sort Space Type": "Disk", "Sort Space Used": 800}  # fmt: skip
+    window = {"Node Type": "WindowAgg", "Plan Rows": 9, "Total Cost": 9.0,
+              "Temp Written Blocks": 350, "Plans": [sort]}  # fmt: skip
+    root = read_plan(explained(window)).root
+    assert [node.spilled_kb for node in root.walk()] == [2000, 800]
+
+
 def test_time_of_workers_is_divided_by_the_processes() -> None:
     part = scan(**{"Actual Rows": 10, "Actual Loops": 3, "Actual Total Time": 4.0})
     gather = {"Node Type": "Gather", "Plan Rows": 30, "Total Cost": 50.0, "Workers Planned": 2,

@@ -19,8 +19,8 @@ WORK_MEM_MB_MAX = 1024
 
 
 def of_spilling(plans: Iterable[Plan], *, is_default: bool) -> list[Change]:
-    """Return a work_mem that holds the largest sort or hash that was written to disk, if there is
-    one; with ``is_default``, more than the built-in value."""
+    """Return a work_mem that holds the most that a node of a plan wrote to disk, if one did; with
+    ``is_default``, more than the built-in value."""
     spilled_kb = max((n.spilled_kb for plan in plans for n in plan.nodes()), default=0.0)
     wanted_mb = 8 if is_default else 1
     while wanted_mb * 1024 < IN_MEMORY * spilled_kb:

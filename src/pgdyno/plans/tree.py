@@ -25,6 +25,9 @@ _REMOVED = ("Rows Removed by Filter", "Rows Removed by Join Filter")
 _SEQUENTIAL = ("Seq Scan", "Parallel Seq Scan")
 _OF_INDEX = ("Index Scan", "Index Only Scan")
 _BITMAP_HEAP, _BITMAP_INDEX = "Bitmap Heap Scan", "Bitmap Index Scan"
+_KEEPING = ("CTE Scan", "Materialize", "Function Scan", "Table Function Scan", "WindowAgg")
+"""Nodes that keep rows, in files where work_mem is too small for them."""
+_BLOCK_KB = 8
 IN_MEMORY = 2.5
 """Memory that rows take, of their size in a temporary file."""
 ESTIMATE_TIMES = 10.0
@@ -71,7 +74,7 @@ class Node(Struct, frozen=True):
     heap_fetches: float | None
     """Rows that an index-only scan had to look up in the table."""
     spilled_kb: float
-    """Space on disk that a sort or a hash used."""
+    """Space on disk that a sort, a hash or rows kept for later used."""
     subplans_removed: int
     """Partitions left out when the execution began."""
     workers_planned: int
@@ -222,13 +225,21 @@ def _node(given: Fields, processes: int = 1) -> Node:
 
 
 def _spilled_kb(given: Fields) -> float:
-    """Return the space on disk that a sort, a hash or an aggregate used."""
+    """Return the space on disk that a sort, a hash, an aggregate or a node that keeps rows used."""
     own = given.get("Disk Usage", 0)
     if given.get("Sort Space Type") == "Disk":
         own += given.get("Sort Space Used", 0)
     if given.get("Hash Batches", 1) > 1:
         own += given.get("Peak Memory Usage", 0) * (given["Hash Batches"] - 1)
+    if given["Node Type"] in _KEEPING:
+        below = sum(_written_blocks(child) for child in given.get("Plans", ()))
+        own += max(0, _written_blocks(given) - below) * _BLOCK_KB
     return float(own)
+
+
+def _written_blocks(given: Fields) -> int:
+    """Return the blocks of temporary files that a node and those below it wrote."""
+    return int(given.get("Temp Written Blocks", 0))
 
 
 def _compiling_ms(jit: Fields) -> float:

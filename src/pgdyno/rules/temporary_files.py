@@ -53,9 +53,9 @@ def temp_files(s: Situation) -> Found | Cleared:
     proposed holds the mean temporary file (``temp_bytes / temp_files`` of pg_stat_database) times
     ``IN_MEMORY``, since a row takes more in memory than in a file.
 
-    On a server that pgdyno started, a work_mem that holds the largest sort or hash which a plan
-    wrote to disk is tried beside the load. It decides: found if it saves ``WAITING_SHARE`` of the
-    response time, and proposed only then.
+    On a server that pgdyno started, a work_mem that holds the most that a node of a plan wrote to
+    disk is tried beside the load. It decides: found if it saves ``WAITING_SHARE`` of the response
+    time, and proposed only then.
     """
     share = s.budget.own_share("temp")
     each_bytes, per_s = _files(s)
@@ -108,12 +108,13 @@ def _timed(s: Situation, tried: TimedChange, evidence: list[Evidence]) -> Found:
     worst, wanted = tried.statements[0], tried.change.settings["work_mem"]
     fits = _fits(s, ActiveSettings(tried.change.settings).size_bytes("work_mem") or 0)
     proposals = proposals_of(
-        s, [tried], "work-mem", "sorts and hashes of statements would stay in memory"
+        s, [tried], "work-mem", "sorts, hashes and kept rows of statements would stay in memory"
     )
     return Found(
         sentence=(
-            f"a sort or hash does not fit in work_mem: a statement takes {figure(worst.ms)} ms, and"
-            f" {figure(worst.changed_ms)} ms with {wanted}: {shortened(worst.total.statement)}"
+            f"sorts, hashes or kept rows do not fit in work_mem: a statement takes"
+            f" {figure(worst.ms)} ms, and {figure(worst.changed_ms)} ms with {wanted}:"
+            f" {shortened(worst.total.statement)}"
         ),
         parts=("temp", *(part for part in work_parts(s) if part != "temp")),
         share=max(s.budget.share("temp"), owned_share(s, tried)),
