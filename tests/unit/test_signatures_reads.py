@@ -86,6 +86,42 @@ def test_reads_from_the_kernel_s_cache_take_the_cores_and_not_the_waits(tmp_path
     assert diagnosed(tmp_path, few)["small-shared-buffers"].status == "cleared"
 
 
+def scanned(load: Load, size_bytes: int, pages_per_s: int) -> Load:
+    """Have sequential scans of one table, of this size, read so many pages."""
+
+    def counted(at_s: int) -> list[dict[str, Any]]:
+        scans = {"seq_scan": 20 * at_s, "seq_tup_read": 2_000_000 * at_s}
+        sized = {"relation": "public.item", "size_bytes": size_bytes}
+        return [scans | sized | {"heap_blks_read": pages_per_s * at_s}]
+
+    return replace(load, rows={"metric_table": counted})
+
+
+@pytest.mark.parametrize(
+    ("buffers", "table_mb", "wanted"),
+    [("16MB", 176, "1GB"), ("128MB", 100, "512MB"), ("16MB", 20, "128MB"), ("16MB", 3000, None)],
+)
+def test_a_quarter_of_the_buffers_holds_a_table_that_is_scanned(
+    tmp_path: Path, buffers: str, table_mb: int, wanted: str | None
+) -> None:
+    small = replace(SLOW, settings={"shared_buffers": buffers}, counters=pages(90_000, 0.03))
+    load = scanned(small, table_mb * MB, pages_per_s=90_000)
+    finding = diagnosed(tmp_path, load)["small-shared-buffers"]
+    assert finding.status == "found"
+    sizes = [each.change.settings["shared_buffers"] for each in finding.proposals]
+    assert sizes == ([] if wanted is None else [wanted])
+
+
+def test_reads_beside_the_scans_of_a_table_that_does_not_fit_are_saved(tmp_path: Path) -> None:
+    small = replace(SLOW, settings={"shared_buffers": "16MB"}, counters=pages(90_000, 0.03))
+    ratios = []
+    for part in (0, 45_000):
+        load = scanned(small, 1000 * MB, pages_per_s=part)
+        (proposal,) = diagnosed(tmp_path, load)["small-shared-buffers"].proposals
+        ratios.append(proposal.predicted_ratio)
+    assert ratios[0] > 1.5 * ratios[1] > 1.5
+
+
 def test_data_that_fit_are_read_from_the_device(tmp_path: Path) -> None:
     fits = replace(SLOW, settings={"shared_buffers": "64MB"}, server_facts={"database_bytes": MB})
     assert ranked(tmp_path, fits)[0].id == "data-reads"

@@ -34,7 +34,7 @@ from pgdyno.spec.sql_text import NAME, RELATION, folded, names_table
 
 _COUNTED = (
     *("n_tup_ins", "n_tup_upd", "n_tup_del", "n_tup_hot_upd", "n_tup_newpage_upd"),
-    *("seq_scan", "seq_tup_read", "idx_scan"),
+    *("seq_scan", "seq_tup_read", "idx_scan", "heap_blks_read"),
 )
 UNREPORTED_MAX = 1.5
 SCAN_ROWS_MIN = 1000.0
@@ -72,6 +72,8 @@ class TableCounts(Struct, frozen=True):
     scanned_rows: float
     """Sequential scans, and the rows that they read."""
     index_scans: float
+    read_pages: float
+    """Pages of its rows that were not in shared_buffers."""
 
     @property
     def written(self) -> float:
@@ -109,6 +111,7 @@ def tables(s: Facts) -> list[TableCounts]:
             scans=per_s.get("seq_scan", 0.0),
             scanned_rows=per_s.get("seq_tup_read", 0.0),
             index_scans=per_s.get("idx_scan", 0.0),
+            read_pages=per_s.get("heap_blks_read", 0.0),
         )
         found.append(table)
     if not found:
@@ -135,6 +138,13 @@ def scanned_tables(s: Facts) -> list[TableCounts]:
         if table.scanned_rows and table.scanned_rows >= SCAN_ROWS_MIN * table.scans
     ]
     return sorted(found, key=lambda table: -table.scanned_rows)
+
+
+def sizes_bytes(s: Facts) -> dict[str, float]:
+    """Return the last recorded size of each table by name, with its indexes and TOAST."""
+    series = s.run.series("metric_table", s.slice_ids)
+    recorded = zip(series["relation"], series["size_bytes"], strict=True)
+    return {str(name): float(size) for name, size in recorded if size == size}  # without NaN
 
 
 def indexes(s: Facts) -> list[Index]:

@@ -113,14 +113,18 @@ def response_share(s: Situation, use: str) -> float:
     return cpu_uses(s).get(use, 0.0) * s.budget.own_share(*cpu_parts(s))
 
 
-def ratio_without(s: Situation, part: float, *, parallel: float = 1.0) -> Prediction:
+def ratio_without(
+    s: Situation, part: float, *, parallel: float = 1.0, data: float = 1.0
+) -> Prediction:
     """Return the predicted ratio of throughput without ``part`` of the sessions' CPU time: that of
-    the load generator, and of the server's other processes, remains. ``parallel`` is the factor of
-    the waits for parallel workers."""
+    the load generator, and of the server's other processes, remains. ``parallel`` and ``data`` are
+    the factors of the waits for parallel workers and for data files; what CPU time these take is
+    within ``part``."""
     sessions = backend_cores(s)
     used = max(s.own_cores or 0.0, sessions)
-    cpu = 1.0 - part * sessions / used if used > 0 else 1.0
-    return s.loop.ratio(cpu=cpu, parallel=parallel)
+    left = 1.0 - part * sessions / used if used > 0 else 1.0
+    counted = 1.0 - s.loop.data_cpu * (1.0 - min(1.0, data))
+    return s.loop.ratio(cpu=min(1.0, left / counted), parallel=parallel, data=data)
 
 
 def ratio_of_short(s: Situation, part: float) -> Prediction:

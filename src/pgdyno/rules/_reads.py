@@ -8,17 +8,20 @@ read takes as long as a device needs. A hit ratio tells neither, so it is eviden
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
 
 from pgdyno.facts.situation import Situation
 from pgdyno.facts.slices import Facts
+from pgdyno.facts.tables import MOST, TableCounts, scanned_tables, sizes_bytes
 from pgdyno.numbers import percent
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._contention import crowded
-from pgdyno.rules._cpu_uses import ALL_MAX, backend_cores, ratio_of_own_work
+from pgdyno.rules._cpu_uses import ALL_MAX, backend_cores, ratio_of_own_work, ratio_without
 from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.spec.change import Change
 from pgdyno.spec.units import format_size
@@ -47,6 +50,9 @@ DEFAULT_BYTES = 128 << 20
 MEMORY_SHARE_MAX = 0.4
 """Most of the memory that PostgreSQL's manual finds useful (runtime-config-resource.html)."""
 ROOM = 1.25
+RING_TIMES = 4.0
+"""A sequential scan of a table larger than shared_buffers divided by this reads through a ring of
+256 kB, so that next to none of its pages stay (initscan in heapam.c, buffer/README)."""
 
 
 class DeviceLoad(Struct, frozen=True):
@@ -104,6 +110,12 @@ class Reads(Struct, frozen=True):
     hit_ratio: float
     buffers_bytes: int
     data_bytes: float
+    scanned: Sequence[tuple[float, float]]
+    """Of each table that sequential scans read: its size in bytes, and its part of the reads."""
+
+    def ring_share(self, buffers_bytes: float) -> float:
+        """The part of the reads that are of scans through a ring, with such shared_buffers."""
+        return sum(part for size, part in self.scanned if RING_TIMES * size > buffers_bytes)
 
     @property
     def cores(self) -> float:
@@ -112,13 +124,33 @@ class Reads(Struct, frozen=True):
         return self.per_s * self.each_ms / 1000
 
     @property
+    def are_copied(self) -> bool:
+        """True if sessions copy pages from the kernel's cache themselves, which takes CPU time."""
+        return self.each_ms < COPY_MS
+
+    @property
     def reason(self) -> Reason:
         """The reason for which sessions wait."""
-        if self.data_bytes > self.buffers_bytes and (
-            self.buffers_bytes < DEFAULT_BYTES or self.each_ms < CACHE_READ_MS
-        ):
-            return "small"
-        return "slow"
+        if self.buffers_bytes >= DEFAULT_BYTES and self.each_ms >= CACHE_READ_MS:
+            return "slow"
+        return "small" if self.data_bytes > self.buffers_bytes or self.are_of_scans else "slow"
+
+    @property
+    def are_of_scans(self) -> bool:
+        """True if most are of scans through a ring."""
+        return self.ring_share(self.buffers_bytes) >= MOST
+
+    def left(self, buffers_bytes: float) -> float:
+        """The part of the reads, 0 to 1, that is left with larger shared_buffers: all of scans that
+        still read through a ring, and of the others as much as the part of the data that has no
+        room."""
+        ring = self.ring_share(buffers_bytes)
+        freed = self.ring_share(self.buffers_bytes) - ring
+        missing, left = (
+            max(0.0, 1.0 - size / self.data_bytes) for size in (self.buffers_bytes, buffers_bytes)
+        )
+        others = left / missing if missing else 1.0
+        return ring + freed * left + (1.0 - ring - freed) * others
 
 
 def waiting_parts(s: Situation) -> tuple[Wait, ...]:
@@ -137,6 +169,7 @@ def reading_share(s: Situation, found: Reads) -> float:
     return s.budget.own_share(*waiting_parts(s)) + part * s.budget.own_share("ready")
 
 
+@lru_cache(maxsize=1)
 def reads(s: Facts) -> Reads | None:
     """Return the reads; None if there were none. Raises Skip if they were not recorded."""
     read, hit, timed_ms = (
@@ -151,24 +184,32 @@ def reads(s: Facts) -> Reads | None:
     if not read:
         return None
     per_s = read / s.seconds
+    sizes, scanned = sizes_bytes(s), _scanned(s)
+    all_pages = max(per_s, sum(each.read_pages for each in scanned))
     return Reads(
         per_s=per_s,
         each_ms=timed_ms / read if timed_ms else 1000 * s.sessions("data") / per_s,
         hit_ratio=hit / (hit + read),
         buffers_bytes=buffers,
-        data_bytes=_data_bytes(s),
+        data_bytes=sum(sizes.values()) or float(s.run.run.server.get("database_bytes") or 0.0),
+        scanned=[(sizes.get(each.name, 0.0), each.read_pages / all_pages) for each in scanned],
     )
 
 
-def _data_bytes(s: Facts) -> float:
-    """Return the size of the tables with their indexes; of the database if it was not recorded."""
-    series = s.run.series("metric_table", s.slice_ids)
-    sizes = {
-        name: size
-        for name, size in zip(series["relation"], series["size_bytes"], strict=True)
-        if size == size  # without NaN
-    }
-    return sum(sizes.values()) or float(s.run.run.server.get("database_bytes") or 0.0)
+def are_copied(s: Facts) -> bool:
+    """Return whether sessions copy the pages that they read from the kernel's cache themselves."""
+    try:
+        found = reads(s)
+    except Skip:
+        return False
+    return found is not None and found.are_copied
+
+
+def _scanned(s: Facts) -> list[TableCounts]:
+    try:
+        return scanned_tables(s)
+    except Skip:
+        return []
 
 
 def read_evidence(s: Situation, found: Reads | None) -> list[Evidence]:
@@ -193,16 +234,19 @@ def read_evidence(s: Situation, found: Reads | None) -> list[Evidence]:
 def ratio_of_fewer(s: Situation, found: Reads, left: float) -> Prediction:
     """Return the predicted ratio with the part ``left`` of the reads.
 
-    Sessions that copy pages from the kernel's cache themselves do so in the time that was measured,
-    and replacing the pages takes up to ``COPY_TIMES`` it, all of it CPU time. Otherwise they wait,
-    for a device or for the processes that read for them.
+    Sessions that copy pages from the kernel's cache themselves take CPU time for it: of the time
+    that was measured the part in which they have a core, and for replacing the pages up to
+    ``COPY_TIMES`` the measured time, but no more than a third of the other CPU time. Otherwise they
+    wait, for a device or for the processes that read for them.
     """
-    if found.each_ms >= COPY_MS:
+    if not found.are_copied:
         return between(s.loop.ratio(data=left), ratio_of_own_work(s, left))
-    used = max(s.own_cores or 0.0, backend_cores(s), found.cores)
+    used = max(backend_cores(s), min(found.cores, s.cores))
+    copied = min(1.0, found.cores / max(used, s.sessions("cpu", "data")))
+    replaced = max(copied, min(COPY_TIMES * found.cores / used, (1.0 + 2.0 * copied) / 3))
     least, most = (
-        s.loop.ratio(data=left, cpu=1.0 - (1.0 - left) * min(ALL_MAX, times * found.cores / used))
-        for times in (1.0, COPY_TIMES)
+        ratio_without(s, (1.0 - left) * min(ALL_MAX, part), data=left)
+        for part in (copied, replaced)
     )
     return between(least, most)
 
@@ -213,20 +257,16 @@ def larger_buffers(s: Situation, found: Reads) -> list[Proposal]:
     memory = host.get("memory_bytes") if host.get("same_host_as_server", True) else None
     if not memory:
         return []
-    wanted = DEFAULT_BYTES
-    while wanted < ROOM * found.data_bytes and 2 * wanted <= MEMORY_SHARE_MAX * memory:
-        wanted *= 2
-    if wanted <= found.buffers_bytes or wanted > MEMORY_SHARE_MAX * memory:
+    possible = _sizes(found.buffers_bytes, MEMORY_SHARE_MAX * memory)
+    if not possible:
         return []
-    missing, left = (
-        max(0.0, 1.0 - size / found.data_bytes) for size in (found.buffers_bytes, wanted)
-    )
-    part = left / missing if missing else 1.0
-    ratio = ratio_of_fewer(s, found, part)
+    wanted = min(possible, key=lambda size: (found.left(size / ROOM), size))
+    ratio = ratio_of_fewer(s, found, found.left(wanted))
     if ratio < WORTHWHILE_RATIO:
         return []
     size = format_size(wanted)
-    why = f"{size} would hold {percent(1.0 - left)} of the tables and indexes"
+    held = min(1.0, wanted / found.data_bytes)
+    why = f"{size} would hold {percent(held)} of the tables and indexes"
     change = Change(settings={"shared_buffers": size})
     return [
         Proposal(
@@ -237,3 +277,9 @@ def larger_buffers(s: Situation, found: Reads) -> list[Proposal]:
             specific=found.reason == "small",
         )
     ]
+
+
+def _sizes(above: float, most: float) -> list[int]:
+    """Return the sizes in bytes, powers of two from PostgreSQL's default on, within limits."""
+    doublings = range(int(math.log2(max(1.0, most / DEFAULT_BYTES))) + 1)
+    return [size for n in doublings if above < (size := DEFAULT_BYTES << n) <= most]

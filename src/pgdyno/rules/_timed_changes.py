@@ -26,6 +26,7 @@ from pgdyno.record import Suspect, Suspicion
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._cpu_uses import ratio_without
 from pgdyno.rules._pools import WORTHWHILE_RATIO
+from pgdyno.rules._reads import are_copied
 from pgdyno.stats.prediction import Prediction
 
 SAVED_PART_MAX = 0.999
@@ -60,8 +61,9 @@ def ratio_with(s: Situation, change: TimedChange) -> Prediction:
     """Return the predicted ratio of throughput with a change: the CPU time of the sessions, and
     their other work, fall by the part that it saves.
 
-    At one end only the CPU time and the waits for parallel workers fall; at the other all of the
-    work, the waits for rows that are held meanwhile, and what flushes may wait for a core. The
+    At one end only the CPU time and the waits for parallel workers fall, and those for pages that
+    sessions copy from the kernel's cache, which takes CPU time; at the other all of the work, the
+    waits for rows that are held meanwhile, and what flushes may wait for a core. The
     guess is halfway; the ends have the error of the times too, the lower one of memory also
     ``MEMORY_SHARE``.
     """
@@ -74,7 +76,8 @@ def ratio_with(s: Situation, change: TimedChange) -> Prediction:
 def _ratios(s: Situation, saved: float) -> list[float]:
     """Return the ends of the ratio without the part ``saved`` of the work."""
     part = min(SAVED_PART_MAX, max(0.0, saved))
-    cpu, service_ms = ratio_without(s, part, parallel=1.0 - part), s.budget.service_ms
+    data = 1.0 - part if are_copied(s) else 1.0
+    cpu, service_ms = ratio_without(s, part, parallel=1.0 - part, data=data), s.budget.service_ms
     flushing_ms = sum(s.budget.parts_ms.get(each, 0.0) for each in ("flush", "images"))
     falling_ms = following_ms(s) + starved_part(s) * flushing_ms
     left_ms = max(1e-3 * service_ms, service_ms - part * falling_ms)

@@ -15,6 +15,7 @@ from pgdyno.rules._pools import WORTHWHILE_RATIO
 from pgdyno.rules._reads import (
     WAITING_SHARE,
     DeviceLoad,
+    Reads,
     data_device,
     device_evidence,
     larger_buffers,
@@ -36,8 +37,8 @@ _MORE_PAGES = ("missing-index", "unusable-index", "unpruned-partitions", "bloate
 @rule(
     "small-shared-buffers",
     false_positives=(
-        "a cold start: pages that are read once and then stay in memory; sequential scans, which"
-        " use a small part of shared_buffers however large these are"
+        "a cold start: pages that are read once and then stay in memory; scans of a table that is"
+        " larger than a quarter of any shared_buffers that the memory allows"
     ),
 )
 def small_shared_buffers(s: Situation) -> Found | Cleared:
@@ -45,8 +46,9 @@ def small_shared_buffers(s: Situation) -> Found | Cleared:
 
     Trigger: reads take at least ``WAITING_SHARE`` of the response time, with their part of the
     queue for a core where the kernel answers them from its cache; the data do not fit in
-    shared_buffers, and these are below PostgreSQL's default or are filled from the kernel's cache
-    (see ``_reads``, which has the thresholds and their sources).
+    shared_buffers, or most reads are of sequential scans of tables so large that their pages are
+    not kept; and shared_buffers are below PostgreSQL's default or are filled from the kernel's
+    cache (see ``_reads``, which has the thresholds and their sources).
     """
     found = reads(s)
     share = 0.0 if found is None else reading_share(s, found)
@@ -63,9 +65,8 @@ def small_shared_buffers(s: Situation) -> Found | Cleared:
     proposals = larger_buffers(s, found)
     return Found(
         sentence=(
-            f"shared_buffers of {format_size(found.buffers_bytes)} are too small for"
-            f" {size(found.data_bytes)} of tables and indexes: {figure(found.per_s)} pages are read"
-            f" per second, {figure(found.each_ms)} ms each"
+            f"{_too_small(found)}: {figure(found.per_s)} pages are read per second,"
+            f" {figure(found.each_ms)} ms each"
         ),
         parts=waiting_parts(s),
         share=share * s.budget.begun,
@@ -76,6 +77,17 @@ def small_shared_buffers(s: Situation) -> Found | Cleared:
         proposals=proposals,
         advice="" if proposals else "larger shared_buffers, as far as the memory allows",
     )
+
+
+def _too_small(found: Reads) -> str:
+    buffers = format_size(found.buffers_bytes)
+    if found.are_of_scans:
+        return (
+            f"sequential scans of tables larger than a quarter of shared_buffers ({buffers}) keep"
+            " no pages in them"
+        )
+    data = size(found.data_bytes)
+    return f"shared_buffers of {buffers} are too small for {data} of tables and indexes"
 
 
 ADVICE = "more memory, a faster disk, or fewer pages per transaction"
