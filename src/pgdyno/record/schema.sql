@@ -13,7 +13,7 @@ create table run (
     id integer primary key check (id = 1),
     name text not null,
     pgdyno_version text not null,
-    command text not null,                -- run, compare, investigate, price, drill, check, knee, pool, storm, age, soak or branch
+    command text not null,                -- as on the command line: run, drill
     started_unix_ms integer not null,
     spec_text text not null,              -- as the user wrote it; '' without a file
     spec_json text not null,              -- resolved, with all defaults
@@ -388,7 +388,8 @@ create table metric_table (
     analyze_count integer, autoanalyze_count integer, seq_scan integer,
     seq_tup_read integer, idx_scan integer,
     heap_blks_read integer, heap_blks_hit integer, idx_blks_read integer, idx_blks_hit integer,
-    size_bytes integer, xid_age integer,
+    size_bytes integer,                   -- with its indexes and its TOAST table
+    xid_age integer,
     toast_xid_age integer,                -- of its TOAST table; NULL: it has none
     fillfactor integer                    -- NULL: the default
 );
