@@ -8,7 +8,6 @@ read takes as long as a device needs. A hit ratio tells neither, so it is eviden
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
@@ -47,6 +46,8 @@ COPY_TIMES = 3.0
 and 1.8 in pairs with larger shared_buffers."""
 DEFAULT_BYTES = 128 << 20
 """PostgreSQL's default of shared_buffers, for small machines."""
+DOUBLINGS = 24
+"""Sizes from the default on that are looked at: up to a petabyte."""
 MEMORY_SHARE_MAX = 0.4
 """Most of the memory that PostgreSQL's manual finds useful (runtime-config-resource.html)."""
 ROOM = 1.25
@@ -243,7 +244,7 @@ def ratio_of_fewer(s: Situation, found: Reads, left: float) -> Prediction:
         return between(s.loop.ratio(data=left), ratio_of_own_work(s, left))
     used = max(backend_cores(s), min(found.cores, s.cores))
     copied = min(1.0, found.cores / max(used, s.sessions("cpu", "data")))
-    replaced = max(copied, min(COPY_TIMES * found.cores / used, (1.0 + 2.0 * copied) / 3))
+    replaced = min(COPY_TIMES * found.cores / used, copied + (1.0 - copied) / 3)
     least, most = (
         ratio_without(s, (1.0 - left) * min(ALL_MAX, part), data=left)
         for part in (copied, replaced)
@@ -252,7 +253,8 @@ def ratio_of_fewer(s: Situation, found: Reads, left: float) -> Prediction:
 
 
 def larger_buffers(s: Situation, found: Reads) -> list[Proposal]:
-    """Return shared_buffers that hold all data, or as many as the memory allows."""
+    """Return the smallest shared_buffers that save most of the reads, as far as the memory allows;
+    none if that gains too little."""
     host = s.run.run.host
     memory = host.get("memory_bytes") if host.get("same_host_as_server", True) else None
     if not memory:
@@ -261,12 +263,12 @@ def larger_buffers(s: Situation, found: Reads) -> list[Proposal]:
     if not possible:
         return []
     wanted = min(possible, key=lambda size: (found.left(size / ROOM), size))
-    ratio = ratio_of_fewer(s, found, found.left(wanted))
+    left = found.left(wanted)
+    ratio = ratio_of_fewer(s, found, left)
     if ratio < WORTHWHILE_RATIO:
         return []
     size = format_size(wanted)
-    held = min(1.0, wanted / found.data_bytes)
-    why = f"{size} would hold {percent(held)} of the tables and indexes"
+    why = f"{size} would save {percent(1.0 - left)} of the reads of pages"
     change = Change(settings={"shared_buffers": size})
     return [
         Proposal(
@@ -281,5 +283,4 @@ def larger_buffers(s: Situation, found: Reads) -> list[Proposal]:
 
 def _sizes(above: float, most: float) -> list[int]:
     """Return the sizes in bytes, powers of two from PostgreSQL's default on, within limits."""
-    doublings = range(int(math.log2(max(1.0, most / DEFAULT_BYTES))) + 1)
-    return [size for n in doublings if above < (size := DEFAULT_BYTES << n) <= most]
+    return [size for n in range(DOUBLINGS) if above < (size := DEFAULT_BYTES << n) <= most]

@@ -63,8 +63,8 @@ def ratio_with(s: Situation, change: TimedChange) -> Prediction:
 
     At one end only the CPU time and the waits for parallel workers fall, and those for pages that
     sessions copy from the kernel's cache, which takes CPU time; at the other all of the work, the
-    waits for rows that are held meanwhile, and what flushes may wait for a core. The
-    guess is halfway; the ends have the error of the times too, the lower one of memory also
+    waits for rows that are held meanwhile, and what flushes may wait for a core. The guess is
+    halfway; the ends have the error of the times too, the lower one of memory also
     ``MEMORY_SHARE``.
     """
     guesses = _ratios(s, change.saved)
