@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from diagnose_runs import CPU, IDLE, ROW, Load, diagnosed, ranked
+from diagnose_runs import CPU, IDLE, ROW, WAL_SYNC, Load, diagnosed, ranked
 from inline_snapshot import snapshot
 from msgspec.structs import replace
 
@@ -378,6 +378,41 @@ def test_an_advisory_lock_of_a_transaction_is_not_to_be_unlocked(
     advice = diagnosed(tmp_path, load)["advisory-lock"].advice
     assert ("pg_advisory_unlock" in advice) == unlocks
     assert "different keys" in advice
+
+
+TURNS = Load(
+    clients=8,
+    tps=500,
+    service_ms=16.0,
+    busy=0.2,
+    sessions={ADVISORY: 5.5, WAL_SYNC: 2.0, CPU: 0.4},
+    script_ms=[
+        *(
+            ("begin", 0.05),
+            ("select pg_advisory_lock(7)", 11.0),
+            ("insert into t default values", 0.1),
+        ),
+        *(("select pg_advisory_unlock(7)", 0.05), ("commit", 4.5)),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("takes", "holder", "promised"),
+    [
+        ("select pg_advisory_lock(?)", "insert into t default values", False),
+        ("select pg_advisory_lock(?)", "commit", True),
+        ("select pg_advisory_xact_lock(?)", "insert into t default values", True),
+    ],
+)
+def test_a_flush_without_the_lock_is_not_the_limit(
+    tmp_path: Path, takes: str, holder: str, promised: bool
+) -> None:
+    queue = {"lock_type": "advisory", "relation": None, "waits_with": takes, "blocker": holder}
+    findings = diagnosed(tmp_path, replace(TURNS, queues=[queue]))
+    assert findings["advisory-lock"].rank == 1
+    proposals = findings["commit-flush"].proposals
+    assert any(each.remedy_id == "synchronous-commit-off" for each in proposals) is promised
 
 
 def test_a_key_that_the_script_writes_is_not_mended_by_the_scale(tmp_path: Path) -> None:

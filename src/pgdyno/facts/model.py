@@ -12,6 +12,11 @@ A session in service is at one of these stations, by the latency budget:
     row       a queue behind the holders of hot rows. From the measured waiters W the utilisation
               U of the row as a server follows by W = U^2 / (1 - U); holding overlaps with the other
               stations, so only the waiting counts as time.
+    advisory  a queue behind the holder of an advisory lock, taken to be one lock. The utilisation
+              U follows from the measured waiters W of m sessions, as few as those are: that of the
+              machine-repairman model whose one server has W waiting. What is done while the lock
+              is not held cannot gain where U is close to 1.
+    lock      a delay: locks on tables and objects, which sessions outside the load hold, too.
     shared    a delay that grows with the sessions m: contention for locks in shared memory. Waiting
               for others' turns grows with m, and moving what they changed between cores with m^2
               in the Universal Scalability Law (N. J. Gunther, "Guerrilla Capacity Planning", 2007),
@@ -72,7 +77,7 @@ beside what a trial measures; nothing is kept because of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypedDict, Unpack
 
 from msgspec import Struct
@@ -108,6 +113,7 @@ class Demands(TypedDict, total=False):
     """Of their number; that of their time, ``flush``, unless given."""
     cpu: float
     row: float
+    lock: float
     shared: float
     data: float
     parallel: float
@@ -125,6 +131,10 @@ class ClosedLoop(Struct, frozen=True):
     """Part of ``cpu_s`` that is the kernel's."""
     flush_s: float = 0.0
     row_s: float = 0.0
+    advisory_s: float = 0.0
+    until_commit: bool = True
+    """True if advisory locks are held through the commit's flush, and a standby's answer."""
+    lock_s: float = 0.0
     shared_s: float = 0.0
     data_s: float = 0.0
     parallel_s: float = 0.0
@@ -174,7 +184,8 @@ class ClosedLoop(Struct, frozen=True):
             return self
         if self.saturated:
             return self._slowed(lambda by: replace(self, cpu_s=self.cpu_s * (1.0 + by)), 4.0)
-        rest_s_max = self._unexplained_s if self.row_s > 0 else self.service_s
+        queues = self.row_s > 0 or self.advisory_s > 0
+        rest_s_max = self._unexplained_s if queues else self.service_s
         rested = self._slowed(lambda by: replace(self, rest_s=by), rest_s_max)
         if self.row_s <= 0 or rested.predict() <= self.throughput_tps * (1.0 + _CLOSE):
             return rested
@@ -196,7 +207,7 @@ class ClosedLoop(Struct, frozen=True):
         """Time in service that is spent on waits that were seen."""
         files_s = self.flush_s + self.data_s
         others_s = self.shared_s + self.parallel_s + self.replica_s + self.idle_s
-        return files_s + others_s + self.row_s
+        return files_s + others_s + self.row_s + self.advisory_s + self.lock_s
 
     @property
     def _unexplained_s(self) -> float:
@@ -237,10 +248,12 @@ class ClosedLoop(Struct, frozen=True):
         shared = change.get("shared", 1.0) * _contention(m / max(1.0, self.sessions))
         delay_s = flush_s + self.shared_s * shared + self.data_s * data + self.idle_s
         delay_s += self.parallel_s * change.get("parallel", 1.0)
+        delay_s += self.lock_s * change.get("lock", 1.0)
         delay_s += self.replica_s * replica + self._rest_left_s(flush, alone)
-        hold = change.get("row", 1.0) * self._hold_factor(flush, cpu, replica)
+        row_s = self._row_demand_s() * change.get("row", 1.0) * self._hold_factor(change)
+        advisory_s = self._advisory_demand_s * self._advisory_hold_factor(change)
         left_s = cpu_s - woken_cpu_s * (1.0 - alone)
-        return self._solve(m, left_s, delay_s, self._row_demand_s() * hold)
+        return self._solve(m, left_s, delay_s, (row_s, advisory_s))
 
     def _rest_left_s(self, flush: float, alone: float) -> float:
         """Return the part of ``rest_s`` that remains: its queues shrink as the cost of being woken
@@ -269,7 +282,8 @@ class ClosedLoop(Struct, frozen=True):
             )
             ratio = loop._in_company(power, change) / loop.predict()
             if not fewer:  # Else a shorter queue takes less CPU time, too.
-                ratio = min(ratio, max(1.0, loop._cpu_bound(change, alone=power == 0.0)))
+                bound = min(loop._cpu_bound(change, alone=power == 0.0), loop._lock_bound(change))
+                ratio = min(ratio, max(1.0, bound))
             ratios.append(ratio)
         return Prediction(ratios[0 if fewer else 1], min(ratios), max(ratios))
 
@@ -280,6 +294,11 @@ class ClosedLoop(Struct, frozen=True):
         if not alone:
             cpu_s = max(self.company_cpu_s, cpu_s - self.generator_woken_s - self.server_woken_s)
         return self.cores / (cpu_s * self.throughput_tps) if cpu_s > 0 else math.inf
+
+    def _lock_bound(self, change: Demands) -> float:
+        """Return the ratio at which the advisory lock is always held."""
+        used = self._advisory_demand_s * self._advisory_hold_factor(change) * self.throughput_tps
+        return 1.0 / used if used > 0 else math.inf
 
     def _cpu_left_s(self, change: Demands) -> float:
         """Return the CPU time of a transaction with a change."""
@@ -345,33 +364,55 @@ class ClosedLoop(Struct, frozen=True):
         used = (math.sqrt(waiting * waiting + 4 * waiting) - waiting) / 2
         return used / self.throughput_tps * (1.0 + self.held_longer)
 
-    def _hold_factor(self, flush: float, cpu: float, replica: float) -> float:
-        """Return the factor of the time for which row locks are held, the commit included."""
-        held_s = self.cpu_s + self.flush_s + self.replica_s + self.idle_s
-        changed_s = self.cpu_s * cpu + self.flush_s * flush + self.replica_s * replica + self.idle_s
-        return changed_s / held_s if held_s > 0 else 1.0
+    @property
+    def _advisory_demand_s(self) -> float:
+        """Time per transaction for which the advisory lock is held, from the sessions waiting."""
+        if self.advisory_s <= 0:
+            return 0.0
+        return used_part(self.advisory_s * self.throughput_tps, self.sessions) / self.throughput_tps
 
-    def _solve(self, m: float, cpu_s: float, delay_s: float, hold_s: float) -> float:
+    def _hold_factor(self, change: Demands) -> float:
+        """Return the factor of the time for which locks are held until the end of the commit."""
+        parts = (
+            (self.cpu_s, change.get("cpu", 1.0)),
+            (self.flush_s, change.get("flush", 1.0)),
+            (self.replica_s, change.get("replica", 1.0)),
+            (self.idle_s, 1.0),
+        )
+        held_s = sum(each_s for each_s, _ in parts)
+        return sum(each_s * factor for each_s, factor in parts) / held_s if held_s > 0 else 1.0
+
+    def _advisory_hold_factor(self, change: Demands) -> float:
+        """Return the factor of the time for which the advisory lock is held."""
+        return self._hold_factor(change) if self.until_commit else change.get("cpu", 1.0)
+
+    def _solve(self, m: float, cpu_s: float, delay_s: float, holds_s: Collection[float]) -> float:
         """Throughput of ``m`` sessions with these demands; between two whole numbers, linear."""
         whole = math.floor(m)
-        low = self._solve_whole(whole, cpu_s, delay_s, hold_s)
+        low = self._solve_whole(whole, cpu_s, delay_s, holds_s)
         if whole == m:
             return low
-        high = self._solve_whole(whole + 1, cpu_s, delay_s, hold_s)
+        high = self._solve_whole(whole + 1, cpu_s, delay_s, holds_s)
         return low + (m - whole) * (high - low)
 
-    def _solve_whole(self, m: int, cpu_s: float, delay_s: float, hold_s: float) -> float:
-        """Iterates over the wait for rows; without rows that are hot, a single round."""
+    def _solve_whole(
+        self, m: int, cpu_s: float, delay_s: float, holds_s: Collection[float]
+    ) -> float:
+        """Iterates over the waits for locks; where none is waited for, a single round."""
         throughput = self._repairman(m, cpu_s, delay_s)
-        if hold_s <= 0:
+        holds_s = [hold_s for hold_s in holds_s if hold_s > 0]
+        if not holds_s:
             return throughput
-        waiting = 0.0
+        at_locks, others = [0.0] * len(holds_s), (m - 1) / m
         for _ in range(_ROUNDS):
-            row_wait_s = hold_s * waiting * (m - 1) / m
-            at_row = min(float(m), throughput * (hold_s + row_wait_s))
-            waiting = (waiting + at_row) / 2
+            for i, hold_s in enumerate(holds_s):
+                at_lock = throughput * hold_s * (1.0 + at_locks[i] * others)
+                at_locks[i] = (at_locks[i] + min(float(m), at_lock)) / 2
+            waits_s = sum(
+                hold_s * at * others for hold_s, at in zip(holds_s, at_locks, strict=True)
+            )
             before = throughput
-            throughput = self._repairman(m, cpu_s, delay_s + hold_s * waiting * (m - 1) / m)
+            throughput = self._repairman(m, cpu_s, delay_s + waits_s)
             if abs(throughput - before) < 1e-6 * throughput:
                 break
         return throughput
@@ -405,6 +446,28 @@ def queue_cost_of(cpu_s: float, round_trips: float, *, queue: float, cores: floa
     grown, trips_s = _log_queue(queue, cores), QUEUED_TRIP_S * round_trips
     alone_s = (cpu_s - trips_s * grown) / (1.0 + QUEUED_SHARE * grown)
     return trips_s / max(alone_s, trips_s) + QUEUED_SHARE
+
+
+def used_part(waiting: float, sessions: float) -> float:
+    """Return the utilisation of the one server behind which so many of ``sessions`` wait on
+    average: they come to it after a delay, by the machine-repairman model."""
+    import numpy as np
+
+    m = max(2, round(sessions))
+    j = np.arange(1, m + 1)
+    at, places = np.arange(m + 1), np.cumsum(np.log(m - j + 1))
+    lo, hi = -12.0, 12.0  # logarithm of the server's time by the delay
+    for _ in range(40):
+        middle = (lo + hi) / 2
+        weights = np.concatenate(([0.0], places + j * middle))
+        chances = np.exp(weights - weights.max())
+        chances /= chances.sum()
+        used = 1.0 - float(chances[0])
+        if float((chances * at).sum()) - used > waiting:
+            hi = middle
+        else:
+            lo = middle
+    return used
 
 
 def _log_queue(queue: float, cores: float) -> float:

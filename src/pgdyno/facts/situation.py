@@ -15,10 +15,13 @@ from pgdyno.facts.sessions import SPARE_SHARE
 from pgdyno.facts.slices import Facts
 from pgdyno.facts.wakeup_cost import with_waking
 from pgdyno.record.fileformat import PARALLEL_WORKER
-from pgdyno.spec.sql_text import is_commit
+from pgdyno.spec.sql_text import is_commit, locks_until_commit
 from pgdyno.wait_events import DATA, SHARED
 
 FLUSH_PARTS: tuple[Part, ...] = ("flush", "images", "commit delay")
+QUEUES_SEEN_MIN = 10
+"""Looks at queues for advisory locks that tell whether they are held through a COMMIT: behind one
+held for a quarter of its time in COMMIT, none of ten would see that once in 18 times."""
 _AT_COMMIT: tuple[Part, ...] = ("replica", "lock")
 """Waits of a COMMIT other than for its flush: for a standby, and for the lock of NOTIFY."""
 
@@ -49,6 +52,9 @@ def fitted_loop(s: Facts, budget: ResponseTimeBudget) -> ClosedLoop:
         cpu_system_share=_system_share(s, budget),
         flush_s=sum(seconds.get(part, 0.0) for part in FLUSH_PARTS),
         row_s=seconds.get("row", 0.0),
+        advisory_s=seconds.get("advisory", 0.0),
+        until_commit=_holds_until_commit(s),
+        lock_s=seconds.get("relation", 0.0) + seconds.get("lock", 0.0),
         shared_s=sum(seconds.get(part, 0.0) for part in SHARED),
         data_s=sum(seconds.get(part, 0.0) for part in DATA),
         parallel_s=max(0.0, seconds.get("parallel", 0.0) - workers / per_second),
@@ -78,6 +84,17 @@ def queueing_sessions(s: Facts, budget: ResponseTimeBudget) -> float:
     """Return the clients' sessions that have a core or wait for one, on average, by the budget;
     more than ``runnable`` where those count that are seen idle in the queue."""
     return max(s.runnable, s.in_service * budget.service_share("running", "ready"))
+
+
+def _holds_until_commit(s: Facts) -> bool:
+    """True unless advisory locks are seen to be released before the COMMIT of the scripts: those of
+    sessions, behind whose holders at COMMIT nobody is seen to wait."""
+    queues = [each for each in s.lock_queues if each.lock_type == "advisory"]
+    texts = [each.blocker or "" for each in queues]
+    of_transactions = any(locks_until_commit(each.waiting_statement or "") for each in queues)
+    commits = any(is_commit(each.statement) for each in s.statements)
+    known = commits and sum(each.seen for each in queues) >= QUEUES_SEEN_MIN
+    return not known or of_transactions or any(is_commit(text) for text in texts)
 
 
 def _flush_once_ms(s: Facts) -> float:

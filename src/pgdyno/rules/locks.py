@@ -6,8 +6,6 @@ import re
 from collections import Counter
 from typing import Literal
 
-from msgspec.structs import replace
-
 from pgdyno import numbers
 from pgdyno.facts.budget import Part
 from pgdyno.facts.flush import device_words
@@ -40,7 +38,7 @@ from pgdyno.rules._queues import (
 )
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
-from pgdyno.spec.sql_text import is_commit
+from pgdyno.spec.sql_text import is_commit, locks_until_commit
 
 
 @rule(
@@ -98,9 +96,6 @@ def _held_by(s: Situation, found: Queues, known: LockHolder) -> str:
     return f", held by: {holder_words(s, most)}" if most is not None and most.blocker else ""
 
 
-_OF_TRANSACTION = re.compile(r"advisory_xact_lock", re.IGNORECASE)
-
-
 @rule(
     "advisory-lock",
     false_positives="a queue that the application wants, such as one worker at a time",
@@ -146,7 +141,7 @@ def _advisory_lock_advice(s: Situation, statement: str) -> str:
         return _XACT_LOCK_ADVICE
     sooner = (
         "shorten what follows it in the transaction, at whose end it is let go of,"
-        if _OF_TRANSACTION.search(statement)
+        if locks_until_commit(statement)
         else "let go of it before the commit (pg_advisory_unlock)"
     )
     return (
@@ -330,13 +325,9 @@ def _notify_lock_advice(without: float) -> str:
 
 
 def _ratio(s: Situation, found: Queues, *, left: float, flush: float) -> float:
-    """Return the predicted ratio with the part ``left`` of these waits and ``flush`` of the flush.
-
-    The model has the waits among its rest.
-    """
-    lock_s = found.share * s.budget.response_ms / 1000
-    shorter = replace(s.loop, rest_s=max(0.0, s.loop.rest_s - (1.0 - left) * lock_s))
-    return shorter.predict(flush=flush) / s.loop.predict()
+    """Return the predicted ratio with ``left`` of these waits and ``flush`` of the flush, parts."""
+    own = found.sessions / max(found.sessions, s.sessions("relation", "lock"))
+    return s.loop.predict(lock=1.0 - (1.0 - left) * own, flush=flush) / s.loop.predict()
 
 
 def _proposals(s: Situation, found: Queues, flush: float) -> list[Proposal]:

@@ -128,6 +128,11 @@ def is_commit(statement: str) -> bool:
     return _ENDS.match(statement) is not None
 
 
+def locks_until_commit(statement: str) -> bool:
+    """Return whether a statement takes an advisory lock of its transaction."""
+    return re.search(r"advisory_xact_lock", statement, re.IGNORECASE) is not None
+
+
 _COLUMN = re.compile(NAME)
 _COLUMNS = rf"\s*{NAME}\s*(?:,\s*{NAME}\s*)*"
 
