@@ -253,6 +253,20 @@ def test_pooler_that_keeps_sessions_for_the_connected_leaves_clients_out(tmp_pat
     assert "pool_mode = transaction" in finding.advice
 
 
+def test_clients_that_connect_are_not_left_out_by_a_pooler(tmp_path: Path) -> None:
+    """14 of 16 connect again for what they do next, two are at work."""
+    connect = replace(
+        POOLER,
+        service_ms=5.8,
+        connect_ms=41.0,
+        sessions={CPU: 0.3, WAL_SYNC: 1.7},
+        script_ms=statements(0.8),
+    )
+    findings = ranked(tmp_path, connect)
+    assert findings[0].id == "connection-per-transaction"
+    assert all(each.status != "found" for each in findings if each.id == "pooler")
+
+
 def test_slow_pooler_whose_sessions_are_idle_is_told_apart_from_its_queue(tmp_path: Path) -> None:
     slow = replace(POOLER, sessions={CPU: 0.1, IDLE: 0.1}, script_ms=statements(10.0))
     finding = diagnosed(tmp_path, slow)["pooler"]

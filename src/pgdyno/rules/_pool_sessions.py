@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgdyno.facts.budget import BEFORE_SENT
 from pgdyno.facts.session_state import TRACKED, StateUse, session_state
 from pgdyno.facts.sessions import sessions
 from pgdyno.facts.situation import Situation
@@ -14,16 +15,18 @@ LEFT_OUT_SHARE = 0.2
 def clients_left_out(s: Situation) -> float:
     """Return the clients that had a transaction under way and none done, on average.
 
-    All clients of a closed loop that does not rest are at work; what Little's law does not see of
-    them never came to an end. 0 where the pooler is known to keep a session for no client: then
-    they wait for something else, which the sessions show.
+    All clients of a closed loop that does not rest are at work, or connect for what they do next;
+    what Little's law does not see of them never came to an end. 0 where the pooler is known to keep
+    a session for no client: then they wait for something else, which the sessions show.
     """
     if s.pooler is not None and s.pooler.shares:
         return 0.0
     resting = any(group.think_ms for group in s.groups)
     if s.has_open_loop or resting or s.sessions_max < sum(g.clients for g in s.groups):
         return 0.0
-    return max(0.0, s.sessions_max - s.in_service - _unaccepted(s))
+    before_ms = sum(s.budget.parts_ms.get(part, 0.0) for part in BEFORE_SENT)
+    on_the_way = s.throughput_tps * before_ms / 1000
+    return max(0.0, s.sessions_max - s.in_service - on_the_way - _unaccepted(s))
 
 
 def _unaccepted(s: Situation) -> float:
