@@ -163,18 +163,48 @@ def test_settings_are_not_cleared_by_times_that_differ_too_much(tmp_path: Path) 
     assert diagnosed(tmp_path, load)["costly-settings"].status == "skipped"
 
 
-@pytest.mark.parametrize(("replanned", "status"), [(0, "found"), (1, "skipped")])
-def test_a_statement_that_keeps_its_plan_and_its_time_has_no_error(
-    tmp_path: Path, replanned: int, status: str
-) -> None:
-    two = replace(BUSY, statements={}, script_ms=((SELECT, 1.0), ("select 1", 1.0)))
-    load = looked_at(two, (ON, 0.2), unusual=OFF)
-    (row,) = load.rows["statement_trial"](1)
+def with_another(load: Load, plan: Mapping[str, Any] = SCAN, *, replanned: bool) -> Load:
+    """The load with a second statement of such a plan, whose times differ much with the change."""
+    (trial,), (planned,) = (load.rows[name](1) for name in ("statement_trial", "statement_plan"))
     other = {"position": 1, "changed_ms": 2.5, "log_error": 0.5, "is_replanned": replanned}
-    trials = [row, row | other]
-    made = {"statement_trial": lambda second: trials if second == 1 else []}
-    both = replace(load, rows={**load.rows, **made})
-    assert diagnosed(tmp_path, both)["costly-settings"].status == status
+    rows = {
+        "statement_trial": [trial, {**trial, **other}],
+        "statement_plan": [planned, {**planned, "position": 1, "plan": json.dumps(plan)}],
+    }
+    made = {
+        name: (lambda second, mine=mine: mine if second == 1 else []) for name, mine in rows.items()
+    }
+    script = ((SELECT, 1.0), ("select 1", 1.0))
+    return replace(load, statements={}, script_ms=script, rows={**load.rows, **made})
+
+
+@pytest.mark.parametrize(("replanned", "status"), [(False, "found"), (True, "skipped")])
+def test_a_statement_that_keeps_its_plan_and_its_time_has_no_error(
+    tmp_path: Path, replanned: bool, status: str
+) -> None:
+    load = with_another(looked_at(BUSY, (ON, 0.2), unusual=OFF), replanned=replanned)
+    assert diagnosed(tmp_path, load)["costly-settings"].status == status
+
+
+@pytest.mark.parametrize(
+    ("node", "calls", "status"),
+    [
+        ("Seq Scan", False, "found"),
+        ("ModifyTable", False, "skipped"),  # it adds to the index
+        ("Seq Scan", True, "skipped"),  # its function may execute statements of another plan
+    ],
+)
+def test_a_statement_that_reads_by_the_same_plan_is_as_long_with_another_index(
+    tmp_path: Path, node: str, calls: bool, status: str
+) -> None:
+    plan = {**SCAN, "Plan": {**SCAN["Plan"], "Node Type": node}}
+    load = with_another(looked_at(BUSY, (INDEX, 0.2)), plan, replanned=False)
+    call = {**PLACE, "position": 1, "function": "public.f", "is_trigger": 0}
+    if calls:
+        counted = {"calls": 1.0, "ms": 0.1, "self_ms": 0.1}
+        called = {"called_function": lambda second: [{**call, **counted}] if second == 1 else []}
+        load = replace(load, rows={**load.rows, **called})
+    assert diagnosed(tmp_path, load)["missing-index"].status == status
 
 
 WAL = ("wal_consistency_checking", "all", "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -269,11 +269,12 @@ def timed_changes(s: Situation) -> tuple[TimedChange, ...]:
 
 def _timed_trials(s: Situation, change: Change, rows: Iterable[StatementTrial]) -> TimedChange:
     totals, done = _totals(s), s.throughput_tps * s.seconds
+    told_by_plans = _told_by_plans(s, change)
     statements = []
     for row in rows:
         if row.place not in totals:
             continue
-        total, kept = totals[row.place], change.settings and _is_as_before(row)
+        total, kept = totals[row.place], row.place in told_by_plans and _is_as_before(row)
         statements.append(
             ChangedStatement(
                 total=total,
@@ -285,6 +286,17 @@ def _timed_trials(s: Situation, change: Change, rows: Iterable[StatementTrial]) 
             )
         )
     return timed_change(s, change, statements)
+
+
+def _told_by_plans(s: Situation, change: Change) -> Collection[Place]:
+    """Return the statements whose work with a change is the same if their plan is: with settings
+    all; with indexes or statistics those that only read, and call no functions, which have plans of
+    their own; with another protocol none."""
+    if change.settings or change.spec:
+        return _totals(s) if change.settings else ()
+    calling = {each.place for each in s.run.called_functions(s.slice_ids)}
+    reading = [each for each in planned_statements(s) if each.plan and each.plan.only_reads]
+    return {each.total.place for each in reading} - calling
 
 
 def _is_as_before(row: StatementTrial) -> bool:
