@@ -27,7 +27,7 @@ from pgdyno.stats.filling import (
     disk_name,
     forecast,
     full_soon,
-    steady_growth,
+    growths,
     wal_wanted,
 )
 
@@ -100,12 +100,12 @@ class SpaceSampler:
         times_s = [at_s for at_s, _ in seen]
         used = [each.size_bytes - each.free_bytes for _, each in seen]
         wal = [each.wal_dir_bytes or 0 for _, each in seen]
-        wal_growth = steady_growth(times_s, wal)
+        data_growth, wal_growth = growths(times_s, used, wal)
         known = self._max_wal_size_bytes
         return Space(
             size_bytes=latest.size_bytes,
             free_bytes=latest.free_bytes,
-            growth_bytes_s=steady_growth(times_s, used),
+            data_growth_bytes_s=data_growth,
             wal_dir_bytes=latest.wal_dir_bytes,
             wal_growth_bytes_s=wal_growth,
             wal_bytes_s=wal_growth,

@@ -21,6 +21,7 @@ from pgdyno.stats.filling import (
     disk_name,
     forecast,
     full_soon,
+    growths,
     steady_growth,
     wal_beyond_disk,
     wal_wanted,
@@ -65,25 +66,20 @@ class _Disk(Struct, frozen=True):
     """Growth of the server's log; 0 if it is on another disk, or cannot be seen."""
 
     @property
-    def data_bytes_s(self) -> float:
-        """Growth of everything but the WAL."""
-        return self.space.growth_bytes_s - self.space.wal_growth_bytes_s
-
-    @property
     def grows(self) -> bool:
         return self.filling is not None and self.filling.why == "growth"
 
     @property
     def log_fills(self) -> bool:
         """True if what grows is most of all the server's log."""
-        return self.grows and self.log_bytes_s >= OWN_PART * self.data_bytes_s
+        return self.grows and self.log_bytes_s >= OWN_PART * self.space.data_growth_bytes_s
 
     @property
     def others_fill(self) -> bool:
         """True if what grows is not the server's."""
         if not self.grows or self.tables_bytes_s is None:
             return False
-        return self.tables_bytes_s + self.log_bytes_s < OWN_PART * self.data_bytes_s
+        return self.tables_bytes_s + self.log_bytes_s < OWN_PART * self.space.data_growth_bytes_s
 
     @property
     def used_share(self) -> float:
@@ -178,12 +174,13 @@ def _disk(s: Situation, holds: str) -> _Disk:
     wal = [float(each) for each in rows["wal_dir_bytes"] if each == each]
     has_wal = len(wal) == len(used)
     wal_bytes_s, wanted = _wal_pace(s) if has_wal else (0.0, None)
+    data_growth, wal_growth = growths(times_s, used, wal if has_wal else None)
     space = Space(
         size_bytes=float(rows["size_bytes"][-1]),
         free_bytes=float(rows["free_bytes"][-1]),
-        growth_bytes_s=steady_growth(times_s, used),
+        data_growth_bytes_s=data_growth,
         wal_dir_bytes=wal[-1] if has_wal else None,
-        wal_growth_bytes_s=steady_growth(times_s, wal) if has_wal else 0.0,
+        wal_growth_bytes_s=wal_growth,
         wal_bytes_s=wal_bytes_s,
         wal_wanted_bytes=wanted,
     )
@@ -245,18 +242,19 @@ def _sentence(s: Situation, disk: _Disk) -> str:
                 " it: a replication slot, an archiver that fails, or wal_keep_size"
             )
         case "growth":
-            grows = f"{full}: it is {percent(disk.used_share)} full and grows by"
+            growth = f"{size(disk.space.data_growth_bytes_s)}/s"
+            grows = f"{full}: it is {percent(disk.used_share)} full and grows by {growth}"
             if disk.log_fills:
                 return (
-                    f"{grows} {size(disk.data_bytes_s)}/s, of which the server's log is"
+                    f"{grows}, of which the server's log is"
                     f" {size(disk.log_bytes_s)}/s{_log_words(s)}"
                 )
             if disk.others_fill:
                 return (
-                    f"{grows} {size(disk.data_bytes_s)}/s, of which the load's tables are"
+                    f"{grows}, of which the load's tables are"
                     f" {size(max(0.0, disk.tables_bytes_s or 0.0))}/s: others fill it"
                 )
-            return f"{grows} {size(disk.data_bytes_s)}/s"
+            return grows
 
 
 def _log_words(s: Situation) -> str:
@@ -289,10 +287,11 @@ def _log_advice(s: Situation) -> str:
 
 def _evidence(s: Situation, disk: _Disk) -> list[Evidence]:
     space = disk.space
+    growth = space.data_growth_bytes_s + space.wal_growth_bytes_s
     evidence = [
         s.evidence(f"{disk.name}, used", disk.used_share, "share", f"over {percent(USED_SHARE)}"),
         s.evidence(f"{disk.name}, free", space.free_bytes, "bytes"),
-        s.evidence(f"{disk.name}, growth", space.growth_bytes_s, "bytes/s"),
+        s.evidence(f"{disk.name}, growth", growth, "bytes/s"),
     ]
     if disk.tables_bytes_s is not None:
         bar = f"others fill it below {percent(OWN_PART)} of the growth"

@@ -31,8 +31,8 @@ class Space(Struct, frozen=True):
 
     size_bytes: float
     free_bytes: float
-    growth_bytes_s: float
-    """Of all files on it; see :func:`steady_growth`."""
+    data_growth_bytes_s: float
+    """Of all files on it but the WAL; see :func:`growths`."""
     wal_dir_bytes: float | None = None
     """Size of the WAL; ``None`` if it is on another file system, or cannot be read."""
     wal_growth_bytes_s: float = 0.0
@@ -105,6 +105,20 @@ def steady_growth(times_s: Sequence[float], used: Sequence[float]) -> float:
     return max(0.0, min(rates))
 
 
+def growths(
+    times_s: Sequence[float], used: Sequence[float], wal: Sequence[float] | None
+) -> tuple[float, float]:
+    """Return the growth per second of what is ``used`` without the ``wal``, and that of the WAL.
+
+    They are read one after the other, and the WAL grows by whole segments: what one of them shows
+    and the other not yet is no growth in both halves of the time.
+    """
+    if wal is None:
+        return steady_growth(times_s, used), 0.0
+    data = [each - of_wal for each, of_wal in zip(used, wal, strict=True)]
+    return steady_growth(times_s, data), steady_growth(times_s, wal)
+
+
 def forecast(space: Space, max_wal_size_bytes: float | None) -> Filling | None:
     """Return when the file system will be full; ``None`` if no trend fills it."""
     found = [
@@ -133,7 +147,7 @@ def _wal_kept(space: Space, max_wal_size_bytes: float | None) -> list[Filling]:
 
 
 def _growing(space: Space) -> list[Filling]:
-    growth = space.growth_bytes_s - space.wal_growth_bytes_s
+    growth = space.data_growth_bytes_s
     if growth < _GROWTH_BYTES_S_MIN:
         return []
     reserved = 0.0
