@@ -17,8 +17,10 @@ from pgdyno.plans.unusual import unusual_settings
 from pgdyno.record import UnusualSetting
 from pgdyno.remedy import circumstances
 from pgdyno.server import Cluster, connect_plain
+from pgdyno.server.sql_files import query_at
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.spec.durability import DurabilityClass
+from pgdyno.spec.server_settings import DEFAULTS
 
 pytestmark = pytest.mark.server
 
@@ -97,6 +99,21 @@ def test_those_of_a_database_and_a_session_are_listed(of_some: Cluster) -> None:
     }
     assert found["commit_siblings"].source == "session"
     assert found["jit_above_cost"].source == "database"
+
+
+@pytest.mark.parametrize("version", [18, 15])
+def test_asking_for_them_compiles_nothing_whichever_methods_are_off(
+    new_cluster: Callable[..., Cluster], version: int
+) -> None:
+    """Before 18 a method that is off costs 10,000,000,000, from which the server compiles (JIT)."""
+    with closing(connect_plain(new_cluster(version).conninfo)) as connection:
+        switches = connection.execute(
+            "select name from pg_settings where name like 'enable%' and vartype = 'bool'"
+        ).fetchall()
+        connection.execute("".join(f"set {name} = off;" for (name,) in switches).encode())
+        query = query_at(connection, "plans", "unusual_settings")
+        (plans,) = connection.execute(b"explain (format json) " + query).fetchone() or ([],)
+    assert plans[0]["Plan"]["Total Cost"] < float(DEFAULTS["jit_above_cost"])
 
 
 def test_that_others_rely_on_is_marked(new_cluster: Callable[..., Cluster]) -> None:

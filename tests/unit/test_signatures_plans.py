@@ -13,6 +13,7 @@ from diagnose_runs import Load, concluded, diagnosed
 from msgspec.structs import replace
 
 from pgdyno.plans.tree import FIRST_KEYS
+from pgdyno.record.events import SESSION_SETTINGS
 from pgdyno.spec import Change
 
 SELECT = "select total from item where kind = :kind"
@@ -205,6 +206,18 @@ def test_a_statement_that_reads_by_the_same_plan_is_as_long_with_another_index(
         called = {"called_function": lambda second: [{**call, **counted}] if second == 1 else []}
         load = replace(load, rows={**load.rows, **called})
     assert diagnosed(tmp_path, load)["missing-index"].status == status
+
+
+def test_settings_that_could_not_be_asked_for_are_not_cleared(tmp_path: Path) -> None:
+    load = looked_at(BUSY)
+    assert diagnosed(tmp_path, load)["costly-settings"].status == "cleared"
+    detail = {"probe": SESSION_SETTINGS, "reason": "canceling statement due to statement timeout"}
+    event = {"kind": "probe", "label": "none", "duration_ms": None, "detail": detail}
+    asked = {"event": lambda second: [event] if second == 1 else []}
+    known = concluded(tmp_path, replace(load, rows={**load.rows, **asked}))
+    (found,) = [each for each in known.findings if each.id == "costly-settings"]
+    assert found.status == "skipped"
+    assert known.settings is None
 
 
 WAL = ("wal_consistency_checking", "all", "")

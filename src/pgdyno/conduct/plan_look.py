@@ -17,6 +17,7 @@ from msgspec.structs import asdict
 from pgdyno.conduct._session import scripts_of
 from pgdyno.errors import PgdynoError
 from pgdyno.record import StatementTotal, UnusualSetting
+from pgdyno.record.events import SESSION_SETTINGS, note_missing
 from pgdyno.server import catalog_first
 from pgdyno.spec import Change
 
@@ -40,7 +41,8 @@ def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
 
     A running load stops for the plans, and starts again under the change of these slices. They are
     not looked at with ``load.plans`` at none, for a load of HTTP requests, and in a run that is too
-    short for it; what fails is an event of the kind ``warning``.
+    short for it; plans that cannot be had are an event of the kind ``warning``, settings that
+    cannot are the missing probe ``SESSION_SETTINGS``.
     """
     if session.target.server is None or not slice_ids:
         return
@@ -62,11 +64,13 @@ def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
 def _unusual(session: Session) -> list[UnusualSetting]:
     from pgdyno.plans.unusual import unusual_settings
 
-    with _warning(session, "the unusual settings were not asked for"):
+    try:
         return unusual_settings(
             _as_the_load(session), session.active.session_statement(), _own_settings(session)
         )
-    return []
+    except (PgdynoError, psycopg.Error) as problem:
+        note_missing(session.recorder, SESSION_SETTINGS, str(problem))
+        return []
 
 
 def _as_the_load(session: Session) -> ConnInfo:

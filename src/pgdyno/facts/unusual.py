@@ -10,6 +10,7 @@ from msgspec import Struct
 from pgdyno.facts.plans import SAVED_MIN, TimedChange, saved_share, timed_settings, unusual_settings
 from pgdyno.facts.situation import Situation
 from pgdyno.record import UnusualSetting
+from pgdyno.record.events import SESSION_SETTINGS
 from pgdyno.record.finding import Finding, Skip
 
 
@@ -31,15 +32,23 @@ class JudgedSetting(Struct, frozen=True):
 def untried_settings(s: Situation) -> list[UnusualSetting]:
     """Return the unusual settings whose built-in value was not tried beside the load. Raises Skip
     if it is not known which there are."""
-    return [each for each in unusual_settings(s) if not _resets(s, each)]
+    return [each for each in _known_settings(s) if not _resets(s, each)]
 
 
 def judged_settings(s: Situation, findings: Sequence[Finding]) -> tuple[JudgedSetting, ...] | None:
     """Return the unusual settings as they were judged; None if it is not known which there are."""
     try:
-        return tuple(_judged(s, each, findings) for each in unusual_settings(s))
+        return tuple(_judged(s, each, findings) for each in _known_settings(s))
     except Skip:
         return None
+
+
+def _known_settings(s: Situation) -> Sequence[UnusualSetting]:
+    """Return the unusual settings. Raises Skip if it is not known which there are."""
+    for event in s.run.events("probe"):
+        if event.detail.get("probe") == SESSION_SETTINGS:
+            raise Skip(f"it is not known which settings differ: {event.detail.get('reason')}")
+    return unusual_settings(s)
 
 
 def _judged(s: Situation, setting: UnusualSetting, findings: Sequence[Finding]) -> JudgedSetting:

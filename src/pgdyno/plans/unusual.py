@@ -42,11 +42,12 @@ def unusual_settings(
     """
     session = LoadLikeSession(conninfo, "simple", setup=setup)
     try:
-        with names_of_catalog(session.connection):
+        with names_of_catalog(session.connection, keeps_settings=True):
             rows = session.connection.execute(
                 query_at(session.connection, "plans", "unusual_settings")
             ).fetchall()
-            return [_unusual(session.connection, *row) for row in rows if row[0] not in ours]
+            found = sorted((row for row in rows if row[0] not in ours), key=lambda row: row[0])
+            return [_unusual(session.connection, *row) for row in found]
     finally:
         session.close()
 

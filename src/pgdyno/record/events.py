@@ -23,6 +23,8 @@ GOVERN = "govern"
 """Kind of a decision of the governor."""
 GOVERNED = "governed"
 """Kind of the event with the governor's summary, at its end."""
+SESSION_SETTINGS = "settings of the load's sessions"
+"""The probe that asks once which of them are not at their built-in value."""
 STATEMENTS = "pg_stat_statements"
 """The probe whose events have the ``count`` of evictions."""
 

@@ -5,7 +5,8 @@
 --
 -- in_statements: it acts on the time of statements themselves, so that a session which executes them
 -- and undoes them shows what it costs. The others act at commits, on WAL, on waits or in processes
--- of the server's. relied_on: replication, archiving or the results of statements depend on it.
+-- of the server's. It does not sort, which a session without enable_sort would compile (JIT).
+-- relied_on: replication, archiving or the results of statements depend on it.
 with known as (
     select name, setting, context, category, vartype, unit, source,
            -- Until version 15 the built-in value is 8 MB, but that of initdb is 128 MB.
@@ -54,4 +55,3 @@ select name, boot_val, unit, source,
    and (vartype <> 'string' or category in (select category from with_texts)
         or name = 'log_connections' or name like '%.%')
    and name <> 'max_stack_depth'
- order by name

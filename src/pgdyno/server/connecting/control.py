@@ -67,6 +67,8 @@ _PIN_LOCAL = (
     b"set local search_path = pg_catalog, pg_temp; set local row_security = off;"
     b" set local idle_in_transaction_session_timeout = 0"
 )
+_PIN_PLANS = b"set local jit = off"
+"""A session without a method that a query needs, such as enable_sort, would compile it."""
 PINNED = frozenset(("search_path", "row_security"))
 """Settings of which a session of pgdyno's has a value of its own."""
 _USER_PATH = "select pg_catalog.current_schemas(false), pg_catalog.current_setting('search_path')"
@@ -279,11 +281,16 @@ def open_plain(values: Mapping[str, Any], **more: Any) -> Control:
 
 
 @contextmanager
-def names_of_catalog(conn: psycopg.Connection[Any]) -> Iterator[None]:
-    """Within the block, a transaction, a plain session has the names of ``open_control``; nothing
-    stays set, so that a pooler has nothing to pass on."""
+def names_of_catalog(
+    conn: psycopg.Connection[Any], *, keeps_settings: bool = False
+) -> Iterator[None]:
+    """Within the block, a transaction, a plain session has the names of ``open_control``, and
+    compiles no queries unless it ``keeps_settings``; nothing stays set, so that a pooler has
+    nothing to pass on."""
     with conn.transaction():
         conn.execute(_PIN_LOCAL)
+        if not keeps_settings:
+            conn.execute(_PIN_PLANS)
         yield
 
 
