@@ -81,6 +81,13 @@ def test_small_pool_is_the_limit_and_larger_ones_are_proposed(tmp_path: Path) ->
     assert findings[0].id == "client-pool"
 
 
+def test_a_small_pool_is_found_behind_a_backlog(tmp_path: Path) -> None:
+    """Nearly all of the response time is the wait for a free client, as more is asked than done."""
+    behind = diagnosed(tmp_path, replace(SMALL_POOL, rate=5000, lag_ms=1160.0))["client-pool"]
+    assert behind.status == "found"
+    assert behind.sentence == diagnosed(tmp_path, SMALL_POOL)["client-pool"].sentence
+
+
 def test_pool_before_a_saturated_server_is_not_the_limit(tmp_path: Path) -> None:
     busy = replace(
         SMALL_POOL, tps=12_000, pool_wait_ms=1.1, service_ms=0.165, sessions={CPU: 1.7}, busy=0.97

@@ -56,6 +56,12 @@ class MeasuredGroup(Struct, frozen=True):
         return self.throughput_tps * self.service_ms / 1000
 
     @property
+    def pooled_ms(self) -> float:
+        """Time of a transaction from the wait for a connection on, without that for a free
+        client."""
+        return self.pool_wait_ms + self.service_ms
+
+    @property
     def sessions_max(self) -> int:
         """The most server sessions that the group can keep busy."""
         if self.pool_max is None:

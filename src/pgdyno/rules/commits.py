@@ -91,7 +91,9 @@ def _commit_flush_evidence(s: Situation, share: float) -> list[Evidence]:
         ),
         s.evidence("sessions waiting for the WAL flush", s.sessions("flush"), "sessions"),
         s.evidence("of these in the queue behind another's flush", flush_queue(s), "sessions"),
-        s.evidence("WAL flush / response time", s.budget.share("flush", "images"), "share"),
+        s.evidence(
+            f"WAL flush / {s.budget.own_title}", s.budget.own_share("flush", "images"), "share"
+        ),
     ]
     wal = s.wal_if_recorded
     if wal is None:

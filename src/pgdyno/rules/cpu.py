@@ -63,8 +63,8 @@ def server_cpu(s: Situation) -> Found | Cleared:
             return Cleared(sentence, evidence, parts=("ready",))
         parts = ("ready",)
         sentence = (
-            f"{sentence}: for {percent(s.budget.share(*parts))} of the response time sessions wait"
-            " for one"
+            f"{sentence}: for {percent(s.budget.own_share(*parts))} of {s.budget.own_title}"
+            " sessions wait for one"
         )
     elif is_throttled(s):
         return Cleared(f"{sentence}, but a CPU quota and not the machine is the limit", evidence)

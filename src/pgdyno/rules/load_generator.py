@@ -61,7 +61,7 @@ def client_limited(s: Situation) -> Found | Cleared:
     the client, and a generator on two cores beside 16 sessions.
     """
     worst = max(_threads(s), key=lambda thread: thread.wanted)
-    lag = s.budget.share("client lag")
+    lag = s.budget.own_share("client lag")
     evidence = _client_limited_evidence(s, worst, lag)
     if not worst.saturated and (worst.wanted < WANTED or lag < LAG_SHARE):
         return Cleared(
@@ -163,7 +163,7 @@ def late_pauses(s: Situation) -> Found | Cleared:
 
     Threshold: 15 %, the smallest part of the response time that needs an explanation.
     """
-    late_ms, share = s.budget.parts_ms.get("late", 0.0), s.budget.share("late")
+    late_ms, share = s.budget.parts_ms.get("late", 0.0), s.budget.own_share("late")
     evidence = _late_pauses_evidence(s, late_ms, share)
     sentence = (
         f"clients wake {figure(late_ms)} ms later from the pauses of their script than it asks for"
@@ -171,7 +171,7 @@ def late_pauses(s: Situation) -> Found | Cleared:
     if share < LATE_SHARE:
         return Cleared(sentence, evidence, parts=("late",))
     return Found(
-        sentence=f"{sentence}, {percent(share)} of the response time{_why(s)}",
+        sentence=f"{sentence}, {percent(share)} of {s.budget.own_title}{_why(s)}",
         parts=("late",),
         removable_share=1.0 - 1.0 / max(1.0, _ratio(s, late_ms)),
         confidence=0.7,
@@ -223,13 +223,14 @@ IN_USE = 0.85
 def client_pool(s: Situation) -> Found | Cleared:
     """Client pool limit: clients queue for a connection while the server could do more.
 
-    Trigger: clients of a group wait for a connection for at least ``WAIT_SHARE`` of their response
-    time, the pool's connections are in use nearly all the time, the host's CPU is not saturated,
-    and the model predicts that more sessions would do more work.
+    Trigger: clients of a group wait for a connection for at least ``WAIT_SHARE`` of the time of a
+    transaction, the pool's connections are in use nearly all the time, the host's CPU is not
+    saturated, and the model predicts that more sessions would do more work.
 
-    In an open loop that asks for more than the server can do, any pool is in use all the time and
-    the wait for it grows without end. That alone makes no pool limit: the model's prediction
-    decides, as in a closed loop, and the intended and the reached rate are evidence.
+    In an open loop that asks for more than the server can do, any pool is in use all the time, and
+    the wait for a free client grows without end; it is no part of that time. That alone makes no
+    pool limit: the model's prediction decides, as in a closed loop, and the intended and the
+    reached rate are evidence.
 
     Where other programs keep the cores busy, the pool is still what clients wait for, but more
     sessions are not predicted to do more work.
@@ -244,8 +245,7 @@ def client_pool(s: Situation) -> Found | Cleared:
     evidence = _client_pool_evidence(s, group)
     if _wait_share(group) < WAIT_SHARE or _in_use(group) < IN_USE:
         return Cleared(
-            f"clients wait {percent(_wait_share(group))} of their response time for"
-            f" {group.one_of_pool}",
+            f"clients wait {percent(_wait_share(group))} of their time for {group.one_of_pool}",
             evidence,
             parts=("pool wait",),
         )
@@ -261,7 +261,7 @@ def client_pool(s: Situation) -> Found | Cleared:
         server = ", and other programs take the cores that more of them would need"
     return Found(
         sentence=(
-            f"clients wait {figure(group.pool_wait_ms)} of {figure(group.response_ms)} ms for"
+            f"clients wait {figure(group.pool_wait_ms)} of {figure(group.pooled_ms)} ms for"
             f" {group.one_of_pool}{server}"
         ),
         parts=("pool wait",),
@@ -274,7 +274,7 @@ def client_pool(s: Situation) -> Found | Cleared:
 
 
 def _wait_share(group: MeasuredGroup) -> float:
-    return group.pool_wait_ms / group.response_ms if group.response_ms else 0.0
+    return group.pool_wait_ms / group.pooled_ms if group.pooled_ms else 0.0
 
 
 def _in_use(group: MeasuredGroup) -> float:
@@ -288,13 +288,13 @@ def _idle_share(s: Situation) -> float | None:
 def _client_pool_evidence(s: Situation, group: MeasuredGroup) -> list[Evidence]:
     evidence = [
         s.evidence(
-            "wait for a connection / response time",
+            "wait for a connection / time of a transaction",
             _wait_share(group),
             "share",
             f"at least {percent(WAIT_SHARE)}",
         ),
         s.evidence("wait for a connection", group.pool_wait_ms, "ms"),
-        s.evidence("response time", group.response_ms, "ms"),
+        s.evidence("time of a transaction with it", group.pooled_ms, "ms"),
         s.evidence(
             "connections in use / pool size", _in_use(group), "share", f"at least {percent(IN_USE)}"
         ),

@@ -131,7 +131,7 @@ def _pause_evidence(s: Situation, found: Queues) -> list[Evidence]:
         s.evidence("pause of a client in a transaction", think_ms(s), "ms"),
         s.evidence(
             "wait for a connection / response time",
-            s.budget.share("pool wait"),
+            s.budget.own_share("pool wait"),
             "share",
             f"at least {percent(POOL_SHARE)}",
         ),
