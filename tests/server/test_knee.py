@@ -12,17 +12,19 @@ import pytest
 from inline_snapshot import snapshot
 
 from pgdyno.conduct import Silent, open_session
-from pgdyno.record import RunFile
+from pgdyno.record import RunFile, SliceKind
 from pgdyno.report.page.html import render
 from pgdyno.report.rows import result_rows
 from pgdyno.report.terminal._run_summary import summary_lines
 from pgdyno.report.words.diff import diff
 from pgdyno.results import load, schemas
 from pgdyno.results.knee import KneeResult
+from pgdyno.search._points import Aim
 from pgdyno.search.knee import KneeRequest, find_knee, prepared_spec
+from pgdyno.search.measuring import Measuring
 from pgdyno.search.slo import parse_limits
 from pgdyno.server import Cluster
-from pgdyno.spec import Spec, spec_from_fields
+from pgdyno.spec import Change, Spec, spec_from_fields
 
 pytestmark = pytest.mark.usefixtures("short_slices")
 TPCB = {"script": "tpcb-like", "scale": 1}
@@ -60,6 +62,19 @@ def found_on(
         assert load(run) == result
         assert run.ledger().balanced
     return result
+
+
+def test_what_ends_a_search_is_diagnosed_with_plans(pg18: Cluster, tmp_path: Path) -> None:
+    spec, path = spec_on(pg18, sleeping(tmp_path)), tmp_path / "run.db"
+    with open_session(spec, run=path, command="knee", spec_text="", watcher=Silent()) as session:
+        session.apply(Change())
+        slice_id = session.slice(1.2, kind=SliceKind.POINT)
+        measuring = Measuring(session, Aim("clients", spec.clients[0].name, Change()), 30.0)
+        assert measuring.diagnosed([slice_id]) is not None
+        assert measuring.diagnosed([]) is None
+        session.stop_load()
+    with RunFile(path) as run:
+        assert run.statement_plans([slice_id])
 
 
 def test_a_search_for_clients_and_what_is_made_of_its_run_file(

@@ -55,9 +55,7 @@ class KneeOptions(Struct, frozen=True, kw_only=True):
 @taking_options
 def command(
     # The search varies clients and rate itself.
-    load: Annotated[
-        LoadOptions, instead(clients=_CLIENTS_MAX, ramp=None, plans=None, arrival=None)
-    ],
+    load: Annotated[LoadOptions, instead(clients=_CLIENTS_MAX, ramp=None, arrival=None)],
     own: KneeOptions,
     output: OutputOptions,
     progress: ProgressOptions,

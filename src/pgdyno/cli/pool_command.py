@@ -62,7 +62,7 @@ class PoolOptions(Struct, frozen=True, kw_only=True):
 @click.command("pool")
 @taking_options
 def command(
-    load: Annotated[LoadOptions, instead(pool_max=_POOL_MAX, ramp=None, plans=None, urls=None)],
+    load: Annotated[LoadOptions, instead(pool_max=_POOL_MAX, ramp=None, urls=None)],
     own: PoolOptions,
     output: OutputOptions,
     progress: ProgressOptions,

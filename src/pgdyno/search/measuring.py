@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 
 from pgdyno.conduct import Session
+from pgdyno.conduct.plan_look import look_at_plans
 from pgdyno.diagnose import Diagnosis, Finding, diagnose
 from pgdyno.errors import UsageError
 from pgdyno.facts.periods import too_short
@@ -169,9 +170,13 @@ class Measuring:
         return Hold.of(self._session.reader(), point, measured)
 
     def diagnosed(self, slice_ids: Sequence[int]) -> Diagnosis | None:
-        """Return the diagnosis of slices; None if they are too short for one."""
-        run, ids = self._session.reader(), list(slice_ids)
-        return None if not ids or too_short(run, ids) else diagnose(run, ids)
+        """Look at the plans of slices' statements, and return their diagnosis; None if they are too
+        short for one."""
+        ids = list(slice_ids)
+        if not ids or too_short(self._session.reader(), ids):
+            return None
+        look_at_plans(self._session, ids)
+        return diagnose(self._session.reader(), ids)
 
     def lacks_time(self, search: SizeSearch) -> bool:
         """Return whether the time ended before the search did."""
