@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pgdyno.probe import _control_groups, _disks, _facts, _host, _process_table, _processes
-from pgdyno.record.fileformat import CLIENT_BACKEND, columns
+from pgdyno.record.fileformat import CLIENT_BACKEND, EXITED, columns
 
 DISKSTATS = """\
    7       0 loop0 1 0 2 3 0 0 0 0 0 4 5 0 0 0 0 0 0
@@ -185,8 +185,8 @@ def test_processes_that_came_and_went_are_accounted_for() -> None:
     before = {row["role"]: row for row in sampled(server, {})}
     burn()
     after = {row["role"]: row for row in sampled(server, {})}
-    assert before[_processes.EXITED]["cpu_user_ms"] == 0
-    assert after[_processes.EXITED]["cpu_user_ms"] > 0
+    assert before[EXITED]["cpu_user_ms"] == 0
+    assert after[EXITED]["cpu_user_ms"] > 0
     assert after[_processes.POSTMASTER]["count"] == 1
 
 

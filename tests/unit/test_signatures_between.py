@@ -10,10 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from diagnose_runs import CPU, IDLE, ROW, WAL_QUEUE, WAL_SYNC, Load, concluded, diagnosed, ranked
+from diagnose_runs import (
+    CPU,
+    IDLE,
+    ROW,
+    WAL_QUEUE,
+    WAL_SYNC,
+    Load,
+    concluded,
+    diagnosed,
+    ranked,
+    written,
+)
 from inline_snapshot import snapshot
 from msgspec.structs import replace
 
+from pgdyno.facts.situation import Situation
+from pgdyno.record.fileformat import EXITED
+from pgdyno.rules._cpu_uses import backend_cores
 from pgdyno.spec.change import Change
 
 BETWEEN = ("client-pool", "pooler", "round-trips", "few-clients")
@@ -301,6 +315,21 @@ def test_whatever_stands_between_may_queue_too(tmp_path: Path) -> None:
     assert proposal.predicted_interval is not None
     low, _ = proposal.predicted_interval
     assert low < 0.9 * proposal.predicted_ratio
+
+
+def exited(cores: float) -> dict[str, Any]:
+    def rows(edge: int) -> list[dict[str, Any]]:
+        return [{"role": EXITED, "count": 0, "cpu_user_ms": 1000.0 * cores * edge}]
+
+    return {"metric_process": rows}
+
+
+def test_sessions_that_end_soon_used_the_cores_of_what_has_ended(tmp_path: Path) -> None:
+    each = Load(tps=400, connect_ms=6.0, service_ms=4.0, busy=0.9, server=0.1, rows=exited(1.5))
+    for load, cores in ((each, 0.18 + 1.5), (replace(each, connect_ms=0.0), 0.18)):
+        with written(tmp_path, load) as run:
+            situation = Situation(run, [part.id for part in run.slices()])
+            assert backend_cores(situation) == pytest.approx(cores)
 
 
 def test_a_connection_for_each_transaction_is_a_finding_of_its_own(tmp_path: Path) -> None:

@@ -28,10 +28,10 @@ from msgspec.structs import replace
 
 from pgdyno.probe._host import PROC, TICK_MS
 from pgdyno.probe._process_table import ProcessSample, read_process, read_small, scheduled_ms
-from pgdyno.record.fileformat import CLIENT_BACKEND, MetricRow
+from pgdyno.record.fileformat import CLIENT_BACKEND, EXITED, MetricRow
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-EXITED, POSTMASTER, OWN = "exited", "postmaster", "pgdyno"
+POSTMASTER, OWN = "postmaster", "pgdyno"
 WRITTEN = re.compile(rb"^wchar: (\d+)", re.MULTILINE)
 LOGGER = re.compile(rb"postgres: (\S+: )?logger\b")
 """The one child of the postmaster that pg_stat_activity never shows."""

@@ -88,6 +88,8 @@ CLIENT_BACKEND, PARALLEL_WORKER = "client backend", "parallel worker"
 OTHERS_BACKEND = "client backend of others"
 """In metric_process, clients that are not the load's, from when they were seen at work."""
 CLIENT_BACKENDS = (CLIENT_BACKEND, OTHERS_BACKEND)
+EXITED = "exited"
+"""In metric_process, all that ended between two samples, from the last one that saw them."""
 LITTLE_EACH = "(others)"
 """In metric_program, all programs together that have no rows of their own."""
 CORES_BUSY, CORES_ALL = "(busy)", "(all)"

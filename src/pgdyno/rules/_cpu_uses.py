@@ -14,6 +14,7 @@ from functools import lru_cache
 from msgspec.structs import replace
 
 from pgdyno.facts.budget import Part
+from pgdyno.facts.client_sessions import SHORT_LIVED_MAX, transactions_per_connection
 from pgdyno.facts.denied_time import is_crowded_out, is_stolen, is_throttled
 from pgdyno.facts.discarded_rows import late_conditions, skipped_rows
 from pgdyno.facts.functions import timed_foreign_keys, timed_functions
@@ -55,7 +56,7 @@ from pgdyno.facts.statistics import timed_statistics
 from pgdyno.facts.suspects import timed_suspects
 from pgdyno.facts.tables import missed_updates, scanned_tables, updated_columns
 from pgdyno.record import Suspicion
-from pgdyno.record.fileformat import CLIENT_BACKENDS, PARALLEL_WORKER
+from pgdyno.record.fileformat import CLIENT_BACKENDS, EXITED, PARALLEL_WORKER
 from pgdyno.record.finding import Skip
 from pgdyno.rules._contention import is_crowd_the_cause
 from pgdyno.spec.sql_text import names_table
@@ -179,10 +180,16 @@ def _others_cores(s: Situation) -> float:
 
 
 def backend_cores(s: Facts) -> float:
-    """Return the cores that client sessions and their workers use; as sampled if not recorded."""
-    used = s.process_cores(*CLIENT_BACKENDS)
+    """Return the cores that client sessions and their workers use; as sampled if not recorded.
+
+    Of sessions that end after a few transactions, what was used after their last sample counts,
+    with the processes' own end.
+    """
+    used, each = s.process_cores(*CLIENT_BACKENDS), transactions_per_connection(s)
     if used is None:
         return min(s.sessions("cpu"), s.cores)
+    if each is not None and each <= SHORT_LIVED_MAX:
+        used += s.process_cores(EXITED) or 0.0
     return used + (s.process_cores(PARALLEL_WORKER) or 0.0)
 
 

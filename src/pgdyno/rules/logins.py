@@ -172,7 +172,7 @@ def connection_per_transaction(s: Situation) -> Found | Cleared:
     return Found(
         sentence=f"clients connect again for {_how_often(each)}, which takes {of}",
         parts=("connecting",),
-        removable_share=share,
+        removable_share=1.0,
         confidence=0.9,
         evidence=evidence,
         advice=RECONNECTING_ADVICE,
