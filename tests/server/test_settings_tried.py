@@ -17,10 +17,9 @@ from pgdyno.plans.unusual import unusual_settings
 from pgdyno.record import UnusualSetting
 from pgdyno.remedy import circumstances
 from pgdyno.server import Cluster, connect_plain
-from pgdyno.server.sql_files import query_at
+from pgdyno.server.connecting.control import names_of_catalog
 from pgdyno.spec import Change, spec_from_fields
 from pgdyno.spec.durability import DurabilityClass
-from pgdyno.spec.server_settings import DEFAULTS
 
 pytestmark = pytest.mark.server
 
@@ -101,19 +100,34 @@ def test_those_of_a_database_and_a_session_are_listed(of_some: Cluster) -> None:
     assert found["jit_above_cost"].source == "database"
 
 
+EAGER = {f"jit_{each}above_cost": "0" for each in ("", "inline_", "optimize_")}
+
+
+def test_they_are_asked_for_by_a_query_that_is_not_compiled(pg15: Cluster) -> None:
+    """Compiled with all optimisation it takes longer than a statement of a look may."""
+    with closing(connect_plain(pg15.conninfo)) as connection:
+        connection.execute(
+            "".join(f"set {name} = {each};" for name, each in EAGER.items()).encode()
+        )
+        connection.execute("set jit = on")
+        query, plans = b"explain (analyze, format json) select count(*) from pg_settings", []
+        for keeps_settings in (True, False):
+            with names_of_catalog(connection, keeps_settings=keeps_settings):
+                plans += connection.execute(query).fetchone() or ()
+    assert ["JIT" in plan for (plan,) in plans] == [True, False]
+
+
 @pytest.mark.parametrize("version", [18, 15])
-def test_asking_for_them_compiles_nothing_whichever_methods_are_off(
+def test_that_of_jit_is_listed_as_the_session_has_it(
     new_cluster: Callable[..., Cluster], version: int
 ) -> None:
-    """Before 18 a method that is off costs 10,000,000,000, from which the server compiles (JIT)."""
-    with closing(connect_plain(new_cluster(version).conninfo)) as connection:
-        switches = connection.execute(
-            "select name from pg_settings where name like 'enable%' and vartype = 'bool'"
-        ).fetchall()
-        connection.execute("".join(f"set {name} = off;" for (name,) in switches).encode())
-        query = query_at(connection, "plans", "unusual_settings")
-        (plans,) = connection.execute(b"explain (format json) " + query).fetchone() or ([],)
-    assert plans[0]["Plan"]["Total Cost"] < float(DEFAULTS["jit_above_cost"])
+    cluster = new_cluster(version, **EAGER)
+    usual = {**dict.fromkeys(EAGER, "500000"), "jit_above_cost": "100000"}
+    eager = {name: ("0", reset) for name, reset in usual.items()}
+    for setup, jit in (("set jit = off", {"jit": ("off", "on")}), (None, {})):
+        found = by_name(cluster, *EAGER, setup=setup)
+        assert {each.name: (each.value, each.reset) for each in found.values()} == eager | jit
+        assert all(each.may_set for each in found.values())
 
 
 def test_that_others_rely_on_is_marked(new_cluster: Callable[..., Cluster]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from diagnose_runs import Load, concluded, diagnosed
+from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno.plans.tree import FIRST_KEYS
@@ -371,6 +372,28 @@ def test_compiling_that_was_measured(tmp_path: Path, ms: float, status: str) -> 
     found = diagnosed(tmp_path, looked_at(JIT, (NO_JIT, ms)))["jit"]
     assert found.status == status
     assert [each.change for each in found.proposals] == ([NO_JIT] if status == "found" else [])
+
+
+@pytest.mark.parametrize(
+    ("timing", "status"),
+    [
+        ({"Timing": {"Generation": 0.1, "Optimization": 1.0, "Emission": 0.7}}, "found"),
+        ({"Timing": {"Generation": 0.02}}, "cleared"),
+    ],
+)
+def test_compiling_without_a_trial_is_judged_by_the_plan(
+    tmp_path: Path, timing: Mapping[str, Any], status: str
+) -> None:
+    found = diagnosed(tmp_path, looked_at(JIT, plan={**SCAN, "JIT": timing}))["jit"]
+    assert found.status == status
+    if status == "found":
+        assert found.sentence == snapshot(
+            "compiling (JIT) takes 1.8 of the 1.9 ms of a statement: select total from item where"
+            " kind = :kind"
+        )
+        (proposal,) = found.proposals
+        assert proposal.change == NO_JIT
+        assert proposal.prediction.low < 10.0 < proposal.prediction.high
 
 
 def scan_of(rows: float, removed: float) -> dict[str, Any]:

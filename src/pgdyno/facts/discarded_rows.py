@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
-from pgdyno.facts._without import without_time
 from pgdyno.facts.plans import PlannedStatement, TimedChange, executed_ms, planned_statements
 from pgdyno.facts.situation import Situation
+from pgdyno.facts.without import without_time
 from pgdyno.plans.conditions import columns_of, plain_columns
 from pgdyno.plans.tree import Node
 from pgdyno.plans.wanted_indexes import reads_much_for_little

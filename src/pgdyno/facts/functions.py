@@ -12,7 +12,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from pgdyno.facts._without import without_time
 from pgdyno.facts.plans import (
     ANALYZED_SHARE_MIN,
     NOT_LOOKED_AT,
@@ -22,6 +21,7 @@ from pgdyno.facts.plans import (
     was_looked_at,
 )
 from pgdyno.facts.situation import Situation
+from pgdyno.facts.without import without_time
 from pgdyno.numbers import listed
 from pgdyno.plans.tree import Trigger
 from pgdyno.record import CalledFunction, Place, TableTrigger

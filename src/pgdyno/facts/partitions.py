@@ -8,9 +8,9 @@ from enum import Enum
 
 from msgspec import Struct
 
-from pgdyno.facts._without import without_time
 from pgdyno.facts.plans import PlannedStatement, TimedChange, executed_ms, planned_statements
 from pgdyno.facts.situation import Situation
+from pgdyno.facts.without import without_time
 from pgdyno.plans.conditions import comparisons, refers_to, without_alias
 from pgdyno.plans.tree import Node
 from pgdyno.record import Place, TablePartition

@@ -42,12 +42,14 @@ def unusual_settings(
     """
     session = LoadLikeSession(conninfo, "simple", setup=setup)
     try:
-        with names_of_catalog(session.connection, keeps_settings=True):
-            rows = session.connection.execute(
-                query_at(session.connection, "plans", "unusual_settings")
-            ).fetchall()
-            found = sorted((row for row in rows if row[0] not in ours), key=lambda row: row[0])
-            return [_unusual(session.connection, *row) for row in found]
+        conn = session.connection
+        with names_of_catalog(conn, keeps_settings=True):
+            compiles = conn.execute(query_at(conn, "plans", "jit_setting")).fetchone()
+        # What follows may take seconds where all queries are compiled.
+        with names_of_catalog(conn):
+            rows = conn.execute(query_at(conn, "plans", "unusual_settings")).fetchall()
+            found = [*rows, *([compiles] if compiles else [])]
+            return [_unusual(conn, *row) for row in sorted(found) if row[0] not in ours]
     finally:
         session.close()
 
@@ -60,6 +62,7 @@ def resets(unusual: Iterable[UnusualSetting]) -> Change:
 def _unusual(
     conn: Control,
     name: str,
+    value: str,
     built_in: str | None,
     unit: str | None,
     source: str,
@@ -67,7 +70,6 @@ def _unusual(
     in_statements: bool,
     relied_on: bool,
 ) -> UnusualSetting:
-    value = _one(conn, "select pg_catalog.current_setting(%s)", (name,))
     reset, may_set = with_unit(built_in or "", unit), False
     if in_statements:
         try:

@@ -7,6 +7,7 @@ from pgdyno.facts.needless_statements import forgets_prepared
 from pgdyno.facts.plans import (
     TimedChange,
     changes_jit,
+    executed_ms,
     is_analyzed,
     planned_statements,
     planning_part,
@@ -23,6 +24,7 @@ from pgdyno.facts.setting_costs import (
 )
 from pgdyno.facts.sight import Sight, Unseen, measured, proposed
 from pgdyno.facts.situation import Situation
+from pgdyno.facts.without import without_time
 from pgdyno.numbers import counted, figure, listed, percent
 from pgdyno.record import StatementCount
 from pgdyno.record.finding import Evidence, Proposal, Skip
@@ -276,10 +278,11 @@ NOT_COMPILED = "statements would be executed without being compiled first"
 def jit(s: Situation) -> Found | Cleared:
     """JIT compilation of short statements: compiling takes longer than executing.
 
-    Trigger: compiling takes at least ``COST_SHARE`` of the response time, by pg_stat_statements.
-    Where that does not count it: what statements take of the CPU beyond all that is known of them
-    does, and sessions have the compiler loaded, or jit_above_cost is below its default (see
-    ``facts.setting_costs``, which also has the thresholds and their source).
+    Trigger: compiling takes at least ``COST_SHARE`` of the response time: by executions beside the
+    load with and without it, by pg_stat_statements, or by one execution of each statement that was
+    timed (EXPLAIN ANALYZE). Where none of these is known: what statements take of the CPU beyond
+    all that is known of them does, and sessions have the compiler loaded, or jit_above_cost is
+    below its default (see ``facts.setting_costs``, which also has the thresholds and their source).
     """
     timed = next((each for each in timed_settings(s) if changes_jit(each)), None)
     if timed is not None:
@@ -321,13 +324,31 @@ def _timed(s: Situation, timed: TimedChange) -> Found | Cleared:
     )
 
 
-def _of_plans(s: Situation) -> Cleared:
-    """Clear by the plans of the load's statements, none of which is compiled."""
+def _of_plans(s: Situation) -> Found | Cleared:
+    """Judge by the time of compiling in one execution of the load's statements."""
     compiled = [each for each in planned_statements(s) if each.plan and each.plan.is_compiled]
     evidence = [s.evidence("statements that are compiled", len(compiled), "count", "any")]
-    if compiled:
-        raise Skip("statements are compiled, and there was no time to execute them without")
-    return Cleared("no statement of the load is compiled", evidence)
+    if not compiled:
+        return Cleared("no statement of the load is compiled", evidence)
+    compiling_ms = {each.total.place: each.plan.compiling_ms for each in compiled if each.plan}
+    timed = without_time(s, executed_ms(s), compiling_ms)
+    share, worst = saved_share(s, timed), timed.statements[0]
+    evidence += [
+        _share_evidence(s, "compilation / response time", share),
+        *time_evidence(s, timed.statements[:JIT_SHOWN], "of it without compilation"),
+    ]
+    if share < COST_SHARE:
+        return Cleared("compiling takes a small part of the time of statements", evidence)
+    return Found(
+        sentence=(
+            f"compiling (JIT) takes {figure(compiling_ms[worst.total.place])} of the"
+            f" {figure(worst.ms)} ms of a statement: {shortened(worst.total.statement)}"
+        ),
+        confidence=0.9,
+        evidence=evidence,
+        proposals=_proposals(s, ratio_with(s, timed)),
+        **weight_of(s, timed),
+    )
 
 
 def _counted(s: Situation, compiled: list[StatementCount]) -> Found | Cleared:

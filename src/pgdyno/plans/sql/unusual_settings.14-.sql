@@ -5,8 +5,8 @@
 --
 -- in_statements: it acts on the time of statements themselves, so that a session which executes them
 -- and undoes them shows what it costs. The others act at commits, on WAL, on waits or in processes
--- of the server's. It does not sort, which a session without enable_sort would compile (JIT).
--- relied_on: replication, archiving or the results of statements depend on it.
+-- of the server's. relied_on: replication, archiving or the results of statements depend on it.
+-- That of JIT has a query of its own, as it is off while this one is executed.
 with known as (
     select name, setting, context, category, vartype, unit, source,
            -- Until version 15 the built-in value is 8 MB, but that of initdb is 128 MB.
@@ -34,7 +34,7 @@ of_statements as (
 of_others as (
     select category from known
      where name in ('archive_mode', 'max_wal_senders', 'synchronous_standby_names'))
-select name, boot_val, unit, source,
+select name, current_setting(name), boot_val, unit, source,
        context = 'postmaster' as needs_restart,
        context in ('user', 'superuser')
            and (category in (select category from of_statements) or name like '%.%'
@@ -54,4 +54,4 @@ select name, boot_val, unit, source,
         or name like 'vacuum%')
    and (vartype <> 'string' or category in (select category from with_texts)
         or name = 'log_connections' or name like '%.%')
-   and name <> 'max_stack_depth'
+   and name not in ('max_stack_depth', 'jit')
