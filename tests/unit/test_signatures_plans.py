@@ -108,6 +108,14 @@ def test_a_change_must_save_more_than_the_error(tmp_path: Path, error: float, st
     assert diagnosed(tmp_path, load)["kept-plan"].status == status
 
 
+@pytest.mark.parametrize(("error", "status"), [(0.3, "cleared"), (0.69, "skipped")])
+def test_a_change_that_may_save_much_is_not_said_to_save_nothing(
+    tmp_path: Path, error: float, status: str
+) -> None:
+    load = looked_at(BUSY, (CUSTOM, 1.98), log_error=error)
+    assert diagnosed(tmp_path, load)["kept-plan"].status == status
+
+
 def test_the_prediction_has_the_error_of_the_times(tmp_path: Path) -> None:
     ends = []
     for error in (0.0, 0.1, 0.5):

@@ -35,6 +35,9 @@ QUEUED: tuple[Part, ...] = ("ready", "too few samples")
 SAVED_MIN = 0.1
 """Part of the work of all statements that a change saves, below which it saves nothing: on a
 busy machine the shortest times of 50 executions differed by 7 %."""
+MAY_SAVE = 0.3
+"""Part that a change must not be able to save, by the error of the times, where it is said to save
+nothing: two executions on each side, which may differ by ``NOISE``, say nothing of it."""
 ALONE_MS = 0.04
 """Time by which a short statement takes longer by itself than among others, whose sessions keep
 caches warm: of the server's CPU, a select by key took 0.06 to 0.11 and not 0.02 to 0.03 ms."""
@@ -147,8 +150,11 @@ class TimedChange(Struct, frozen=True):
 
     @property
     def is_undecided(self) -> bool:
-        """True if it seems to save ``SAVED_MIN``, and by the error of the times may not."""
-        return self.saved >= SAVED_MIN and not self.is_worthwhile
+        """True if by the error of the times it may save ``MAY_SAVE``, or seems to save
+        ``SAVED_MIN`` and may not."""
+        if self.is_worthwhile:
+            return False
+        return self.saved >= SAVED_MIN or 1.0 - self._left(errors=-1) >= MAY_SAVE
 
     def _left(self, errors: int = 0, alone_ms: float = 0.0) -> float:
         """Time of a transaction in its statements with the change, relative to that without; with

@@ -103,7 +103,7 @@ def proposals_of(
 
 def refuse_if_undecided(change: TimedChange, title: str) -> None:
     """Raise Skip if the times with and without a change, called ``title``, differ by no more than
-    their error, and might be those of a change that saves a lot."""
+    their error, and may be those of a change that saves a lot."""
     if change.is_undecided:
         raise Skip(f"executions differ too much to tell whether {title} saves time")
 
