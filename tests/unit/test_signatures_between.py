@@ -317,6 +317,19 @@ def test_whatever_stands_between_may_queue_too(tmp_path: Path) -> None:
     assert low < 0.9 * proposal.predicted_ratio
 
 
+def test_more_clients_that_connect_each_time_are_not_cleared(tmp_path: Path) -> None:
+    """One client that connects for half of its time does not rest."""
+    one = Load(clients=1, tps=100, connect_ms=5.0, service_ms=4.5, busy=0.5, sessions={CPU: 0.4})
+    found = diagnosed(tmp_path, one)["few-clients"]
+    assert found.status == "skipped"
+    assert found.sentence == snapshot(
+        "not checked: clients connect for 50 % of their time, and how many can connect at the same"
+        " time was not measured"
+    )
+    rests = diagnosed(tmp_path, replace(one, tps=10, sessions={CPU: 0.04}))["few-clients"]
+    assert rests.sentence == snapshot("clients rest 91 % of their time")
+
+
 def exited(cores: float) -> dict[str, Any]:
     def rows(edge: int) -> list[dict[str, Any]]:
         return [{"role": EXITED, "count": 0, "cpu_user_ms": 1000.0 * cores * edge}]

@@ -157,3 +157,9 @@ class Situation(Facts):
     def queueing(self) -> float:
         """See ``queueing_sessions``."""
         return queueing_sessions(self, self.budget)
+
+    @property
+    def on_the_way(self) -> float:
+        """Clients that connect or wait for a connection, on average, by Little's law."""
+        waits_ms = (self.budget.parts_ms.get(part, 0.0) for part in ("pool wait", "connecting"))
+        return self.throughput_tps * sum(waits_ms) / 1000

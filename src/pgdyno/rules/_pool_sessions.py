@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pgdyno.facts.budget import BEFORE_SENT
 from pgdyno.facts.session_state import TRACKED, StateUse, session_state
 from pgdyno.facts.sessions import sessions
 from pgdyno.facts.situation import Situation
@@ -24,9 +23,7 @@ def clients_left_out(s: Situation) -> float:
     resting = any(group.think_ms for group in s.groups)
     if s.has_open_loop or resting or s.sessions_max < sum(g.clients for g in s.groups):
         return 0.0
-    before_ms = sum(s.budget.parts_ms.get(part, 0.0) for part in BEFORE_SENT)
-    on_the_way = s.throughput_tps * before_ms / 1000
-    return max(0.0, s.sessions_max - s.in_service - on_the_way - _unaccepted(s))
+    return max(0.0, s.sessions_max - s.in_service - s.on_the_way - _unaccepted(s))
 
 
 def _unaccepted(s: Situation) -> float:
