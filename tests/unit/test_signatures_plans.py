@@ -108,6 +108,17 @@ def test_a_change_must_save_more_than_the_error(tmp_path: Path, error: float, st
     assert diagnosed(tmp_path, load)["kept-plan"].status == status
 
 
+@pytest.mark.parametrize(("ms", "first"), [(0.1, "missing-index"), (2.0, "other-programs")])
+def test_other_programs_cast_no_doubt_on_what_was_timed_and_gains_more(
+    tmp_path: Path, ms: float, first: str
+) -> None:
+    programs = {("ours", "pgdyno"): 0.1, ("other", "stress"): 0.8}
+    load = looked_at(replace(BUSY, server=0.5, programs=programs), (INDEX, ms))
+    found = diagnosed(tmp_path, load)
+    assert found["other-programs"].causes_distrust
+    assert found[first].rank == 1
+
+
 @pytest.mark.parametrize(("error", "status"), [(0.3, "cleared"), (0.69, "skipped")])
 def test_a_change_that_may_save_much_is_not_said_to_save_nothing(
     tmp_path: Path, error: float, status: str

@@ -8,9 +8,10 @@ smaller one that can. Work is ranked by the part of the response time that goes 
 cautious end of the prediction, ``gain``, as it makes the waits of others longer too. Two kinds rank
 behind every finding with a larger share of the time of the whole run: those that mask the gains of
 others, such as other programs on the machine; and those that last for moments only, whose gain is
-not predicted but assumed. A finding that makes all others doubtful comes before them, and then a
-server that is about to stop. What makes statements longer comes before the queue for what they
-hold, if undoing it is predicted to gain more.
+not predicted but assumed. A finding that makes all others doubtful comes before them, but for work
+that was timed apart from the load and gains more; and then a server that is about to stop. What
+makes statements longer comes before the queue for what they hold, if undoing it is predicted to
+gain more.
 
 A limit owns at least ``LIMIT_SHARE_MIN``, or certainly gains as much: on busy cores what takes CPU
 time also makes the waits of others longer. A finding with less is minor: listed without a rank. So
@@ -19,6 +20,7 @@ is everything that is merely slow in a load that has no limit (``facts.headroom`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
@@ -298,17 +300,22 @@ def _share(answer: Found, budget: ResponseTimeBudget, claimed: set[Part]) -> flo
 
 def _in_order(found: Iterable[Finding]) -> list[Finding]:
     """Return findings by weight; first what casts doubt on the rest, then what is about to fail, of
-    which the cause comes before the symptom."""
+    which the cause comes before the symptom.
+
+    Not in doubt is what was timed apart from the load, and gains more than what casts it.
+    """
     found = list(found)
     failing = {finding.id for finding in found if finding.is_about_to_fail}
+    doubts = [max(LIMIT_SHARE_MIN, each.weight) for each in found if each.causes_distrust]
 
     def order(finding: Finding) -> tuple[bool, bool, bool, float, bool, float]:
         symptom = finding.is_about_to_fail and not failing.isdisjoint(finding.causes)
         larger = [each.weight for each in found if (each.share or 0.0) > (finding.share or 0.0)]
         behind = finding.masks_other_gains or finding.momentary
         weight = min([finding.weight, *larger]) if behind else finding.weight
+        is_sure = finding.gain_min is not None and finding.weight > max(doubts, default=math.inf)
         return (
-            not finding.causes_distrust,
+            not (finding.causes_distrust or is_sure),
             not finding.is_about_to_fail,
             symptom,
             -weight,
