@@ -275,8 +275,8 @@ def _finding(
         share=share,
         parts=parts,
         weight=_weight(answer, share),
-        gain=None if answer.gain is None else min(answer.gain, most),
-        gain_min=None if answer.gain is None else min(answer.gain.low, most),
+        gain=None if answer.gain is None else float(answer.gain),
+        gain_min=None if answer.gain is None else answer.gain.low,
         severity=answer.severity,
         momentary=answer.momentary,
         masks_other_gains=answer.masks_other_gains,
@@ -348,8 +348,8 @@ def _is_root(cause: Finding, finding: Finding, begun: float) -> bool:
     if cause.id in OUTSIDE_SERVER and finding.id in _FEW and cause.weight >= MOST_SHARE * begun:
         return True
     lows = [each.prediction.low for each in cause.proposals]
-    if not lows and cause.gain_min is not None:
-        lows = [cause.gain_min]
+    if cause.gain_min is not None:
+        lows.append(cause.gain_min)
     is_sure = not lows or max(lows) >= SURE_MIN
     ratio = max(_best_ratio(cause), _ratio_of_undoing(cause, begun))
     if not is_sure:
@@ -364,12 +364,11 @@ def _best_ratio(finding: Finding) -> float:
 
 def _ratio_of_undoing(finding: Finding, begun: float) -> float:
     """Return the ratio without a finding, by its own prediction or by the time of a transaction,
-    ``begun`` of the response time, that would go with it; 1 where proposals have one of their
-    own."""
-    if finding.proposals:
-        return 1.0
+    ``begun`` of the response time, that would go with it; 1 where proposals alone have one."""
     if finding.gain is not None:
         return finding.gain
+    if finding.proposals:
+        return 1.0
     part = finding.weight / begun if begun > 0 else 0.0
     return 1.0 / (1.0 - min(0.999, part))
 
