@@ -582,3 +582,24 @@ def test_scans_that_need_all_rows_are_no_use_of_an_index(tmp_path: Path) -> None
     load = replace(looked_at(BUSY, plan={**SCAN, "Plan": count}), tables=tables)
     found = diagnosed(tmp_path, load)
     assert (found["missing-index"].status, found["server-cpu"].rank) == ("cleared", 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "table", "row", "signature", "status"),
+    [
+        (ANALYZE, "table_statistics", ITEM, "wrong-estimates", "cleared"),
+        (WRITTEN, "suspect", EMPTY, "bloated-table", "found"),
+    ],
+)
+def test_the_same_plan_is_quicker_only_where_what_it_reads_is_written_again(
+    tmp_path: Path,
+    change: Change,
+    table: str,
+    row: Mapping[str, Any],
+    signature: str,
+    status: str,
+) -> None:
+    load = looked_at(BUSY, (change, 1.0), plan=OFF if change is ANALYZE else SCAN)
+    (trial,) = load.rows["statement_trial"](1)
+    same = with_rows(with_rows(load, table, row), "statement_trial", {**trial, "is_replanned": 0})
+    assert diagnosed(tmp_path, same)[signature].status == status

@@ -280,7 +280,8 @@ def _timed_trials(s: Situation, change: Change, rows: Iterable[StatementTrial]) 
     for row in rows:
         if row.place not in totals:
             continue
-        total, kept = totals[row.place], row.place in told_by_plans and _is_as_before(row)
+        total, is_same = totals[row.place], not row.is_replanned and row.place in told_by_plans
+        kept = is_same or (change.settings and _is_as_before(row))
         statements.append(
             ChangedStatement(
                 total=total,
@@ -295,11 +296,13 @@ def _timed_trials(s: Situation, change: Change, rows: Iterable[StatementTrial]) 
 
 
 def _told_by_plans(s: Situation, change: Change) -> Collection[Place]:
-    """Return the statements whose work with a change is the same if their plan is: with settings
-    all; with indexes or statistics those that only read, and call no functions, which have plans of
-    their own; with another protocol none."""
-    if change.settings or change.spec:
-        return _totals(s) if change.settings else ()
+    """Return the statements whose work with a change is the same if their plan is, whatever their
+    times: with another index, or other statistics, those that only read, and call no functions,
+    which have plans of their own. None where a table or an index is written again, and with other
+    settings or another protocol."""
+    written_again = {each.make for each in s.run.suspects(s.slice_ids)}
+    if change.settings or change.spec or written_again & {*change.sql.get("make", ())}:
+        return ()
     calling = {each.place for each in s.run.called_functions(s.slice_ids)}
     reading = [each for each in planned_statements(s) if each.plan and each.plan.only_reads]
     return {each.total.place for each in reading} - calling
