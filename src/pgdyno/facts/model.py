@@ -78,6 +78,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import TypedDict, Unpack
 
 from msgspec import Struct
@@ -448,25 +449,21 @@ def queue_cost_of(cpu_s: float, round_trips: float, *, queue: float, cores: floa
     return trips_s / max(alone_s, trips_s) + QUEUED_SHARE
 
 
+@lru_cache(maxsize=8)
 def used_part(waiting: float, sessions: float) -> float:
     """Return the utilisation of the one server behind which so many of ``sessions`` wait on
     average: they come to it after a delay, by the machine-repairman model."""
-    import numpy as np
-
-    m = max(2, round(sessions))
-    j = np.arange(1, m + 1)
-    at, places = np.arange(m + 1), np.cumsum(np.log(m - j + 1))
-    lo, hi = -12.0, 12.0  # logarithm of the server's time by the delay
+    m, used = max(2, round(sessions)), 0.0
+    server = ClosedLoop(cores=1.0, sessions=m, throughput_tps=1.0, cpu_s=1.0)
+    lo, hi = -12.0, 12.0  # logarithm of the delay, where the server takes 1 s
     for _ in range(40):
         middle = (lo + hi) / 2
-        weights = np.concatenate(([0.0], places + j * middle))
-        chances = np.exp(weights - weights.max())
-        chances /= chances.sum()
-        used = 1.0 - float(chances[0])
-        if float((chances * at).sum()) - used > waiting:
-            hi = middle
-        else:
+        delay_s = math.exp(middle)
+        used = server._repairman(m, 1.0, delay_s)
+        if m - used * (1.0 + delay_s) > waiting:
             lo = middle
+        else:
+            hi = middle
     return used
 
 
