@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec.structs import replace
 
 from pgdyno.record import Interval, Ledger, RunFile, RunInfo, StatementTotal, WaitTotal
+from pgdyno.record.events import probe_events
 from pgdyno.record.fileformat import CLIENT_BACKEND
 from pgdyno.record.finding import Lack, Skip
 from pgdyno.record.latencies import HistogramKind
@@ -94,9 +95,8 @@ class ObservedRun(RunFile):
     def waits(self, slice_ids: Collection[int] | None = None) -> list[WaitTotal]:
         """Return average backends by state, wait event and statement. Skip if some are hidden: what
         is true of the rest need not be true of all."""
-        for event in self.events("probe"):
-            if event.detail.get("probe") == TRACKED:
-                raise Skip(str(event.detail.get("reason")))
+        for event in probe_events(self, TRACKED):
+            raise Skip(str(event.detail.get("reason")))
         hidden = int(max(self._load(slice_ids)["hidden_sessions"], default=0))
         if hidden:
             raise Skip(HIDDEN.format(hidden), Lack.RIGHTS)

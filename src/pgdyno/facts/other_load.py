@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from pgdyno.numbers import counted, figure, percent
+from pgdyno.record.events import probe_events
 from pgdyno.record.fileformat import OTHERS_BACKEND
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def _own_rows_s(
 
 def _has_answers(run: RunFile) -> bool:
     """True if other load was sampled."""
-    return all(event.detail.get("probe") != "foreign" for event in run.events("probe"))
+    return not probe_events(run, "foreign")
 
 
 def _at_work(seen: Collection[float], looks: int) -> float:

@@ -28,6 +28,7 @@ from pgdyno.facts.observed import is_observed
 from pgdyno.facts.pooler import PoolerInForce, PoolerQueues, pooler_of, pooler_queues
 from pgdyno.json_types import Fields
 from pgdyno.probe.gaps import NOT_SAMPLED
+from pgdyno.record.events import probe_events
 from pgdyno.record.fileformat import CLIENT_BACKEND, CLIENT_BACKENDS
 from pgdyno.record.finding import Evidence, Lack, Skip, Window
 from pgdyno.spec.change import Change
@@ -543,7 +544,6 @@ class Facts:
 
     def _why_missing(self, probe: str, otherwise: str) -> str:
         """Return the reasons that the probes gave for not running."""
-        for event in self.run.events("probe"):
-            if event.detail.get("probe") == probe:
-                return f"{otherwise}: {event.detail.get('reason') or event.label}"
+        for event in probe_events(self.run, probe):
+            return f"{otherwise}: {event.detail.get('reason') or event.label}"
         return otherwise

@@ -10,7 +10,7 @@ from msgspec import Struct
 from pgdyno.facts.plans import SAVED_MIN, TimedChange, saved_share, timed_settings, unusual_settings
 from pgdyno.facts.situation import Situation
 from pgdyno.record import UnusualSetting
-from pgdyno.record.events import SESSION_SETTINGS
+from pgdyno.record.events import SESSION_SETTINGS, probe_events
 from pgdyno.record.finding import Finding, Skip
 
 
@@ -45,9 +45,8 @@ def judged_settings(s: Situation, findings: Sequence[Finding]) -> tuple[JudgedSe
 
 def _known_settings(s: Situation) -> Sequence[UnusualSetting]:
     """Return the unusual settings. Raises Skip if it is not known which there are."""
-    for event in s.run.events("probe"):
-        if event.detail.get("probe") == SESSION_SETTINGS:
-            raise Skip(f"it is not known which settings differ: {event.detail.get('reason')}")
+    for event in probe_events(s.run, SESSION_SETTINGS):
+        raise Skip(f"it is not known which settings differ: {event.detail.get('reason')}")
     return unusual_settings(s)
 
 

@@ -57,19 +57,20 @@ def evictions_in(run: RunFile, slice_ids: Collection[int]) -> int:
     are lost."""
     return sum(
         int(each.detail.get("count", 0))
-        for each in _of_statements(run)
+        for each in probe_events(run, STATEMENTS)
         if each.slice_id in slice_ids
     )
 
 
 def statements_absent(run: RunFile) -> str | None:
     """Return the reason why pg_stat_statements could not be read; None if it could."""
-    reasons = (each.detail.get("reason") for each in _of_statements(run))
+    reasons = (each.detail.get("reason") for each in probe_events(run, STATEMENTS))
     return next((str(reason) for reason in reasons if reason), None)
 
 
-def _of_statements(run: RunFile) -> list[Event]:
-    return [each for each in run.events("probe") if each.detail.get("probe") == STATEMENTS]
+def probe_events(run: RunFile, probe: str) -> list[Event]:
+    """Return the events of the kind ``probe`` of one probe."""
+    return [each for each in run.events("probe") if each.detail.get("probe") == probe]
 
 
 def own_events(run: RunFile, slice_ids: Collection[int] | None = None) -> list[Event]:

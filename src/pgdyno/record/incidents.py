@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pgdyno.record._reader import RunFile
 from pgdyno.record._rows import Event
-from pgdyno.record.events import ProbeState
+from pgdyno.record.events import ProbeState, probe_events
 from pgdyno.record.failures import is_answer
 from pgdyno.record.part import Fact
 from pgdyno.record.void import (
@@ -102,9 +102,7 @@ def _absences(run: RunFile) -> Iterator[_Sighted]:
 def _gaps(run: RunFile) -> Iterator[tuple[Event, Event | None]]:
     """Yield the beginning and the end of each gap of the server's probes; None: it did not end."""
     away: Event | None = None
-    for event in run.events("probe"):
-        if event.detail.get("probe") != "server":
-            continue
+    for event in probe_events(run, "server"):
         if ProbeState.AWAY.is_of(event):
             away = event
         elif ProbeState.BACK.is_of(event) and away is not None:

@@ -9,6 +9,7 @@ from pgdyno.facts.kept_wal import HORIZON_S
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted, duration, figure, percent
 from pgdyno.record import Series
+from pgdyno.record.events import probe_events
 from pgdyno.record.failures import is_out_of_ids
 from pgdyno.record.finding import Evidence, Skip
 from pgdyno.rules.rule import Cleared, Found, rule
@@ -254,7 +255,7 @@ def sequence_end(s: Situation) -> Found | Cleared:
     or most written tables. A sequence that another role owns has no value that this role may see;
     nor is it known where a column gets its values other than by its own sequence or by its default.
     """
-    if any(event.detail.get("probe") == "sequence" for event in s.run.events("probe")):
+    if probe_events(s.run, "sequence"):
         raise Skip("the values of sequences were not recorded")
     rows = s.run.series("metric_sequence", s.slice_ids)
     sequences = [_sequence(s, rows, name) for name in sorted(set(rows["sequence"]))]
