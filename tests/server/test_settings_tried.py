@@ -111,8 +111,8 @@ def test_they_are_asked_for_by_a_query_that_is_not_compiled(pg15: Cluster) -> No
         )
         connection.execute("set jit = on")
         query, plans = b"explain (analyze, format json) select count(*) from pg_settings", []
-        for keeps_settings in (True, False):
-            with names_of_catalog(connection, keeps_settings=keeps_settings):
+        for keeps_jit in (True, False):
+            with names_of_catalog(connection, keeps_jit=keeps_jit):
                 plans += connection.execute(query).fetchone() or ()
     assert ["JIT" in plan for (plan,) in plans] == [True, False]
 

@@ -43,7 +43,7 @@ def unusual_settings(
     session = LoadLikeSession(conninfo, "simple", setup=setup)
     try:
         conn = session.connection
-        with names_of_catalog(conn, keeps_settings=True):
+        with names_of_catalog(conn, keeps_jit=True):
             compiles = conn.execute(query_at(conn, "plans", "jit_setting")).fetchone()
         # What follows may take seconds where all queries are compiled.
         with names_of_catalog(conn):

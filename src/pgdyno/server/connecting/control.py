@@ -67,8 +67,9 @@ _PIN_LOCAL = (
     b"set local search_path = pg_catalog, pg_temp; set local row_security = off;"
     b" set local idle_in_transaction_session_timeout = 0"
 )
-_PIN_PLANS = b"set local jit = off"
-"""A session without a method that a query needs, such as enable_sort, would compile it."""
+_PIN_JIT = b"set local jit = off"
+"""Compiling takes longer than any query of catalogs, and those are compiled that need a method
+which is off, such as enable_sort, or all with jit_above_cost = 0."""
 PINNED = frozenset(("search_path", "row_security"))
 """Settings of which a session of pgdyno's has a value of its own."""
 _USER_PATH = "select pg_catalog.current_schemas(false), pg_catalog.current_setting('search_path')"
@@ -281,16 +282,14 @@ def open_plain(values: Mapping[str, Any], **more: Any) -> Control:
 
 
 @contextmanager
-def names_of_catalog(
-    conn: psycopg.Connection[Any], *, keeps_settings: bool = False
-) -> Iterator[None]:
+def names_of_catalog(conn: psycopg.Connection[Any], *, keeps_jit: bool = False) -> Iterator[None]:
     """Within the block, a transaction, a plain session has the names of ``open_control``, and
-    compiles no queries unless it ``keeps_settings``; nothing stays set, so that a pooler has
+    compiles no queries unless it ``keeps_jit``; nothing stays set, so that a pooler has
     nothing to pass on."""
     with conn.transaction():
         conn.execute(_PIN_LOCAL)
-        if not keeps_settings:
-            conn.execute(_PIN_PLANS)
+        if not keeps_jit:
+            conn.execute(_PIN_JIT)
         yield
 
 
