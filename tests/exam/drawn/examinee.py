@@ -100,7 +100,7 @@ def _examined(
     """Set the draw up, ask pgdyno, measure the truth, and grade."""
     world.set_up()
     if asked["budget"] is not None:
-        return _investigated(world, drawn, asked, until_s)
+        return _investigated(world, drawn, server, asked, until_s)
     rate_tps = _rate(world, drawn)
     world.switch(drawn.faults)
     keep = None if asked["keep"] is None else Path(asked["keep"])
@@ -115,7 +115,7 @@ def _examined(
 
 
 def _investigated(
-    world: World, drawn: Draw, asked: dict[str, Any], until_s: float
+    world: World, drawn: Draw, server: ServerFacts, asked: dict[str, Any], until_s: float
 ) -> dict[str, Any]:
     """Measure the load with and without all causes, let pgdyno investigate it on a server of its
     own, and grade where that ends. Raises NotProducible if pgdyno could undo none of them."""
@@ -126,7 +126,8 @@ def _investigated(
         raise NotProducible("pgdyno cannot undo it")
     world.switch(faults)
     shape = world.shape
-    truth = measured(world, {PLANTED: faults, _WITHOUT: ()}, until_s=until_s).truths[_WITHOUT]
+    arms = {PLANTED: faults, _WITHOUT: ()}
+    truth = measured(world, arms, server, until_s=until_s).truths[_WITHOUT]
     grade, said = grading.Grade(grading.NOT_WORTH), {}
     if truth.worth_it:
         spec = Path(asked["keep"] or world.folder) / f"draw-{drawn.seed}" / "spec.toml"
@@ -256,7 +257,7 @@ def _graded(
     other = _other_promise(faults, server, findings, world)
     if other is not None:
         arms[_PROMISED] = (*faults, other[1])
-    result = measured(world, arms, until_s=until_s)
+    result = measured(world, arms, server, until_s=until_s)
     truths = result.truths
     held = rate_tps is not None and result.planted_tps >= rate_tps
     promised = [] if other is None else [(other[0], truths[_PROMISED])]

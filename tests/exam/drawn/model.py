@@ -99,6 +99,12 @@ class Fault(Struct, frozen=True):
     """What runs beside the load or in front of the server (``beside.py``) → its strength."""
     bait: bool = False
 
+    def costs_planning(self, server: ServerFacts) -> bool:
+        """True if it may decide how often, or for how long, statements are planned."""
+        known = (server.settings[name] for name in self.settings if name in server.settings)
+        is_planner = any(each.category.startswith("Query Tuning") for each in known)
+        return is_planner or self.protocol is not None
+
     @property
     def text(self) -> str:
         """What is planted, in one line."""

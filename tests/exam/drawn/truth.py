@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from exam.drawn.model import Fault
+from exam.drawn.model import Fault, ServerFacts
 from exam.drawn.world import World
 from pgdyno.stats import geometric_mean, paired_effect
 
@@ -47,20 +47,23 @@ class Measured(Struct, frozen=True):
     truths: Mapping[str, Truth]
 
 
-def measured(world: World, arms: Mapping[str, Sequence[Fault]], *, until_s: float) -> Measured:
+def measured(
+    world: World, arms: Mapping[str, Sequence[Fault]], server: ServerFacts, *, until_s: float
+) -> Measured:
     """Measure the arms, each a list of what is planted in it; all are compared to the one called
     ``planted``.
 
     At least ``ROUNDS`` rounds; more until all are decided, as long as there is time (monotonic).
     """
     tps: dict[str, list[float]] = {name: [] for name in arms}
+    settles = any(each.costs_planning(server) for faults in arms.values() for each in faults)
     order = list(arms)
     truths: dict[str, Truth] = {}
     for number in range(ROUNDS_MAX):
         began_s = time.monotonic()
         for name in order:
             world.switch(arms[name])
-            tps[name].append(max(world.measured().tps, 0.01))
+            tps[name].append(max(world.measured(settles=settles).tps, 0.01))
         order.reverse()
         if number + 1 < ROUNDS:
             continue

@@ -31,6 +31,10 @@ from pgdyno.server.settings.reloading import reload
 SLICE_S = 1
 LOADED_SHARE = 0.75
 """Least part of a slice in which the load must run."""
+SETTLED = 60
+"""Executions of each client, of which the first six of a prepared statement plan it."""
+SETTLED_S_MAX = 6
+"""Longest slice for them."""
 _SLICE_S_MAX = 60
 _SETTINGS = """
 select name, category, context, vartype, boot_val, min_val::float8, max_val::float8,
@@ -104,8 +108,9 @@ class World:
     _settings: dict[tuple[Scope, str], str] = field(default_factory=dict)
     _beside: dict[int, ExitStack] = field(default_factory=dict)
     _seed: int = 0
-    _seconds: dict[tuple[int, int | None, bool], int] = field(default_factory=dict)
-    """Clients, pool and whether a link is between → length of slices, where it is not usual."""
+    _seconds: dict[tuple[int, int | None, bool, str], int] = field(default_factory=dict)
+    """Clients, pool, whether a link is between, and protocol → length of slices, where it is not
+    usual."""
 
     def connect(self, name: str = "exam") -> psycopg.Connection[tuple[Any, ...]]:
         """Open a connection of the harness's own."""
@@ -196,14 +201,20 @@ class World:
                 if row is None or row[0] in ("default", "override"):
                     raise NotProducible(f"{name} does not take effect")
 
-    def measured(self, *, rate_tps: float | None = None) -> Slice:
-        """Measure a slice. Raises NotProducible if a client fails."""
-        as_planted = (self.shape.clients, self.shape.pool, self.relay is not None)
+    def measured(self, *, rate_tps: float | None = None, settles: bool = False) -> Slice:
+        """Measure a slice; one that ``settles`` has ``SETTLED`` executions where statements are
+        prepared. Raises NotProducible if a client fails."""
+        shape = self.shape
+        as_planted = (shape.clients, shape.pool, self.relay is not None, shape.protocol)
         seconds = self._seconds.get(as_planted, SLICE_S)
         taken, connecting_s = self._measured(rate_tps, seconds)
-        if seconds - connecting_s < LOADED_SHARE * SLICE_S:
+        loaded_s = SLICE_S
+        if settles and shape.protocol == "prepared" and not shape.reconnects:
+            wanted = SETTLED * shape.clients * len(shape.scripts)
+            loaded_s = max(loaded_s, min(SETTLED_S_MAX, math.ceil(wanted / max(taken.tps, 1.0))))
+        if seconds - connecting_s < LOADED_SHARE * loaded_s:
             # The time of a slice begins before its clients are connected.
-            seconds = self._seconds[as_planted] = SLICE_S + math.ceil(connecting_s)
+            seconds = self._seconds[as_planted] = loaded_s + math.ceil(connecting_s)
             taken, _ = self._measured(rate_tps, seconds)
         return taken
 
