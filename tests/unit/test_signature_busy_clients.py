@@ -115,6 +115,18 @@ def test_a_pool_that_clients_wait_for_is_the_limit_itself(tmp_path: Path) -> Non
     assert "pooled connections" in found["busy-clients"].sentence
 
 
+def test_a_client_that_connects_each_time_is_as_busy(tmp_path: Path) -> None:
+    """Connecting takes time, and CPU time of which its transactions would take none."""
+    one = Load(
+        clients=1, rate=500, tps=200, connect_ms=4.0, service_ms=1.0, lag_ms=2500.0,
+        sessions={CPU: 0.2}, cores=2, busy=0.5,
+    )  # fmt: skip
+    found = diagnosed(tmp_path, one)["busy-clients"]
+    assert found.status == "found"
+    (proposal,) = found.proposals
+    assert 1.5 < proposal.predicted_ratio < 2.5
+
+
 def test_a_rate_held_through_a_queue_needs_more_clients_but_gets_no_more_done(
     tmp_path: Path,
 ) -> None:

@@ -45,6 +45,7 @@ class MeasuredGroup(Struct, frozen=True):
     """Size of each pool."""
     response_ms: float
     pool_wait_ms: float
+    connect_ms: float
     service_ms: float
     between_statements_ms: float | None
     think_ms: float
@@ -54,6 +55,11 @@ class MeasuredGroup(Struct, frozen=True):
     def in_service(self) -> float:
         """Connections at work on average, by Little's law."""
         return self.throughput_tps * self.service_ms / 1000
+
+    @property
+    def in_connections(self) -> float:
+        """Connections that are made or at work on average."""
+        return self.in_service + self.throughput_tps * self.connect_ms / 1000
 
     @property
     def pooled_ms(self) -> float:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from functools import cached_property
 
+from msgspec.structs import replace
+
 from pgdyno.facts._resources import HostCpu
 from pgdyno.facts.budget import Part, ResponseTimeBudget, latency_budget
 from pgdyno.facts.client_sessions import SHORT_LIVED_MAX, transactions_per_connection
@@ -153,6 +155,17 @@ class Situation(Facts):
         """The model that predicts what changes would do."""
         return fitted_loop(self, self.budget)
 
+    @cached_property
+    def loop_of_clients(self) -> ClosedLoop:
+        """The model of more clients, for whose sessions connecting is a delay like any other, and
+        its CPU time theirs."""
+        connecting = self._clients_in("connecting")
+        if not connecting:
+            return self.loop
+        sessions = max(1.0, self.in_service + connecting)
+        loop = replace(self.loop, sessions=sessions, throughput_tps=self.throughput_tps, rest_s=0.0)
+        return loop.fitted()
+
     @property
     def queueing(self) -> float:
         """See ``queueing_sessions``."""
@@ -160,6 +173,10 @@ class Situation(Facts):
 
     @property
     def on_the_way(self) -> float:
-        """Clients that connect or wait for a connection, on average, by Little's law."""
-        waits_ms = (self.budget.parts_ms.get(part, 0.0) for part in ("pool wait", "connecting"))
-        return self.throughput_tps * sum(waits_ms) / 1000
+        """Clients that connect or wait for a connection, on average."""
+        return self._clients_in("pool wait", "connecting")
+
+    def _clients_in(self, *parts: Part) -> float:
+        """Return the clients in parts of the response time on average, by Little's law."""
+        spent_ms = sum(self.budget.parts_ms.get(part, 0.0) for part in parts)
+        return self.throughput_tps * spent_ms / 1000

@@ -226,6 +226,7 @@ class Facts:
             pool_max=(fields.get("pool") or {}).get("max"),
             response_ms=response.mean / 1e6,
             pool_wait_ms=pool_wait.mean / 1e6,
+            connect_ms=self.run.histogram("connect", self.slice_ids, group=name).mean / 1e6,
             service_ms=service.mean / 1e6,
             between_statements_ms=gap_ms(service, mine),
             think_ms=parse_duration_ms(fields.get("think") or 0),

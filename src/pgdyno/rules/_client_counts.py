@@ -102,7 +102,8 @@ def _ratio_of_more(s: Situation, factor: int) -> Prediction:
     """Return the predicted ratio with ``factor`` times the clients. At the cautious end the queue
     for a core grows as they do, as that of clients that come together does; and so does
     ``QUEUED_BETWEEN`` of the time of messages."""
-    ratio = s.loop.ratio_of_more(s.in_service * factor)
+    loop = s.loop_of_clients
+    ratio = loop.ratio_of_more(loop.sessions * factor)
     queued = s.budget.share("ready") + QUEUED_BETWEEN * s.budget.share("between")
     together = factor / (1.0 + (factor - 1) * queued)
     return Prediction(ratio, min(ratio.low, together), ratio.high)
@@ -145,9 +146,9 @@ def clients_for_rate(s: Situation, account: GroupAccount) -> list[Proposal]:
 
 def ratio_of_count(s: Situation, account: GroupAccount, count: int) -> Prediction:
     """Return the predicted ratio of what can be done with so many clients in the group."""
-    group = s.group(account.name)
-    more = group.in_service * (count / account.clients - 1)
-    return s.loop.ratio_of_more(s.in_service + more) if more > 0 else Prediction(1.0)
+    loop, group = s.loop_of_clients, s.group(account.name)
+    more = group.in_connections * (count / account.clients - 1)
+    return loop.ratio_of_more(loop.sessions + more) if more > 0 else Prediction(1.0)
 
 
 def _allowed(s: Situation) -> float:
