@@ -107,3 +107,20 @@ def test_analyze_is_tried_and_leaves_the_counts_as_they_were(pg: Cluster) -> Non
         )
         assert connection.execute(counts).fetchone() == before
     assert any("analyze asked.item" in each.change for each in look.trials)
+
+
+def test_each_turn_without_analyze_has_the_plan_that_the_load_has(pg: Cluster) -> None:
+    table = """
+        create table asked.few (id int, note char(200)) with (autovacuum_enabled = off);
+        insert into asked.few select generate_series(1, 500), '';
+        update pg_catalog.pg_class set relpages = 1, reltuples = 0
+            where oid = 'asked.few'::regclass;
+    """
+    text = "select count(*) from asked.few one join asked.few other on one.id + 0 = other.id + 0"
+    with asked(pg), connect_plain(pg.conninfo) as connection:
+        connection.execute(table.encode())
+        look = looked(pg, text, executes="everything")
+    (trial,) = (each for each in look.trials if "analyze asked.few" in each.change)
+    assert trial.is_replanned
+    # Nested loops over all rows, and a hash.
+    assert trial.ms > 5 * trial.changed_ms

@@ -3,11 +3,8 @@ missing or estimates are far from what was found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
-
-import psycopg
 
 from pgdyno.plans.tree import Plan, misestimated
 from pgdyno.record import TableStatistics
@@ -19,6 +16,11 @@ if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control
 
 TABLES_MAX = 2
+_COUNTS = (
+    b"select oid, relpages, reltuples, relallvisible from pg_catalog.pg_class"
+    b" where oid operator(pg_catalog.>=) 16384::pg_catalog.oid"
+)
+_MAY_PUT_BACK = b"select pg_catalog.has_table_privilege('pg_catalog.pg_class', 'update')"
 _PUT_BACK = (
     "update pg_catalog.pg_class set relpages = %s, reltuples = %s, relallvisible = %s"
     " where oid operator(pg_catalog.=) %s::pg_catalog.oid"
@@ -51,20 +53,25 @@ def of_statistics(plans: Sequence[Plan], statistics: Iterable[TableStatistics]) 
     ]
 
 
-@contextmanager
-def counts_kept(conn: Control) -> Iterator[None]:
-    """Put back the numbers of pages and rows that ANALYZE writes into pg_class at once, where a
-    rolled back transaction leaves them. Without the right to that, its true ones stay."""
-    columns = "oid, relpages, reltuples, relallvisible"
-    of_tables = (
-        f"select {columns} from pg_catalog.pg_class"
-        " where oid operator(pg_catalog.>=) 16384::pg_catalog.oid"
-    )
-    before = {row[0]: row[1:] for row in conn.execute(of_tables.encode())}
-    try:
-        yield
-    finally:
-        with suppress(psycopg.errors.InsufficientPrivilege):
-            for oid, *now in conn.execute(of_tables.encode()).fetchall():
-                if oid in before and before[oid] != tuple(now):
-                    conn.execute(_PUT_BACK, (*before[oid], oid))
+class PageCounts:
+    """The numbers of pages and rows in pg_class that plans are made by.
+
+    ANALYZE and CREATE INDEX write them at once, so that they stay where their transaction is rolled
+    back.
+    """
+
+    def __init__(self, conn: Control) -> None:
+        self._conn = conn
+        self._before = self._now()
+        self.may_put_back: bool = conn.execute(_MAY_PUT_BACK).fetchall()[0][0]
+
+    def put_back(self) -> None:
+        """Put back the numbers as they were; without the right to that, leave the true ones."""
+        if not self.may_put_back:
+            return
+        for oid, now in self._now().items():
+            if self._before.get(oid, now) != now:
+                self._conn.execute(_PUT_BACK, (*self._before[oid], oid))
+
+    def _now(self) -> dict[int, tuple[float, ...]]:
+        return {row[0]: row[1:] for row in self._conn.execute(_COUNTS)}

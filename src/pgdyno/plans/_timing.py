@@ -15,7 +15,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from statistics import stdev
 from typing import TYPE_CHECKING
 
@@ -101,12 +101,14 @@ def timed_with(
 
 def timed_within(
     session: LoadLikeSession,
-    change: Callable[[], None],
+    made: Callable[[], AbstractContextManager[None]],
     transactions: Sequence[SampledTransaction],
     seconds_max: float,
+    *,
+    turns_max: int = TURNS,
 ) -> list[StatementTimes]:
-    """Execute the transactions before and after ``change``, which is made and undone in a
-    transaction of the session, in turn, for about ``seconds_max`` without the first of it; return
+    """Execute the transactions without a change and in the block for which it is ``made``, within a
+    transaction of the session, in turn, for about ``seconds_max`` without the first making; return
     their times.
 
     For what other sessions would have to wait for, as for an index. Raises psycopg.Error if the
@@ -115,12 +117,11 @@ def timed_within(
     base, changed = _Side(session), _Side(session)
     turns, ends_s = 0, math.inf
     with session.undone():
-        while turns < TURNS and time.monotonic() < ends_s:
-            base.repeat(transactions, seconds_max / (2 * TURNS), ROUNDS_MAX // TURNS)
-            with session.undone():
-                change()
+        while turns < turns_max and time.monotonic() < ends_s:
+            base.repeat(transactions, seconds_max / (2 * turns_max), ROUNDS_MAX // turns_max)
+            with made():
                 ends_s = min(ends_s, time.monotonic() + seconds_max)
-                changed.repeat(transactions, seconds_max / (2 * TURNS), ROUNDS_MAX // TURNS)
+                changed.repeat(transactions, seconds_max / (2 * turns_max), ROUNDS_MAX // turns_max)
             turns += 1
     return _compared(base, changed, place_ms=PLACE_MS if turns < TURNS_MIN else 0.0)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -34,9 +34,16 @@ from pgdyno.plans._index_use import first_keys, table_indexes, unusable_indexes
 from pgdyno.plans._partitions import partitioned_wholes, table_partitions
 from pgdyno.plans._session import CUSTOM_PLANS, Explained, LoadLikeSession, Refused
 from pgdyno.plans._session import Executes as Executes
-from pgdyno.plans._statistics import counts_kept, of_statistics, table_statistics
+from pgdyno.plans._statistics import PageCounts, of_statistics, table_statistics
 from pgdyno.plans._suspects import of_suspects, suspects
-from pgdyno.plans._timing import ROUNDS_MIN, StatementTimes, timed_in_turn, timed_with, timed_within
+from pgdyno.plans._timing import (
+    ROUNDS_MIN,
+    TURNS,
+    StatementTimes,
+    timed_in_turn,
+    timed_with,
+    timed_within,
+)
 from pgdyno.plans.forms import fingerprint
 from pgdyno.plans.tree import FIRST_KEYS, WHOLES, Plan, read_plan
 from pgdyno.plans.unusual import resets
@@ -361,19 +368,26 @@ class _Looking:
     def _within(self, change: Change, seconds: float) -> list[StatementTrial]:
         """Try a change of the database in a transaction, which undoes it."""
         replanned: frozenset[Place] | None = None
+        counts = PageCounts(self.base.connection)
 
-        def make() -> None:
+        @contextmanager
+        def made() -> Iterator[None]:
             nonlocal replanned
-            for table, text in change.indexes.items():
-                self.base.run(f"create index on {relation(table)} {index_text(text).sql}")
-            for statement in change.sql.get("make", ()):
-                self.base.run(statement)
-            if replanned is None:  # It is made several times.
-                replanned = self._replanned(self.base)
+            with self.base.undone():
+                for table, text in change.indexes.items():
+                    self.base.run(f"create index on {relation(table)} {index_text(text).sql}")
+                for statement in change.sql.get("make", ()):
+                    self.base.run(statement)
+                if replanned is None:  # It is made several times.
+                    replanned = self._replanned(self.base)
+                yield
+            counts.put_back()  # For the plans of the next turn without it.
 
-        analyzes = any(each.startswith("analyze ") for each in change.sql.get("make", ()))
-        with counts_kept(self.base.connection) if analyzes else nullcontext():
-            times = timed_within(self.base, make, self._tried, seconds)
+        turns_max = TURNS if counts.may_put_back else 1
+        try:
+            times = timed_within(self.base, made, self._tried, seconds, turns_max=turns_max)
+        finally:
+            counts.put_back()
         return _trials(change, times, replanned or frozenset())
 
     def _replanned(self, session: LoadLikeSession) -> frozenset[Place]:
