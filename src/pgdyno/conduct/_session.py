@@ -36,6 +36,7 @@ from pgdyno.workload import Workload, load_workloads
 
 if TYPE_CHECKING:
     from pgdyno._engine import SampledTransaction
+    from pgdyno.plans.look import ExplainedLoad
 
 # After a reload or a change of a pool, the load runs this long before a slice is measured: sessions
 # apply a reload between statements, and transactions begun before it finish.
@@ -55,13 +56,6 @@ def warm_up_seconds_max(slice_s: float) -> float:
     return min(max(slice_s / 2, WARM_UP_SECONDS_MIN), WARM_UP_SECONDS_MAX)
 
 
-def scripts_of(spec: Spec) -> object:
-    """Return what decides on the scripts of a load: two loads have the same if it is equal."""
-    workload = spec.workload
-    mixes = [spec.mix_of(group) for group in spec.clients]
-    return mixes, workload.update_last, workload.ingest, workload.batch
-
-
 @dataclass
 class Session:
     """A spec under load. Slices are carried out one after another, from one thread."""
@@ -77,8 +71,10 @@ class Session:
     """Age to which the server was brought; None: that of a new server."""
     voids: dict[int, VoidReason] = field(init=False, default_factory=dict)
     """Reasons of the void slices, by id."""
-    samples: list[SampledTransaction] = field(init=False, default_factory=list)
-    """Transactions of the last load that ended, as they were sent."""
+    first_plans: ExplainedLoad | None = field(init=False, default=None)
+    """Plans of the statements when the load began; None: they were not looked at."""
+    _samples: list[SampledTransaction] = field(init=False, default_factory=list)
+    """Those of the last load that ended."""
     _active: ActiveChange = field(init=False)
     _load: RunningLoad | None = None
     _reader: RunFile | None = None
@@ -210,7 +206,7 @@ class Session:
 
     def _workloads_of(self, spec: Spec) -> Mapping[str, Workload]:
         """Return the workloads of ``spec``, whose scripts a change may have replaced."""
-        return self.workloads if scripts_of(spec) == scripts_of(self.spec) else load_workloads(spec)
+        return self.workloads if spec.scripts == self.spec.scripts else load_workloads(spec)
 
     @property
     def load_complete(self) -> bool:
@@ -243,8 +239,13 @@ class Session:
         """Return the load, if there is one, and forget it: the caller stops it."""
         load, self._load = self._load, None
         if load is not None:
-            self.samples = load.samples()
+            self._samples = load.samples()
         return load
+
+    @property
+    def samples(self) -> list[SampledTransaction]:
+        """Transactions of the load, or of the last that ended, as they were sent."""
+        return self._samples if self._load is None else self._load.samples()
 
     @property
     def is_loaded(self) -> bool:

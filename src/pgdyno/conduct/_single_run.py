@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import psycopg
 
 from pgdyno.conduct._session import Session
+from pgdyno.conduct.plan_look import look_at_first_plans
 from pgdyno.errors import Interrupted
 from pgdyno.record import SliceKind
 from pgdyno.server import connect_plain
@@ -28,15 +29,10 @@ def carry_out(session: Session) -> list[int]:
     if load.transactions and not load.ramp_ms:
         return [_carry_out_counted(session)]
     started_ns = session.start_load(scheduled=True)
-    if not (load.ramp_ms or load.steps or load.transactions):
-        session.wait_connected()
-        started_ns = time.monotonic_ns()
     with _event_statements(session) as statements:
-        timeline = _Timeline(session, started_ns, statements)
-        if load.ramp_ms:
-            session.watcher.phase(f"ramping up over {load.ramp_ms / 1000:g} s", load.ramp_ms / 1000)
-            with session.measured(SliceKind.RAMP):
-                timeline.run_until(load.ramp_ms)
+        if not load.steps:
+            started_ns = _begun_ns(session, started_ns, statements)
+        timeline = _Timeline(session, started_ns, statements, since_ms=load.ramp_ms)
         session.watcher.phase(_measuring(load), load.hold_ms / 1000)
         with session.measured(SliceKind.RUN) as slice_id:
             timeline.run_until(load.ramp_ms + load.hold_ms)
@@ -63,15 +59,8 @@ def carry_on(
     stopped: Interrupted | None = None
     seed = None if load.seed is None else load.seed + done_ms
     started_ns = session.start_load(scheduled=True, seed=seed)
-    if not load.ramp_ms:
-        session.wait_connected()
-        started_ns = time.monotonic_ns()
     with _event_statements(session) as statements:
-        if load.ramp_ms:
-            session.watcher.phase(f"ramping up over {load.ramp_ms / 1000:g} s", load.ramp_ms / 1000)
-            first = _Timeline(session, started_ns, statements, since_ms=done_ms)
-            with session.measured(SliceKind.RAMP):
-                first.run_until(load.ramp_ms)
+        _begun_ns(session, started_ns, statements, since_ms=done_ms)
         session.watcher.phase(f"measuring for {(load.hold_ms - done_ms) / 1000:g} s")
         with session.measured_in_slices(SliceKind.RUN) as turn:
             before_ms = load.ramp_ms + done_ms
@@ -95,6 +84,23 @@ def carry_on(
             raise stopped
     session.watcher.phase("finishing")
     session.stop_load()
+
+
+def _begun_ns(
+    session: Session, started_ns: int, statements: _EventStatements, *, since_ms: int = 0
+) -> int:
+    """Ramp the load up, with the events after ``since_ms``, or wait until its clients are
+    connected, and look at the first plans; return time zero of what follows."""
+    load = session.spec.load
+    if load.ramp_ms:
+        session.watcher.phase(f"ramping up over {load.ramp_ms / 1000:g} s", load.ramp_ms / 1000)
+        timeline = _Timeline(session, started_ns, statements, since_ms=since_ms)
+        with session.measured(SliceKind.RAMP):
+            timeline.run_until(load.ramp_ms)
+    else:
+        session.wait_connected()
+    look_at_first_plans(session)
+    return time.monotonic_ns() - load.ramp_ms * 1_000_000
 
 
 def _carry_out_counted(session: Session) -> int:

@@ -7,32 +7,53 @@ sides they are only explained on any server.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import psycopg
 from msgspec.structs import asdict
 
-from pgdyno.conduct._session import scripts_of
 from pgdyno.errors import PgdynoError
-from pgdyno.record import StatementTotal, UnusualSetting
+from pgdyno.record import Place, PlanOverTime, StatementTotal, UnusualSetting
 from pgdyno.record.events import SESSION_SETTINGS, note_missing
 from pgdyno.server import catalog_first
 from pgdyno.spec import Change
 
 if TYPE_CHECKING:
+    from pgdyno._engine import SampledTransaction
     from pgdyno.conduct._session import Session
-    from pgdyno.plans.look import Executes, PlanLook
+    from pgdyno.plans.look import Executes, ExplainedLoad, LoadSample, PlanLook
     from pgdyno.server import ConnInfo
 
 SECONDS_MAX = 2.0
 SHARE_MAX = 1 / 3
 """Of the time that was measured, so that a short run stays one."""
 SECONDS_MIN = 0.1
+FIRST_S_MAX = 0.5
+"""For the plans when the load begins."""
+CHANGED_AFTER_S_MIN = 10
+"""Shortest measurement in which plans may change: autovacuum looks for tables to analyze once a
+minute, and for those of a database first after a part of that."""
 OWNED_SHARE_MIN = 0.01
 """Part of the load's time that a script takes, from which on its statements are looked at."""
 _UNSEEN = "the plans of the statements were not looked at"
+
+
+def look_at_first_plans(session: Session) -> None:
+    """Explain the statements of the load that runs and is not measured yet, to tell afterwards of
+    plans that changed (see ``plans_over_time``). Nothing is executed.
+
+    Nothing is done for a measurement that is shorter than ``CHANGED_AFTER_S_MIN``, nor where plans
+    are not looked at; what fails is an event of the kind ``warning``.
+    """
+    session.first_plans = None
+    if not _are_asked_for(session) or session.spec.load.hold_ms < 1000 * CHANGED_AFTER_S_MIN:
+        return
+    if not session.samples:
+        session.wait(FIRST_S_MAX)
+    with _warning(session, "the plans of the statements when the load began were not looked at"):
+        session.first_plans = _explained(session, session.samples)
 
 
 def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
@@ -59,6 +80,28 @@ def look_at_plans(session: Session, slice_ids: Sequence[int]) -> None:
     with _paused(session, change), session.probes.rest(), _warning(session, _UNSEEN):
         look = _look(session, slice_ids, seconds_max, executes=executes, unusual=unusual)
         _record(session, look, slice_ids[-1])
+        rows = [asdict(each) for each in _plans_over_time(session)]
+        session.recorder.add_rows("plan_over_time", rows, slice_id=slice_ids[-1])
+
+
+def _plans_over_time(session: Session) -> Iterator[PlanOverTime]:
+    """Explain again the statements whose first plans are known; yield both forms, once."""
+    from pgdyno.plans.forms import both_in_one_line, fingerprint
+
+    first, session.first_plans = session.first_plans, None
+    if first is None:
+        return
+    for place, plan in _explained(session, first.transactions).plans.items():
+        if before := first.plans.get(place):
+            is_changed = fingerprint(before) != fingerprint(plan)
+            yield PlanOverTime(*place, *both_in_one_line(before, plan), is_changed)
+
+
+def _explained(session: Session, transactions: Sequence[SampledTransaction]) -> ExplainedLoad:
+    from pgdyno.plans.look import explained_load
+
+    sample = _sample(session, transactions)
+    return explained_load(_as_the_load(session), sample, seconds_max=FIRST_S_MAX)
 
 
 def _unusual(session: Session) -> list[UnusualSetting]:
@@ -116,7 +159,7 @@ def look_at_sides(session: Session, sides: Sequence[tuple[Change, Sequence[int]]
     """
     if not _are_asked_for(session):
         return
-    first, *others = (scripts_of(session.active.spec(change)) for change, _ in sides)
+    first, *others = (session.active.spec(change).scripts for change, _ in sides)
     if any(each != first for each in others):
         return
     for change, slice_ids in sorted(sides, key=lambda side: side[0] != session.active.change):
@@ -144,7 +187,7 @@ def _look(
     executes: Executes,
     unusual: Sequence[UnusualSetting] = (),
 ) -> PlanLook:
-    from pgdyno.plans.look import LoadSample, PlanLook, look_at_plans
+    from pgdyno.plans.look import PlanLook, look_at_plans
 
     run = session.reader()
     totals, seconds = run.statements([*slice_ids]), run.seconds([*slice_ids])
@@ -152,15 +195,28 @@ def _look(
     transactions = [each for each in session.samples if (each["group"], each["script"]) in owned]
     if not transactions:
         return PlanLook()
-    sample = LoadSample(
+    per_s = {each.place: each.done / seconds for each in totals}
+    sample = _sample(session, transactions, per_s=per_s, unusual=unusual)
+    server = _as_the_load(session)
+    return look_at_plans(server, sample, executes=executes, seconds_max=seconds_max)
+
+
+def _sample(
+    session: Session,
+    transactions: Sequence[SampledTransaction],
+    *,
+    per_s: Mapping[Place, float] | None = None,
+    unusual: Sequence[UnusualSetting] = (),
+) -> LoadSample:
+    from pgdyno.plans.look import LoadSample
+
+    return LoadSample(
         transactions=transactions,
-        per_s={each.place: each.done / seconds for each in totals},
+        per_s=per_s or {},
         protocol=session.active.spec().load.protocol,
         setup=session.active.session_statement(),
         unusual=unusual,
     )
-    server = _as_the_load(session)
-    return look_at_plans(server, sample, executes=executes, seconds_max=seconds_max)
 
 
 def _own_settings(session: Session) -> set[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from pgdyno.plans.forms import fingerprint, in_one_line
+from pgdyno.plans.forms import both_in_one_line, fingerprint
 from pgdyno.plans.tree import Plan, read_plan
 from pgdyno.record import RunFile, StatementPlan, StatementTotal
 from pgdyno.results.plans import ComparedPlans, PlanForm, PlanPair
@@ -37,11 +37,10 @@ class _Statement(Struct, frozen=True):
         assert self.plan is not None
         return fingerprint(self.plan)
 
-    def form(self, *, with_conditions: bool) -> PlanForm:
-        assert self.plan is not None
+    def form(self, nodes: str) -> PlanForm:
         service = self.total.service
         return PlanForm(
-            nodes=in_one_line(self.plan, with_conditions=with_conditions),
+            nodes=nodes,
             is_generic=self.looked.is_generic,
             mean_ms=round(service.mean / 1e6, 4) if service.count else None,
         )
@@ -109,12 +108,13 @@ def _time_spent(statement: _Statement) -> float:
 
 
 def _pair(a: _Statement, b: _Statement) -> PlanPair:
-    # Conditions are told only where nothing else differs.
-    alike = a.form(with_conditions=False).nodes == b.form(with_conditions=False).nodes
+    assert a.plan is not None
+    assert b.plan is not None
+    of_a, of_b = both_in_one_line(a.plan, b.plan)
     return PlanPair(
         group=a.total.client_group,
         script=a.total.script,
         statement=a.total.statement,
-        a=a.form(with_conditions=alike),
-        b=b.form(with_conditions=alike),
+        a=a.form(of_a),
+        b=b.form(of_b),
     )

@@ -45,6 +45,15 @@ def in_one_line(plan: Plan, *, with_conditions: bool = False) -> str:
     return _line(_form(plan.root, plan.wholes), with_conditions)
 
 
+def both_in_one_line(one: Plan, other: Plan) -> tuple[str, str]:
+    """Return the forms of two plans, with the kinds of the conditions only where nothing else
+    differs."""
+    lines = in_one_line(one), in_one_line(other)
+    if lines[0] != lines[1]:
+        return lines
+    return in_one_line(one, with_conditions=True), in_one_line(other, with_conditions=True)
+
+
 def node_words(node: Node, wholes: Mapping[str, str]) -> str:
     """Return a node by itself, as in "Index Scan using b_pkey on b"."""
     return _form(node, wholes).own

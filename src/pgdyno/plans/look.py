@@ -149,6 +149,26 @@ def look_at_plans(
         looking.base.close()
 
 
+class ExplainedLoad(Struct, frozen=True):
+    """The plans of a load's statements for the values of some of its transactions."""
+
+    transactions: Sequence[SampledTransaction]
+    plans: Mapping[Place, Plan]
+
+
+def explained_load(conninfo: ConnInfo, load: LoadSample, *, seconds_max: float) -> ExplainedLoad:
+    """Explain the statements of ``load``, which may run meanwhile, for about ``seconds_max``.
+
+    Raises SetupError or psycopg.Error if the server cannot be asked.
+    """
+    looking = _Looking(conninfo, load, "nothing")
+    try:
+        look = PlanLook([*looking.plans(time.monotonic() + seconds_max)])
+    finally:
+        looking.base.close()
+    return ExplainedLoad(load.transactions, dict(look.read()))
+
+
 def _ask_catalogs(conn: Control, look: PlanLook) -> None:
     """Add to ``look`` what the catalogs say of the tables in its plans."""
     placed = look.read()

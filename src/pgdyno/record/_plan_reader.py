@@ -8,6 +8,7 @@ from pgdyno.record._database import RunDatabase, in_slices
 from pgdyno.record._statement_rows import (
     CalledFunction,
     CountedStatement,
+    PlanOverTime,
     StatementPlan,
     StatementTrial,
     Suspect,
@@ -30,6 +31,14 @@ class PlanReader:
             StatementPlan,
             "select client_group, script, position, is_generic, is_analyzed, plan, lack"
             f" from statement_plan {in_slices(slice_ids)} order by rowid",
+        )
+
+    def plans_over_time(self, slice_ids: Collection[int] | None = None) -> list[PlanOverTime]:
+        """Return the forms that plans had when the load began and when it had ended."""
+        return self._db.all(
+            PlanOverTime,
+            "select client_group, script, position, first, last, is_changed"
+            f" from plan_over_time {in_slices(slice_ids)} order by rowid",
         )
 
     def statement_trials(self, slice_ids: Collection[int] | None = None) -> list[StatementTrial]:

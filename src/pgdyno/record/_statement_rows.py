@@ -54,6 +54,17 @@ class StatementPlan(_OfStatement, frozen=True):
     """Reason why it has none, or why it was not executed where others were."""
 
 
+class PlanOverTime(_OfStatement, frozen=True):
+    """The plan of a statement for the same values at two times, as ``plans.forms`` has it."""
+
+    first: str
+    """Its form when the load began."""
+    last: str
+    """Its form when it had ended."""
+    is_changed: bool
+    """True if they differ."""
+
+
 class StatementTrial(_OfStatement, frozen=True):
     """The mean times of a statement, executed and undone in turn without and with a change."""
 

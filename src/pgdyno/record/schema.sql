@@ -281,6 +281,13 @@ create table statement_plan (
     plan text,                            -- as EXPLAIN (FORMAT JSON) gives it; NULL: none
     lack text not null default ''         -- reason why there is none, or it was not executed
 );
+-- Forms of their plans when the load began and when it had ended, for the same values.
+create table plan_over_time (
+    at_ms integer not null, slice_id integer,
+    client_group text not null, script text not null, position integer not null,
+    first text not null, last text not null,
+    is_changed integer not null           -- 1: they differ
+);
 -- Times of these statements, executed and undone in turn without and with a change.
 create table statement_trial (
     at_ms integer not null, slice_id integer,

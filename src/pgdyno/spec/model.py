@@ -304,3 +304,10 @@ class Spec(SpecTable):
     def mix_of(self, group: ClientGroup) -> str | list[ScriptPart]:
         """Return the script mix of ``group``."""
         return self.workload.script if group.script is None else group.script
+
+    @property
+    def scripts(self) -> tuple[object, ...]:
+        """The keys that decide on the scripts of a load: two loads have the same if these are
+        equal."""
+        mixes = [self.mix_of(group) for group in self.clients]
+        return mixes, self.workload.update_last, self.workload.ingest, self.workload.batch

@@ -154,7 +154,6 @@ def columns_text(columns: Iterable[str]) -> str:
 
 
 _USED = re.compile(r"(?<![:\w]):[A-Za-z_]\w*")
-_SHOWN = 80
 
 
 def has_variables(statement: str) -> bool:
@@ -162,10 +161,10 @@ def has_variables(statement: str) -> bool:
     return _USED.search(statement) is not None
 
 
-def shortened(statement: str) -> str:
-    """Return a statement on one line, of at most 80 characters."""
+def shortened(statement: str, characters: int = 80) -> str:
+    """Return a statement on one line, of at most so many characters."""
     text = " ".join(statement.split())
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return text if len(text) <= characters else text[: characters - 1] + "…"
 
 
 def beginning(statement: str) -> str:
