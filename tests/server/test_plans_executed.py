@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from pgdyno.conduct import Silent, open_session, plan_look
 from pgdyno.conduct.plan_look import look_at_plans
+from pgdyno.plans.tree import read_plan
 from pgdyno.record import RunFile, StatementPlan
 from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.spec import spec_from_fields
@@ -206,11 +208,32 @@ def test_rows_that_are_made_up_are_not_kept(tmp_path: Path) -> None:
     assert plans[1].is_analyzed
 
 
-def test_transactions_that_end_within_a_statement_are_not_executed(tmp_path: Path) -> None:
+def test_joined_queries_are_explained_one_by_one(tmp_path: Path) -> None:
+    script = (
+        "begin\\; insert into looked (n) values (';')\\; select n from looked where id = 5"
+        "\\; select n from noted\\; commit;\nselect n from noted;\n"
+    )
+    plans = looked_at(tmp_path, OWN, script.replace("';'", "length(';')"), protocol="simple")
+    assert executed(plans) == {0, 1}
+    plan = read_plan(json.loads(plans[0].plan or ""))
+    assert [each.kind for each in plan.root.children] == ["ModifyTable", "Seq Scan", "Seq Scan"]
+    assert trials_of(tmp_path)
+
+
+def test_what_ends_a_transaction_within_a_statement_is_left_out(tmp_path: Path) -> None:
     script = "insert into noted values (9)\\; commit\\; select 1;\nselect n from noted;\n"
     plans = looked_at(tmp_path, OWN, script)
-    assert plans[0].plan is None
-    assert plans[1].is_analyzed
+    assert executed(plans) == {0, 1}
+    plan = read_plan(json.loads(plans[0].plan or ""))
+    assert [each.kind for each in plan.root.children] == ["ModifyTable", "Result"]
+
+
+def test_what_cannot_be_undone_among_joined_queries_is_not_executed(tmp_path: Path) -> None:
+    script = "select n from noted\\; notify noted;\nselect n from noted;\n"
+    plans = looked_at(tmp_path, OWN, script)
+    assert executed(plans) == {1}
+    assert plans[0].plan is not None
+    assert "undone" in plans[0].lack
 
 
 @pytest.mark.parametrize(

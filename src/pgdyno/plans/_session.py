@@ -22,7 +22,8 @@ from psycopg.pq import DiagnosticField, ExecStatus
 
 from pgdyno.json_types import Row
 from pgdyno.plans import LEAST_MS
-from pgdyno.plans.tree import WITH_RULES, read_plan
+from pgdyno.plans._joined import joined, queries_of
+from pgdyno.plans.tree import JOINED, WITH_RULES, read_plan
 from pgdyno.record import Place
 from pgdyno.server import ConnInfo, connect_plain
 from pgdyno.spec.change import begins_with
@@ -71,7 +72,6 @@ _NOTHING: SampledStatement = {
     "captures": None,
 }
 _SYNTAX_ERROR = "42601"
-_PARTS = re.compile(r";\s*\S")
 _PLACE = re.compile(r"\$(\d+)")
 
 
@@ -226,7 +226,14 @@ class LoadLikeSession:
         is_block = False
         for statement in transaction["statements"]:
             text = statement["text"]
-            if begins_with(text, _COMMITTING):
+            queries = queries_of(statement)
+            if len(queries) > 1:
+                texts = [each["text"] for each in queries]
+                work = [each for each in texts if not begins_with(each, _CONTROL)]
+                is_block = _is_block_after(texts, is_block)
+                if work:
+                    yield joined(statement, work), not is_block
+            elif begins_with(text, _COMMITTING):
                 if self._defers:
                     yield statement, is_block
                 is_block = False
@@ -297,18 +304,21 @@ class LoadLikeSession:
         return self._sent(lambda: self._connection.pgconn.send_query(query))
 
     def _explained(self, statement: SampledStatement, executes: Executes) -> Explained:
-        """Explain a statement, or execute it if that has no plan. Raises Refused."""
-        if not begins_with(statement["text"], _EXPLAINED) or _PARTS.search(statement["text"]):
-            if executes == "everything" or begins_with(statement["text"], _OF_SESSION):
-                self._run(statement)
-            return None, "only single queries and changes of rows have a plan"
-        analyze = executes != "nothing"
-        explained = self._explain(statement, analyze)
+        """Explain the queries of a statement in turn, or execute those that have no plan. Raises
+        Refused."""
+        analyze, answers = executes != "nothing", []
+        for query in queries_of(statement):
+            if begins_with(query["text"], _EXPLAINED):
+                answers.append(self._explain(query, analyze))
+            elif executes == "everything" or begins_with(query["text"], _OF_SESSION):
+                self._run(query)
+        if not answers:
+            return None, "only queries and changes of rows have a plan"
         if statement["captures"] is not None and analyze:
             # What follows needs the row, which EXPLAIN does not give.
             self.run("rollback to savepoint pgdyno")
             self._run(statement)
-        return explained, ""
+        return _as_one(answers, JOINED), ""
 
     def _explain(self, statement: SampledStatement, analyze: bool) -> Row:
         options = "analyze, buffers, wal, settings" if analyze else "settings"
@@ -317,10 +327,7 @@ class LoadLikeSession:
         return readable(value.decode(self._connection.info.encoding, errors="replace"))
 
     def _run(self, statement: SampledStatement) -> None:
-        parts = statement["text"].split(";")
-        if begins_with(parts[0], _OUTSIDE) or any(
-            begins_with(part, _OUTSIDE | _CONTROL) for part in parts[1:]
-        ):
+        if any(begins_with(each["text"], _OUTSIDE) for each in queries_of(statement)):
             raise Refused("it cannot be undone in a transaction")
         result = self._send_as(statement, "")[-1]
         if begins_with(statement["text"], _OF_SESSION):
@@ -419,7 +426,7 @@ def readable(text: str) -> Row:
     Refused for one that is no plan that ``tree.read_plan`` reads, as of a statement that rules have
     replaced by nothing."""
     try:
-        explained = _as_one([each for each in json.loads(text) if "Plan" in each])
+        explained = _as_one([each for each in json.loads(text) if "Plan" in each], WITH_RULES)
         read_plan(explained)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         raise Refused("EXPLAIN gave no plan that can be read") from None
@@ -430,13 +437,14 @@ _OF_PLAN = ("Total Cost", "Plan Rows", "Actual Total Time", "Actual Rows")
 _OF_ANSWER = ("Planning Time", "Execution Time")
 
 
-def _as_one(answers: Sequence[Row]) -> Row:
-    """Return the answer for a statement, with those for the statements that rules add to it."""
+def _as_one(answers: Sequence[Row], kind: str) -> Row:
+    """Return the answers for several statements as one, whose plan begins with a node of that
+    kind."""
     if len(answers) == 1:
         return answers[0]
     tops = [each["Plan"] for each in answers]
     compiled = [each["JIT"] for each in answers if "JIT" in each]
-    top = {"Node Type": WITH_RULES, "Actual Loops": 1, "Plans": tops, **_sums(tops, _OF_PLAN)}
+    top = {"Node Type": kind, "Actual Loops": 1, "Plans": tops, **_sums(tops, _OF_PLAN)}
     return {
         **answers[0],
         **_sums(answers, _OF_ANSWER),
@@ -448,6 +456,14 @@ def _as_one(answers: Sequence[Row]) -> Row:
 
 def _sums(rows: Sequence[Row], names: Sequence[str]) -> Row:
     return {name: sum(each[name] for each in rows) for name in names if name in rows[0]}
+
+
+def _is_block_after(texts: Sequence[str], is_block: bool) -> bool:
+    """Return whether a transaction block is open after statements."""
+    for text in texts:
+        if begins_with(text, _CONTROL):
+            is_block = begins_with(text, _BEGINNING)
+    return is_block
 
 
 def _place(transaction: SampledTransaction, statement: SampledStatement) -> Place:

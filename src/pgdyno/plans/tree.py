@@ -20,6 +20,8 @@ FIRST_KEYS = "First Keys"
 """The same of the first keys of indexes."""
 WITH_RULES = "Rules"
 """Kind of a node over the plans of a statement and of those that rules add to it."""
+JOINED = "Joined queries"
+"""Kind of a node over the plans of queries that one message has."""
 _CONDITIONS = ("Index Cond", "Recheck Cond", "Hash Cond", "Merge Cond", "Join Filter", "Filter")
 _REMOVED = ("Rows Removed by Filter", "Rows Removed by Join Filter")
 _SEQUENTIAL = ("Seq Scan", "Parallel Seq Scan")
