@@ -256,7 +256,8 @@ class SampledStatement(TypedDict):
     ``text`` has the values in it, as in the simple protocol; ``parameterized`` has places for
     ``parameters``: variable and value, as text, None for NULL. It is None where the simple protocol
     is used in any case. ``captures`` is the prefix of the variables that ``\\gset`` makes of its
-    row, None without. Rows that ``\\rows`` makes up are left out.
+    row, None without. Rows that ``\\rows`` makes up are in it, unless they have more than 10,000
+    values or are the data of COPY; their parameters have '' in place of a variable.
     """
 
     position: int

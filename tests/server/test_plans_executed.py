@@ -200,8 +200,25 @@ def test_a_plan_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert plan.lack
 
 
-def test_rows_that_are_made_up_are_not_kept(tmp_path: Path) -> None:
-    script = "insert into looked (n) values \\rows 3 :row\nselect n from looked where id = 5;\n"
+@pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
+def test_rows_that_are_made_up_are_in_the_plan(tmp_path: Path, protocol: str) -> None:
+    script = (
+        "select 7 as seven \\gset\n\\set count random(2, 3)\n"
+        "insert into looked (id, n) values \\rows 30 1000 + :row, :seven\n"
+        "update looked set n = v.n::int from (values :rows) v (id, n) where looked.id = v.id::int"
+        " \\rows :count 1000 + :row, null\n"
+    )
+    plans = looked_at(tmp_path, OWN, f"begin;\n{script}commit;\n", protocol=protocol)
+    assert executed(plans) == {0, 1, 2}
+    insert, update = (read_plan(json.loads(plans[number].plan or "")) for number in (1, 2))
+    (values,) = insert.root.children
+    assert (values.kind, values.rows) == ("Values Scan", 30)
+    assert update.root.kind == "ModifyTable"
+    assert trials_of(tmp_path)
+
+
+def test_of_too_many_rows_none_is_kept(tmp_path: Path) -> None:
+    script = "insert into looked (id, n) values \\rows 5001 1000, 1\nselect n from looked where id = 5;\n"
     plans = looked_at(tmp_path, OWN, script)
     assert plans[0].plan is None
     assert "\\rows" in plans[0].lack

@@ -289,6 +289,12 @@ impl Client {
         Step::Finished
     }
 
+    /// Keeps a statement that is sent now, if its transaction is kept.
+    pub fn sample(&mut self, statement: &Statement, names: &Names) {
+        self.sampling
+            .add(statement, &self.variables, &self.rng, names);
+    }
+
     /// Evaluates a row of `\rows`.
     ///
     /// # Errors

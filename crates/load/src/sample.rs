@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
-use crate::script::{Names, Slot, Statement, Variables};
+use crate::script::{EvalError, Names, Rng, Rows, Slot, Statement, Variables};
 use crate::sys::lock;
 
 /// Transactions of a script that are kept.
@@ -17,8 +17,11 @@ const STATEMENTS_MAX: usize = 200;
 /// The longest way, in transactions of a script and a thread, from one that is kept to the next: what is
 /// kept is allocated, no more often than an interval ends.
 const EVERY: u32 = 1 << 14;
+/// Most values made up by `\rows` that are kept of a statement.
+const ROW_VALUES_KEPT: u64 = 10_000;
 
-/// A statement as it was sent, without the rows that `\rows` makes up.
+/// A statement as it was sent; without the rows that `\rows` makes up, if they have more than
+/// [`ROW_VALUES_KEPT`] values or are the data of COPY.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampledStatement {
     /// Its place among the script's statements.
@@ -27,15 +30,57 @@ pub struct SampledStatement {
     pub text: String,
     /// The text with places for parameters; `None` if it is sent by the simple protocol in any case.
     pub parameterized: Option<String>,
-    /// The variable of each parameter, and its value as text; `None` is NULL.
+    /// The variable of each parameter, empty if it is none, and its value as text; `None` is NULL.
     pub parameters: Vec<(String, Option<String>)>,
     /// The prefix of the variables that `\gset` makes of its row; `None` without.
     pub captures: Option<String>,
 }
 
 impl SampledStatement {
-    /// A statement with the values of now.
-    fn new(statement: &Statement, variables: &Variables, names: &Names) -> Self {
+    /// A statement with the values of now, and the rows that `rng` makes up next.
+    fn new(statement: &Statement, variables: &Variables, rng: &Rng, names: &Names) -> Self {
+        let mut sampled = Self::without_rows(statement, variables, names);
+        if let Some(rows) = statement.rows.as_ref().filter(|_| !statement.copy_in) {
+            // Rows that cannot be made fail as the statement is sent.
+            let _ = sampled.add_rows(statement, rows, variables, rng, names);
+        }
+        sampled
+    }
+
+    fn add_rows(
+        &mut self,
+        statement: &Statement,
+        rows: &Rows,
+        variables: &Variables,
+        rng: &Rng,
+        names: &Names,
+    ) -> Result<(), EvalError> {
+        let count = rows.count(statement, variables)?;
+        if count.saturating_mul(rows.columns_count() as u64) > ROW_VALUES_KEPT {
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        statement.write_simple_rows(&mut variables.clone(), &mut rng.clone(), &mut text)?;
+        let (mut variables, mut rng) = (variables.clone(), rng.clone());
+        let mut values = Vec::new();
+        for number in 0..count {
+            rows.evaluate(number, &mut variables, &mut rng, |index, datum| {
+                let name = rows.variable(index).map_or("", |slot| names.name(slot));
+                let mut value = Vec::new();
+                datum.write_text(&mut value);
+                let value = String::from_utf8_lossy(&value).into_owned();
+                values.push((name.to_owned(), (!datum.is_null()).then_some(value)));
+            })?;
+        }
+        self.text = String::from_utf8_lossy(&text).into_owned();
+        if self.parameterized.is_some() {
+            self.parameterized = Some(statement.parameterized_rows(rows, count));
+            self.parameters.extend(values);
+        }
+        Ok(())
+    }
+
+    fn without_rows(statement: &Statement, variables: &Variables, names: &Names) -> Self {
         let mut text = Vec::new();
         statement.write_simple(variables, &mut text);
         let value = |slot: &Slot| {
@@ -79,11 +124,11 @@ pub enum Sampling {
 
 impl Sampling {
     /// Keeps a statement that is sent now, if its transaction is kept.
-    pub fn add(&mut self, statement: &Statement, variables: &Variables, names: &Names) {
+    pub fn add(&mut self, statement: &Statement, variables: &Variables, rng: &Rng, names: &Names) {
         if let Self::Kept(sample) = self
             && sample.statements.len() < STATEMENTS_MAX
         {
-            let sampled = SampledStatement::new(statement, variables, names);
+            let sampled = SampledStatement::new(statement, variables, rng, names);
             sample.statements.push(sampled);
         }
     }
@@ -153,7 +198,47 @@ impl Sampler {
 
 #[cfg(test)]
 mod tests {
-    use super::{EVERY, PER_SCRIPT, SampledTransaction, Sampler, Samples};
+    use super::{EVERY, PER_SCRIPT, SampledStatement, SampledTransaction, Sampler, Samples};
+    use crate::script::{Command, Rng, Source, Variables, parse};
+
+    /// The first statement of a script as it would be kept, with what would be sent.
+    fn sampled(text: &str) -> (SampledStatement, String) {
+        let (name, file) = ("t", "t");
+        let group = parse(&[Source { name, text, file }], &[]).expect("it parses");
+        let Command::Sql(statement) = &group.scripts[0].commands[0] else {
+            panic!("{text}");
+        };
+        let (mut variables, mut rng) = (Variables::new(&group.names), Rng::new(1));
+        let found = SampledStatement::new(statement, &variables, &rng, &group.names);
+        let mut sent = Vec::new();
+        let _ = statement.write_simple_rows(&mut variables, &mut rng, &mut sent);
+        (found, String::from_utf8_lossy(&sent).into_owned())
+    }
+
+    #[test]
+    fn rows_are_those_that_are_sent() {
+        let (found, sent) = sampled("insert into t values \\rows 2 :row, random(1, 1000), null");
+        assert_eq!(found.text, sent);
+        let places = "insert into t values ($1, $2, $3), ($4, $5, $6)";
+        assert_eq!(found.parameterized.as_deref(), Some(places));
+        let values: Vec<_> = found
+            .parameters
+            .iter()
+            .map(|(_, value)| value.as_deref().unwrap_or("NULL"))
+            .collect();
+        let rows = format!("({}), ({})", values[..3].join(", "), values[3..].join(", "));
+        assert_eq!(sent, format!("insert into t values {rows}"));
+        assert_eq!((values[0], values[3]), ("0", "1"));
+    }
+
+    #[test]
+    fn too_many_rows_and_those_of_copy_are_left_out() {
+        let (found, _) = sampled("insert into t values \\rows 10001 1");
+        assert_eq!(found.text, "insert into t values ");
+        assert!(found.parameters.is_empty());
+        let (found, _) = sampled("copy t from stdin \\rows 2 1");
+        assert_eq!(found.text, "copy t from stdin");
+    }
 
     #[test]
     fn a_few_of_the_first_transactions_and_every_so_many_of_the_later_are_due() {

@@ -87,7 +87,7 @@ class Refused(Exception):
     def __init__(self, why: str, sqlstate: str = "") -> None:
         if sqlstate == _SYNTAX_ERROR:
             # The load's own statement had none.
-            why = f"{why}; rows that \\rows makes up are not kept"
+            why = f"{why}; of more than 10,000 values that \\rows makes up none is kept"
         super().__init__(why)
 
 

@@ -130,6 +130,15 @@ impl Rows {
         self.columns.len()
     }
 
+    /// The variable that a column of a row is; `None` if it is none.
+    #[must_use]
+    pub fn variable(&self, column: usize) -> Option<Slot> {
+        match self.columns.get(column) {
+            Some(Column::Variable(slot)) => Some(*slot),
+            _ => None,
+        }
+    }
+
     /// True if every execution has the same number of rows, so that it can be prepared.
     #[must_use]
     pub fn is_count_fixed(&self) -> bool {

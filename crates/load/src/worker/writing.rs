@@ -33,7 +33,7 @@ impl Worker {
             client.sampling = begun(plan, client, self.sampler.is_due(script.row));
         }
         let names = &plan.groups[client.group].names;
-        client.sampling.add(statement, &client.variables, names);
+        client.sample(statement, names);
         let writing = Writing {
             plan,
             script,
