@@ -487,6 +487,7 @@ def test_a_killed_probe_comes_back(pg: Cluster, written: Written) -> None:
         " where application_name = 'pgdyno probe'"
     )
     with session(pg) as connection, running(probes_for(written, pg)) as probes:
+        probes.sample_now()  # Both are connected.
         written.wait_for("select 1 from wait_sample")
         connection.execute(kill)
         for probe in ("server", "waits"):  # each has a thread, which notices when it has its turn
