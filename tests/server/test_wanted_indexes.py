@@ -69,6 +69,8 @@ def planned(connection: psycopg.Connection, sql: str, options: str = "") -> Plan
         ("where is_open", "is_open"),
         ("where at = timestamp '2026-01-03' and handled_at > timestamp '2026-01-01'",
          "at, handled_at"),
+        ("where id = 5 or title = 'Title 77'", "title"),
+        ("where id < 5 or (title = 'Title 77' and handled_at is null)", "title"),
         ("order by at desc limit 5", "at"),
         ("order by at desc, id limit 5", "using btree (at DESC, id)"),
         ("where author = 5 order by at limit 3", "author, at"),
@@ -120,6 +122,9 @@ WHOLES = {
         "where id = 5",
         "where id + 0 = 5",  # The index on id is there, and cannot be used.
         "where title <> 'x'",
+        "where id = 5 or id = 7",
+        "where id = 5 or title <> 'x'",
+        "where at = timestamp '2026-01-03' or title = 'Title 77'",  # One alone is of no use.
         "where author <> all (select 7)",
         "order by at",
         "order by id limit 5",

@@ -50,6 +50,11 @@ def comparisons(condition: str) -> Iterator[Comparison]:
         yield Comparison(_bare(test[1]), IS, "")
 
 
+def alternatives(condition: str) -> list[str]:
+    """Return the conditions of which one has to be true; a single one without OR."""
+    return _split(_bare(condition), re.compile(r"\sOR\s"))
+
+
 def functions_in(expression: str) -> set[str]:
     """Return the names, without schema, of what looks like functions that it calls."""
     found = {name.strip('"') for name in _CALL.findall(_without_texts(expression))}

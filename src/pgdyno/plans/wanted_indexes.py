@@ -19,6 +19,7 @@ from pgdyno.plans.conditions import (
     IS,
     ORDERED,
     PATTERNS,
+    alternatives,
     comparisons,
     names_in,
     refers_to,
@@ -225,6 +226,8 @@ def _wanted(search: Search, columns: Mapping[str, _Column]) -> Iterator[Sequence
             compared += _compared(condition, node.alias, columns)
         if compared:
             break  # What applies to the scan itself decides before the joins above it.
+    if not compared and (key := _last_of_alternatives(own, node.alias, columns)):
+        yield [key]
     for key in compared:
         if key.method != BTREE:
             yield [key]
@@ -237,6 +240,24 @@ def _wanted(search: Search, columns: Mapping[str, _Column]) -> Iterator[Sequence
     by_index = bool(node.index_searches) and len(keys) > 1
     if keys and (not leading or (sorted_by and equal) or by_index):
         yield keys
+
+
+def _last_of_alternatives(
+    conditions: Iterable[str], alias: str, columns: Mapping[str, _Column]
+) -> _Key | None:
+    """Return the key of the only index that the alternatives of a condition lack; None where they
+    lack none, or more than that: one alone would not be used."""
+    for condition in conditions:
+        parts = alternatives(condition)
+        lacking: dict[str, _Key | None] = {}
+        for part in parts if len(parts) > 1 else ():
+            keys = [*_compared(part, alias, columns)]
+            if not any(key.column and columns[key.column].leads_index for key in keys):
+                key = next((each for each in keys if each.is_equal), keys[0] if keys else None)
+                lacking["" if key is None else key.sql] = key
+        if len(lacking) == 1:
+            return next(iter(lacking.values()))
+    return None
 
 
 def _compared(condition: str, alias: str, columns: Mapping[str, _Column]) -> Iterator[_Key]:

@@ -78,16 +78,17 @@ def missing_index(s: Situation) -> Found | Cleared:
     """Missing index: statements read many rows of a table, or of an index, to find a few.
 
     On a server that pgdyno started, indexes are tried: of the columns or expressions that a scan
-    compares and that no index begins with, of the method that has the operator; of those that a
-    scan by another index compares, if its filter discards most rows or it does not compare the
-    first column of that index; of those by which statements sort that want the first rows alone;
-    and of foreign keys whose triggers look for rows of the referencing table. Each is made in a
-    transaction, the load's statements are executed before and after, and it is rolled back.
-    Trigger: the best of them saves at least ``COST_SHARE`` of the response time. Where an index is
-    there and cannot be used, as it is invalid, partial, of another method, on an expression, or has
-    the column behind another one, that is the reason given. Where none was tried, as the table is
-    large or no operator class is known, the search itself takes that much, by the plan as it was
-    executed; then no gain is predicted.
+    compares and that no index begins with, of the method that has the operator; of the only
+    alternative of an OR that no index serves; of those that a scan by another index compares, if
+    its filter discards most rows or it does not compare the first column of that index; of those by
+    which statements sort that want the first rows alone; and of foreign keys whose triggers look
+    for rows of the referencing table. Each is made in a transaction, the load's statements are
+    executed before and after, and it is rolled back. Trigger: the best of them saves at least
+    ``COST_SHARE`` of the response time. Where an index is there and cannot be used, as it is
+    invalid, partial, of another method, on an expression, or has the column behind another one,
+    that is the reason given. Where none was tried, as the table is large or no operator class is
+    known, the search itself takes that much, by the plan as it was executed; then no gain is
+    predicted.
 
     On any other server the trigger is an estimate: sequential scans of at least ``SCAN_ROWS_MIN``
     rows each take at least ``COST_SHARE`` of the response time, by the rows that they read and

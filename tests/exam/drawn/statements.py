@@ -19,6 +19,11 @@ ALL = (
     ),
     Statement("by-kind", _K + "select max({amount}) from {child} where {kind} = :k;"),
     Statement(
+        "either",
+        _C + _K + "select count(*), max({amount}) from {child} where id = :c or {kind} = :k;",
+        weight=0,
+    ),
+    Statement(
         "latest",
         _P + "select id, at from {child} where {parent_id} = :p order by at desc limit 5;",
     ),

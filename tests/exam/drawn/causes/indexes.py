@@ -50,6 +50,7 @@ ENTRIES = (
         "no-index-on-parent", "{parent_id}", "{parent_id}, at", ("by-parent", "join", "latest")
     ),
     _dropped("no-index-on-kind", "{kind}", "{kind}", ("by-kind", "join-by-kind")),
+    _dropped("no-index-on-alternative", "{kind}", "{kind}", ("either",)),
     _dropped("no-index-on-state", "state", "state", ("skewed",)),
     _of_another_kind(
         "no-index-on-expression",
