@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def queries_of(statement: SampledStatement) -> list[SampledStatement]:
     """Return the queries of a statement, each as one by itself; a single one as it is."""
-    texts = _split(statement["text"])
+    texts = _split(statement["text"]) if ";" in statement["text"] else ()
     if len(texts) < 2:
         return [statement]
     queries = [joined(statement, [each]) for each in texts]
@@ -25,12 +25,11 @@ def queries_of(statement: SampledStatement) -> list[SampledStatement]:
 
 @lru_cache(maxsize=1024)
 def _split(text: str) -> tuple[str, ...]:
-    if ";" not in text:
-        return (text,)
     try:
         return tuple(each for each in check_script(text, "joined")["statements"] if each != ";")
-    except ScriptError:  # A line within it begins as a meta-command does.
-        return (text,)
+    except ScriptError:
+        # It is no script. What may end the transaction must be seen, wherever it stands.
+        return tuple(text.split(";"))
 
 
 def joined(statement: SampledStatement, texts: Iterable[str]) -> SampledStatement:

@@ -225,22 +225,13 @@ class LoadLikeSession:
         self._captured = {}
         is_block = False
         for statement in transaction["statements"]:
-            text = statement["text"]
-            queries = queries_of(statement)
-            if len(queries) > 1:
-                texts = [each["text"] for each in queries]
-                work = [each for each in texts if not begins_with(each, _CONTROL)]
-                is_block = _is_block_after(texts, is_block)
-                if work:
-                    yield joined(statement, work), not is_block
-            elif begins_with(text, _COMMITTING):
-                if self._defers:
-                    yield statement, is_block
-                is_block = False
-            elif begins_with(text, _CONTROL):
-                is_block = begins_with(text, _BEGINNING)
-            else:
-                yield statement, not is_block
+            texts = [each["text"] for each in queries_of(statement)]
+            work = [each for each in texts if not begins_with(each, _CONTROL)]
+            was_block, is_block = is_block, _is_block_after(texts, is_block)
+            if work:
+                yield statement if work == texts else joined(statement, work), not is_block
+            elif self._defers and begins_with(texts[-1], _COMMITTING):
+                yield statement, was_block
 
     @property
     def keeps_plans(self) -> bool:
