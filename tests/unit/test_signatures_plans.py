@@ -208,6 +208,23 @@ def test_a_statement_that_keeps_its_plan_and_its_time_has_no_error(
 
 
 @pytest.mark.parametrize(
+    ("name", "log_error", "status"),
+    [("jit", 0.7, "skipped"), ("jit", 0.2, "cleared"), ("enable_sort", 0.7, "cleared")],
+)
+def test_a_setting_that_chooses_no_plan_is_not_cleared_by_a_large_error(
+    tmp_path: Path, name: str, log_error: float, status: str
+) -> None:
+    change = Change(settings={name: "off"})
+    unusual = [(name, "on", "off")]
+    load = looked_at(JIT, (change, 1.7), unusual=unusual, log_error=log_error)
+    (trial,) = load.rows["statement_trial"](1)
+    rows = [{**trial, "is_replanned": 0}]
+    made = {**load.rows, "statement_trial": lambda second: rows if second == 1 else []}
+    found = diagnosed(tmp_path, replace(load, rows=made))
+    assert found["jit" if name == "jit" else "costly-settings"].status == status
+
+
+@pytest.mark.parametrize(
     ("node", "calls", "status"),
     [
         ("Seq Scan", False, "found"),

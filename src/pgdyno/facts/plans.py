@@ -25,7 +25,7 @@ from pgdyno.plans.tree import Node, Plan, read_plan
 from pgdyno.record import Place, StatementTotal, StatementTrial, UnusualSetting
 from pgdyno.record.finding import Skip
 from pgdyno.spec.change import Change, controls_transaction
-from pgdyno.spec.server_settings import is_of_jit
+from pgdyno.spec.server_settings import is_of_jit, only_chooses_plans
 from pgdyno.wait_events import DATA
 
 WORK: tuple[Part, ...] = ("running", "ready", "parallel", *DATA, "too few samples")
@@ -281,7 +281,7 @@ def _timed_trials(s: Situation, change: Change, rows: Iterable[StatementTrial]) 
         if row.place not in totals:
             continue
         total, is_same = totals[row.place], not row.is_replanned and row.place in told_by_plans
-        kept = is_same or (change.settings and _is_as_before(row))
+        kept = is_same or (change.settings and _is_as_before(row, change.settings))
         statements.append(
             ChangedStatement(
                 total=total,
@@ -308,9 +308,13 @@ def _told_by_plans(s: Situation, change: Change) -> Collection[Place]:
     return {each.total.place for each in reading} - calling
 
 
-def _is_as_before(row: StatementTrial) -> bool:
-    """Return whether a statement's plan keeps its form, and its time but for the error."""
-    return not row.is_replanned and abs(math.log(row.changed_ms / row.ms)) <= row.log_error
+def _is_as_before(row: StatementTrial, names: Iterable[str]) -> bool:
+    """Return whether a statement's plan keeps its form with other settings, and its time but for
+    the error; an error of ``MAY_SAVE`` or more hides much of what settings do that act on more than
+    the choice of a plan."""
+    if row.is_replanned or abs(math.log(row.changed_ms / row.ms)) > row.log_error:
+        return False
+    return math.exp(-row.log_error) > 1.0 - MAY_SAVE or all(map(only_chooses_plans, names))
 
 
 def trials_of_sql(

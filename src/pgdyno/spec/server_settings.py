@@ -4,6 +4,7 @@ numbers of pg_settings), and the defaults of those that can make a server slower
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 from pgdyno.spec.units import parse_duration_ms, parse_size_bytes
@@ -26,6 +27,10 @@ _DURATION_UNITS_MS = {
 }
 
 
+_OF_CHOICE = re.compile(
+    r"enable_(?!partition_pruning)\w+|(?:random|seq)_page_cost|cpu_\w+_cost|parallel_\w+_cost"
+    r"|effective_cache_size"
+)
 _TRUE = ("true", "yes", "on", "1")
 _FALSE = ("false", "no", "off", "0")
 DEFAULTS = {
@@ -82,6 +87,11 @@ def choice_of(value: str) -> str:
     of a Boolean cannot be abbreviated (guc_tables.c)."""
     word = value.strip().lower()
     return "on" if word in _TRUE else "off" if word in _FALSE else word
+
+
+def only_chooses_plans(name: str) -> bool:
+    """Return whether a setting does nothing but let the planner choose another plan."""
+    return _OF_CHOICE.fullmatch(name) is not None
 
 
 def is_of_jit(name: str) -> bool:
