@@ -187,6 +187,17 @@ def test_commit_delay_is_named_and_its_reset_proposed(tmp_path: Path) -> None:
     assert "slow" not in findings["commit-flush"].sentence
 
 
+def test_commit_delay_is_the_root_of_rows_that_are_held_through_it(tmp_path: Path) -> None:
+    """What loses nothing is not behind what promises a little more and may lose commits."""
+    held = replace(
+        DELAYED, sessions={CPU: 1.2, WAL_SYNC: 0.06, WAL_QUEUE: 4.0, ROW: 9.5, IDLE: 1.0}
+    )
+    first, second, *_ = ranked(tmp_path, held)
+    assert (first.id, second.id) == ("commit-delay", "hot-row")
+    best = {each.remedy_id: each.predicted_ratio for each in second.proposals}
+    assert best["synchronous-commit-off"] > first.proposals[0].predicted_ratio
+
+
 def test_commit_delay_holds_a_single_client_where_no_others_are_asked_for(tmp_path: Path) -> None:
     one = replace(
         DELAYED,

@@ -41,6 +41,7 @@ from pgdyno.facts.statement_times import has_pipeline
 from pgdyno.facts.unusual import JudgedSetting, judged_settings
 from pgdyno.record.fileformat import CLIENT_BACKENDS
 from pgdyno.record.finding import Finding, Lack, Proposal, Severity, Skip
+from pgdyno.remedy import risk_of
 from pgdyno.rules.rule import Cleared, Found, Rule, rules_of_loads
 
 if TYPE_CHECKING:
@@ -354,12 +355,19 @@ def _is_root(cause: Finding, finding: Finding, begun: float) -> bool:
     ratio = max(_best_ratio(cause), _ratio_of_undoing(cause, begun))
     if not is_sure:
         return not finding.proposals and ratio >= GUESS_MIN
-    return ratio > _best_ratio(finding)
+    risk = min((risk_of(each.remedy_id) for each in cause.proposals), default=0)
+    return ratio > _best_ratio(finding, risk_max=risk)
 
 
-def _best_ratio(finding: Finding) -> float:
-    """Return the largest ratio that a proposal of a finding predicts; 1 without one."""
-    return max((float(each.predicted_ratio) for each in finding.proposals), default=1.0)
+def _best_ratio(finding: Finding, risk_max: int | None = None) -> float:
+    """Return the largest ratio that a proposal of a finding predicts, of those that risk no more
+    than ``risk_max`` of the data; 1 without one."""
+    ratios = (
+        float(each.predicted_ratio)
+        for each in finding.proposals
+        if risk_max is None or risk_of(each.remedy_id) <= risk_max
+    )
+    return max(ratios, default=1.0)
 
 
 def _ratio_of_undoing(finding: Finding, begun: float) -> float:

@@ -9,8 +9,8 @@ from pgdyno.conduct import Session
 from pgdyno.conduct.plan_look import look_at_plans
 from pgdyno.diagnose import Diagnosis, Finding, diagnose, refusals
 from pgdyno.investigate._proposals import may_be_proposed
-from pgdyno.remedy import catalogue
-from pgdyno.spec.durability import DurabilityClass, severity
+from pgdyno.remedy import risk_of
+from pgdyno.spec.durability import DurabilityClass
 
 
 class RecordedDiagnosis(Struct, frozen=True):
@@ -43,12 +43,8 @@ def record_refusals(session: Session, slice_ids: list[int]) -> list[Finding]:
 def _safer_first(finding: Finding, allow: DurabilityClass) -> Finding:
     """Return the finding with the proposals that are permitted, ordered by durability class, then
     by predicted gain."""
-    remedies = catalogue()
     proposals = sorted(
         (each for each in finding.proposals if may_be_proposed(each, allow)),
-        key=lambda each: (
-            severity(remedies[each.remedy_id].durability_class),
-            -each.predicted_ratio,
-        ),
+        key=lambda each: (risk_of(each.remedy_id), -each.predicted_ratio),
     )
     return finding.model_copy(update={"proposals": tuple(proposals)})

@@ -6,7 +6,7 @@ is added to a file of this directory; nothing else lists them.
 """
 
 from pgdyno.remedy._assessment import SAFE_FAULTS, Assessment, assess
-from pgdyno.remedy._remedy import Case, Need, Remedy, Risk, catalogue
+from pgdyno.remedy._remedy import Case, Need, Remedy, Risk, catalogue, risk_of
 from pgdyno.remedy.circumstances import Circumstances, circumstances, circumstances_recorded
 from pgdyno.remedy.ordering import Promise
 
@@ -23,4 +23,5 @@ __all__ = [
     "catalogue",
     "circumstances",
     "circumstances_recorded",
+    "risk_of",
 ]

@@ -142,6 +142,11 @@ def changed_names(change: Change) -> Iterable[str]:
         yield from options
 
 
+def risk_of(remedy_id: str) -> int:
+    """Return a number that is larger for a remedy that may lose more of the data."""
+    return severity(catalogue()[remedy_id].durability_class)
+
+
 @cache
 def catalogue() -> dict[str, Remedy]:
     """Return every remedy by id, ordered by durability class, then id."""
