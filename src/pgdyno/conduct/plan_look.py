@@ -232,8 +232,7 @@ def _owned(totals: Sequence[StatementTotal]) -> set[tuple[str, str]]:
     by_script: dict[tuple[str, str], float] = {}
     for total in totals:
         key = (total.client_group, total.script)
-        spent = total.service.count * total.service.mean
-        by_script[key] = by_script.get(key, 0.0) + spent
+        by_script[key] = by_script.get(key, 0.0) + total.spent_ns
     whole = sum(by_script.values())
     return {key for key, spent in by_script.items() if spent >= OWNED_SHARE_MIN * whole}
 

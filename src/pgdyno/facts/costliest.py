@@ -129,7 +129,7 @@ def _timed(run: RunFile, slice_ids: Collection[int]) -> dict[str, float]:
     if run.run.spec.get("http"):
         return {}
     totals = run.statements(slice_ids)
-    return _summed((each.statement, each.service.mean * each.service.count) for each in totals)
+    return _summed((each.statement, each.spent_ns) for each in totals)
 
 
 def _seen(run: RunFile, slice_ids: Collection[int]) -> dict[str, float]:

@@ -98,7 +98,7 @@ class MeasuredGroup(Struct, frozen=True):
 def gap_ms(service: Histogram, statements: Iterable[StatementTotal]) -> float | None:
     """Return the mean time in service in which none of ``statements`` was under way; None if they
     overlap, as in a pipeline, or were not recorded."""
-    answered_ns = sum(each.service.count * each.service.mean for each in statements)
+    answered_ns = sum(each.spent_ns for each in statements)
     gap_ms = (service.mean - answered_ns / service.count) / 1e6 if service.count else 0.0
     if not answered_ns or gap_ms < -_ROUNDING * service.mean / 1e6:
         return None

@@ -130,7 +130,7 @@ def _by_time(s: Situation, totals: Iterable[StatementTotal]) -> list[NeedlessSta
 
 
 def _ms(s: Situation, total: StatementTotal) -> float:
-    return total.service.count * total.service.mean / 1e6 / (s.throughput_tps * s.seconds)
+    return total.spent_ns / 1e6 / (s.throughput_tps * s.seconds)
 
 
 def _reads_nothing(plan: Plan | None) -> bool:

@@ -55,7 +55,7 @@ def compared_plans(a: PlannedSide, b: PlannedSide) -> ComparedPlans | None:
     both = [*_in_both(*sides)]
     planned = [pair for pair in both if all(each.plan for each in pair)]
     differing = [(one, other) for one, other in planned if one.fingerprint != other.fingerprint]
-    differing.sort(key=lambda pair: -max(_time_spent(each) for each in pair))
+    differing.sort(key=lambda pair: -max(each.total.spent_ns for each in pair))
     return ComparedPlans(
         statements=len(planned),
         without_plan=len(both) - len(planned),
@@ -100,11 +100,6 @@ def _alone(statements: Mapping[_Key, _Statement]) -> dict[str, _Statement]:
     """Return the statements with a text of their own, by that text."""
     texts = [key[2] for key in statements]
     return {key[2]: each for key, each in statements.items() if texts.count(key[2]) == 1}
-
-
-def _time_spent(statement: _Statement) -> float:
-    service = statement.total.service
-    return service.mean * service.count
 
 
 def _pair(a: _Statement, b: _Statement) -> PlanPair:

@@ -145,7 +145,7 @@ def _answers_waited_for(s: Facts, statements: list[StatementTotal]) -> float:
     """Return how often a transaction waits for an answer; statements of a pipeline overlap."""
     transactions = s.throughput_tps * s.seconds
     count = sum(each.service.count for each in statements)
-    answered_ns = sum(each.service.count * each.service.mean for each in statements)
+    answered_ns = sum(each.spent_ns for each in statements)
     service = s.run.histogram("service", s.slice_ids)
     overlap = answered_ns / (service.count * service.mean) if service.count else 1.0
     return count / transactions / max(1.0, overlap)

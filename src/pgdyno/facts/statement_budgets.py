@@ -169,7 +169,7 @@ def events_of(parts: Mapping[Part, float], seen: Sampled) -> dict[Part, list[str
 def _sampled_by_statement(s: Situation, totals: Sequence[StatementTotal]) -> list[Sampled]:
     """Return the samples of each statement of ``totals``."""
     shapes = [shape(total.statement) for total in totals]
-    sessions = [total.service.count * total.service.mean for total in totals]
+    sessions = [total.spent_ns for total in totals]
     found: list[Sampled] = [defaultdict(lambda: defaultdict(float)) for _ in totals]
     for text, waits in sampled_texts(s).items():
         sampled = shape(text)

@@ -40,6 +40,11 @@ class StatementTotal(_OfStatement, frozen=True):
     untouched: int = 0
     """Those done that were to change or delete rows, and there were none."""
 
+    @property
+    def spent_ns(self) -> float:
+        """Time of all its executions."""
+        return self.service.count * self.service.mean
+
 
 class StatementPlan(_OfStatement, frozen=True):
     """The plan of a statement of a script, as a session like the load's has it."""

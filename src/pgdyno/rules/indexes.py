@@ -301,7 +301,7 @@ def _title(timed: TimedChange) -> str:
 def _on_table(s: Situation, table: TableCounts) -> list[StatementTotal]:
     """Return the scripts' statements that mention a table, those that take the most time first."""
     mine = [each for each in s.statements if mentions(each.statement, table.name)]
-    return sorted(mine, key=lambda each: -each.service.count * each.service.mean)
+    return sorted(mine, key=lambda each: -each.spent_ns)
 
 
 def _columns(s: Situation, table: TableCounts) -> tuple[str, ...]:

@@ -103,7 +103,7 @@ def _budget(run: RunFile, slice_ids: list[int] | None) -> dict[str, float]:
     service = run.histogram("service", slice_ids).mean / 1e6
     spent: dict[str, float] = defaultdict(float)
     for total in run.statements(slice_ids):
-        spent[_short(total.statement)] += total.service.mean * total.service.count / done / 1e6
+        spent[_short(total.statement)] += total.spent_ns / done / 1e6
     largest = sorted(spent, key=lambda name: -spent[name])[:STATEMENTS_MAX]
     parts = dict(waits)
     parts |= {name: spent[name] for name in spent if name in largest}

@@ -268,7 +268,7 @@ def _service_cells(total: StatementTotal) -> list[str]:
 
 def by_time(totals: Sequence[StatementTotal]) -> dict[StatementTotal, float]:
     """Return the statements with their share of the total service time, the largest first."""
-    spent = {total: total.service.mean * total.service.count for total in totals}
+    spent = {total: total.spent_ns for total in totals}
     whole = sum(spent.values())
     in_order = sorted(spent, key=lambda total: -spent[total])
     return {total: spent[total] / whole if whole else 0.0 for total in in_order}

@@ -281,7 +281,7 @@ def _key(total: StatementTotal) -> tuple[str, str, str]:
 
 
 def _time_spent(total: StatementTotal | None) -> float:
-    return total.service.mean * total.service.count if total else 0.0
+    return total.spent_ns if total else 0.0
 
 
 def _statement(
