@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pgdyno.conduct import Silent, carry_out, open_session, plan_look
+from pgdyno.conduct import Session, Silent, carry_on, carry_out, open_session, plan_look
 from pgdyno.diagnose import diagnose
 from pgdyno.record import PlanOverTime, RunFile
 from pgdyno.record.finding import Finding
@@ -26,7 +27,14 @@ SCRIPT = "\\set n random(1, 20000)\nselect id from grown where n = :n;\n"
 INDEX = {"at": "500ms", "sql": "create index grown_n on grown (n)"}
 
 
-def ran(cluster: Cluster, directory: Path, *, hold: str = "2s", **fields: Any) -> RunFile:
+def ran(
+    cluster: Cluster,
+    directory: Path,
+    *,
+    hold: str = "2s",
+    carried: Callable[[Session], list[int]] = carry_out,
+    **fields: Any,
+) -> RunFile:
     with connect_plain(cluster.conninfo) as connection:
         connection.execute(SETUP.encode())
     (directory / "script.sql").write_text(SCRIPT)
@@ -42,7 +50,7 @@ def ran(cluster: Cluster, directory: Path, *, hold: str = "2s", **fields: Any) -
     )
     path = directory / "run.db"
     with open_session(spec, run=path, command="run", spec_text="", watcher=Silent()) as session:
-        plan_look.look_at_plans(session, carry_out(session))
+        plan_look.look_at_plans(session, carried(session))
     return RunFile(path)
 
 
@@ -85,6 +93,19 @@ def test_a_ramp_comes_first(pg18: Cluster, tmp_path: Path) -> None:
     assert plan.is_changed
     assert measured.ended_ms is not None
     assert 1400 < measured.ended_ms - measured.started_ms < 3000
+
+
+def test_times_in_the_first_and_the_last_slice(pg18: Cluster, tmp_path: Path) -> None:
+    def in_slices(session: Session) -> list[int]:
+        carry_on(session, 0, slice_ms=500, every_s=0.1, goes_on=lambda _: True)
+        return session.reader().valid_slices("run")
+
+    with ran(pg18, tmp_path, carried=in_slices, events=[INDEX]) as run:
+        names = [each.name for each in found(run).evidence if each.unit == "ms"]
+    assert [name.split(":")[0] for name in names] == [
+        "mean time in the first slice",
+        "mean time in the last slice",
+    ]
 
 
 def test_plans_that_stay(pg18: Cluster, tmp_path: Path) -> None:

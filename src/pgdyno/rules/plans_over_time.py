@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from pgdyno.facts.plans import NOT_LOOKED_AT, was_looked_at
 from pgdyno.facts.situation import Situation
 from pgdyno.numbers import counted
@@ -48,7 +50,7 @@ def changed_plan(s: Situation) -> Found | Cleared:
         number = counted(len(known), "statement has", "statements have")
         return Cleared(f"{number} the plan that the load began with", evidence)
     totals = {each.place: each for each in s.statements}
-    changed.sort(key=lambda each: -_spent(totals.get(each.place)))
+    changed.sort(key=lambda each: -totals[each.place].spent_ns if each.place in totals else 0.0)
     worst = changed[0]
     return Found(
         sentence=(
@@ -59,28 +61,23 @@ def changed_plan(s: Situation) -> Found | Cleared:
         share=0.0,
         severity="minor",
         confidence=0.9,
-        evidence=[*evidence, *(one for each in changed[:SHOWN] for one in _times(s, each))],
+        evidence=[*evidence, *_times(s, changed[:SHOWN])],
         advice=_ADVICE,
     )
-
-
-def _spent(total: StatementTotal | None) -> float:
-    return 0.0 if total is None else total.service.mean * total.service.count
 
 
 def _text(total: StatementTotal | None) -> str:
     return "" if total is None else f"; {shortened(total.statement)}"
 
 
-def _times(s: Situation, plan: PlanOverTime) -> list[Evidence]:
-    """Return the mean times of the statement in the first and the last slice; empty if there is
-    one alone."""
+def _times(s: Situation, plans: Sequence[PlanOverTime]) -> Iterator[Evidence]:
+    """Yield the mean times of statements in the first and the last slice; nothing if there is one
+    alone."""
     if len(s.slice_ids) < 2:
-        return []
-    found = []
+        return
     for name, slice_id in (("first", min(s.slice_ids)), ("last", max(s.slice_ids))):
-        for total in s.run.statements([slice_id]):
-            if total.place == plan.place and total.service.count:
-                title = f"its mean time in the {name} slice"
-                found.append(s.evidence(title, total.service.mean / 1e6, "ms"))
-    return found
+        totals = {each.place: each for each in s.run.statements([slice_id])}
+        for total in (totals.get(each.place) for each in plans):
+            if total is not None and total.service.count:
+                title = f"mean time in the {name} slice: {shortened(total.statement)}"
+                yield s.evidence(title, total.service.mean / 1e6, "ms")
