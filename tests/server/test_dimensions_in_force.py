@@ -119,6 +119,11 @@ def test_an_index_is_there_for_its_side_of_a_trial(
         assert accounts.endswith("ON public.pgbench_accounts USING btree (bid, abalance)")
         assert tellers.startswith(kept)
         session.slice(0.2, kind="run")
+        session.apply(Change(indexes={"pgbench_tellers": "bid; using btree (abs(tbalance))"}))
+        keys = [text.partition(" USING btree ")[2] for (text,) in answer(session, query)]
+        assert keys == ["(abs(tbalance))", "(bid)", "(tbalance)"]
+        session.apply(Change(indexes={"pgbench_tellers": "bid"}))
+        assert len(answer(session, query)) == 2
         session.apply(Change())
         assert answer(session, query) == [(f"{kept} USING btree (tbalance)",)]
 

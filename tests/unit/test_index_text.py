@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.spec.index_text import index_text, trial_statements
+from pgdyno.spec.change import Change
+from pgdyno.spec.index_text import (
+    checked,
+    each_index,
+    index_text,
+    separated,
+    together,
+    trial_statements,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,10 +55,42 @@ def test_what_is_no_index(text: str) -> None:
 
 def test_statements_to_try_one() -> None:
     assert trial_statements("public.order", "customer") == (
-        'create index pgdyno_order_customer on public."order" (customer)',
+        ('create index pgdyno_order_customer on public."order" (customer)',),
         "drop index public.pgdyno_order_customer",
     )
     assert trial_statements("notes", "using gin (body)") == (
-        "create index pgdyno_notes_gin_body on notes using gin (body)",
+        ("create index pgdyno_notes_gin_body on notes using gin (body)",),
         "drop index pgdyno_notes_gin_body",
     )
+    makes, drop = trial_statements("notes", "using gin (body gin_trgm_ops)")
+    assert makes[0] == "create extension if not exists pg_trgm"
+    assert (len(makes), drop) == (2, "drop index pgdyno_notes_gin_body_gin_trgm_ops")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("customer", ["customer"]),
+        ("customer; placed, state;", ["customer", "placed, state"]),
+        ("\"a;b\"; (coalesce(note, ');'))", ['"a;b"', "(coalesce(note, ');'))"]),
+        (";", []),
+    ],
+)
+def test_several_indexes(text: str, parts: list[str]) -> None:
+    assert separated(text) == parts
+    assert separated(together(text, text)) == parts
+
+
+def test_the_usual_form_of_several() -> None:
+    assert checked("a,b ;(lower(c))") == "a, b; using btree (lower(c))"
+    for text in ("", ";", "a; lower(b)"):
+        with pytest.raises(ValueError, match="is no index"):
+            checked(text)
+
+
+def test_a_change_adds_to_the_indexes_of_another() -> None:
+    first, second = Change(indexes={"t": "a"}), Change(indexes={"t": "b; a", "u": "c"})
+    both = second.over(first)
+    assert [*each_index(both.indexes)] == [("t", "a"), ("t", "b"), ("u", "c")]
+    assert both.without(second) == Change()
+    assert both.without(first) == Change(indexes={"t": "b", "u": "c"})

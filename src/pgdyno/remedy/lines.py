@@ -10,7 +10,7 @@ from pgdyno.escaping import visible
 from pgdyno.spec.change import Change
 from pgdyno.spec.front import CONNECTOR_NAMES, OWN_NAMES
 from pgdyno.spec.front import TITLES as TITLES_OF_POOLS
-from pgdyno.spec.index_text import index_text, trial_statements
+from pgdyno.spec.index_text import each_index, index_text, trial_statements
 from pgdyno.spec.pooler import TITLES
 from pgdyno.spec.sql_text import literal, quoted, relation
 
@@ -28,10 +28,11 @@ def lines_to_apply(
     lines += _activation_lines(change.settings, at_start, unknown=unknown)
     for table, options in change.table_options.items():
         lines.append(f"ALTER TABLE {relation(table)} SET ({_options(options)});")
-    for table, text in change.indexes.items():
+    for table, text in each_index(change.indexes):
         name, _ = _index_name(table, text)
-        behind = index_text(text).sql
-        lines.append(f"CREATE INDEX CONCURRENTLY {name} ON {relation(table)} {behind};")
+        index = index_text(text)
+        lines += [f"CREATE EXTENSION IF NOT EXISTS {each};" for each in index.extensions]
+        lines.append(f"CREATE INDEX CONCURRENTLY {name} ON {relation(table)} {index.sql};")
     lines += _sql_lines(change.sql.get("make", ()))
     lines += [_pool_line(group, size) for group, size in change.pool_max.items()]
     lines += [f"-- client group {g}: {n} clients" for g, n in change.clients.items()]
@@ -53,7 +54,7 @@ def lines_to_undo(
     lines += _activation_lines(change.settings, at_start, unknown=unknown)
     for table, options in change.table_options.items():
         lines += _table_undo(table, options, before.table_options.get(table, {}))
-    for table, text in change.indexes.items():
+    for table, text in each_index(change.indexes):
         _, name = _index_name(table, text)
         lines.append(f"DROP INDEX CONCURRENTLY {name};")
     lines += _sql_lines(change.sql.get("undo", ()))
@@ -180,8 +181,9 @@ def compare_words(change: Change, *, existing: bool, before: Options | None = No
     """
     words = [w for name, value in change.settings.items() for w in ("--set", f"{name}={value}")]
     if existing:
-        for make, undo in _statements(change, before or {}):
-            words += ["--sql", make, "--undo-sql", undo]
+        for makes, undo in _statements(change, before or {}):
+            words += [word for make in makes for word in ("--sql", make)]
+            words += ["--undo-sql", undo]
     else:
         for key, value in _keys_of_tables(change):
             words += ["--vary", f"{key}={value}"]
@@ -202,19 +204,19 @@ def _keys_of_tables(change: Change) -> Iterator[tuple[str, str]]:
             yield f"workload.table_options.{table}.{name}", value
 
 
-def _statements(change: Change, before: Options) -> Iterator[tuple[str, str]]:
-    """Yield the statement for each table, and the one that undoes it."""
-    for table, text in change.indexes.items():
+def _statements(change: Change, before: Options) -> Iterator[tuple[Sequence[str], str]]:
+    """Yield the statements for each index and table, and the one that undoes them."""
+    for table, text in each_index(change.indexes):
         yield trial_statements(table, text)
     for table, options in change.table_options.items():
         known = {n: before[table][n] for n in options if n in before.get(table, {})}
         unset = [name for name in options if name not in known]
         if known:
-            yield _set(table, {n: options[n] for n in known}), _set(table, known)
+            yield (_set(table, {n: options[n] for n in known}),), _set(table, known)
         if unset:
             names = ", ".join(map(quoted, unset))
             undo = f"alter table {relation(table)} reset ({names})"
-            yield _set(table, {n: options[n] for n in unset}), undo
+            yield (_set(table, {n: options[n] for n in unset}),), undo
 
 
 def _set(table: str, options: Mapping[str, str]) -> str:

@@ -1,10 +1,11 @@
-"""An index in a spec or a change: names of columns, or the text that CREATE INDEX has behind the
-table, as ``using gin (document)``.
+"""The indexes of a table in a spec or a change, separated by semicolons: each is names of columns,
+or the text that CREATE INDEX has behind the table, as ``using gin (document)``.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -20,7 +21,10 @@ from pgdyno.spec.sql_text import (
 
 BTREE = "btree"
 _BEHIND_TABLE = re.compile(rf"(?is)\s*(?:using\s+({NAME})\s*)?\((.*)\)\s*")
+_PIECE = re.compile(rf"{QUOTED}|.")
 _TITLES = {"gin": "GIN", "gist": "GiST", "spgist": "SP-GiST", "brin": "BRIN"}
+_EXTENSIONS = {"gin_trgm_ops": "pg_trgm", "gist_trgm_ops": "pg_trgm"}
+"""Operator class → the extension that it is of."""
 
 
 class IndexText(Struct, frozen=True):
@@ -56,6 +60,13 @@ class IndexText(Struct, frozen=True):
         method = () if self.method == BTREE else (self.method,)
         return (*method, *re.findall(r"\w+", self.keys))
 
+    @property
+    def extensions(self) -> tuple[str, ...]:
+        """The extensions that it needs."""
+        named = {} if self.columns else _EXTENSIONS
+        words = self.words
+        return tuple(sorted({named[word] for word in words if word in named}))
+
 
 def index_text(text: str) -> IndexText:
     """Read an index. Raises ValueError for anything but columns separated by commas, or keys in
@@ -73,14 +84,43 @@ def index_text(text: str) -> IndexText:
     return IndexText(columns_text(columns), columns=columns)
 
 
-def trial_statements(table: str, text: str) -> tuple[str, str]:
-    """Return the statements that create an index to try it, and drop it again. Of its name the
-    server keeps the first 63 bytes each time."""
+def separated(text: str) -> list[str]:
+    """Return the texts of the indexes of one table."""
+    parts = [""]
+    for piece in _PIECE.findall(text):
+        if piece == ";":
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return [part for each in parts if (part := each.strip())]
+
+
+def checked(text: str) -> str:
+    """Return the text of the indexes of one table in its usual form. Raises ValueError as
+    :func:`index_text` does."""
+    return together(*(index_text(part).text for part in separated(text) or [text]))
+
+
+def together(*texts: str) -> str:
+    """Return the indexes of one table in several texts as one text, each of them once."""
+    return "; ".join(dict.fromkeys(part for text in texts for part in separated(text)))
+
+
+def each_index(indexes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the table and the text of each index of several tables."""
+    return ((table, part) for table, text in indexes.items() for part in separated(text))
+
+
+def trial_statements(table: str, text: str) -> tuple[tuple[str, ...], str]:
+    """Return the statements that create an index to try it, and the one that drops it again; an
+    extension stays. Of its name the server keeps the first 63 bytes each time."""
     schema, _, name = table.rpartition(".")
     read = index_text(text)
     index = "_".join(("pgdyno", name, *read.words))
+    extensions = (f"create extension if not exists {each}" for each in read.extensions)
     make = f"create index {quoted(index)} on {relation(table)} {read.sql}"
-    return make, f"drop index {relation(f'{schema}.{index}' if schema else index)}"
+    drop = f"drop index {relation(f'{schema}.{index}' if schema else index)}"
+    return (*extensions, make), drop
 
 
 def _is_closed(keys: str) -> bool:

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from pgdyno.spec._base import Misfit, SettingValue, SpecKey, SpecTable
-from pgdyno.spec.index_text import index_text
+from pgdyno.spec.index_text import checked
 
 BUILTIN_SCRIPTS = (
     *("tpcb-like", "simple-update", "select-only", "mixed", "business", "entity-resolution"),
@@ -255,9 +255,9 @@ class WorkloadSpec(SpecTable):
     )
     indexes: dict[str, str] = Field(
         default_factory=dict,
-        description="For kind = embedded: an index by table, created after the tables are made:"
-        ' columns, or a method with keys, such as { orders = "customer, placed", notes = "using gin'
-        ' (body)" }',
+        description="For kind = embedded: indexes by table, separated by semicolons, created after"
+        " the tables are made: columns, or a method with keys, such as { orders ="
+        ' "customer, placed; state", notes = "using gin (body)" }',
     )
     ingest: Way = Field(
         "single",
@@ -286,7 +286,7 @@ class WorkloadSpec(SpecTable):
     @field_validator("indexes")
     @classmethod
     def _texts_of_indexes(cls, indexes: dict[str, str]) -> dict[str, str]:
-        return {table: index_text(text).text for table, text in indexes.items()}
+        return {table: checked(text) for table, text in indexes.items()}
 
     @model_validator(mode="after")
     def _text_of_a_file(self) -> Self:

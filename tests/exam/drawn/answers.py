@@ -13,7 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from exam.drawn.model import Fault, Right, ServerFacts
-from pgdyno.spec.index_text import index_text
+from pgdyno.spec.index_text import each_index, index_text
 
 PROMISE_MIN = 1.03
 """Smallest predicted ratio that is a promise."""
@@ -142,12 +142,14 @@ def applicable(promise: Promise, server: ServerFacts, clients: int) -> Fault | N
         return None
     pools, counts = change.get("pool_max", {}), change.get("clients", {})
     restart = any(server.settings[name].context == "postmaster" for name in settings)
-    indexes = list(change.get("indexes", {}).items())
+    indexes = [*each_index(change.get("indexes", {}))]
+    extensions = dict.fromkeys(name for _, text in indexes for name in index_text(text).extensions)
     return Fault(
         entry="promise",
         kind="promise",
         right=Right(),
-        plant=tuple(
+        plant=tuple(f"create extension if not exists {name}" for name in extensions)
+        + tuple(
             f"create index promised_{n} on {table} {index_text(text).sql}"
             for n, (table, text) in enumerate(indexes)
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, LiteralString
 
 from pgdyno.dimension._dimension import Context, Dimension, KeyDimension, Need, Transition, run_sql
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.json_types import Fields
 from pgdyno.spec import Change, Spec
-from pgdyno.spec.index_text import index_text, trial_statements
+from pgdyno.spec.index_text import checked, each_index, index_text, trial_statements
 
 if TYPE_CHECKING:
     from psycopg import sql
@@ -233,7 +234,7 @@ def _alter(table: str, verb: LiteralString, listed: sql.Composed) -> str:
 
 
 Indexes = Mapping[str, str]
-"""Table → its index."""
+"""Table → its indexes."""
 _INDEXES_KEY = ("workload", "indexes")
 
 
@@ -252,24 +253,26 @@ class IndexDimension(Dimension):
         return tuple(parts[:2]) == _INDEXES_KEY and len(parts) > 2
 
     def read(self, key: str, value: str, spec: Spec | None) -> Change | None:
-        """Read a key and its index."""
+        """Read a key and its indexes."""
         if not self.owns(key):
             return None
+        with suppress(ValueError):  # The spec refuses it.
+            value = checked(value)
         return Change(indexes={key.split(".", 2)[2]: value})
 
     def enter(self, fields: Fields, change: Change) -> None:
         """Put the indexes among those that the tables have from the start."""
-        indexes = dict(change.indexes)
+        indexes = Change(indexes=change.indexes)
         for key, value in change.spec.items():
             if (read := self.read(key, value, None)) is not None:
-                indexes |= read.indexes
+                indexes = read.over(indexes)
         if indexes:
             known = fields.setdefault(_INDEXES_KEY[0], {}).setdefault(_INDEXES_KEY[1], {})
-            known.update(indexes)
+            known.update(indexes.over(Change(indexes=known)).indexes)
 
     def titles(self, change: Change, before: Fields | None) -> Iterable[str]:
         """Return titles such as ``index on orders (customer)``."""
-        return [f"index on {table} {index_text(i).sql}" for table, i in change.indexes.items()]
+        return [f"index on {table} {index_text(i).sql}" for table, i in each_index(change.indexes)]
 
     def needs(self, transition: Transition, context: Context) -> Need:
         """Return REWRITE if the indexes differ: rows that a load changes while an index is created
@@ -293,9 +296,11 @@ def _indexes_sides(transition: Transition, context: Context) -> tuple[Indexes, I
 
 def change_indexes(conninfo: ConnInfo, now: Indexes, wanted: Indexes) -> None:
     """Change the indexes from ``now`` to ``wanted``. Raises SetupError when the server refuses."""
-    for table, text in now.items():
-        if wanted.get(table) != text:
-            run_sql(conninfo, trial_statements(table, text)[1])
-    for table, text in wanted.items():
-        if now.get(table) != text:
-            run_sql(conninfo, trial_statements(table, text)[0])
+    there, kept = [*each_index(now)], [*each_index(wanted)]
+    for each in there:
+        if each not in kept:
+            run_sql(conninfo, trial_statements(*each)[1])
+    for each in kept:
+        if each not in there:
+            for statement in trial_statements(*each)[0]:
+                run_sql(conninfo, statement)
