@@ -110,6 +110,35 @@ def test_a_foreign_key_without_an_index(tmp_path: Path) -> None:
     assert changes(cause) == [Change(indexes={"public.child": "parent_id"})]
 
 
+@pytest.mark.parametrize("protocol", ["simple", "prepared"])
+def test_a_foreign_key_of_rows_that_the_load_has_deleted(tmp_path: Path, protocol: str) -> None:
+    setup = NO_FOREIGN_INDEX + "insert into parent (n) select i from generate_series(1, 90000) i;\n"
+    script = "\\set id random(2000, 91000)\ndelete from parent where id = :id;\n"
+    cause = of(diagnosed(tmp_path, script, setup, protocol=protocol), "missing-index")
+    assert changes(cause) == [Change(indexes={"public.child": "parent_id"})]
+
+
+NO_INDEX_WITHIN = (
+    ROWS.replace("create index on item (kind);", "")
+    + """
+create function spent(k int) returns bigint language plpgsql as
+    $$ begin return (select sum(total) from item where kind = k); end $$;
+create table entry (kind int);
+create function checked() returns trigger language plpgsql as
+    $$ begin perform total from item where item.kind = new.kind; return new; end $$;
+create trigger checks before insert on entry for each row execute function checked();
+"""
+)
+
+
+@pytest.mark.parametrize("statement", ["select spent(:k);", "insert into entry values (:k);"])
+def test_a_missing_index_within_a_function(tmp_path: Path, statement: str) -> None:
+    script = f"\\set k random(1, 400)\n{statement}\n"
+    cause = of(diagnosed(tmp_path, script, NO_INDEX_WITHIN), "missing-index")
+    assert changes(cause) == [Change(indexes={"public.item": "kind"})]
+    assert "foreign key" not in cause.sentence
+
+
 def test_a_condition_that_most_rows_meet(tmp_path: Path) -> None:
     script = "select count(*), sum(total) from item where total >= 2;\n"
     found = diagnosed(tmp_path, script, ROWS)

@@ -12,7 +12,7 @@ from pgdyno.plans.tree import Plan, read_plan
 from pgdyno.plans.wanted_indexes import index_candidates
 from pgdyno.server import Cluster
 from pgdyno.spec.change import Change
-from pgdyno.spec.index_text import trial_statements
+from pgdyno.spec.index_text import separated, trial_statements
 
 pytestmark = pytest.mark.server
 
@@ -53,6 +53,12 @@ def planned(connection: psycopg.Connection, sql: str, options: str = "") -> Plan
     return read_plan(json.loads(json.dumps(row[0]))[0])
 
 
+def create(connection: psycopg.Connection, table: str, text: str) -> None:
+    for index in separated(text):
+        for statement in trial_statements(table, index)[0]:
+            connection.execute(statement.encode())
+
+
 @pytest.mark.parametrize(
     ("condition", "index"),
     [
@@ -70,6 +76,8 @@ def planned(connection: psycopg.Connection, sql: str, options: str = "") -> Plan
         ("where at = timestamp '2026-01-03' and handled_at > timestamp '2026-01-01'",
          "at, handled_at"),
         ("where id = 5 or title = 'Title 77'", "title"),
+        ("where at = timestamp '2026-01-03' or title = 'Title 77'", "at; title"),
+        ("where title like '%tle 7777%'", "using gin (title gin_trgm_ops)"),
         ("where id < 5 or (title = 'Title 77' and handled_at is null)", "title"),
         ("order by at desc limit 5", "at"),
         ("order by at desc, id limit 5", "using btree (at DESC, id)"),
@@ -84,7 +92,7 @@ def test_an_index_that_is_wanted_is_used(
     statement = f"select * from wanted_note {condition}"
     before = planned(connection, statement, options)
     assert index_candidates(connection, [before]) == [Change(indexes={"public.wanted_note": index})]
-    connection.execute(trial_statements("public.wanted_note", index)[0].encode())
+    create(connection, "public.wanted_note", index)
     connection.execute("analyze wanted_note")
     after = planned(connection, statement)
     assert any(node.index.startswith("pgdyno_") for node in after.nodes())
@@ -104,7 +112,7 @@ def test_an_index_for_what_is_no_single_scan(
     plan = planned(connection, statement, "analyze, ")
     plan = Plan(**{**{f: getattr(plan, f) for f in plan.__struct_fields__}, "wholes": WHOLES})
     assert index_candidates(connection, [plan]) == [Change(indexes={table: index})]
-    connection.execute(trial_statements(table, index)[0].encode())
+    create(connection, table, index)
     connection.execute("analyze wanted_note, wanted_part")
     assert any("pgdyno" in node.index or "_at_" in node.index
                for node in planned(connection, statement).nodes())  # fmt: skip
@@ -124,10 +132,11 @@ WHOLES = {
         "where title <> 'x'",
         "where id = 5 or id = 7",
         "where id = 5 or title <> 'x'",
-        "where at = timestamp '2026-01-03' or title = 'Title 77'",  # One alone is of no use.
+        "where at = timestamp '2026-01-03' or title <> 'x'",  # One alone is of no use.
         "where author <> all (select 7)",
         "order by at",
         "order by id limit 5",
+        "order by random() limit 5",
         "where random() < 0.1",
     ],
 )

@@ -451,6 +451,23 @@ def test_a_search_for_which_an_index_may_be_there(
     assert diagnosed(tmp_path, load)["missing-index"].status == "skipped"
 
 
+@pytest.mark.parametrize(("rows", "status"), [(90_000_000.0, "skipped"), (50_000.0, "cleared")])
+def test_a_table_that_no_plan_reads_as_a_whole(tmp_path: Path, rows: float, status: str) -> None:
+    """It is read within a function, or by the check of a foreign key."""
+    short = {**SCAN, "Plan": {**SCAN["Plan"], "Actual Total Time": 0.01}}
+    counted = {"public.child": {"seq_scan": 20.0, "seq_tup_read": rows}}
+    load = replace(with_index(looked_at(BUSY, plan=short), "id"), tables=counted)
+    assert diagnosed(tmp_path, load)["missing-index"].status == status
+
+
+def test_no_index_gives_an_order_without_columns(tmp_path: Path) -> None:
+    limit = ORDERED["Plan"]
+    sort = {**limit["Plans"][0], "Sort Key": ["(random())"]}
+    plan = {**ORDERED, "Plan": {**limit, "Plans": [sort]}}
+    found = diagnosed(tmp_path, with_index(looked_at(BUSY, plan=plan), "id"))["missing-index"]
+    assert found.status == "cleared"
+
+
 def test_a_search_that_takes_little(tmp_path: Path) -> None:
     short = {**SCAN, "Plan": {**SCAN["Plan"], "Actual Total Time": 0.01}}
     load = with_index(looked_at(BUSY, plan=short), "id")
@@ -458,7 +475,8 @@ def test_a_search_that_takes_little(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["using gin (body)", "using btree (lower(kind))", "kind", "using btree (at DESC, id)"]
+    "text",
+    ["using gin (body)", "using btree (lower(kind))", "kind", "using btree (at DESC, id)", "a; b"],
 )
 def test_indexes_of_any_kind(tmp_path: Path, text: str) -> None:
     change = Change(indexes={"public.item": text})

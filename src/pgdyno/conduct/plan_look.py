@@ -7,7 +7,7 @@ sides they are only explained on any server.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ import psycopg
 from msgspec.structs import asdict
 
 from pgdyno.errors import PgdynoError
-from pgdyno.record import Place, PlanOverTime, StatementTotal, UnusualSetting
+from pgdyno.record import PlanOverTime, StatementTotal, UnusualSetting
 from pgdyno.record.events import SESSION_SETTINGS, note_missing
 from pgdyno.server import catalog_first
 from pgdyno.spec import Change
@@ -195,8 +195,7 @@ def _look(
     transactions = [each for each in session.samples if (each["group"], each["script"]) in owned]
     if not transactions:
         return PlanLook()
-    per_s = {each.place: each.done / seconds for each in totals}
-    sample = _sample(session, transactions, per_s=per_s, unusual=unusual)
+    sample = _sample(session, transactions, seconds=seconds, totals=totals, unusual=unusual)
     server = _as_the_load(session)
     return look_at_plans(server, sample, executes=executes, seconds_max=seconds_max)
 
@@ -205,14 +204,16 @@ def _sample(
     session: Session,
     transactions: Sequence[SampledTransaction],
     *,
-    per_s: Mapping[Place, float] | None = None,
+    seconds: float = 0.0,
+    totals: Sequence[StatementTotal] = (),
     unusual: Sequence[UnusualSetting] = (),
 ) -> LoadSample:
     from pgdyno.plans.look import LoadSample
 
     return LoadSample(
         transactions=transactions,
-        per_s=per_s or {},
+        per_s={each.place: each.done / seconds for each in totals},
+        finding={each.place for each in totals if 2 * each.untouched < each.done},
         protocol=session.active.spec().load.protocol,
         setup=session.active.session_statement(),
         unusual=unusual,

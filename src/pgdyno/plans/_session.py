@@ -102,12 +102,15 @@ class LoadLikeSession:
         setup: str | None = None,
         settings: Mapping[str, str] | None = None,
         spared: Mapping[Place, str] | None = None,
+        replaced: Mapping[tuple[str, str], Mapping[str, str]] | None = None,
     ) -> None:
         """Connect; ``setup`` is SQL that the load's sessions execute first, ``settings`` are set
         after it. Statements that are ``spared``, by client group, script and position, are
-        explained and not executed; each has its reason. Raises SetupError or psycopg.Error."""
+        explained and not executed; each has its reason. Variables that are ``replaced``, by client
+        group and script, have other values than those sent. Raises SetupError or psycopg.Error."""
         self._protocol = protocol
         self._spared = {} if spared is None else spared
+        self._replaced = {} if replaced is None else replaced
         self._prepared: dict[str, str] = {}
         self._prepared_with: dict[frozenset[tuple[str, str]], dict[str, str]] = {}
         self._names = count()
@@ -222,7 +225,7 @@ class LoadLikeSession:
         """Yield the statements of a transaction but those that begin or end one, each with whether
         it commits; and COMMIT, where something may be deferred to it. Rows that become variables
         are those of this execution, where the load's would be gone."""
-        self._captured = {}
+        self._captured = {**self._replaced.get((transaction["group"], transaction["script"]), {})}
         is_block = False
         for statement in transaction["statements"]:
             texts = [each["text"] for each in queries_of(statement)]

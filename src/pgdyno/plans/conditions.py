@@ -67,6 +67,11 @@ def names_in(expression: str) -> set[str]:
     return set(re.findall(_NAME, plain))
 
 
+def has_columns(expression: str) -> bool:
+    """Return whether an expression may depend on a column."""
+    return bool(names_in(expression) - functions_in(expression))
+
+
 def refers_to(expression: str, alias: str) -> bool:
     """Return whether an expression has a column of the relation of this alias."""
     return re.search(_prefix(alias), _without_texts(expression)) is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,8 @@ from pgdyno.plans._candidates import (
 from pgdyno.plans._effects import effects_of
 from pgdyno.plans._functions import COUNTING, count_functions, table_triggers
 from pgdyno.plans._index_use import first_keys, table_indexes, unusable_indexes
+from pgdyno.plans._near_rows import finds_rows, near_values
+from pgdyno.plans._nested import REPORTING, nested_plans
 from pgdyno.plans._partitions import partitioned_wholes, table_partitions
 from pgdyno.plans._session import CUSTOM_PLANS, Explained, LoadLikeSession, Refused
 from pgdyno.plans._session import Executes as Executes
@@ -64,7 +66,7 @@ from pgdyno.record import (
 from pgdyno.server import ConnInfo
 from pgdyno.server.connecting.control import names_of_catalog
 from pgdyno.spec.change import Change
-from pgdyno.spec.index_text import index_text
+from pgdyno.spec.index_text import each_index, index_text
 from pgdyno.spec.sql_text import relation
 
 if TYPE_CHECKING:
@@ -116,6 +118,8 @@ class LoadSample(Struct, frozen=True):
     """The last few of each script, the oldest first."""
     per_s: Mapping[Place, float]
     protocol: str
+    finding: Collection[Place] = frozenset()
+    """Those that found rows in most of their executions, where they are to change some."""
     setup: str | None = None
     """SQL that the load's sessions execute first."""
     unusual: Sequence[UnusualSetting] = ()
@@ -191,6 +195,7 @@ class _Looking:
         ]
         self._forms: dict[Place, str] = {}
         self._spared: dict[Place, str] = {}
+        self._replaced: dict[tuple[str, str], Mapping[str, str]] = {}
         self.base = self._session()
 
     def _session(self, change: Change | None = None) -> LoadLikeSession:
@@ -202,6 +207,7 @@ class _Looking:
             setup=self._load.setup,
             settings=change.settings,
             spared=self._spared,
+            replaced=self._replaced,
         )
 
     def plans(self, ends_s: float) -> Iterator[StatementPlan]:
@@ -221,6 +227,8 @@ class _Looking:
                 if self._executes == "everything":
                     self.base.execute(last)  # It reads into the buffers, and fills caches.
                 analyzed = self.base.explain(last, executes=self._executes)
+            if self._executes == "everything":
+                analyzed = self._with_rows(last, analyzed, ends_s)
             unmade: set[str] = set()
             for position, (plan, lack) in explained.items():
                 place = (group, script, position)
@@ -243,6 +251,29 @@ class _Looking:
                 )
                 if place in self._spared and self._executes == "everything":
                     unmade |= _tables(plan, changed=True)  # Statements behind do not find the rows.
+
+    def _with_rows(
+        self, transaction: SampledTransaction, analyzed: dict[int, Explained], ends_s: float
+    ) -> dict[int, Explained]:
+        """Return the plans of a transaction, executed again with values of rows that are there for
+        statements that change rows in the load and found none."""
+        script = transaction["group"], transaction["script"]
+        for statement in transaction["statements"]:
+            answer, _ = analyzed.get(statement["position"], (None, ""))
+            if answer is None or (*script, statement["position"]) not in self._load.finding:
+                continue
+            plan, before = read_plan(self._of_catalog(answer)), self._replaced.get(script, {})
+            for values in near_values(self.base.connection, plan, statement):
+                self._replaced[script] = {**before, **values}
+                again = self.base.explain(transaction, executes="everything")
+                found, _ = again.get(statement["position"], (None, ""))
+                if found is not None and finds_rows(read_plan(self._of_catalog(found))):
+                    analyzed = again
+                    break
+                self._replaced[script] = before
+                if time.monotonic() > ends_s:
+                    return analyzed
+        return analyzed
 
     def count(self, look: PlanLook, ends_s: float) -> None:
         """Count the functions that the statements call, and add them to ``look``."""
@@ -293,6 +324,7 @@ class _Looking:
         plans = [plan for _, plan in look.read()]
         if not plans:
             return
+        nested = self._nested(ends_s) if look.called else []
         unusual = {each.name: each for each in self._load.unusual if each.may_set}
         is_few = len(unusual) <= SINGLES_MAX
         compiling, others = of_resets(unusual.values() if is_few else (), plans)
@@ -309,9 +341,9 @@ class _Looking:
                 ),
                 is_generic=any(each.is_generic for each in look.plans),
             ),
-            *of_spilling(plans, is_default="work_mem" not in unusual),
+            *of_spilling([*plans, *nested], is_default="work_mem" not in unusual),
             *of_workers(plans),
-            *self._indexes(plans),
+            *self._indexes([*plans, *nested]),
             *of_unusable(look.unusable),
             *others,
             *of_suspects(look.suspects),
@@ -323,6 +355,18 @@ class _Looking:
             self._add(look, change, ends_s, len(changes) - number + later)
         if not is_few:
             self._halve(look, [*unusual.values()], ends_s)
+
+    def _nested(self, ends_s: float) -> list[Plan]:
+        """Return the plans of statements within functions, from a quarter of the time that is
+        left."""
+        try:
+            reporting = self._session(Change(settings=REPORTING))
+        except psycopg.errors.DatabaseError:
+            return []  # The role may not set it.
+        try:
+            return nested_plans(reporting, self._tried, (3 * time.monotonic() + ends_s) / 4)
+        finally:
+            reporting.close()
 
     def _fit_samples(self, seconds: float) -> None:
         """Try changes with one transaction of each script, where ``seconds`` are too few for rounds
@@ -394,8 +438,11 @@ class _Looking:
         def made() -> Iterator[None]:
             nonlocal replanned
             with self.base.undone():
-                for table, text in change.indexes.items():
-                    self.base.run(f"create index on {relation(table)} {index_text(text).sql}")
+                for table, text in each_index(change.indexes):
+                    index = index_text(text)
+                    for name in index.extensions:
+                        self.base.run(f"create extension if not exists {name}")
+                    self.base.run(f"create index on {relation(table)} {index.sql}")
                 for statement in change.sql.get("make", ()):
                     self.base.run(statement)
                 if replanned is None:  # It is made several times.

@@ -21,6 +21,7 @@ from pgdyno.plans.conditions import (
     PATTERNS,
     alternatives,
     comparisons,
+    has_columns,
     names_in,
     refers_to,
     without_alias,
@@ -28,7 +29,7 @@ from pgdyno.plans.conditions import (
 from pgdyno.plans.tree import Node, Plan
 from pgdyno.server.sql_files import query_at
 from pgdyno.spec.change import Change
-from pgdyno.spec.index_text import BTREE, IndexText
+from pgdyno.spec.index_text import BTREE, IndexText, together
 from pgdyno.spec.sql_text import columns_text, folded
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _searches(
             yield Search(node, joins, order, behind)
     mine = tuple(node.conditions[name] for name in _JOINS if name in node.conditions)
     below = order if node.kind in _PASSING else ()
-    if node.kind == "Sort" and first:
+    if node.kind == "Sort" and first and has_columns(node.sort_keys[0]):
         below = node.sort_keys
     elif (node.kind, node.strategy, len(node.output)) == ("Aggregate", "Plain", 1):
         below = tuple(found[1] for found in map(_EXTREME.fullmatch, node.output) if found)
@@ -204,8 +205,9 @@ def _of_scans(conn: Control, plans: Sequence[Plan]) -> Iterator[Wanted]:
     for table, search in found:
         columns = known.get(table, {})
         if columns and next(iter(columns.values())).size_bytes <= INDEXED_BYTES_MAX:
-            for keys in _wanted(search, columns):
-                yield table, _text(keys), search.node.time_ms or search.node.cost
+            for indexes in _wanted(search, columns):
+                text = together(*map(_text, indexes))
+                yield table, text, search.node.time_ms or search.node.cost
 
 
 def _columns(conn: Control, relations: Iterable[str]) -> dict[str, dict[str, _Column]]:
@@ -216,8 +218,9 @@ def _columns(conn: Control, relations: Iterable[str]) -> dict[str, dict[str, _Co
     return found
 
 
-def _wanted(search: Search, columns: Mapping[str, _Column]) -> Iterator[Sequence[_Key]]:
-    """Yield the keys of the indexes that a scan might use."""
+def _wanted(search: Search, columns: Mapping[str, _Column]) -> Iterator[Sequence[Sequence[_Key]]]:
+    """Yield the indexes that a scan might use, those together that it needs together, as their
+    keys."""
     node = search.node
     own = [node.conditions[name] for name in _OWN if name in node.conditions]
     compared: list[_Key] = []
@@ -226,11 +229,11 @@ def _wanted(search: Search, columns: Mapping[str, _Column]) -> Iterator[Sequence
             compared += _compared(condition, node.alias, columns)
         if compared:
             break  # What applies to the scan itself decides before the joins above it.
-    if not compared and (key := _last_of_alternatives(own, node.alias, columns)):
-        yield [key]
+    if not compared and (lacking := _lacking_alternatives(own, node.alias, columns)):
+        yield [[key] for key in lacking]
     for key in compared:
         if key.method != BTREE:
-            yield [key]
+            yield [[key]]
     ordered = [key for key in compared if key.method == BTREE]
     equal = [key for key in ordered if key.is_equal]
     sorted_by = [] if len(ordered) > len(equal) else _sorted_by(search, columns)
@@ -239,25 +242,28 @@ def _wanted(search: Search, columns: Mapping[str, _Column]) -> Iterator[Sequence
     leading = [key for key in keys if key.column and columns[key.column].leads_index]
     by_index = bool(node.index_searches) and len(keys) > 1
     if keys and (not leading or (sorted_by and equal) or by_index):
-        yield keys
+        yield [keys]
 
 
-def _last_of_alternatives(
+def _lacking_alternatives(
     conditions: Iterable[str], alias: str, columns: Mapping[str, _Column]
-) -> _Key | None:
-    """Return the key of the only index that the alternatives of a condition lack; None where they
-    lack none, or more than that: one alone would not be used."""
+) -> list[_Key]:
+    """Return the keys of the indexes that the alternatives of a condition lack, which are used only
+    together; none where an alternative can have no index, or they are many."""
     for condition in conditions:
         parts = alternatives(condition)
-        lacking: dict[str, _Key | None] = {}
+        lacking: dict[str, _Key] = {}
         for part in parts if len(parts) > 1 else ():
             keys = [*_compared(part, alias, columns)]
+            if not keys:
+                break
             if not any(key.column and columns[key.column].leads_index for key in keys):
-                key = next((each for each in keys if each.is_equal), keys[0] if keys else None)
-                lacking["" if key is None else key.sql] = key
-        if len(lacking) == 1:
-            return next(iter(lacking.values()))
-    return None
+                key = next((each for each in keys if each.is_equal), keys[0])
+                lacking[key.sql] = key
+        else:
+            if 0 < len(lacking) <= INDEXES_MAX:
+                return [*lacking.values()]
+    return []
 
 
 def _compared(condition: str, alias: str, columns: Mapping[str, _Column]) -> Iterator[_Key]:

@@ -16,7 +16,7 @@ from pgdyno.facts.plans import (
 )
 from pgdyno.facts.setting_costs import STATEMENT_CPU_S
 from pgdyno.facts.situation import Situation
-from pgdyno.facts.tables import TableCounts, compared, indexes, scanned_tables
+from pgdyno.facts.tables import MOST, TableCounts, compared, indexes, scanned_tables
 from pgdyno.numbers import figure, percent
 from pgdyno.plans.conditions import names_in
 from pgdyno.plans.wanted_indexes import Search, searches
@@ -24,6 +24,7 @@ from pgdyno.record import Suspicion
 from pgdyno.record.fileformat import CLIENT_BACKEND, PARALLEL_WORKER
 from pgdyno.record.finding import Evidence, Proposal, Skip
 from pgdyno.rules._cpu_uses import (
+    ROW_CPU_S,
     backend_cores,
     cpu_parts,
     cpu_uses,
@@ -45,7 +46,7 @@ from pgdyno.rules._timed_changes import (
 )
 from pgdyno.rules.rule import Cleared, Found, rule
 from pgdyno.spec.change import Change
-from pgdyno.spec.index_text import IndexText, index_text
+from pgdyno.spec.index_text import IndexText, index_text, separated
 from pgdyno.spec.sql_text import (
     columns_text,
     folded,
@@ -78,11 +79,12 @@ def missing_index(s: Situation) -> Found | Cleared:
     """Missing index: statements read many rows of a table, or of an index, to find a few.
 
     On a server that pgdyno started, indexes are tried: of the columns or expressions that a scan
-    compares and that no index begins with, of the method that has the operator; of the only
-    alternative of an OR that no index serves; of those that a scan by another index compares, if
-    its filter discards most rows or it does not compare the first column of that index; of those by
-    which statements sort that want the first rows alone; and of foreign keys whose triggers look
-    for rows of the referencing table. Each is made in a transaction, the load's statements are
+    compares and that no index begins with, of the method that has the operator; of the
+    alternatives of an OR that no index serves, together; of those that a scan by another index
+    compares, if its filter discards most rows or it does not compare the first column of that
+    index; of those by which statements sort that want the first rows alone; and of foreign keys
+    whose triggers look for rows of the referencing table. Statements within functions and triggers
+    are among these. Each is made in a transaction, the load's statements are
     executed before and after, and it is rolled back. Trigger: the best of them saves at least
     ``COST_SHARE`` of the response time. Where an index is there and cannot be used, as it is
     invalid, partial, of another method, on an expression, or has the column behind another one,
@@ -178,13 +180,13 @@ def _is_selective(s: Situation, table: TableCounts) -> bool | None:
 def _timed(s: Situation, tried: list[TimedChange]) -> Found:
     """Name the index that saves most, and propose each that saves enough."""
     best, worst = tried[0], tried[0].statements[0]
-    ((table, text),) = best.change.indexes.items()
-    index = index_text(text)
-    why = instead_of(s, table, index.keys.split(", ")[0])
+    table, indexes = _indexes_of(best)
+    why = instead_of(s, table, indexes[0].keys.split(", ")[0])
     return Found(
         sentence=(
-            f"{_lacking(s, table, index, why)}: a statement takes {figure(worst.ms)} ms, and"
-            f" {figure(worst.changed_ms)} ms with it: {shortened(worst.total.statement)}"
+            f"{_lacking(s, best, why)}: a statement takes {figure(worst.ms)} ms, and"
+            f" {figure(worst.changed_ms)} ms with {'it' if len(indexes) == 1 else 'them'}:"
+            f" {shortened(worst.total.statement)}"
         ),
         confidence=0.95,
         evidence=[*_tried(s, tried), *(reason_evidence(s, why) if why is not None else ())],
@@ -194,41 +196,57 @@ def _timed(s: Situation, tried: list[TimedChange]) -> Found:
             "create-index",
             "the statement would read the rows that it finds, not the whole table",
         ),
-        advice=f"create an index of {relation(table)}"
-        f" {f'on {index.keys}' if index.columns else index.sql}",
+        advice=_create_words(table, indexes),
         commands=commands_for(why) if why is not None else (),
         **weight_of(s, best),
     )
 
 
-def _lacking(s: Situation, table: str, index: IndexText, why: UnusableIndex | None) -> str:
-    """Return a clause on the index that is missing, with the one that is there and cannot be used,
-    or the foreign key that needs it."""
+def _indexes_of(timed: TimedChange) -> tuple[str, list[IndexText]]:
+    """Return the table and the indexes that were tried together."""
+    ((table, text),) = timed.change.indexes.items()
+    return table, [*map(index_text, separated(text))]
+
+
+def _create_words(table: str, indexes: Sequence[IndexText]) -> str:
+    """Return an advice to create indexes, with the extensions that they need."""
+    behind = (f"on {each.keys}" if each.columns else each.sql for each in indexes)
+    extensions = sorted({name for each in indexes for name in each.extensions})
+    first = f"create the extension {', '.join(extensions)} and " if extensions else "create "
+    return f"{first}an index of {relation(table)} {' and another '.join(behind)}"
+
+
+def _lacking(s: Situation, timed: TimedChange, why: UnusableIndex | None) -> str:
+    """Return a clause on the indexes that are missing, with the one that is there and cannot be
+    used, or the foreign key whose check takes most of the time that they spare."""
+    table, indexes = _indexes_of(timed)
+    spared_ms = timed.statements[0].ms - timed.statements[0].changed_ms
+    titles = " and no ".join(each.title for each in indexes)
     plans = [each.plan for each in planned_statements(s) if each.plan is not None]
-    triggers = [each for plan in plans for each in plan.triggers if each.constraint]
+    checks = [each for plan in plans for each in plan.triggers if each.constraint]
     found = [each for p in plans for each in searches(p) if each.table_in(p) == table]
     if found and not any(each.node.reads_whole_table for each in found):
-        return _lacking_beside(found, table, index)
+        return _lacking_beside(found, table, titles)
     if why is not None:
         return f"{table} is read as a whole, as {reason_words(why)}"
-    if triggers and not found:
-        dearest = max(triggers, key=lambda each: each.time_ms)
+    dearest = max(checks, key=lambda each: each.time_ms, default=None)
+    if dearest is not None and not found and dearest.time_ms >= MOST * spared_ms:
         return (
-            f"{table} has no {index.title}, so that the foreign key {dearest.constraint} reads it"
+            f"{table} has no {titles}, so that the foreign key {dearest.constraint} reads it"
             " as a whole for each row that it refers to"
         )
     if found and all(each.order for each in found):
-        return f"{table} has no {index.title}, so that all rows are read to find the first ones"
-    return f"{table} is read as a whole, as it has no {index.title}"
+        return f"{table} has no {titles}, so that all rows are read to find the first ones"
+    return f"{table} is read as a whole, as it has no {titles}"
 
 
-def _lacking_beside(found: Sequence[Search], table: str, index: IndexText) -> str:
+def _lacking_beside(found: Sequence[Search], table: str, titles: str) -> str:
     """Return the clause where another index is read, which leaves many rows or entries."""
     worst = max(found, key=lambda each: each.node.time_ms or 0.0)
     if worst.behind:
-        return f"{_behind_words(table, worst)}, as it has no {index.title}"
+        return f"{_behind_words(table, worst)}, as it has no {titles}"
     rows = f"{figure(worst.node.removed)} of {figure(worst.node.read)} rows"
-    return f"an index scan of {table} discards {rows}, as there is no {index.title}"
+    return f"an index scan of {table} discards {rows}, as there is no {titles}"
 
 
 def _behind_words(table: str, search: Search) -> str:
@@ -247,10 +265,41 @@ def _without_index(s: Situation, tried: list[TimedChange]) -> Found | Cleared:
         return _untried(s, untried[0])
     for timed in tried:
         refuse_if_undecided(timed, _title(timed))
+    if (unseen := _scanned_unseen(s)) is not None:
+        raise Skip(
+            f"{unseen.name} is read as a whole, {_rows_words(s, unseen)}, by no plan that was"
+            " executed: by a function, a trigger or the check of a foreign key"
+        )
     number = s.evidence("searches for few of many rows without an index", len(untried), "count")
     if tried:
         return Cleared("no index that was tried saves time", [number, *_tried(s, tried)])
     return Cleared("no scan looks for a few of many rows without an index", [number])
+
+
+def _scanned_unseen(s: Situation) -> TableCounts | None:
+    """Return the table that the server read as a whole, at some cost by ``ROW_CPU_S``, and no plan
+    that was executed; None if there is none."""
+    try:
+        scanned = scanned_tables(s)
+    except Skip:
+        return None
+    plans = [each.plan for each in planned_statements(s) if each.plan is not None]
+    seen = {
+        name
+        for plan in plans
+        for node in plan.nodes()
+        for name in (node.relation, plan.wholes.get(node.relation))
+        if node.reads_whole_table
+    }
+    return next(
+        (
+            table
+            for table in scanned
+            if table.name not in seen
+            and table.scanned_rows * ROW_CPU_S >= COST_SHARE * backend_cores(s)
+        ),
+        None,
+    )
 
 
 def _may_be_there(s: Situation, costly: CostlySearch) -> bool:
@@ -294,8 +343,8 @@ def _tried(s: Situation, tried: list[TimedChange]) -> list[Evidence]:
 
 
 def _title(timed: TimedChange) -> str:
-    ((table, text),) = timed.change.indexes.items()
-    return f"an index of {table} {index_text(text).sql}"
+    table, indexes = _indexes_of(timed)
+    return f"an index of {table} {' and '.join(each.sql for each in indexes)}"
 
 
 def _on_table(s: Situation, table: TableCounts) -> list[StatementTotal]:

@@ -25,7 +25,8 @@ def _trigger(
     return Entry(
         name,
         _KIND,
-        Right(objects=("checks_each", "{log}_checked", "public.{log}_checked")),
+        # What the trigger reads may also be found by an index.
+        Right(objects=("checks_each", "{log}_checked", "public.{log}_checked", "{log} (what")),
         plant=(
             _WORK.replace("{work}", work),
             f"create {kind} checks_each {when} on {table}{timing} for each row"
