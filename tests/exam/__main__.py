@@ -88,10 +88,15 @@ def _answer(case: Case, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _finished(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the rows of the cases that came to an end; those that failed are carried out again."""
     if not path.exists():
         return {}
     rows = [json.loads(text) for text in path.read_text().splitlines() if text.endswith("}")]
-    return {f"{r['cell']}/{r['cause']}/{r['seed']}/{r['version']}": r for r in rows}
+    return {
+        f"{row['cell']}/{row['cause']}/{row['seed']}/{row['version']}": row
+        for row in rows
+        if row["outcome"] != "failed"
+    }
 
 
 def line(row: Mapping[str, Any]) -> str:
