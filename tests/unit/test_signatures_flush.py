@@ -238,6 +238,22 @@ def test_commit_delay_may_hold_most_commits_and_few_syncs(tmp_path: Path) -> Non
     assert diagnosed(tmp_path, load)["commit-delay"].status == "found"
 
 
+def test_commit_delay_may_act_where_all_clients_have_something_to_commit(tmp_path: Path) -> None:
+    """Of six clients, some of which read, all are open now and then. Without it the throughput was
+    6.6 times as high."""
+    load = Load(
+        clients=6,
+        tps=1807,
+        service_ms=3.1,
+        sessions={CPU: 0.9, WAL_SYNC: 0.18, WAL_QUEUE: 4.12, IDLE: 0.75},
+        wal={"wal_bytes": 3e6, "wal_records": 30_000, "wal_sync": 458},
+        settings={"commit_delay": "10000"},
+    )
+    assert diagnosed(tmp_path, load)["commit-delay"].status == "found"
+    fewer = replace(load, clients=5)
+    assert diagnosed(tmp_path, fewer)["commit-delay"].status == "cleared"
+
+
 def test_commit_delay_may_hold_some_of_the_flushes(tmp_path: Path) -> None:
     """Of eight clients, some of which read, mostly five others have something to commit."""
     load = Load(

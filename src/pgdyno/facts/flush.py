@@ -136,18 +136,21 @@ def _without_the_device(s: Facts) -> str:
 
 
 def delay_ms(s: Facts) -> float:
-    """Return the mean commit_delay of a flush: 0 where it is off or too few transactions are open,
-    and less than what is configured where only some of the flushes wait for it."""
+    """Return the mean commit_delay of a flush: 0 where it is off or there are never enough
+    transactions open, and less than what is configured where only some flushes wait for it."""
     delay = s.settings.duration_ms("commit_delay") or 0.0
     if delay <= 0 or s.settings.is_on("fsync") is False:
         return 0.0
     configured = s.settings.number("commit_siblings")
     siblings = SIBLINGS if configured is None else configured
-    others = s.sessions_at_work - s.sessions(*HEAVYWEIGHT) - 1  # blocked ones are not counted
-    if siblings > 0 and others < siblings:
+    uncounted = s.sessions(*HEAVYWEIGHT) + 1  # Blocked ones, and the one that flushes.
+    if siblings > 0 and max(s.sessions_at_work, s.sessions_max) - uncounted < siblings:
         return 0.0
+    are_enough = siblings <= 0 or s.sessions_at_work - uncounted >= siblings
     asleep_if_each = (syncs(s) or 0.0) / s.seconds * delay / 1000
-    return delay if asleep_if_each <= DELAY_FITS else delay * _asleep_part(s) / asleep_if_each
+    if are_enough and asleep_if_each <= DELAY_FITS:
+        return delay
+    return delay * min(1.0, _asleep_part(s) / asleep_if_each) if asleep_if_each else 0.0
 
 
 def _asleep_part(s: Facts) -> float:
