@@ -10,7 +10,7 @@ from pgdyno.record import RunFile
 from pgdyno.record.finding import Finding
 from pgdyno.spec import spec_from_fields
 
-SECONDS = "3s"
+SECONDS = "1s"
 
 
 def diagnosed(
