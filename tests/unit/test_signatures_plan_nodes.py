@@ -3,6 +3,7 @@ of their tables, on made-up run files."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -458,6 +459,24 @@ def test_a_table_that_no_plan_reads_as_a_whole(tmp_path: Path, rows: float, stat
     counted = {"public.child": {"seq_scan": 20.0, "seq_tup_read": rows}}
     load = replace(with_index(looked_at(BUSY, plan=short), "id"), tables=counted)
     assert diagnosed(tmp_path, load)["missing-index"].status == status
+
+
+@pytest.mark.parametrize(
+    ("supposed_cost", "status"), [(8.3, "found"), (900.0, "skipped"), (1500.0, "skipped")]
+)
+def test_an_index_that_the_planner_supposes(
+    tmp_path: Path, supposed_cost: float, status: str
+) -> None:
+    """On a user's server times go with costs, within three times."""
+    row = {**PLACE, "change": json.dumps(INDEX.to_json()), "cost": 1500.0,
+           "supposed_cost": supposed_cost}  # fmt: skip
+    load = with_rows(looked_at(BUSY, plan=SCAN, analyzed=False), "supposed_index", row)
+    scanned = {"public.item": {"seq_scan": 20.0, "seq_tup_read": 50_000.0}}
+    found = diagnosed(tmp_path, replace(load, tables=scanned))["missing-index"]
+    assert found.status == status
+    if status == "found":
+        assert [each.change for each in found.proposals] == [INDEX]
+        assert "0.55 % of a statement's cost with it (HypoPG)" in found.sentence
 
 
 def test_no_index_gives_an_order_without_columns(tmp_path: Path) -> None:

@@ -242,6 +242,7 @@ def _record(session: Session, look: PlanLook, slice_id: int) -> None:
     for table, rows in (
         ("statement_plan", look.plans),
         ("statement_trial", look.trials),
+        ("supposed_index", look.supposed),
         ("counted_statement", look.counted),
         ("called_function", look.called),
         ("table_trigger", look.triggers),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -22,7 +22,7 @@ from pgdyno.facts.statement_budgets import statement_budgets
 from pgdyno.facts.wakeup_cost import WOKEN_CPU_S
 from pgdyno.plans import LEAST_MS
 from pgdyno.plans.tree import Node, Plan, read_plan
-from pgdyno.record import Place, StatementTotal, StatementTrial, UnusualSetting
+from pgdyno.record import Place, StatementTotal, StatementTrial, SupposedIndex, UnusualSetting
 from pgdyno.record.finding import Skip
 from pgdyno.spec.change import Change, controls_transaction
 from pgdyno.spec.server_settings import is_of_jit, only_chooses_plans
@@ -68,6 +68,8 @@ WORK_MEM = "work_mem"
 Against = TypeVar("Against")
 NOT_LOOKED_AT = "the plans of the statements were not looked at"
 
+COST_TIMES = 3.0
+"""Factor by which the time of a plan may differ from the planner's costs; ours."""
 RESULT_ROWS_MIN = 500
 """Rows from which on a result is large; ours: a page that people read shows tens."""
 RETURNED_SHARE_MIN = 0.5
@@ -393,6 +395,35 @@ def is_of_spilling(s: Situation, timed: TimedChange) -> bool:
 def timed_indexes(s: Situation) -> list[TimedChange]:
     """Return the indexes that were tried, those that save most first."""
     return [each for each in timed_changes(s) if each.change.indexes]
+
+
+def supposed_indexes(s: Situation) -> list[TimedChange]:
+    """Return the indexes that the planner was asked to suppose, those that save most first: of the
+    time of a statement as much as of its cost, within ``COST_TIMES``."""
+    by_change: dict[str, list[SupposedIndex]] = {}
+    for row in s.run.supposed_indexes(s.slice_ids):
+        by_change.setdefault(row.change, []).append(row)
+    found = [
+        timed_change(s, Change.from_json(json.loads(text)), [*_supposed(s, rows)])
+        for text, rows in by_change.items()
+    ]
+    return sorted(found, key=lambda each: -each.saved)
+
+
+def _supposed(s: Situation, rows: Iterable[SupposedIndex]) -> Iterator[ChangedStatement]:
+    totals, done = _totals(s), s.throughput_tps * s.seconds
+    for row in rows:
+        if row.place in totals and row.cost > 0:
+            total = totals[row.place]
+            ms, is_same = total.service.mean / 1e6, row.supposed_cost == row.cost
+            yield ChangedStatement(
+                total=total,
+                per_transaction=total.service.count / done,
+                ms=ms,
+                changed_ms=ms * row.supposed_cost / row.cost,
+                log_error=0.0 if is_same else math.log(COST_TIMES),
+                is_replanned=not is_same,
+            )
 
 
 def timed_protocol(s: Situation) -> TimedChange | None:

@@ -37,6 +37,7 @@ from pgdyno.plans._partitions import partitioned_wholes, table_partitions
 from pgdyno.plans._session import CUSTOM_PLANS, Explained, LoadLikeSession, Refused
 from pgdyno.plans._session import Executes as Executes
 from pgdyno.plans._statistics import PageCounts, of_statistics, table_statistics
+from pgdyno.plans._supposed import may_suppose, supposed
 from pgdyno.plans._suspects import of_suspects, suspects
 from pgdyno.plans._timing import (
     ROUNDS_MIN,
@@ -56,6 +57,7 @@ from pgdyno.record import (
     Place,
     StatementPlan,
     StatementTrial,
+    SupposedIndex,
     Suspect,
     TablePartition,
     TableStatistics,
@@ -94,6 +96,7 @@ class PlanLook(Struct, frozen=True):
 
     plans: list[StatementPlan] = field(default_factory=list)
     trials: list[StatementTrial] = field(default_factory=list)
+    supposed: list[SupposedIndex] = field(default_factory=list)
     counted: list[CountedStatement] = field(default_factory=list)
     called: list[CalledFunction] = field(default_factory=list)
     triggers: list[TableTrigger] = field(default_factory=list)
@@ -146,6 +149,8 @@ def look_at_plans(
         if tries:
             looking.count(look, began_s + seconds_max * (EXPLAIN_SHARE + COUNT_SHARE))
             looking.try_all(look, began_s + seconds_max)
+        else:
+            looking.suppose(look, began_s + seconds_max)
         return look
     except Refused as why:  # Of what is no statement of the load.
         raise psycopg.InternalError(str(why)) from why
@@ -355,6 +360,21 @@ class _Looking:
             self._add(look, change, ends_s, len(changes) - number + later)
         if not is_few:
             self._halve(look, [*unusual.values()], ends_s)
+
+    def suppose(self, look: PlanLook, ends_s: float) -> None:
+        """Ask for the costs with the indexes to try, and add them to ``look``."""
+        schema = may_suppose(self.base.connection)
+        if schema is None:
+            return
+        for change in self._indexes([plan for _, plan in look.read()]):
+            if time.monotonic() > ends_s:
+                return
+            session = self._session()
+            try:
+                last = [mine[-1] for mine in self._by_script.values()]
+                look.supposed.extend(supposed(session, schema, change, last))
+            finally:
+                session.close()
 
     def _nested(self, ends_s: float) -> list[Plan]:
         """Return the plans of statements within functions, from a quarter of the time that is

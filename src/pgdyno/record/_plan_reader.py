@@ -11,6 +11,7 @@ from pgdyno.record._statement_rows import (
     PlanOverTime,
     StatementPlan,
     StatementTrial,
+    SupposedIndex,
     Suspect,
     TablePartition,
     TableStatistics,
@@ -47,6 +48,14 @@ class PlanReader:
             StatementTrial,
             "select change, client_group, script, position, runs, ms, changed_ms, log_error,"
             f" is_replanned from statement_trial {in_slices(slice_ids)} order by rowid",
+        )
+
+    def supposed_indexes(self, slice_ids: Collection[int] | None = None) -> list[SupposedIndex]:
+        """Return the costs of statements with indexes that are not there."""
+        return self._db.all(
+            SupposedIndex,
+            "select client_group, script, position, change, cost, supposed_cost"
+            f" from supposed_index {in_slices(slice_ids)} order by rowid",
         )
 
     def counted_statements(

@@ -85,6 +85,16 @@ class StatementTrial(_OfStatement, frozen=True):
     """True if it has another plan with the change."""
 
 
+class SupposedIndex(_OfStatement, frozen=True):
+    """The cost that the planner expects of a statement without and with indexes that are not there,
+    as HypoPG supposes them."""
+
+    change: str
+    """JSON of the change that would create them."""
+    cost: float
+    supposed_cost: float
+
+
 class CountedStatement(_OfStatement, frozen=True):
     """The mean time of a statement, executed and undone while the server counted its functions."""
 

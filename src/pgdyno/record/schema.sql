@@ -298,6 +298,14 @@ create table statement_trial (
     log_error real not null,              -- half the 95 % interval of the log ratio of the two
     is_replanned integer not null         -- 1: another plan with the change
 );
+-- Costs that the planner expects of these statements, without and with indexes that are not there
+-- (HypoPG).
+create table supposed_index (
+    at_ms integer not null, slice_id integer,
+    client_group text not null, script text not null, position integer not null,
+    change text not null,                 -- JSON of the change that would create them
+    cost real not null, supposed_cost real not null
+);
 -- Times of these statements while the server counted their functions (track_functions), the functions
 -- that they called, and the triggers of the tables that they write, without those of constraints.
 create table counted_statement (
