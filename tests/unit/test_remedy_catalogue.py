@@ -174,7 +174,7 @@ KNOWN = [
     Known(key(load__protocol="simple"), None, needs=("client",)),
     Known(Change(pool_max={"clients": 4}), "pool-size", needs=("client",)),
     Known(Change(table_options={"t": {"fillfactor": "80"}}), "fillfactor", needs=("table",)),
-    Known(Change(indexes={"t": "a"}), "create-index", needs=("rewrite",)),
+    Known(Change(indexes={"t": "a"}), "create-index", needs=("index",)),
     Known(Change(clients={"clients": 8}), "client-count", needs=("client",)),
 ]  # fmt: skip
 

@@ -247,7 +247,7 @@ def _proof(
     guards = catalogue()[proposal.remedy_id].guards or proposal.guards
     predicts = predicts and not guards and proposal.predicted_ratio != NOT_PREDICTED
     # A server that pgdyno did not start is not restarted.
-    elsewhere = bool(set(assessed.needs) - {"reload", "client", "table", "rewrite"})
+    elsewhere = bool(set(assessed.needs) - {"reload", "client", "table", "index", "rewrite"})
     server = ["--snapshot", SNAPSHOT] if elsewhere else [uri]
     words = ["pgdyno", "compare", *server, "-f", SCRIPT]
     words += compare_words(proposal.change, existing=not elsewhere, before=options)

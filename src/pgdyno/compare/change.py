@@ -46,6 +46,7 @@ _SLICE_SECONDS_MIN = 0.8
 _SLICE_SECONDS_MAX = 60.0
 _STEPS: Mapping[Need, str] = {
     "restart": "restarts of the server",
+    "index": "other indexes",
     "rewrite": "rewritten tables",
     "layout": "changes of disks or standbys",
     "machine": "changes of the kernel's parameters",

@@ -172,7 +172,7 @@ def prevented(proposal: AssessedProposal, session: Session, limits: ProposalLimi
     needs = set(proposal.assessment.needs)
     if target.ours:
         return None
-    if needs & {"table", "rewrite"}:
+    if needs & {"table", "index", "rewrite"}:
         return "it alters tables, and tables of this server are not altered"
     # The catalogue does not know of every setting that it needs a reload.
     applied = target.needs_apply(proposal.change.settings)

@@ -183,7 +183,7 @@ def _postponed(matching: Sequence[Remedy]) -> tuple[Debt, ...]:
 def _needs_own_step(remedy: Remedy, change: Change) -> bool:
     """Return whether the remedy's own need applies: settings that a key of the spec implies are
     applied together with the key."""
-    if remedy.kind in ("layout", "rewrite", "client", "machine", "sql"):
+    if remedy.kind in ("layout", "index", "rewrite", "client", "machine", "sql"):
         return True
     return (
         remedy.pools

@@ -21,10 +21,12 @@ from pgdyno.remedy.circumstances import Circumstances
 from pgdyno.spec.change import Change, Debt
 from pgdyno.spec.durability import AssessedClass, severity
 
-Need = Literal["reload", "restart", "client", "table", "rewrite", "layout", "machine", "sql"]
-"""An action needed to apply a change: table sets an option of a table, rewrite rewrites whole
-tables, layout moves files or adds a server, machine sets a parameter of its kernel, sql runs
-statements of the user's."""
+Need = Literal[
+    "reload", "restart", "client", "table", "index", "rewrite", "layout", "machine", "sql"
+]
+"""An action needed to apply a change: table sets an option of a table, index creates indexes,
+rewrite rewrites whole tables, layout moves files or adds a server, machine sets a parameter of its
+kernel, sql runs statements of the user's."""
 
 
 class Case(Struct, frozen=True):

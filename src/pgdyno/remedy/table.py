@@ -134,7 +134,7 @@ REMEDIES = (
     Remedy(
         id="create-index",
         summary="find rows by an index instead of reading the whole table",
-        kind="rewrite",
+        kind="index",
         durability_class="D0",
         price=(
             "disk space; each insert writes to the index, and so does each update of its columns,"

@@ -43,7 +43,10 @@ class Catalogue(Part):
     acts_on_existing_rows: bool
     """false: rows are affected only when they are written again"""
     needs: tuple[
-        Literal["reload", "restart", "client", "table", "rewrite", "layout", "machine", "sql"], ...
+        Literal[
+            "reload", "restart", "client", "table", "index", "rewrite", "layout", "machine", "sql"
+        ],
+        ...,
     ]
     """The actions that apply it, as far as known"""
     price: str

@@ -29,15 +29,17 @@ RENEW_SECONDS = 0.5
 ends, and connects again, for each of its slices."""
 REARRANGE_SECONDS: Mapping[Need, float] = {
     "restart": 3.0,
+    "index": 0.5,
     "rewrite": 6.0,
     "layout": 6.0,
     "machine": 3.0,
     "sql": 3.0,
 }
 """Approximate extra time of a pair whose sides differ in more than a reload, on two cores, without
-warming up: stopping the server and starting it again, rewriting tables, moving files, a standby
-that catches up, the load begun anew or the server restarted for a parameter of the kernel. What SQL
-of the user's takes is measured (``change_seconds``)."""
+warming up: stopping the server and starting it again, creating indexes of tables of some MB,
+rewriting tables, moving files, a standby that catches up, the load begun anew or the server
+restarted for a parameter of the kernel. What SQL of the user's takes is measured
+(``change_seconds``)."""
 
 
 class Question(Struct, frozen=True):

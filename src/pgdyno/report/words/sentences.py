@@ -54,6 +54,7 @@ NEED_MEANING = {
     "restart": "needs a restart of the server",
     "client": "in the application or its pool, not in the server",
     "table": "is a storage parameter of the table; takes effect for new pages",
+    "index": "is created beside the load (CONCURRENTLY), which takes longer than alone",
     "rewrite": "rewrites the tables under an ACCESS EXCLUSIVE lock",
     "layout": "moves files or adds a server; the server is stopped for it",
     "machine": "root sets it on the server's machine, for all its programs",
