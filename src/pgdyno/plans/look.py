@@ -460,8 +460,8 @@ class _Looking:
             with self.base.undone():
                 for table, text in each_index(change.indexes):
                     index = index_text(text)
-                    for name in index.extensions:
-                        self.base.run(f"create extension if not exists {name}")
+                    for statement in index.extension_statements:
+                        self.base.run(statement)
                     self.base.run(f"create index on {relation(table)} {index.sql}")
                 for statement in change.sql.get("make", ()):
                     self.base.run(statement)

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from pgdyno.escaping import visible_line
 from pgdyno.json_types import Fields
 from pgdyno.redact import blank
-from pgdyno.spec.index_text import each_index, together
+from pgdyno.spec.index_text import by_table, each_index
 
 TITLE_LENGTH = 72
 _COMMENTS = r"(?:\s|/\*.*?\*/|--[^\n]*(?:\n|$))*"
@@ -67,16 +67,13 @@ class Change(Struct, frozen=True):
         tables = {**earlier.table_options}
         for table, options in self.table_options.items():
             tables[table] = {**tables.get(table, {}), **options}
-        indexes = {**earlier.indexes}
-        for table, text in self.indexes.items():
-            indexes[table] = together(indexes.get(table, ""), text)
         return Change(
             settings={**earlier.settings, **self.settings},
             pool_max={**earlier.pool_max, **self.pool_max},
             clients={**earlier.clients, **self.clients},
             rate={**earlier.rate, **self.rate},
             table_options=tables,
-            indexes=indexes,
+            indexes=by_table((*each_index(earlier.indexes), *each_index(self.indexes))),
             sql={**earlier.sql, **self.sql},
             spec={**earlier.spec, **self.spec},
         )
@@ -89,17 +86,13 @@ class Change(Struct, frozen=True):
             for named in [other.table_options.get(table, {})]
         }
         named_indexes = {*each_index(other.indexes)}
-        indexes: dict[str, str] = {}
-        for table, text in each_index(self.indexes):
-            if (table, text) not in named_indexes:
-                indexes[table] = together(indexes.get(table, ""), text)
         return Change(
             settings={n: v for n, v in self.settings.items() if n not in other.settings},
             pool_max={n: v for n, v in self.pool_max.items() if n not in other.pool_max},
             clients={n: v for n, v in self.clients.items() if n not in other.clients},
             rate={n: v for n, v in self.rate.items() if n not in other.rate},
             table_options={table: options for table, options in tables.items() if options},
-            indexes=indexes,
+            indexes=by_table(i for i in each_index(self.indexes) if i not in named_indexes),
             sql={n: v for n, v in self.sql.items() if n not in other.sql},
             spec={n: v for n, v in self.spec.items() if n not in other.spec},
         )

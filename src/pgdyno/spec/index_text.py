@@ -5,7 +5,7 @@ or the text that CREATE INDEX has behind the table, as ``using gin (document)``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -63,9 +63,13 @@ class IndexText(Struct, frozen=True):
     @property
     def extensions(self) -> tuple[str, ...]:
         """The extensions that it needs."""
-        named = {} if self.columns else _EXTENSIONS
-        words = self.words
-        return tuple(sorted({named[word] for word in words if word in named}))
+        words = () if self.columns else self.words
+        return tuple(sorted({_EXTENSIONS[word] for word in words if word in _EXTENSIONS}))
+
+    @property
+    def extension_statements(self) -> tuple[str, ...]:
+        """Statements that make these extensions where they are not there."""
+        return tuple(f"create extension if not exists {each}" for each in self.extensions)
 
 
 def index_text(text: str) -> IndexText:
@@ -106,6 +110,15 @@ def together(*texts: str) -> str:
     return "; ".join(dict.fromkeys(part for text in texts for part in separated(text)))
 
 
+def by_table(indexes: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the text of each table's indexes, each of them once; the reverse of
+    :func:`each_index`."""
+    found: dict[str, str] = {}
+    for table, text in indexes:
+        found[table] = together(found.get(table, ""), text)
+    return found
+
+
 def each_index(indexes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the table and the text of each index of several tables."""
     return ((table, part) for table, text in indexes.items() for part in separated(text))
@@ -117,10 +130,9 @@ def trial_statements(table: str, text: str) -> tuple[tuple[str, ...], str]:
     schema, _, name = table.rpartition(".")
     read = index_text(text)
     index = "_".join(("pgdyno", name, *read.words))
-    extensions = (f"create extension if not exists {each}" for each in read.extensions)
     make = f"create index {quoted(index)} on {relation(table)} {read.sql}"
     drop = f"drop index {relation(f'{schema}.{index}' if schema else index)}"
-    return (*extensions, make), drop
+    return (*read.extension_statements, make), drop
 
 
 def _is_closed(keys: str) -> bool:

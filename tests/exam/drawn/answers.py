@@ -143,12 +143,12 @@ def applicable(promise: Promise, server: ServerFacts, clients: int) -> Fault | N
     pools, counts = change.get("pool_max", {}), change.get("clients", {})
     restart = any(server.settings[name].context == "postmaster" for name in settings)
     indexes = [*each_index(change.get("indexes", {}))]
-    extensions = dict.fromkeys(name for _, text in indexes for name in index_text(text).extensions)
+    extensions = (each for _, text in indexes for each in index_text(text).extension_statements)
     return Fault(
         entry="promise",
         kind="promise",
         right=Right(),
-        plant=tuple(f"create extension if not exists {name}" for name in extensions)
+        plant=tuple(dict.fromkeys(extensions))
         + tuple(
             f"create index promised_{n} on {table} {index_text(text).sql}"
             for n, (table, text) in enumerate(indexes)
