@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
@@ -66,6 +66,7 @@ server does nothing meanwhile."""
 PLAN_CACHE_MODE = "plan_cache_mode"
 WORK_MEM = "work_mem"
 Against = TypeVar("Against")
+OfChange = TypeVar("OfChange", StatementTrial, SupposedIndex)
 NOT_LOOKED_AT = "the plans of the statements were not looked at"
 
 COST_TIMES = 3.0
@@ -265,14 +266,20 @@ def planning_part(s: Situation) -> float | None:
 def timed_changes(s: Situation) -> tuple[TimedChange, ...]:
     """Return the changes that were tried beside the load, those that save most first; none if
     there was no time, or on a server that is not pgdyno's."""
-    by_change: dict[str, list[StatementTrial]] = {}
-    for row in s.run.statement_trials(s.slice_ids):
+    return tuple(_by_saved(s, s.run.statement_trials(s.slice_ids), _timed_trials))
+
+
+def _by_saved(
+    s: Situation,
+    rows: Iterable[OfChange],
+    judge: Callable[[Situation, Change, Sequence[OfChange]], TimedChange],
+) -> list[TimedChange]:
+    """Return the changes of rows, each as ``judge`` has it, those that save most first."""
+    by_change: dict[str, list[OfChange]] = {}
+    for row in rows:
         by_change.setdefault(row.change, []).append(row)
-    found = [
-        _timed_trials(s, Change.from_json(json.loads(text)), rows)
-        for text, rows in by_change.items()
-    ]
-    return tuple(sorted(found, key=lambda each: -each.saved))
+    found = [judge(s, Change.from_json(json.loads(text)), of) for text, of in by_change.items()]
+    return sorted(found, key=lambda each: -each.saved)
 
 
 def _timed_trials(s: Situation, change: Change, rows: Iterable[StatementTrial]) -> TimedChange:
@@ -400,30 +407,27 @@ def timed_indexes(s: Situation) -> list[TimedChange]:
 def supposed_indexes(s: Situation) -> list[TimedChange]:
     """Return the indexes that the planner was asked to suppose, those that save most first: of the
     time of a statement as much as of its cost, within ``COST_TIMES``."""
-    by_change: dict[str, list[SupposedIndex]] = {}
-    for row in s.run.supposed_indexes(s.slice_ids):
-        by_change.setdefault(row.change, []).append(row)
-    found = [
-        timed_change(s, Change.from_json(json.loads(text)), [*_supposed(s, rows)])
-        for text, rows in by_change.items()
-    ]
-    return sorted(found, key=lambda each: -each.saved)
+    return _by_saved(s, s.run.supposed_indexes(s.slice_ids), _supposed)
 
 
-def _supposed(s: Situation, rows: Iterable[SupposedIndex]) -> Iterator[ChangedStatement]:
+def _supposed(s: Situation, change: Change, rows: Iterable[SupposedIndex]) -> TimedChange:
     totals, done = _totals(s), s.throughput_tps * s.seconds
+    statements = []
     for row in rows:
         if row.place in totals and row.cost > 0:
             total = totals[row.place]
             ms, is_same = total.service.mean / 1e6, row.supposed_cost == row.cost
-            yield ChangedStatement(
-                total=total,
-                per_transaction=total.service.count / done,
-                ms=ms,
-                changed_ms=ms * row.supposed_cost / row.cost,
-                log_error=0.0 if is_same else math.log(COST_TIMES),
-                is_replanned=not is_same,
+            statements.append(
+                ChangedStatement(
+                    total=total,
+                    per_transaction=total.service.count / done,
+                    ms=ms,
+                    changed_ms=ms * row.supposed_cost / row.cost,
+                    log_error=0.0 if is_same else math.log(COST_TIMES),
+                    is_replanned=not is_same,
+                )
             )
+    return timed_change(s, change, statements)
 
 
 def timed_protocol(s: Situation) -> TimedChange | None:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 ROWS_MAX = 3
 """Rows that are tried, on either side of the values."""
 _CHANGES = ("Update", "Delete")
-_CONDITIONS = ("Index Cond", "Recheck Cond", "Filter")
 _CONSTANT = re.compile(r"(?s)(?:'((?:[^']|'')*)'(?:::.*)?|(-?[\w.]+))")
 _PLACE = re.compile(r"\$(\d+)")
 
@@ -65,7 +64,7 @@ def _missing_scans(plan: Plan) -> Iterator[tuple[str, Node]]:
 def _compared(scan: Node, statement: SampledStatement) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the columns that a scan compares with variables, each with the variable and the value
     that was sent."""
-    for condition in (scan.conditions[each] for each in _CONDITIONS if each in scan.conditions):
+    for condition in scan.scan_conditions:
         for comparison in comparisons(condition):
             for side, other in comparison.sides():
                 column = without_alias(side, scan.alias)

@@ -23,6 +23,7 @@ WITH_RULES = "Rules"
 JOINED = "Joined queries"
 """Kind of a node over the plans of queries that one message has."""
 _CONDITIONS = ("Index Cond", "Recheck Cond", "Hash Cond", "Merge Cond", "Join Filter", "Filter")
+_OF_SCAN = ("Index Cond", "Recheck Cond", "Filter")
 _REMOVED = ("Rows Removed by Filter", "Rows Removed by Join Filter")
 _SEQUENTIAL = ("Seq Scan", "Parallel Seq Scan")
 _OF_INDEX = ("Index Scan", "Index Only Scan")
@@ -95,6 +96,11 @@ class Node(Struct, frozen=True):
         if self.time_ms is None:
             return None
         return max(0.0, self.time_ms - sum(child.time_ms or 0.0 for child in self.children))
+
+    @property
+    def scan_conditions(self) -> tuple[str, ...]:
+        """The conditions of the rows that it reads, those of joins apart."""
+        return tuple(self.conditions[name] for name in _OF_SCAN if name in self.conditions)
 
     @property
     def reads_whole_table(self) -> bool:

@@ -45,7 +45,6 @@ INDEXED_BYTES_MAX = 256 << 20
 INDEXES_MAX = 3
 KEYS_MAX = 3
 _JOINS = ("Hash Cond", "Merge Cond", "Join Filter")
-_OWN = ("Index Cond", "Recheck Cond", "Filter")
 _PASSING = frozenset(("Gather", "Gather Merge", "LockRows", "Result"))
 """Kinds of nodes that hand on rows in the order in which they get them."""
 _DIRECTION = re.compile(r"(?s)(.*?)((?: (?:DESC|NULLS FIRST|NULLS LAST))*)")
@@ -85,9 +84,9 @@ class Search(Struct, frozen=True):
     @property
     def conditions(self) -> tuple[str, ...]:
         """Its own conditions, or else those of the joins above it."""
-        names = ("Index Cond", "Recheck Cond", "Filter") if self.behind else ("Filter",)
-        own = tuple(self.node.conditions[name] for name in names if name in self.node.conditions)
-        return own or self.joins
+        if self.behind:
+            return self.node.scan_conditions or self.joins
+        return (self.node.conditions["Filter"],) if "Filter" in self.node.conditions else self.joins
 
     def table_in(self, plan: Plan) -> str:
         """Return the table that it reads, or whose partition it does."""
@@ -222,7 +221,7 @@ def _wanted(search: Search, columns: Mapping[str, _Column]) -> Iterator[Sequence
     """Yield the indexes that a scan might use, those together that it needs together, as their
     keys."""
     node = search.node
-    own = [node.conditions[name] for name in _OWN if name in node.conditions]
+    own = node.scan_conditions
     compared: list[_Key] = []
     for conditions in (own, *([each] for each in search.joins)):
         for condition in conditions:
