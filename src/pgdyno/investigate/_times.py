@@ -19,6 +19,11 @@ _BASELINE_SHARE = 1 / 14
 _BASELINE_SECONDS_RANGE = (5.0, 120.0)
 _LEAST_SHARE = 0.8
 """Part of the estimated time of a trial that it takes on an idle machine."""
+_WORTH_ALL_THE_TIME = 2.0
+"""Least predicted ratio of a remedy for whose trial no time is set aside, if it fits only so."""
+_LAST_BEYOND_SHARE = 0.05
+"""Share of the time budget by which the last trial may exceed it: without it, the result has no
+figure for everything kept."""
 
 
 class TimeBudget:
@@ -70,6 +75,20 @@ class TimeBudget:
         """Return whether six pairs of each question fit, with ``reserved_s`` left over."""
         fits = self.trial_s(questions) + reserved_s <= self.left_s
         return fits and not self._no_trials
+
+    def set_aside_s(
+        self, question: Question, wanted_s: float, predicted_ratio: float | None
+    ) -> float:
+        """Return the time to set aside from the trial of a remedy: ``wanted_s``; or none, if the
+        trial fits only so and the remedy promises more than the measures after it would tell."""
+        promises = predicted_ratio is not None and predicted_ratio >= _WORTH_ALL_THE_TIME
+        needs_it = not self.enough_for([question], reserved_s=wanted_s)
+        return 0.0 if promises and needs_it else wanted_s
+
+    def enough_for_last(self, question: Question) -> bool:
+        """Return whether six pairs of the last question fit, or exceed the budget by little."""
+        beyond_s = _LAST_BEYOND_SHARE * self.budget_s
+        return self.enough_for([question], reserved_s=-beyond_s)
 
     def ends_before_trials(self) -> bool:
         """Return whether the noise floor and a trial after it no longer fit, and if so, let no

@@ -6,9 +6,10 @@ the bottleneck, so the slices of its trial are diagnosed again. A later step may
 earlier one into a loss, so before the end each kept remedy is taken back in turn and kept only if
 it still gains. Remedies above the durability limit are measured against the final state and offered
 with their price, but never kept. What time is left goes into trials that were inconclusive. The
-last trial is the headline: the spec as it was against everything kept; its time is set aside. In
-time of their own follow, with ``--knee``, how much the server takes then, and a long ramp of the
-spec once more, with everything kept.
+last trial is the headline: the spec as it was against everything kept. Its time and that of taking
+back are set aside, except from a remedy that promises twice the throughput or more. In time of
+their own follow, with ``--knee``, how much the server takes then, and a long ramp of the spec once
+more, with everything kept.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class _Investigation:
         if self._progress.limit.finding in _SETTINGS_FIRST:
             self._try_settings()
         while (proposal := self._next_proposal()) is not None:
-            if not self._fits(proposal, self._reserved_s(proposal)):
+            if not self._fits_if_kept(proposal):
                 if self._outcome.out_of_time:
                     return
                 continue
@@ -247,6 +248,14 @@ class _Investigation:
                 return proposal
             self._records.left_out(proposal, why_not)
         return None
+
+    def _fits_if_kept(self, proposal: AssessedProposal) -> bool:
+        """Return whether the time is enough for a proposal that may be kept; if not, record the
+        reason."""
+        set_aside_s = self._times.set_aside_s(
+            self._question(proposal), self._reserved_s(proposal), proposal.prediction
+        )
+        return self._fits(proposal, set_aside_s)
 
     def _fits(self, proposal: AssessedProposal, reserved_s: float) -> bool:
         """Return whether the time is enough for a proposal; if not, record the reason."""
@@ -421,7 +430,7 @@ class _Investigation:
         if not self._progress.state or self._progress.trial_of_everything():
             return
         question = self._total_question()
-        if not self._times.enough_for([question]):
+        if not self._times.enough_for_last(question):
             self._outcome.out_of_time = True
             self._outcome.total_absent = "the time budget ended"
             return
