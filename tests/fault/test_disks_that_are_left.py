@@ -120,9 +120,8 @@ def test_a_daemon_that_stands_still_is_cut_off(
     (daemon,) = _cleanup._daemons(folder)
     os.kill(daemon, signal.SIGSTOP)
     process.kill()
-    (said,) = [each for each in dismantle(folder) if str(daemon) in each.split()]
-    assert _cleanup._daemons(folder) == [], said
-    wait_until_clear(folder)
+    assert len([each for each in dismantle(folder) if str(daemon) in each.split()]) == 1
+    wait_until_clear(folder)  # A process that was killed is there for a moment.
 
 
 def test_an_owner_does_not_wait_for_a_daemon_that_stands_still(
