@@ -98,6 +98,27 @@ select n from piped where k = 99;
 
 
 @pytest.mark.parametrize("protocol", _PROTOCOLS)
+def test_rounds_within_a_pipeline(
+    pg: Cluster, table: psycopg.Connection[tuple[int, ...]], protocol: str
+) -> None:
+    script = """
+\\set k :client_id + 1
+\\startpipeline
+\\for round 5
+update piped set n = n + :round where k = :k;
+\\endfor
+\\endpipeline
+"""
+    with Run(config(pg.conninfo, script, protocol=protocol)) as run:
+        run.wait_for_more("done", 100)
+    run.assert_balanced()
+    total = run.total
+    assert (total["failed"], total["reconnects"]) == (0, 0)
+    assert _statements(run)[0] == (5 * total["done"], 0)
+    assert sum(n for _, n in _sum(table)) == 15 * total["done"]
+
+
+@pytest.mark.parametrize("protocol", _PROTOCOLS)
 def test_after_an_error_the_server_skips_to_the_next_sync(
     pg: Cluster, table: psycopg.Connection[tuple[int, ...]], protocol: str
 ) -> None:

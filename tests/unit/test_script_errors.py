@@ -42,6 +42,8 @@ BAD = {
     "\\if 1 +\nselect 1;\n\\elif\n\\else\n\\endif\n\\set\n": [1, 3, 6],
     "\\post a b\n\\header X: y\n\\body z\n\\status none\n\\get c\n\\follow\n": [1, 4, 5],
     "\\set a 1 + \\\n 2 + \\\n +\nselect :a;\n\\set b 1 +\n": [3, 5],
+    "\\for i 1\n\\for j x\n\\set a 1 +\n\\endfor x\n\\endfor\nselect 1;": [2, 3, 4],
+    "\\for i 2\nselect 1;": [1],
     "\\startpipeline x\nselect 1;\n\\endpipeline\n\\nothing\n": [1, 4],
     "\\set a 1 +\n\\endif\n\\set b 1 +\n": [1, 2],  # Where blocks end is not known any more.
     "select 'a;\n\\set b 1 +\n": [1],

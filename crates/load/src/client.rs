@@ -9,6 +9,9 @@ use crate::script::{
 };
 use crate::times::Times;
 
+/// Most rounds of `\for` that a client begins without a statement: a thread has other clients, too.
+const IDLE_ROUNDS_MAX: u32 = 1_000_000;
+
 /// Progress of a transaction on the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -235,21 +238,15 @@ impl Client {
     /// Executes commands up to the next that has to wait.
     pub fn step(&mut self, plan: &GroupPlan) -> Step {
         let commands = &plan.scripts[self.script].script.commands;
+        let mut rounds = 0;
         while let Some(command) = commands.get(self.command) {
             self.command += 1;
+            if let Err(error) = self.evaluate(command) {
+                return Step::Failed(error.to_string());
+            }
             match command {
                 Command::Sql(_) if self.in_pipeline => return Step::Pipe(self.command - 1),
                 Command::Sql(_) => return Step::Send(self.command - 1),
-                Command::Hops(_) => {}
-                Command::Set { slot, expr } => match eval(expr, &self.variables, &mut self.rng) {
-                    Ok(value) => self.variables.set(*slot, value),
-                    Err(error) => return Step::Failed(error.to_string()),
-                },
-                Command::Array(array) => {
-                    if let Err(error) = array.set(&mut self.variables, &mut self.rng) {
-                        return Step::Failed(error.to_string());
-                    }
-                }
                 Command::Csv(table) => {
                     let clients = plan.schedule.clients_max();
                     table.set(self.id, clients, self.txn, &mut self.variables);
@@ -261,14 +258,10 @@ impl Client {
                     }
                     Err(error) => return Step::Failed(error.to_string()),
                 },
-                Command::JumpUnless { condition, target } => {
-                    match eval_truth(condition, &self.variables, &mut self.rng) {
-                        Ok(true) => {}
-                        Ok(false) => self.command = *target,
-                        Err(error) => return Step::Failed(error.to_string()),
-                    }
+                Command::Round { .. } if rounds == IDLE_ROUNDS_MAX => {
+                    return Step::Failed(format!("{rounds} rounds of \\for without a statement"));
                 }
-                Command::Jump { target } => self.command = *target,
+                Command::Round { .. } => rounds += 1,
                 Command::StartPipeline if self.in_pipeline => {
                     return Step::Failed("\\startpipeline inside a pipeline".into());
                 }
@@ -281,12 +274,36 @@ impl Client {
                 Command::SyncPipeline | Command::EndPipeline => {
                     return Step::Failed("there is no pipeline to synchronize or end".into());
                 }
+                _ => {}
             }
         }
         if self.in_pipeline {
             return Step::Failed("the script ended inside a pipeline".into());
         }
         Step::Finished
+    }
+
+    /// Executes a command that sets variables, or goes elsewhere.
+    fn evaluate(&mut self, command: &Command) -> Result<(), EvalError> {
+        match command {
+            Command::Set { slot, expr } => {
+                let value = eval(expr, &self.variables, &mut self.rng)?;
+                self.variables.set(*slot, value);
+            }
+            Command::Array(array) => array.set(&mut self.variables, &mut self.rng)?,
+            Command::JumpUnless { condition, target }
+                if !eval_truth(condition, &self.variables, &mut self.rng)? =>
+            {
+                self.command = *target;
+            }
+            Command::Start(rounds) => rounds.start(&mut self.variables)?,
+            Command::Round { rounds, target } if !rounds.next(&mut self.variables)? => {
+                self.command = *target;
+            }
+            Command::Jump { target } => self.command = *target,
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Keeps a statement that is sent now, if its transaction is kept.

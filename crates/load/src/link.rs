@@ -101,6 +101,13 @@ impl Pipeline {
         !self.awaited.is_empty()
     }
 
+    /// True if the statement of `command` was sent and is not answered yet.
+    #[must_use]
+    pub fn awaits(&self, command: usize) -> bool {
+        let is_it = |each: &Awaited| matches!(each, Awaited::Statement { command: sent, .. } if *sent == command);
+        self.awaited.iter().rev().any(is_it)
+    }
+
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.awaited.clear();

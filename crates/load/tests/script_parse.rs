@@ -3,7 +3,7 @@
 use pgdyno_load::script::{
     BUILTIN_NAMES, CaptureKind, Command, Group, HEIGHT_MAX, NESTING_MAX, Names, Rng,
     SCRIPT_BYTES_MAX, Script, ScriptError, Source, Statement, Value, Variables, builtin, eval,
-    parse,
+    eval_truth, parse,
 };
 
 fn group(text: &str) -> Result<Group, ScriptError> {
@@ -362,6 +362,78 @@ fn an_if_at_the_very_end_jumps_to_the_end() {
         script.commands[0],
         Command::JumpUnless { target: 2, .. }
     ));
+}
+
+/// The texts that a script sends, with the values of its variables.
+fn sent(text: &str) -> Result<Vec<String>, String> {
+    let group = group(text).map_err(|error| error.to_string())?;
+    let mut variables = Variables::new(&group.names);
+    let mut rng = Rng::new(1);
+    let (mut at, mut sent) = (0, Vec::new());
+    while let Some(command) = group.scripts[0].commands.get(at) {
+        at += 1;
+        match command {
+            Command::Set { slot, expr } => {
+                let value = eval(expr, &variables, &mut rng).map_err(|error| error.to_string())?;
+                variables.set(*slot, value);
+            }
+            Command::Start(rounds) => rounds
+                .start(&mut variables)
+                .map_err(|error| error.to_string())?,
+            Command::Round { rounds, target } if !rounds.next(&mut variables).expect("started") => {
+                at = *target;
+            }
+            Command::JumpUnless { condition, target }
+                if !eval_truth(condition, &variables, &mut rng).expect("a truth") =>
+            {
+                at = *target;
+            }
+            Command::Jump { target } => at = *target,
+            Command::Sql(statement) => {
+                let mut out = Vec::new();
+                statement.write_simple(&variables, &mut out);
+                sent.push(String::from_utf8(out).expect("ASCII"));
+            }
+            _ => {}
+        }
+    }
+    Ok(sent)
+}
+
+#[test]
+fn rounds_are_counted_from_one() {
+    let each = |text: &str| sent(text).expect("valid");
+    assert_eq!(
+        each("\\for i 3\nA :i;\n\\endfor\nB;"),
+        ["A 1", "A 2", "A 3", "B"]
+    );
+    assert_eq!(each("\\set n 0\n\\for i :n\nA :i;\n\\endfor\nB;"), ["B"]);
+    // The number of rounds is read once, and changes of the variable change no round.
+    let text = "\\set n 2\n\\for i :n\nA :i;\n\\set n 9\n\\set i 7\nB :i;\n\\endfor";
+    assert_eq!(each(text), ["A 1", "B 7", "A 2", "B 7"]);
+    let nested = "\\for i 2\n\\for j :i\nA :i :j;\n\\endfor\n\\endfor\n\\for j 1\nB :j;\n\\endfor";
+    assert_eq!(each(nested), ["A 1 1", "A 2 1", "A 2 2", "B 1"]);
+    let chosen = "\\for i 3\n\\if :i = 2\nA :i;\n\\else\nB :i;\n\\endif\n\\endfor";
+    assert_eq!(each(chosen), ["B 1", "A 2", "B 3"]);
+}
+
+#[test]
+fn rounds_that_cannot_be_are_refused() {
+    let refused = |text: &str| sent(text).expect_err("refused");
+    assert!(refused("\\for i 2\nA;").contains("\\for without \\endfor"));
+    assert!(refused("A;\n\\endfor").contains("\\endfor without \\for"));
+    assert!(refused("\\for i 2\n\\if 1\nA;\n\\endfor\n\\endif").contains("\\endfor without"));
+    assert!(refused("\\if 1\n\\for i 2\n\\endif\nA;\n\\endfor").contains("\\endif without"));
+    assert!(refused("\\for i 2\n\\else\n\\endfor\nA;").contains("\\else without"));
+    let same = "\\for i 2\n\\for i 2\nA;\n\\endfor\n\\endfor";
+    assert!(refused(same).contains("another one whose variable is \"i\""));
+    assert!(refused("\\for i\nA;\n\\endfor").contains("\\for needs a variable and a count"));
+    assert!(refused("\\for 1 i\nA;\n\\endfor").contains("invalid variable name"));
+    assert!(refused("\\for i 1 + 1\nA;\n\\endfor").contains("does not take \"+\""));
+    assert!(refused("\\for i x\nA;\n\\endfor").contains("not a number of rounds"));
+    assert!(refused("\\for i 65536\nA;\n\\endfor").contains("65536 rounds are too many"));
+    assert!(refused("\\set n -1\n\\for i :n\nA;\n\\endfor").contains("-1 is not a number"));
+    assert!(refused("\\set n 65536\n\\for i :n\nA;\n\\endfor").contains("too many"));
 }
 
 #[test]

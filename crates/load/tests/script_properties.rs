@@ -36,6 +36,11 @@ fn exercise(text: &str) {
     let mut rng = Rng::new(1);
     let mut out = Vec::new();
     for command in &script.commands {
+        assert!(
+            command
+                .target()
+                .is_none_or(|to| to <= script.commands.len())
+        );
         match command {
             Command::Set { slot, expr } => {
                 if let Ok(value) = eval(expr, &variables, &mut rng) {
@@ -58,9 +63,8 @@ fn exercise(text: &str) {
                     assert!(text.len() >= statement.parameterized.len());
                 }
             }
-            Command::Jump { target } | Command::JumpUnless { target, .. } => {
-                assert!(*target <= script.commands.len());
-            }
+            Command::Start(rounds) => drop(rounds.start(&mut variables)),
+            Command::Round { rounds, .. } => drop(rounds.next(&mut variables)),
             _ => {}
         }
     }
@@ -74,6 +78,8 @@ fn soup() -> impl Strategy<Value = String> {
         "\\elif ",
         "\\else",
         "\\endif",
+        "\\for i ",
+        "\\endfor",
         "\\gset ",
         "\\aset",
         "\\sleep ",

@@ -11,7 +11,7 @@ import re
 from pgdyno.facts.slices import Facts
 
 _SLEEP = r"(?im)^\s*\\sleep\s+(\S+?)\s*(us|ms|s)?\s*$"
-_CONDITION = r"(?im)^\s*\\if\b"
+_CONDITION = r"(?im)^\s*\\(?:if|for)\b"
 _UNIT_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 
@@ -36,7 +36,7 @@ def only_script(s: Facts) -> str | None:
 def asked_ms(script: str) -> float | None:
     r"""Return the time that a transaction of ``script`` sleeps for, in milliseconds.
 
-    None if it is not the same for each: it depends on a variable or on ``\if``.
+    None if it is not the same for each: it depends on a variable, on ``\if`` or on ``\for``.
     """
     asked = re.findall(_SLEEP, script)
     if re.search(_CONDITION, script) or not all(number.isdecimal() for number, _ in asked):

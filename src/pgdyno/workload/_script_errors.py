@@ -21,7 +21,8 @@ _IN_ITS_PLACE = {
     **{
         word: f"\\{word} /" for word in ("get", "head", "post", "put", "patch", "delete", "options")
     },
-    **{word: f"\\{word}" for word in ("else", "endif", "gset", "aset")},
+    "for": "\\for round_of_{line} 1",
+    **{word: f"\\{word}" for word in ("else", "endif", "endfor", "gset", "aset")},
     **{word: f"\\{word}" for word in ("startpipeline", "syncpipeline", "endpipeline")},
 }
 """Lines on whose presence others depend; all others are left out."""
@@ -45,7 +46,10 @@ def check_script_text(text: str, file: str) -> list[str]:
         try:
             statements = check_script("\n".join(lines), file)["statements"]
         except ScriptError as error:
-            found.append((error.line, error.message, _hint(lines[error.line - 1], error)))
+            problem = (error.line, error.message, _hint(lines[error.line - 1], error))
+            if problem in found:
+                break
+            found.append(problem)
             if not _leave_out(lines, error.line - 1):
                 break
         else:
@@ -110,7 +114,7 @@ def _leave_out(lines: list[str], number: int) -> bool:
     command = _COMMAND.match(lines[number])
     if command is None:
         return False
-    new = _IN_ITS_PLACE.get(command[1].lower(), "")
+    new = _IN_ITS_PLACE.get(command[1].lower(), "").format(line=number + 1)
     if lines[number] == new:
         return False
     while lines[number].rstrip("\r").endswith("\\") and number + 1 < len(lines):

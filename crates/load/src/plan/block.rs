@@ -106,10 +106,9 @@ pub fn add(script: Script, block: &Script, addition: &Addition<'_>) -> Result<Sc
 
 fn may_be_jumped_over(script: &Script, place: usize) -> bool {
     let before = script.commands.iter().take(place);
-    before.into_iter().any(|command| match command {
-        Command::Jump { target } | Command::JumpUnless { target, .. } => *target > place,
-        _ => false,
-    })
+    before
+        .into_iter()
+        .any(|command| command.target().is_some_and(|target| target > place))
 }
 
 /// The whole script in a block, with the addition at its end.
@@ -167,8 +166,8 @@ pub fn unwrappable(script: &Script) -> Option<usize> {
 pub fn insert(mut script: Script, insertions: &[(usize, Command)]) -> Script {
     let moved = |place: usize| place + insertions.iter().filter(|(at, _)| *at < place).count();
     for command in &mut script.commands {
-        if let Command::Jump { target } | Command::JumpUnless { target, .. } = command {
-            *target = moved(*target);
+        if let Some(target) = command.target() {
+            command.aim(moved(target));
         }
     }
     for (at, command) in insertions.iter().rev() {

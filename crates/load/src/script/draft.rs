@@ -7,6 +7,7 @@ use super::expr::Expr;
 use super::meta::{self, Meta};
 use super::names::{Assigned, Names, Scope, Slot, Uses};
 use super::request::{Detail, RawRequest};
+use super::rounds::Rounds;
 use super::rows::Rows;
 use super::sql::{self, RawStatement, Stop};
 use super::{Capture, Command, Origin, SCRIPT_BYTES_MAX, Script, Statement};
@@ -57,13 +58,22 @@ enum Step<'a> {
 /// Announcement of `\expect`: an SQLSTATE, and whether the statement may also succeed.
 type Expected = ([u8; 5], bool);
 
-/// An `\if` that is not closed yet.
-struct Block {
-    offset: usize,
-    /// The condition whose jump leads to the next branch; none after `\else`.
-    condition: Option<usize>,
-    /// Jumps to the end of the block.
-    exits: Vec<usize>,
+/// An `\if` or `\for` that is not closed yet, and its offset.
+enum Block {
+    If {
+        offset: usize,
+        /// The condition whose jump leads to the next branch; none after `\else`.
+        condition: Option<usize>,
+        /// Jumps to the end of the block.
+        exits: Vec<usize>,
+    },
+    For {
+        offset: usize,
+        /// Its variable.
+        name: String,
+        /// The beginning of a round.
+        round: usize,
+    },
 }
 
 /// State of pipelines, as far as it is known without running the script: it is unknown once a
@@ -171,6 +181,8 @@ impl<'a> Draft<'a> {
             Meta::Elif(condition) => self.next_branch("elif", Some(condition), offset)?,
             Meta::Else => self.next_branch("else", None, offset)?,
             Meta::Endif => self.close_block(offset)?,
+            Meta::For { name, rounds } => self.open_rounds(name, rounds, offset)?,
+            Meta::Endfor => self.close_rounds(offset)?,
             Meta::Capture(capture) => self.capture(capture, last_statement, offset)?,
             Meta::Rows(rows) => self.rows(rows, last_statement, offset)?,
             Meta::Expect { code, may_succeed } => {
@@ -204,7 +216,7 @@ impl<'a> Draft<'a> {
             },
             offset,
         );
-        self.blocks.push(Block {
+        self.blocks.push(Block::If {
             offset,
             condition: Some(index),
             exits: Vec::new(),
@@ -219,14 +231,19 @@ impl<'a> Draft<'a> {
         offset: usize,
     ) -> Result<(), Fault> {
         let exit = self.steps.len();
-        let Some(block) = self.blocks.last_mut() else {
+        let Some(Block::If {
+            condition: open,
+            exits,
+            ..
+        }) = self.blocks.last_mut()
+        else {
             return Err(Fault::new(offset, format!("\\{word} without \\if")));
         };
-        let Some(before) = block.condition.take() else {
+        let Some(before) = open.take() else {
             return Err(Fault::new(offset, format!("\\{word} after \\else")));
         };
-        block.exits.push(exit);
-        block.condition = condition.is_some().then_some(exit + 1);
+        exits.push(exit);
+        *open = condition.is_some().then_some(exit + 1);
         self.push(Command::Jump { target: 0 }, offset);
         self.aim(before, exit + 1);
         if let Some(condition) = condition {
@@ -242,23 +259,51 @@ impl<'a> Draft<'a> {
     }
 
     fn close_block(&mut self, offset: usize) -> Result<(), Fault> {
-        let block = self
-            .blocks
-            .pop()
-            .ok_or_else(|| Fault::new(offset, "\\endif without \\if"))?;
+        let Some(Block::If {
+            condition, exits, ..
+        }) = self.blocks.pop()
+        else {
+            return Err(Fault::new(offset, "\\endif without \\if"));
+        };
         let end = self.steps.len();
-        for jump in block.exits.into_iter().chain(block.condition) {
+        for jump in exits.into_iter().chain(condition) {
             self.aim(jump, end);
         }
         Ok(())
     }
 
+    fn open_rounds(&mut self, name: String, rounds: Rounds, offset: usize) -> Result<(), Fault> {
+        let is_same =
+            |block: &Block| matches!(block, Block::For { name: other, .. } if *other == name);
+        if self.blocks.iter().any(is_same) {
+            let message = format!("\\for within another one whose variable is \"{name}\", too");
+            return Err(Fault::new(offset, message).hint("give the inner one another variable"));
+        }
+        self.sets.names.insert(name.clone());
+        self.push(Command::Start(rounds.clone()), offset);
+        let round = self.steps.len();
+        self.push(Command::Round { rounds, target: 0 }, offset);
+        self.blocks.push(Block::For {
+            offset,
+            name,
+            round,
+        });
+        Ok(())
+    }
+
+    fn close_rounds(&mut self, offset: usize) -> Result<(), Fault> {
+        let Some(Block::For { round, .. }) = self.blocks.pop() else {
+            return Err(Fault::new(offset, "\\endfor without \\for"));
+        };
+        self.push(Command::Jump { target: round }, offset);
+        self.aim(round, self.steps.len());
+        Ok(())
+    }
+
     /// Lets the jump at `index` lead to `to`.
     fn aim(&mut self, index: usize, to: usize) {
-        if let Step::Other(Command::Jump { target } | Command::JumpUnless { target, .. }) =
-            &mut self.steps[index]
-        {
-            *target = to;
+        if let Step::Other(command) = &mut self.steps[index] {
+            command.aim(to);
         }
     }
 
@@ -374,9 +419,16 @@ impl<'a> Draft<'a> {
     }
 
     fn check_end(&self) -> Result<(), Fault> {
-        if let Some(block) = self.blocks.last() {
-            return Err(Fault::new(block.offset, "\\if without \\endif")
-                .hint("close it with \\endif on a line of its own"));
+        match self.blocks.last() {
+            Some(Block::If { offset, .. }) => {
+                return Err(Fault::new(*offset, "\\if without \\endif")
+                    .hint("close it with \\endif on a line of its own"));
+            }
+            Some(Block::For { offset, .. }) => {
+                return Err(Fault::new(*offset, "\\for without \\endfor")
+                    .hint("close it with \\endfor on a line of its own"));
+            }
+            None => {}
         }
         if let Pipeline::On(offset) = self.pipeline {
             return Err(Fault::new(offset, "the script ends inside a pipeline")

@@ -6,6 +6,7 @@ use super::lexer::Lexer;
 use super::names::{Names, Scope, Slot, is_valid_name};
 use super::psql;
 use super::request::{DETAILS, Detail, METHODS, RawRequest};
+use super::rounds::Rounds;
 use super::rows::{Count, Rows};
 use super::table::Table;
 use super::{Array, Capture, CaptureKind, Sleep, SleepAmount};
@@ -31,6 +32,11 @@ pub(super) enum Meta {
     Elif(Expr),
     Else,
     Endif,
+    For {
+        name: String,
+        rounds: Rounds,
+    },
+    Endfor,
     Capture(Capture),
     Expect {
         code: [u8; 5],
@@ -44,7 +50,7 @@ pub(super) enum Meta {
     EndPipeline,
 }
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 18] = [
     "set",
     "array",
     "sleep",
@@ -52,6 +58,8 @@ const COMMANDS: [&str; 16] = [
     "elif",
     "else",
     "endif",
+    "for",
+    "endfor",
     "gset",
     "aset",
     "startpipeline",
@@ -84,6 +92,8 @@ pub(super) fn parse(text: &str, at: usize, scope: &mut Scope) -> Result<(Meta, u
         "elif" => Meta::Elif(expr::parse(arguments.lexer, scope)?),
         "else" => arguments.none(Meta::Else)?,
         "endif" => arguments.none(Meta::Endif)?,
+        "for" => arguments.rounds(scope)?,
+        "endfor" => arguments.none(Meta::Endfor)?,
         "startpipeline" => arguments.none(Meta::StartPipeline)?,
         "syncpipeline" => arguments.none(Meta::SyncPipeline)?,
         "endpipeline" => arguments.none(Meta::EndPipeline)?,
@@ -177,6 +187,21 @@ impl<'a> Arguments<'a> {
         };
         array.check(offset)?;
         Ok(Meta::Array { name, array })
+    }
+
+    /// `\for name count`.
+    fn rounds(mut self, scope: &mut Scope) -> Result<Meta, Fault> {
+        const WHAT: &str = "a variable and a count";
+        let (name, offset) = self.required(WHAT)?;
+        let name = valid(name, offset)?.to_owned();
+        let (word, offset) = self.required(WHAT)?;
+        let count = Count::parse(word, offset, scope)?.ok_or_else(|| {
+            Fault::new(offset, format!("\"{word}\" is not a number of rounds"))
+                .hint("write \\for line 10, or a variable: \\for line :lines")
+        })?;
+        let rounds = Rounds::new(&name, count, offset, scope)?;
+        self.no_more()?;
+        Ok(Meta::For { name, rounds })
     }
 
     /// `\sleep 5`, `\sleep 5 ms`, `\sleep 5ms`, `\sleep :pause us`. Seconds if no unit is given; a

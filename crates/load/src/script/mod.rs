@@ -10,6 +10,7 @@
 //!   with `or success` it may also succeed;
 //! - `\array NAME COUNT EXPRESSION` makes up an array, `:name[INDEX]` is an element (see [`Array`]'s
 //!   module);
+//! - `\for NAME COUNT` … `\endfor` executes commands several times (see [`Rounds`]'s module);
 //! - `\rows COUNT EXPRESSION, …` after a statement makes up rows for it (see [`Rows`]'s module):
 //!   COPY … FROM STDIN, or VALUES of many rows;
 //! - `:txn`, the number of the transaction among the client's, from 0; a retry keeps it;
@@ -55,6 +56,7 @@ mod parse;
 mod psql;
 mod random;
 mod request;
+mod rounds;
 mod rows;
 mod sql;
 mod table;
@@ -72,6 +74,7 @@ pub use names::{Names, Slot, Variables, is_valid_name};
 pub use parse::{Group, parse};
 pub use random::Rng;
 pub use request::{Extract, From, Request};
+pub use rounds::{ROUNDS_MAX, Rounds};
 pub use rows::{ROW_VALUES_MAX, Rows};
 pub use table::Table;
 pub use value::{Datum, Value};
@@ -170,7 +173,16 @@ pub enum Command {
         /// Index into [`Script::commands`].
         target: usize,
     },
-    /// End of a taken `\if` branch: go to `target`.
+    /// `\for`.
+    Start(Rounds),
+    /// The next round begins here, or there is none: go to `target`.
+    Round {
+        /// The rounds.
+        rounds: Rounds,
+        /// Index into [`Script::commands`].
+        target: usize,
+    },
+    /// End of a taken `\if` branch or of a round: go to `target`.
     Jump {
         /// Index into [`Script::commands`].
         target: usize,
@@ -181,6 +193,29 @@ pub enum Command {
     SyncPipeline,
     /// `\endpipeline`.
     EndPipeline,
+}
+
+impl Command {
+    /// The place that it may go to, if it is not the next.
+    #[must_use]
+    pub fn target(&self) -> Option<usize> {
+        match self {
+            Self::Jump { target }
+            | Self::JumpUnless { target, .. }
+            | Self::Round { target, .. } => Some(*target),
+            _ => None,
+        }
+    }
+
+    /// Lets it go to `place`, if it goes anywhere.
+    pub(crate) fn aim(&mut self, place: usize) {
+        if let Self::Jump { target }
+        | Self::JumpUnless { target, .. }
+        | Self::Round { target, .. } = self
+        {
+            *target = place;
+        }
+    }
 }
 
 /// A statement of a script: of SQL, or an HTTP request.

@@ -7,7 +7,7 @@ use super::{Worker, bound};
 use crate::client::Client;
 use crate::config::{Parameters, Protocol};
 use crate::failure::Failure;
-use crate::link::{InFlight, Prepared};
+use crate::link::{InFlight, Pipeline, Prepared};
 use crate::plan::{Plan, ScriptPlan};
 use crate::sample::{SampledTransaction, Sampling};
 use crate::script::{BinaryType, EvalError, Rows, Slot, Statement};
@@ -40,7 +40,9 @@ impl Worker {
             statement,
             client,
             session,
+            command,
             prepared: &link.prepared,
+            pipeline: &link.pipeline,
             under_way: &mut link.statement,
             is_text,
             bound: &mut self.bound,
@@ -83,7 +85,10 @@ struct Writing<'a> {
     statement: &'a Statement,
     client: &'a mut Client,
     session: &'a mut Session,
+    /// Its place among the script's commands.
+    command: usize,
     prepared: &'a Prepared,
+    pipeline: &'a Pipeline,
     under_way: &'a mut InFlight,
     /// Its values are in its text.
     is_text: bool,
@@ -156,7 +161,9 @@ impl<'a> Writing<'a> {
         let mut name = "";
         if named {
             name = &script.statement_names[position];
-            if self.prepared.has(script.statement_row + position) {
+            let is_prepared = self.prepared.has(script.statement_row + position);
+            // An earlier round of a pipeline has it parsed before this one.
+            if is_prepared || self.pipeline.awaits(self.command) {
                 return Ok(name);
             }
             if self.prepared.doubtful {
