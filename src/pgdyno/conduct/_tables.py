@@ -23,8 +23,9 @@ from pgdyno.record import Recorder
 from pgdyno.spec import Spec
 from pgdyno.spec.standby import in_words
 from pgdyno.workload import (
+    CHECKED,
+    OWN,
     Prepared,
-    Tables,
     Workload,
     consistency,
     load_mix,
@@ -94,18 +95,14 @@ def note_tables(prepared: Prepared, recorder: Recorder, watcher: Watcher) -> Non
 
 def check_tables(session: Session) -> None:
     """Check the tables of the load, if there is a check of them, and record its result."""
-    if not any(each.tables is Tables.ENTITIES for each in session.workloads.values()):
-        return
-    session.watcher.phase("checking the tables")
-    with session.connect() as connection:
-        found = consistency(connection)
-    detail = {
-        "records": found.records,
-        "unfinished": found.unfinished,
-        "entities": found.entities,
-        "broken": dict(found.broken),
-    }
-    session.recorder.add_event("consistency", "tables of entity-resolution", detail)
+    used = {each.tables for each in session.workloads.values()}
+    for kind in CHECKED:
+        if kind in used:
+            session.watcher.phase("checking the tables")
+            with session.connect() as connection:
+                found = consistency(connection, kind)
+            detail = {"workload": OWN[kind].name, **found.counts, "broken": dict(found.broken)}
+            session.recorder.add_event("consistency", f"tables of {OWN[kind].name}", detail)
 
 
 class Initialised(Struct, frozen=True):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgdyno.conduct import Acks, check_scripts
 from pgdyno.drill._queries import query, statements
-from pgdyno.drill._workloads import are_unlogged, why_no_sums, why_not_checked
+from pgdyno.drill._workloads import are_unlogged, checked_after
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.spec import Spec
 from pgdyno.spec.sql_text import quoted
@@ -96,10 +96,8 @@ class Witnesses:
     zero_sum: ZeroSum | None
     why_no_zero_sum: str = ""
     """Reason why there is no ``zero_sum``."""
-    why_no_business: str = "the load's scripts are not known"
-    """Reason why the sums of business are not checked; '' if they are."""
-    why_no_entities: str = "the load's scripts are not known"
-    """Reason why the tables of entity-resolution are not checked; '' if they are."""
+    checked: tuple[str, ...] = ()
+    """Workloads whose tables are checked by rules of their own."""
 
 
 def witnessed(directory: Path) -> Acks:
@@ -158,8 +156,7 @@ def prepare(
         number=last_number(conn),
         zero_sum=zero_sum,
         why_no_zero_sum=why_no_zero_sum,
-        why_no_business=why_no_sums(conn, texts),
-        why_no_entities=why_not_checked(conn, texts),
+        checked=checked_after(conn, texts or ()),
     )
     _wait_for_standbys(conn)
     return witnesses

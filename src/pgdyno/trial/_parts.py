@@ -4,7 +4,8 @@ the governor, the server's own counts of statements, and vacuum."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import asdict
 
@@ -34,23 +35,33 @@ _FINISHES = r"(?i)update\s+er_observed\s+set\s+features\b"
 
 def entities_of(run: RunFile, slice_ids: Sequence[int]) -> EntityResolution | None:
     """Return the figures over the slices; None if the tables were not checked."""
-    found = next(iter(run.events("consistency")), None)
+    found = _checked(run, "entity-resolution")
     if found is None:
         return None
     totals = run.statements(slice_ids)
     records = sum(total.done for total in totals if re.match(_FINISHES, total.statement))
     seconds = run.seconds(slice_ids)
-    broken = {rule: count for rule, count in found.detail["broken"].items() if count}
+    broken = _broken(found)
     return EntityResolution(
         records=records,
         records_per_s=round(records / seconds, 2) if seconds else 0.0,
         statements_per_record=round(_executed(totals) / records, 2) if records else None,
-        records_in_tables=found.detail["records"],
-        unfinished=found.detail["unfinished"],
-        entities=found.detail["entities"],
+        records_in_tables=found["records"],
+        unfinished=found["unfinished"],
+        entities=found["entities"],
         consistent=not broken,
         broken=broken,
     )
+
+
+def _checked(run: RunFile, workload: str) -> Mapping[str, Any] | None:
+    """Return the check of the tables of a workload after the load."""
+    found = (each.detail for each in run.events("consistency"))
+    return next((detail for detail in found if detail["workload"] == workload), None)
+
+
+def _broken(found: Mapping[str, Any]) -> dict[str, int]:
+    return {rule: count for rule, count in found["broken"].items() if count}
 
 
 def _executed(totals: Iterable[StatementTotal]) -> int:

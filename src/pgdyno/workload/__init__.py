@@ -1,9 +1,9 @@
 """Workloads: built-in mixes, the user's pgbench scripts, and the tables they run on."""
 
 from pgdyno.workload._database_choice import own_database_needed
-from pgdyno.workload._entities import Consistency, consistency, repartition
+from pgdyno.workload._entities import repartition
 from pgdyno.workload._files import read_lines, read_urls, with_csv
-from pgdyno.workload._found import BUSINESS_COLUMNS, ENTITY_COLUMNS, PGBENCH_COLUMNS, schema_of
+from pgdyno.workload._found import BUSINESS_COLUMNS, PGBENCH_COLUMNS, schema_of
 from pgdyno.workload._loading import (
     ENGINE_VARIABLES,
     load_mix,
@@ -12,16 +12,17 @@ from pgdyno.workload._loading import (
     with_texts,
 )
 from pgdyno.workload._model import Tables, WeightedScript, Workload
+from pgdyno.workload._own import CHECKED, OWN, consistency
 from pgdyno.workload._own_tables import Prepared
 from pgdyno.workload._persistence import make_logged, make_unlogged
 from pgdyno.workload.prepare import prepare
 
 __all__ = [
     "BUSINESS_COLUMNS",
+    "CHECKED",
     "ENGINE_VARIABLES",
-    "ENTITY_COLUMNS",
+    "OWN",
     "PGBENCH_COLUMNS",
-    "Consistency",
     "Prepared",
     "Tables",
     "WeightedScript",

@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect
 from pgdyno.workload._found import (
-    BUSINESS_COLUMNS,
-    ENTITY_COLUMNS,
-    INGEST_COLUMNS,
     MIXED_COLUMNS,
     PGBENCH_COLUMNS,
     find_pgbench,
@@ -21,17 +18,11 @@ from pgdyno.workload._found import (
     hidden,
 )
 from pgdyno.workload._model import Tables, Workload
+from pgdyno.workload._own import OWN
 from pgdyno.workload._queries import setup_errors
 
 if TYPE_CHECKING:
     from pgdyno.spec.workload import WorkloadSpec
-
-
-_OWN = {
-    Tables.BUSINESS: BUSINESS_COLUMNS,
-    Tables.ENTITIES: ENTITY_COLUMNS,
-    Tables.INGEST: INGEST_COLUMNS,
-}
 
 
 def own_database_needed(
@@ -63,9 +54,9 @@ def _all_there(conninfo: ConnInfo, kinds: Collection[Tables]) -> bool:
             if problem := hidden(conn, PGBENCH_COLUMNS):
                 raise problem
             return False
-        for kind, columns in _OWN.items():
-            if kind in kinds and not find_tables(conn, columns):
-                if problem := hidden(conn, columns):
+        for kind, own in OWN.items():
+            if kind in kinds and not find_tables(conn, own.columns):
+                if problem := hidden(conn, own.columns):
                     raise problem
                 return False
         if Tables.MIXED in kinds:

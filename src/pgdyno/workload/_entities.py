@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from pgdyno.server.connecting.marks import mark, mark_of, scale_in
 from pgdyno.server.sql_files import query
 from pgdyno.spec.workload import InitSpec
 from pgdyno.workload._found import ENTITY_COLUMNS, FoundTable, schema_of
-from pgdyno.workload._own_tables import OwnTables
+from pgdyno.workload._own_tables import Consistency, OwnTables
 from pgdyno.workload._queries import query_in, regclass
 from pgdyno.workload.table_space import entity_space
 
@@ -44,22 +42,9 @@ FILLFACTORS = {
 """Fillfactors, in percent, unless one is given for all; those of the public description."""
 
 
-class Consistency(Struct, frozen=True):
-    """A check of the tables: sizes, and how many rows break a rule."""
-
-    records: int
-    unfinished: int
-    """Records whose load was cut off between two statements."""
-    entities: int
-    broken: Mapping[str, int]
-    """Rule in words → number of rows for which it does not hold."""
-
-    @property
-    def holds(self) -> bool:
-        """True if no rule is broken."""
-        return not any(self.broken.values())
-
-
+_COUNTS = ("records", "unfinished", "entities")
+"""The first columns of the check. Unfinished are records whose load was cut off between two
+statements."""
 _RULES = (
     "observed entities without a record",
     "records in no entity",
@@ -69,15 +54,15 @@ _RULES = (
     "keys of unknown features or entities",
     "features counted more often than used",
 )
-"""The columns of the check after the first three, in words."""
+"""Its other columns, in words."""
 
 
-def consistency(conn: Control) -> Consistency:
+def _check(conn: Control) -> Consistency:
     """Check the tables. Unfinished records may be counted already, or not yet."""
     row = conn.execute(query_in(schema_of(conn, "er_records"), "entity_checks")).fetchone()
     assert row is not None
-    records, unfinished, entities, *broken = map(int, row)
-    return Consistency(records, unfinished, entities, dict(zip(_RULES, broken, strict=True)))
+    found = dict(zip((*_COUNTS, *_RULES), map(int, row), strict=True))
+    return Consistency({name: found.pop(name) for name in _COUNTS}, found)
 
 
 def _init(wanted: WorkloadSpec) -> InitSpec:
@@ -172,5 +157,6 @@ def _scale(_: Control, found: Mapping[str, FoundTable], wanted: WorkloadSpec) ->
 
 
 ENTITIES = OwnTables(
-    "entity-resolution", ENTITY_COLUMNS, _make, _scale, entity_space, _init, SEQUENCES
+    *("entity-resolution", ENTITY_COLUMNS, _make, _scale, entity_space, _init, SEQUENCES),
+    check=_check,
 )

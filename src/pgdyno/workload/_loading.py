@@ -17,7 +17,10 @@ from pgdyno.errors import UsageError
 from pgdyno.redact import blank
 from pgdyno.spec import ScriptPart, Spec
 from pgdyno.workload._files import read_lines, read_text, with_csv
+from pgdyno.workload._found import PGBENCH_COLUMNS
 from pgdyno.workload._model import Tables, WeightedScript, Workload
+from pgdyno.workload._own import OWN
+from pgdyno.workload._own_tables import names_of
 from pgdyno.workload._script_errors import check_copy_data, check_script_text
 from pgdyno.workload.builtin import SCRIPTS, builtin_texts
 from pgdyno.workload.update_last import late_update
@@ -29,31 +32,16 @@ if TYPE_CHECKING:
     from pgdyno.spec.workload import WorkloadSpec
 
 
-# Not a table of another schema. Comments are removed before.
-_PGBENCH_TABLE = re.compile(
-    r"""(?<![\w.:'"])(?:public\.)?"?pgbench_(?:accounts|branches|tellers|history)\b""",
-    re.IGNORECASE,
-)
-_BUSINESS_TABLE = re.compile(
-    r"""(?<![\w.:'"])(?:public\.)?"?business_(?:customers|products|stock|orders|order_lines|payments"""
-    r"""|events|positions)\b""",
-    re.IGNORECASE,
-)
-_ENTITY_TABLE = re.compile(
-    r"""(?<![\w.:'"])(?:public\.)?"?er_(?:sources|records|observed|entities|entity_records|features"""
-    r"""|feature_stats|feature_keys|relations|queue|record_hashes|feature_hashes)\b""",
-    re.IGNORECASE,
-)
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_RECOGNIZED = {kind: own for kind, own in OWN.items() if kind is not Tables.INGEST}
+"""A script on the table of ``ingest`` is one of the user's: its text does not have all keys."""
 _TABLES = {
-    Tables.PGBENCH: _PGBENCH_TABLE,
-    Tables.BUSINESS: _BUSINESS_TABLE,
-    Tables.ENTITIES: _ENTITY_TABLE,
+    Tables.PGBENCH: names_of(*PGBENCH_COLUMNS),
+    **{kind: own.names for kind, own in _RECOGNIZED.items()},
 }
 _IN_WORDS = {
     Tables.PGBENCH: "pgbench's tables",
-    Tables.BUSINESS: "business",
-    Tables.ENTITIES: "entity-resolution",
+    **{kind: own.name for kind, own in _RECOGNIZED.items()},
 }
 _SCRIPT_BYTES_MAX = 16 << 20
 _MIXED = {"insert": 60, "read": 20, "update": 18, "invalid": 1, "max-id": 1}

@@ -7,7 +7,9 @@ preparing tables of any kind.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -55,6 +57,15 @@ def require_scale(saved: int, wanted: int) -> None:
         )
 
 
+class Consistency(Struct, frozen=True):
+    """A check of the tables of a workload."""
+
+    counts: Mapping[str, int]
+    """Name → number of what they have."""
+    broken: Mapping[str, int]
+    """Rule in words → number of rows for which it does not hold."""
+
+
 class OwnTables(Struct, frozen=True):
     """The tables of one workload."""
 
@@ -69,11 +80,26 @@ class OwnTables(Struct, frozen=True):
     init: Callable[[WorkloadSpec], InitSpec] = lambda _: InitSpec()
     """Returns the options that they are made with."""
     sequences: Sequence[str] = ()
+    check: Callable[[Control], Consistency] | None = None
+    """Checks that the tables agree with each other; None: there is no check."""
+
+    @property
+    def names(self) -> re.Pattern[str]:
+        """The pattern of their names in a script."""
+        return names_of(*self.columns)
 
     @property
     def what(self) -> str:
         """The tables in words."""
         return f"the tables of {self.name}"
+
+
+@cache
+def names_of(*tables: str) -> re.Pattern[str]:
+    """Return the pattern of the names of some tables in a script without comments: not those of
+    another schema."""
+    names = "|".join(map(re.escape, tables))
+    return re.compile(rf"""(?<![\w.:'"])(?:public\.)?"?(?:{names})\b""", re.IGNORECASE)
 
 
 def prepare_own(

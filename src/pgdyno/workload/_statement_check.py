@@ -20,14 +20,9 @@ from msgspec import Struct
 
 from pgdyno.errors import PgdynoError, SetupError, UsageError
 from pgdyno.server import ConnInfo, catalog_first, connect, connect_plain
-from pgdyno.workload._found import (
-    BUSINESS_COLUMNS,
-    ENTITY_COLUMNS,
-    INGEST_COLUMNS,
-    PGBENCH_COLUMNS,
-    hidden,
-)
+from pgdyno.workload._found import PGBENCH_COLUMNS, hidden
 from pgdyno.workload._model import WeightedScript
+from pgdyno.workload._own import OWN
 from pgdyno.workload.table_locks import LOCK_NOT_AVAILABLE, limit_lock_waits, locked_table
 
 if TYPE_CHECKING:
@@ -53,9 +48,7 @@ _VARIABLE = re.compile(r":[A-Za-z_]\w*")
 _SHOWN = 10
 _MADE_BY = {
     "pgbench's tables": PGBENCH_COLUMNS,
-    "the tables of business": BUSINESS_COLUMNS,
-    "the tables of entity-resolution": ENTITY_COLUMNS,
-    "the table of ingest": INGEST_COLUMNS,
+    **{own.what: own.columns for own in OWN.values()},
 }
 
 

@@ -20,23 +20,16 @@ from pgdyno.numbers import listed
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect, restore_leftovers
 from pgdyno.server.connecting.marks import GOVERNOR_TABLE, GOVERNOR_VIEW, is_of_write_probe, is_ours
 from pgdyno.server.sql_files import query
-from pgdyno.workload._entities import SEQUENCES
-from pgdyno.workload._found import (
-    BUSINESS_COLUMNS,
-    ENTITY_COLUMNS,
-    INGEST_COLUMNS,
-    MIXED_COLUMNS,
-    PGBENCH_COLUMNS,
-)
+from pgdyno.workload._found import MIXED_COLUMNS, PGBENCH_COLUMNS
+from pgdyno.workload._own import OWN
 from pgdyno.workload.table_locks import TableLock
 
 if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
-_NAMES = {*PGBENCH_COLUMNS, *MIXED_COLUMNS, *BUSINESS_COLUMNS, "test_table_id"}
-_NAMES |= {*ENTITY_COLUMNS, *SEQUENCES, *INGEST_COLUMNS}
-_NAMES |= {GOVERNOR_TABLE, GOVERNOR_VIEW}
+_NAMES = {*PGBENCH_COLUMNS, *MIXED_COLUMNS, "test_table_id", GOVERNOR_TABLE, GOVERNOR_VIEW}
+_NAMES |= {name for own in OWN.values() for name in (*own.columns, *own.sequences)}
 _FOREIGN_MAX = 3
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 

@@ -17,10 +17,10 @@ from msgspec import Struct
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import OWN_DATABASE, ConnInfo, connect
 from pgdyno.server.connecting.marks import mark_of, scale_in
-from pgdyno.workload._builtin_tables import BUSINESS, INGEST, prepare_mixed
-from pgdyno.workload._entities import ENTITIES
+from pgdyno.workload._builtin_tables import prepare_mixed
 from pgdyno.workload._found import PGBENCH_COLUMNS, FoundTable, find_pgbench
 from pgdyno.workload._model import INITIAL_VARIABLES, Tables, Workload
+from pgdyno.workload._own import OWN
 from pgdyno.workload._own_tables import (
     CheckTableSpace,
     Prepared,
@@ -37,8 +37,6 @@ from pgdyno.workload.table_space import space_for_tables
 
 if TYPE_CHECKING:
     from pgdyno.spec.workload import WorkloadSpec
-
-_OWN = {Tables.BUSINESS: BUSINESS, Tables.ENTITIES: ENTITIES, Tables.INGEST: INGEST}
 
 
 def prepare(
@@ -66,7 +64,7 @@ def prepare(
     distinct = list({id(workload): workload for workload in workloads}.values())
     kinds = {workload.tables for workload in distinct}
     # Scripts on other tables get the default, as in pgbench.
-    own_kinds = {kind: own for kind, own in _OWN.items() if kind in kinds}
+    own_kinds = {kind: own for kind, own in OWN.items() if kind in kinds}
     known = wanted.scale_given or Tables.PGBENCH in kinds or own_kinds or wanted.initialize
     prepared = Prepared(wanted.scale if known else 1)
     with ExitStack() as own:

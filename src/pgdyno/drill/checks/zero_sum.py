@@ -6,7 +6,7 @@ from __future__ import annotations
 from pgdyno.drill._checking import CheckContext, CheckResult, CheckRule, Stage
 from pgdyno.drill._workloads import differences
 from pgdyno.drill.witnesses import ZeroSum, balances
-from pgdyno.workload import consistency
+from pgdyno.workload import CHECKED, OWN, Tables, consistency
 
 
 def _run(context: CheckContext) -> CheckResult:
@@ -15,10 +15,10 @@ def _run(context: CheckContext) -> CheckResult:
     results = []
     if before is not None:
         results.append(_balances(context, before))
-    if not witnesses.why_no_business:
-        results.append(_business(context))
-    if not witnesses.why_no_entities:
-        results.append(_entities(context))
+    for kind in (Tables.BUSINESS, *CHECKED):
+        if OWN[kind].name in witnesses.checked:
+            by_sums = kind is Tables.BUSINESS
+            results.append(_business(context) if by_sums else _rules(context, kind))
     if not results:
         return None, witnesses.why_no_zero_sum
     return all(passed for passed, _ in results), "; ".join(detail for _, detail in results)
@@ -42,15 +42,13 @@ def _business(context: CheckContext) -> tuple[bool, str]:
     return True, f"sums of business agree: {', '.join(found)}"
 
 
-def _entities(context: CheckContext) -> tuple[bool, str]:
-    found = consistency(context.conn)
+def _rules(context: CheckContext, kind: Tables) -> tuple[bool, str]:
+    found = consistency(context.conn, kind)
     broken = [f"{count:,} {rule}" for rule, count in found.broken.items() if count]
     if broken:
-        return False, f"the tables of entity-resolution do not agree: {', '.join(broken)}"
-    return True, (
-        f"the tables of entity-resolution agree: {found.records:,} records, of which"
-        f" {found.unfinished:,} were cut off between two statements"
-    )
+        return False, f"{OWN[kind].what} do not agree: {', '.join(broken)}"
+    counts = ", ".join(f"{count:,} {name}" for name, count in found.counts.items())
+    return True, f"{OWN[kind].what} agree: {counts}"
 
 
 CHECK = CheckRule("zero-sum", Stage.READING, _run)
