@@ -75,7 +75,7 @@ def test_unknown_workload(pgdyno: Pgdyno) -> None:
             """\
 error: "tpcb" is not a workload; tpcb-like is
 
-hint: workloads are tpcb-like, simple-update, select-only, mixed, business, entity-resolution, ingest; use -d for a database of that name: -d tpcb
+hint: workloads are tpcb-like, simple-update, select-only, mixed, business, entity-resolution, ingest, tpcc-like, tpcc-functions; use -d for a database of that name: -d tpcb
 """,
         )
     )

@@ -112,15 +112,15 @@ def test_weights_of_zero(pgdyno: Pgdyno) -> None:
 
 
 def test_an_unknown_builtin(pgdyno: Pgdyno) -> None:
-    said = pgdyno("run", "-b", "tpcc")
+    said = pgdyno("run", "-b", "tpce")
     assert (said.status, said.out, said.err) == snapshot(
         (
             1,
             "",
             """\
-error: -b tpcc: "tpcc" is not a built-in script
+error: -b tpce: "tpce" is not a built-in script
 
-hint: built-in scripts are tpcb-like, simple-update, select-only, business, business-browse, business-payment, business-stream, business-desk, entity-resolution
+hint: built-in scripts are tpcb-like, simple-update, select-only, business, business-browse, business-payment, business-stream, business-desk, entity-resolution, tpcc-new-order, tpcc-payment, tpcc-order-status, tpcc-delivery, tpcc-stock-level
 """,
         )
     )
@@ -135,7 +135,7 @@ def test_a_builtin_that_is_not_one(pgdyno: Pgdyno) -> None:
             """\
 error: -b s: "s" matches more than one script
 
-hint: built-in scripts are tpcb-like, simple-update, select-only, business, business-browse, business-payment, business-stream, business-desk, entity-resolution
+hint: built-in scripts are tpcb-like, simple-update, select-only, business, business-browse, business-payment, business-stream, business-desk, entity-resolution, tpcc-new-order, tpcc-payment, tpcc-order-status, tpcc-delivery, tpcc-stock-level
 """,
         )
     )
@@ -326,6 +326,11 @@ def test_built_in_scripts_are_listed_and_shown(pgdyno: Pgdyno) -> None:
             "   business-stream: a batch of a stream consumer",
             "     business-desk: a screen of the help desk",
             "  entity-resolution: a record on its way through entity resolution, about 85 statements",
+            "    tpcc-new-order: an order of 5 to 15 items, 26 to 66 statements",
+            "      tpcc-payment: the payment of a customer",
+            "  tpcc-order-status: the last order of a customer",
+            "     tpcc-delivery: the delivery of an order in each district, up to 42 statements",
+            "  tpcc-stock-level: how many items of the last orders have little stock",
         ]
     )
     shown = pgdyno("run", "--show-script=sel")

@@ -175,7 +175,7 @@ hint: leave the connection out; --from copies a database of your server
     assert refused("snapshot", "save", "x", "nosuchworkload") == snapshot("""\
 error: "nosuchworkload" is not a workload
 
-hint: workloads are tpcb-like, simple-update, select-only, mixed, business, entity-resolution, ingest; pgdyno snapshot save is only for servers that pgdyno starts, so it takes no database
+hint: workloads are tpcb-like, simple-update, select-only, mixed, business, entity-resolution, ingest, tpcc-like, tpcc-functions; pgdyno snapshot save is only for servers that pgdyno starts, so it takes no database
 """)
     assert refused("snapshot", "save", "x", "--standby", "on") == snapshot("""\
 error: a snapshot has no standbys: their slots would keep WAL that nobody fetches

@@ -26,7 +26,7 @@ _WORKLOADS = "workloads are tpcb-like, simple-update, select-only, mixed, busine
         (("my db", "mixed"), Positional(builtin="mixed", database="my db")),
         (("a.toml", "bench"), Positional(spec_path=Path("a.toml"), database="bench")),
         (("service=x",), Positional(conninfo="service=x")),
-        (("tpcc",), Positional(database="tpcc")),
+        (("tpch",), Positional(database="tpch")),
     ],
 )
 def test_a_bare_word_is_a_database(words: tuple[str, ...], asked: Positional) -> None:
@@ -37,6 +37,7 @@ _ELSE = {
     "": "an empty argument is neither a workload nor a database",
     "  ": "an empty argument is neither a workload nor a database",
     "tpcb_like": '"tpcb_like" is not a workload; tpcb-like is',
+    "tpcc": '"tpcc" is not a workload; tpcc-like is',
     "select": '"select" is not a workload; select-only is',
     "localhost": '"localhost" looks like a host',
     "10.0.0.1": '"10.0.0.1" looks like a host',

@@ -110,7 +110,7 @@ x.toml: 3 errors in the spec
 def test_a_workload_that_is_not_there() -> None:
     assert message({"workload": {"script": "tpcc"}}) == snapshot(
         'x.toml: workload.script: "tpcc" is not one of tpcb-like, simple-update, select-only,'
-        " mixed, business, entity-resolution, ingest"
+        " mixed, business, entity-resolution, ingest, tpcc-like, tpcc-functions"
         ' (for a file, write [{ file = "…", weight = 1 }])'
     )
 

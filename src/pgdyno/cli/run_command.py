@@ -172,9 +172,9 @@ def command(
     """Load a server once and diagnose it.
 
     WORKLOAD is tpcb-like (the default), simple-update, select-only, mixed, business,
-    entity-resolution or ingest. Without DATABASE, CONNINFO, -h or -d, pgdyno starts a PostgreSQL
-    server for the run and removes it at the end. With -i, tables are created, and a load
-    follows only if -t or -T is given.
+    entity-resolution, ingest, tpcc-like or tpcc-functions. Without DATABASE, CONNINFO, -h or -d,
+    pgdyno starts a PostgreSQL server for the run and removes it at the end. With -i, tables are
+    created, and a load follows only if -t or -T is given.
 
     PLAN.jmx or SITE.har in place of a workload loads a web server as a JMeter test plan or the
     recording of a browser says; pgdyno import writes it as a spec with scripts.

@@ -35,6 +35,11 @@ DESCRIBED = {
     "business-stream": "a batch of a stream consumer",
     "business-desk": "a screen of the help desk",
     "entity-resolution": "a record on its way through entity resolution, about 85 statements",
+    "tpcc-new-order": "an order of 5 to 15 items, 26 to 66 statements",
+    "tpcc-payment": "the payment of a customer",
+    "tpcc-order-status": "the last order of a customer",
+    "tpcc-delivery": "the delivery of an order in each district, up to 42 statements",
+    "tpcc-stock-level": "how many items of the last orders have little stock",
 }
 """Built-in scripts, the first three with pgbench's descriptions."""
 

@@ -22,6 +22,7 @@ from pgdyno.results.run_parts import (
     EntityResolution,
     RunGovernor,
     ServerStatements,
+    TpccLike,
     Vacuums,
 )
 
@@ -241,6 +242,8 @@ class RunResult(Head):
     """Absent: the spec has none"""
     server_statements: ServerStatements | None = None
     """Absent: not asked for (--statements)"""
+    tpcc_like: TpccLike | None = None
+    """Absent: another workload"""
     chapter: RecordedChapter | None = None
     """The chapter, for a run of a story"""
 

@@ -1,5 +1,6 @@
-"""Parts of a result that only some runs have: entity-resolution, the governor, the server's own
-counts of statements (pg_stat_statements), vacuum, and the database behind a web server."""
+"""Parts of a result that only some runs have: entity-resolution, tpcc-like, the governor, the
+server's own counts of statements (pg_stat_statements), vacuum, and the database behind a web
+server."""
 
 from typing import Literal
 
@@ -23,6 +24,24 @@ class EntityResolution(Part):
     entities: int
     consistent: bool
     """true: every finished record is in exactly one entity, and all counts agree"""
+    broken: dict[str, int]
+    """By rule: rows for which it does not hold"""
+
+
+class TpccLike(Part):
+    """The figures of tpcc-like in the terms of HammerDB, and the state of its tables afterwards.
+    They are not comparable with audited results of TPC-C."""
+
+    new_orders: int
+    """New-Orders that committed in the measured slices"""
+    new_orders_per_min: float
+    """NOPM"""
+    transactions_per_min: float
+    """tpm, of all five transactions, New-Orders that were rolled back included"""
+    mix: dict[str, float]
+    """By script: its share of the transactions that began"""
+    consistent: bool
+    """true: conditions 1 to 4 of clause 3.3.2 of TPC-C hold"""
     broken: dict[str, int]
     """By rule: rows for which it does not hold"""
 

@@ -22,13 +22,14 @@ from pgdyno.spec.index_text import checked
 
 BUILTIN_SCRIPTS = (
     *("tpcb-like", "simple-update", "select-only", "mixed", "business", "entity-resolution"),
-    "ingest",
+    *("ingest", "tpcc-like", "tpcc-functions"),
 )
-"""Built-in workloads. ``mixed`` is itself a mix, and ``ingest`` depends on keys of the spec: they
-cannot be part of another mix."""
+"""Built-in workloads. ``mixed``, ``tpcc-like`` and ``tpcc-functions`` are themselves mixes, and
+``ingest`` depends on keys of the spec: they cannot be part of another mix."""
 MIXABLE_SCRIPTS = (
     *("tpcb-like", "simple-update", "select-only", "business", "business-browse"),
     *("business-payment", "business-stream", "business-desk", "entity-resolution"),
+    *("tpcc-new-order", "tpcc-payment", "tpcc-order-status", "tpcc-delivery", "tpcc-stock-level"),
 )
 DEFAULT_SCRIPT = "tpcb-like"
 SCALE_DEFAULT_MAX = 100

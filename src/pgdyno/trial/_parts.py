@@ -1,5 +1,5 @@
-"""Parts of a result that only some runs have, from the run file: the figures of entity-resolution,
-the governor, the server's own counts of statements, and vacuum."""
+"""Parts of a result that only some runs have, from the run file: the figures of entity-resolution
+and tpcc-like, the governor, the server's own counts of statements, and vacuum."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from pgdyno.results.run_parts import (
     StatementGroup,
     TableState,
     TableVacuum,
+    TpccLike,
     VacuumEffect,
     VacuumPhase,
     Vacuums,
@@ -31,6 +32,14 @@ from pgdyno.spec.sql_text import beginning
 
 _FINISHES = r"(?i)update\s+er_observed\s+set\s+features\b"
 """The statement that finishes a record."""
+_ORDERS = r"(?i)insert\s+into\s+tpcc_new_orders\b|select\s+tpcc_new_order\b"
+"""Statements of New-Order: it is many, or one that calls a function."""
+_OF_FUNCTION = r"select\s+tpcc_\w+\("
+_BEGINS, _COMMITS, _UNDOES = (
+    *(rf"(?i){word}\b|{_OF_FUNCTION}" for word in ("begin", "commit")),
+    r"(?i)rollback\b",
+)
+"""The first and the last statement of a transaction of tpcc-like, and that which undoes one."""
 
 
 def entities_of(run: RunFile, slice_ids: Sequence[int]) -> EntityResolution | None:
@@ -52,6 +61,45 @@ def entities_of(run: RunFile, slice_ids: Sequence[int]) -> EntityResolution | No
         consistent=not broken,
         broken=broken,
     )
+
+
+def tpcc_of(run: RunFile, slice_ids: Sequence[int]) -> TpccLike | None:
+    """Return the figures over the slices; None if the tables were not checked."""
+    found = _checked(run, "tpcc-like")
+    if found is None:
+        return None
+    totals: dict[str, list[StatementTotal]] = {}
+    for each in run.statements(slice_ids):
+        totals.setdefault(each.script, []).append(each)
+    begun = {script: _executed_once(each, _BEGINS) for script, each in totals.items()}
+    ordering = [
+        s for s, each in totals.items() if any(re.match(_ORDERS, t.statement) for t in each)
+    ]
+    # A function fails where an order is to be rolled back.
+    failed = [e.count for e in run.errors(slice_ids) if e.expected and e.script in ordering]
+    new_orders = sum(_executed_once(totals[each], _COMMITS) for each in ordering) - sum(failed)
+    minutes = run.seconds(slice_ids) / 60
+    broken = _broken(found)
+    return TpccLike(
+        new_orders=new_orders,
+        new_orders_per_min=round(new_orders / minutes, 1) if minutes else 0.0,
+        transactions_per_min=round(run.ledger(slice_ids).done / minutes, 1) if minutes else 0.0,
+        mix={name: round(count / sum(begun.values()), 4) for name, count in begun.items() if count},
+        consistent=not broken,
+        broken=broken,
+    )
+
+
+def _executed_once(totals: Iterable[StatementTotal], pattern: str) -> int:
+    """Return how often a statement of ``pattern`` was done in scripts of tpcc-like, without those
+    of the empty block that follows a ROLLBACK."""
+    done, undone = 0, 0
+    for each in totals:
+        if re.match(pattern, each.statement):
+            done += each.done
+        elif re.match(_UNDOES, each.statement):
+            undone += each.done
+    return done - undone
 
 
 def _checked(run: RunFile, workload: str) -> Mapping[str, Any] | None:

@@ -28,7 +28,7 @@ from pgdyno.results.run_parts import CostliestStatement
 from pgdyno.spec import Change
 from pgdyno.spec.disk import emulated_in_words
 from pgdyno.stats import POINTS_MIN, PairedEffect, steady_from, stops_in
-from pgdyno.trial._parts import entities_of, governor_of, statements_of, vacuums_of
+from pgdyno.trial._parts import entities_of, governor_of, statements_of, tpcc_of, vacuums_of
 from pgdyno.trial.trust import distrust
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def run_result(
     optional = {
         "governor": governor_of(run),
         "server_statements": statements_of(run, slice_ids),
+        "tpcc_like": tpcc_of(run, slice_ids),
     }
     return results.RunResult(
         **dict(head(run, findings)),

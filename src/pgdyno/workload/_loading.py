@@ -22,11 +22,11 @@ from pgdyno.workload._model import Tables, WeightedScript, Workload
 from pgdyno.workload._own import OWN
 from pgdyno.workload._own_tables import names_of
 from pgdyno.workload._script_errors import check_copy_data, check_script_text
-from pgdyno.workload.builtin import SCRIPTS, builtin_texts
+from pgdyno.workload.builtin import TPCC_PARTS, builtin_texts
 from pgdyno.workload.update_last import late_update
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from pgdyno.spec import ScriptPart, Spec
     from pgdyno.spec.workload import WorkloadSpec
@@ -45,7 +45,13 @@ _IN_WORDS = {
 }
 _SCRIPT_BYTES_MAX = 16 << 20
 _MIXED = {"insert": 60, "read": 20, "update": 18, "invalid": 1, "max-id": 1}
-"""Percent of the transactions of ``mixed``."""
+_MIXES: Mapping[str, tuple[str, Mapping[str, int], Tables]] = {
+    "mixed": ("mixed", _MIXED, Tables.MIXED),
+    "tpcc-like": ("tpcc", TPCC_PARTS, Tables.TPCC),
+    "tpcc-functions": ("tpcc-functions", TPCC_PARTS, Tables.TPCC),
+}
+"""Workloads of several scripts: the beginning of these scripts' names, the rest of each with its
+percent of the transactions, and their tables."""
 ENGINE_VARIABLES = {"scale", "client_id", "random_seed", "default_seed", "txn"}
 """Variables that the engine sets for each client."""
 
@@ -168,13 +174,14 @@ def _ingest(wanted: WorkloadSpec | None) -> Workload:
 
 
 def _builtin(name: str) -> Workload:
-    if name == "mixed":
-        files = {part: SCRIPTS / f"mixed-{part}.sql" for part in _MIXED}
+    if name in _MIXES:
+        beginning, weights, tables = _MIXES[name]
+        files = {part: f"{beginning}-{part}" for part in weights}
         scripts = [
-            WeightedScript(part, files[part].read_text(encoding="utf-8"), files[part].name, weight)
-            for part, weight in _MIXED.items()
+            WeightedScript(part, builtin_texts()[file], f"{file}.sql", weights[part])
+            for part, file in files.items()
         ]
-        return Workload(name, scripts, Tables.MIXED)
+        return Workload(name, scripts, tables)
     script = WeightedScript(name, builtin_texts()[name], f"built-in {name}", 1)
     return Workload(name, [script], _tables_of([script]))
 

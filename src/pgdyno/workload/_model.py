@@ -21,6 +21,7 @@ class Tables(Enum):
     MIXED = "mixed"
     BUSINESS = "business"
     ENTITIES = "entity-resolution"
+    TPCC = "tpcc-like"
     INGEST = "ingest"
     NONE = "none"
 
@@ -39,7 +40,7 @@ class WeightedScript(Struct, frozen=True):
     """True for a file of the user."""
 
 
-INITIAL_VARIABLES = ("scale", "extras", "maxid")
+INITIAL_VARIABLES = ("scale", "extras", "keying", "maxid")
 """Variables that a workload may have from the start; see ``Workload.variables``."""
 
 
@@ -59,11 +60,14 @@ class Workload(Struct, frozen=True):
         """Return the initial variables of every client; those of the spec have precedence.
 
         ``scale`` for all workloads; for ``mixed`` also ``maxid``, the current highest id; for
-        ``entity-resolution`` also ``extras``, 0: tables that only some write are left empty.
+        ``entity-resolution`` also ``extras``, 0: tables that only some write are left empty; for
+        ``tpcc-like`` also ``keying``, 0: nobody types or thinks.
         """
         values = {"scale": str(spec.scale)}
         if self.tables is Tables.ENTITIES:
             values["extras"] = "0"
+        if self.tables is Tables.TPCC:
+            values["keying"] = "0"
         if self.tables is Tables.MIXED:
             assert conninfo is not None, "its statements are for a database"
             from pgdyno.workload._builtin_tables import highest_id

@@ -9,6 +9,7 @@ from pgdyno.workload._builtin_tables import BUSINESS, INGEST
 from pgdyno.workload._entities import ENTITIES
 from pgdyno.workload._model import Tables
 from pgdyno.workload._own_tables import OwnTables
+from pgdyno.workload._tpcc import TPCC
 
 if TYPE_CHECKING:
     from pgdyno.server.connecting.control import Control
@@ -18,6 +19,7 @@ OWN: Mapping[Tables, OwnTables] = {
     Tables.BUSINESS: BUSINESS,
     Tables.ENTITIES: ENTITIES,
     Tables.INGEST: INGEST,
+    Tables.TPCC: TPCC,
 }
 """By the kind of tables. Those of pgbench and of ``mixed`` are made in other ways."""
 CHECKED = tuple(kind for kind, own in OWN.items() if own.check is not None)

@@ -19,6 +19,7 @@ from pgdyno.server import OWN_DATABASE, ConnInfo
 from pgdyno.server.connecting.marks import mark, mark_of, scale_in
 from pgdyno.spec.workload import InitSpec
 from pgdyno.workload._found import FoundTable, find_tables, schema_for_new
+from pgdyno.workload._made import drop, made_here
 from pgdyno.workload._pgbench import OWN_HINT
 from pgdyno.workload._queries import named, setup_errors
 from pgdyno.workload.table_locks import locks_named
@@ -80,13 +81,14 @@ class OwnTables(Struct, frozen=True):
     init: Callable[[WorkloadSpec], InitSpec] = lambda _: InitSpec()
     """Returns the options that they are made with."""
     sequences: Sequence[str] = ()
+    routines: Sequence[str] = ()
     check: Callable[[Control], Consistency] | None = None
     """Checks that the tables agree with each other; None: there is no check."""
 
     @property
     def names(self) -> re.Pattern[str]:
-        """The pattern of their names in a script."""
-        return names_of(*self.columns)
+        """The pattern of their names, and of their routines', in a script."""
+        return names_of(*self.columns, *self.routines)
 
     @property
     def what(self) -> str:
@@ -162,6 +164,9 @@ def make_own(
         for name in own.sequences
     ]
     with conn.transaction():
+        made = [each.named for each in made_here(conn) if each.kind == "routine"]
+        if routines := [each for each in made if each.name in own.routines]:
+            conn.execute(drop("routine", routines))
         for kind, names in (("table", tables), ("sequence", sequences)):
             if names:
                 listed = sql.SQL(", ").join(names)
@@ -169,6 +174,7 @@ def make_own(
         own.make(conn, schema, wanted)
         mark(conn, "table", [(schema, name) for name in own.columns], text)
         mark(conn, "sequence", [(schema, name) for name in own.sequences], text)
+        mark(conn, "routine", [(schema, name) for name in own.routines], text)
     return schema
 
 

@@ -21,6 +21,7 @@ from pgdyno.server import OWN_DATABASE, ConnInfo, connect, restore_leftovers
 from pgdyno.server.connecting.marks import GOVERNOR_TABLE, GOVERNOR_VIEW, is_of_write_probe, is_ours
 from pgdyno.server.sql_files import query
 from pgdyno.workload._found import MIXED_COLUMNS, PGBENCH_COLUMNS
+from pgdyno.workload._made import Named, drop, made_here
 from pgdyno.workload._own import OWN
 from pgdyno.workload.table_locks import TableLock
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from psycopg import sql
 
 _NAMES = {*PGBENCH_COLUMNS, *MIXED_COLUMNS, "test_table_id", GOVERNOR_TABLE, GOVERNOR_VIEW}
-_NAMES |= {name for own in OWN.values() for name in (*own.columns, *own.sequences)}
+_NAMES |= {name for own in OWN.values() for name in (*own.columns, *own.sequences, *own.routines)}
 _FOREIGN_MAX = 3
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
@@ -151,22 +152,21 @@ def _plan_database(
         plan.removals.append(_parts(database, ours))
 
 
-def _made_here(conn: psycopg.Connection) -> tuple[dict[tuple[str, str], str], list[str]]:
-    """Return pgdyno's relations, schema and name → kind, and those that were renamed."""
+def _made_here(conn: psycopg.Connection) -> tuple[dict[Named, str], list[str]]:
+    """Return pgdyno's relations and routines, with their kinds, and those that were renamed."""
     ours, renamed = {}, []
-    for schema, name, kind, comment in conn.execute(query("workload", "made_here")):
-        if not is_ours(comment):
-            continue
+    for made in made_here(conn):
+        name = made.named.name
         if name in _NAMES or is_of_write_probe(name):
-            ours[(schema, name)] = kind
+            ours[made.named] = made.kind
         else:
-            renamed.append(_shown(schema, name))
+            renamed.append(_shown(made.named.schema, name))
     return ours, renamed
 
 
-def _foreign_here(conn: psycopg.Connection, ours: set[tuple[str, str]]) -> Iterator[str]:
-    for kind, schema, name in conn.execute(query("workload", "foreign_here")):
-        if (schema, name) not in ours:
+def _foreign_here(conn: psycopg.Connection, ours: set[Named]) -> Iterator[str]:
+    for kind, schema, name, arguments in conn.execute(query("workload", "foreign_here")):
+        if Named(schema, name, arguments) not in ours:
             yield f"the {kind} {_shown(schema, name) if schema not in ('', name) else name}"
 
 
@@ -184,20 +184,16 @@ def _whole(database: str) -> Removal:
     return Removal(database, (statement,), f"the database {database}", whole=True)
 
 
-def _parts(database: str, ours: dict[tuple[str, str], str]) -> Removal:
-    """Drop views, the tables in one statement, as they may reference each other, and sequences."""
-    from psycopg import sql
-
-    views = [name for name, kind in ours.items() if kind == "v"]
-    tables = [name for name, kind in ours.items() if kind not in ("v", "S")]
-    sequences = [name for name, kind in ours.items() if kind == "S"]
-    statements = []
-    for kind, names in (("view", views), ("table", tables), ("sequence", sequences)):
-        if names:
-            listed = sql.SQL(", ").join(sql.Identifier(*name) for name in names)
-            statements.append(sql.SQL("drop {} {}").format(sql.SQL(kind), listed))
-    shown = [_shown(*name) for name in (*views, *tables, *sequences)]
-    return Removal(database, tuple(statements), f"in the database {database}: {', '.join(shown)}")
+def _parts(database: str, ours: dict[Named, str]) -> Removal:
+    """Drop views, routines, the tables in one statement, as they may reference each other, and
+    sequences."""
+    by_kind = {
+        kind: [each for each, its_kind in ours.items() if its_kind == kind]
+        for kind in ("view", "routine", "table", "sequence")
+    }
+    statements = tuple(drop(kind, objects) for kind, objects in by_kind.items() if objects)
+    shown = [_shown(each.schema, each.name) for objects in by_kind.values() for each in objects]
+    return Removal(database, statements, f"in the database {database}: {', '.join(shown)}")
 
 
 def _shown(schema: str, name: str) -> str:

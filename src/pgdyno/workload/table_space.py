@@ -29,6 +29,9 @@ _SORT_BYTES = 2 << 20
 _BUSINESS_BYTES = 3 << 20
 """Tables and keys of business at scale 1, before any order; measured as 2.7 MB on PostgreSQL 18."""
 
+_TPCC_BYTES = 120 << 20
+"""Tables and keys of tpcc-like at scale 1, items included."""
+
 _ENTITY_BYTES = 1 << 20
 """Empty tables and keys of entity-resolution, with 16 partitions each."""
 
@@ -88,6 +91,11 @@ def entity_space(scale: int) -> TableSpace:
 def ingest_space(scale: int) -> TableSpace:
     """Return the space needed for the empty table of ingest."""
     return TableSpace(scale, _PAGE_BYTES, _PAGE_BYTES, what="the table of ingest")
+
+
+def tpcc_space(scale: int) -> TableSpace:
+    """Return the space needed for the tables of tpcc-like before any load."""
+    return TableSpace(scale, _TPCC_BYTES, _TPCC_BYTES, what="the tables of tpcc-like")
 
 
 def business_space(scale: int) -> TableSpace:

@@ -1,5 +1,6 @@
 """Sums that stay equal: every transaction of pgbench adds the same to several tables; an order of
-business takes from the stock what its lines say; a record of entity-resolution is in one entity."""
+business takes from the stock what its lines say; a record of entity-resolution is in one entity,
+and the payments of a warehouse of tpcc-like are those of its districts."""
 
 from __future__ import annotations
 

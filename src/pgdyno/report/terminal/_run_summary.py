@@ -56,7 +56,7 @@ from pgdyno.report.view import (
     sections_of,
     view_of,
 )
-from pgdyno.report.views.run import record_sentences
+from pgdyno.report.views.run import is_consistent, workload_sentences
 from pgdyno.report.words import accounts, prose, sentences, vacuums
 from pgdyno.report.words.findings import finding_name, finding_names
 from pgdyno.report.words.tables import Table
@@ -213,10 +213,9 @@ def _single_run(run: RunFile, summary: RunSummary, width: int) -> list[Line]:
     lines += open_loop_lines(run, ids, width)
     if summary.single_run is not None:
         lines += labelled("steadiness", summary.single_run.steadiness, width)
-        if resolved := summary.single_run.entity_resolution:
-            for label, text in record_sentences(resolved).items():
-                style = "" if resolved.consistent else "bold red"
-                lines += labelled(label, text, width, style=style)
+        style = "" if is_consistent(summary.single_run) else "bold red"
+        for label, text in workload_sentences(summary.single_run).items():
+            lines += labelled(label, text, width, style=style)
     lines += course_lines(run, summary, width)
     lines += [Line(""), *_latency_lines(run, summary, width)]
     lines += budget_lines(summary, width)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pgdyno.json_types import Row
     from pgdyno.record import RunFile
     from pgdyno.report.summary import RunSummary
-    from pgdyno.results.run_parts import EntityResolution
+    from pgdyno.results.run import RunResult
+    from pgdyno.results.run_parts import EntityResolution, TpccLike
 
 
 def interval_rows(run: RunFile) -> Iterator[Row]:
@@ -49,16 +50,44 @@ def _headline(summary: RunSummary) -> str:
 
 
 def records(summary: RunSummary) -> list[Section]:
-    """Return the section about the records of entity-resolution, if the run has them."""
-    found = summary.single_run.entity_resolution if summary.single_run else None
+    """Return the section about the figures of the workload itself, if the run has them."""
+    terms = workload_sentences(summary.single_run) if summary.single_run else {}
+    return [Section("records", "Workload", [OnPage(Terms(terms))])] if terms else []
+
+
+def workload_sentences(result: RunResult) -> dict[str, str]:
+    """Return label and sentence about the records of entity-resolution, or the orders of
+    tpcc-like, and whether their tables are consistent."""
+    if entities := result.entity_resolution:
+        return {"records": _records(entities), "consistency": _consistency(entities)}
+    if orders := result.tpcc_like:
+        return {"NOPM": _orders(orders), "consistency": _conditions(orders)}
+    return {}
+
+
+def is_consistent(result: RunResult) -> bool:
+    """Return whether the tables of the workload agree after the load, as far as they are
+    checked."""
+    checked = (result.entity_resolution, result.tpcc_like)
+    return all(each.consistent for each in checked if each)
+
+
+def _orders(found: TpccLike) -> str:
     return (
-        [Section("records", "Records", [OnPage(Terms(record_sentences(found)))])] if found else []
+        f"{numbers.figure(found.new_orders_per_min)} New-Orders and"
+        f" {numbers.figure(found.transactions_per_min)} transactions (tpm) per minute, not"
+        " comparable with audited results of TPC-C"
     )
 
 
-def record_sentences(found: EntityResolution) -> dict[str, str]:
-    """Return label and sentence about the records of entity-resolution."""
-    return {"records": _records(found), "consistency": _consistency(found)}
+def _conditions(found: TpccLike) -> str:
+    if not found.consistent:
+        return _broken(found.broken)
+    return "conditions 1 to 4 of TPC-C hold"
+
+
+def _broken(broken: Mapping[str, int]) -> str:
+    return "broken: " + "; ".join(f"{count:,} {rule}" for rule, count in broken.items())
 
 
 def _records(found: EntityResolution) -> str:
@@ -73,8 +102,7 @@ def _records(found: EntityResolution) -> str:
 def _consistency(found: EntityResolution) -> str:
     """Return whether the tables agree with each other."""
     if not found.consistent:
-        broken = "; ".join(f"{count:,} {rule}" for rule, count in found.broken.items())
-        return f"broken: {broken}"
+        return _broken(found.broken)
     cut_off = f"; {found.unfinished:,} were cut off on the way" if found.unfinished else ""
     return f"every finished record is in exactly one entity, and the counts agree{cut_off}"
 

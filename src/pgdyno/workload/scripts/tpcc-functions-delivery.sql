@@ -1,0 +1,1 @@
+select tpcc_delivery(:warehouse, :carrier);

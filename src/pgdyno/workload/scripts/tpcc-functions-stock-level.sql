@@ -1,0 +1,1 @@
+select tpcc_stock_level(:warehouse, :district, :threshold);

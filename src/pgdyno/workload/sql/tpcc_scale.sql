@@ -1,0 +1,2 @@
+-- The number of warehouses.
+select count(*) from {schema}.tpcc_warehouses
