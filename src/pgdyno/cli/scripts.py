@@ -55,7 +55,9 @@ def script_parts(options: ScriptOptions, workload: str | None) -> str | list[Par
         raise UsageError(
             f"the workload {workload} cannot be combined with -f or -b",
             code="contradiction",
-            hint=f"to mix them: -b {workload}@1 -f FILE@1",
+            hint=f"to mix them: -b {workload}@1 -f FILE@1"
+            if workload in DESCRIBED
+            else "give each a client group of its own, in a spec",
         )
     return parts or workload
 
