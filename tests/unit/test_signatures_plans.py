@@ -450,14 +450,14 @@ def test_results_are_not_cleared_without_their_rows(tmp_path: Path) -> None:
     assert diagnosed(tmp_path, BUSY)["large-results"].status == "skipped"
 
 
-def called(load: Load, ms: float, *, trigger: bool) -> Load:
+def called(load: Load, ms: float, *, trigger: bool, own_ms: float | None = None) -> Load:
     """The load with a look at the functions of its statement, one of which takes so many of its
-    2 ms."""
+    2 ms, and ``own_ms`` of them without the statements that it executes."""
     tables = {
         "counted_statement": [{**PLACE, "ms": 2.0}],
         "called_function": [
             {**PLACE, "function": "public.checked()", "is_trigger": int(trigger), "calls": 1.0,
-             "ms": ms, "self_ms": ms}
+             "ms": ms, "self_ms": ms, "own_ms": own_ms}
         ],
         "table_trigger": [
             {"relation": "public.item", "trigger_name": "checks", "function": "public.checked()"}
@@ -480,6 +480,21 @@ def test_functions_that_were_timed(
     assert not found[name].proposals
     other = "function-time" if trigger else "trigger-time"
     assert found[other].status == "cleared"
+
+
+@pytest.mark.parametrize(
+    ("name", "trigger", "own_ms", "status"),
+    [
+        ("function-time", False, 0.02, "cleared"),  # its time is that of its statements
+        ("function-time", False, 1.4, "found"),
+        ("trigger-time", True, 0.02, "found"),  # the statements are the trigger's
+    ],
+)
+def test_functions_without_their_statements(
+    tmp_path: Path, name: str, trigger: bool, own_ms: float, status: str
+) -> None:
+    load = called(looked_at(BUSY), 1.5, trigger=trigger, own_ms=own_ms)
+    assert diagnosed(tmp_path, load)[name].status == status
 
 
 def test_a_cause_without_a_remedy_is_placed_by_the_gain_without_it(tmp_path: Path) -> None:

@@ -245,6 +245,7 @@ def _record(session: Session, look: PlanLook, slice_id: int) -> None:
         ("supposed_index", look.supposed),
         ("counted_statement", look.counted),
         ("called_function", look.called),
+        ("function_statement", look.nested),
         ("table_trigger", look.triggers),
         ("unusable_index", look.unusable),
         ("suspect", look.suspects),

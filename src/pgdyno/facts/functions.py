@@ -2,8 +2,9 @@
 triggers, and the checks of foreign keys.
 
 Functions are timed by the server while the statements are executed beside the load (see
-``pgdyno.plans``), triggers of foreign keys by EXPLAIN. A function's time has that of the functions
-and statements that it executes itself.
+``pgdyno.plans``), triggers of foreign keys by EXPLAIN. The time of a trigger's function has that of
+the functions and statements that it executes. That of other functions has not, as far as it is
+known: the work of a function that is all of a transaction is that of its statements.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class TimedFunction(Struct, frozen=True):
 
     worst: CalledFunction
     """In the statement that it makes longest, by the time of a transaction."""
+    ms: float
+    """Its time there."""
     timed: TimedChange
     """Its change is empty: a function cannot be left out."""
     triggers: Sequence[TableTrigger]
@@ -59,11 +62,16 @@ def timed_functions(s: Situation, *, of_triggers: bool) -> list[TimedFunction]:
     triggers = s.run.table_triggers(s.slice_ids)
     found = []
     for name, mine in called.items():
-        timed = without_time(s, counted, {place: each.ms for place, each in mine.items()})
+        times_ms = {place: _taken_ms(each) for place, each in mine.items()}
+        timed = without_time(s, counted, times_ms)
         if timed.statements and (worst := mine.get(timed.statements[0].total.place)) is not None:
             calling = [each for each in triggers if each.function == name]
-            found.append(TimedFunction(worst, timed, calling))
+            found.append(TimedFunction(worst, times_ms[worst.place], timed, calling))
     return sorted(found, key=lambda each: -each.timed.saved)
+
+
+def _taken_ms(each: CalledFunction) -> float:
+    return each.ms if each.is_trigger or each.own_ms is None else each.own_ms
 
 
 def were_counted(s: Situation) -> bool:

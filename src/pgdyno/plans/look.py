@@ -32,7 +32,7 @@ from pgdyno.plans._effects import effects_of
 from pgdyno.plans._functions import COUNTING, count_functions, table_triggers
 from pgdyno.plans._index_use import first_keys, table_indexes, unusable_indexes
 from pgdyno.plans._near_rows import finds_rows, near_values
-from pgdyno.plans._nested import REPORTING, nested_plans
+from pgdyno.plans._nested import REPORTING, nested_statements
 from pgdyno.plans._partitions import partitioned_wholes, table_partitions
 from pgdyno.plans._session import CUSTOM_PLANS, Explained, LoadLikeSession, Refused
 from pgdyno.plans._session import Executes as Executes
@@ -54,6 +54,7 @@ from pgdyno.plans.wanted_indexes import index_candidates
 from pgdyno.record import (
     CalledFunction,
     CountedStatement,
+    FunctionStatement,
     Place,
     StatementPlan,
     StatementTrial,
@@ -99,6 +100,7 @@ class PlanLook(Struct, frozen=True):
     supposed: list[SupposedIndex] = field(default_factory=list)
     counted: list[CountedStatement] = field(default_factory=list)
     called: list[CalledFunction] = field(default_factory=list)
+    nested: list[FunctionStatement] = field(default_factory=list)
     triggers: list[TableTrigger] = field(default_factory=list)
     unusable: list[UnusableIndex] = field(default_factory=list)
     suspects: list[Suspect] = field(default_factory=list)
@@ -329,7 +331,7 @@ class _Looking:
         plans = [plan for _, plan in look.read()]
         if not plans:
             return
-        nested = self._nested(ends_s) if look.called else []
+        nested = self._nested(look, ends_s) if look.called else []
         unusual = {each.name: each for each in self._load.unusual if each.may_set}
         is_few = len(unusual) <= SINGLES_MAX
         compiling, others = of_resets(unusual.values() if is_few else (), plans)
@@ -376,17 +378,20 @@ class _Looking:
             finally:
                 session.close()
 
-    def _nested(self, ends_s: float) -> list[Plan]:
-        """Return the plans of statements within functions, from a quarter of the time that is
-        left."""
+    def _nested(self, look: PlanLook, ends_s: float) -> list[Plan]:
+        """Return the plans of statements within functions, from a quarter of the time that is left;
+        add these statements to ``look``, and the time that the functions take without them."""
         try:
             reporting = self._session(Change(settings=REPORTING))
         except psycopg.errors.DatabaseError:
             return []  # The role may not set it.
         try:
-            return nested_plans(reporting, self._tried, (3 * time.monotonic() + ends_s) / 4)
+            found = nested_statements(reporting, self._tried, (3 * time.monotonic() + ends_s) / 4)
         finally:
             reporting.close()
+        look.nested.extend(found.rows())
+        look.called[:] = found.with_own(look.called)
+        return found.plans()
 
     def _fit_samples(self, seconds: float) -> None:
         """Try changes with one transaction of each script, where ``seconds`` are too few for rounds

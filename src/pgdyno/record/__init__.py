@@ -31,6 +31,7 @@ from pgdyno.record._samples import Series
 from pgdyno.record._statement_rows import (
     CalledFunction,
     CountedStatement,
+    FunctionStatement,
     Place,
     PlanOverTime,
     StatementPlan,
@@ -63,6 +64,7 @@ __all__ = [
     "DrillRow",
     "ErrorTotal",
     "Event",
+    "FunctionStatement",
     "GeneratorTotal",
     "GroupInterval",
     "HttpTotal",

@@ -8,6 +8,7 @@ from pgdyno.record._database import RunDatabase, in_slices
 from pgdyno.record._statement_rows import (
     CalledFunction,
     CountedStatement,
+    FunctionStatement,
     PlanOverTime,
     StatementPlan,
     StatementTrial,
@@ -72,8 +73,18 @@ class PlanReader:
         """Return the functions that statements call."""
         return self._db.all(
             CalledFunction,
-            "select client_group, script, position, function, is_trigger, calls, ms, self_ms"
-            f" from called_function {in_slices(slice_ids)} order by rowid",
+            "select client_group, script, position, function, is_trigger, calls, ms, self_ms,"
+            f" own_ms from called_function {in_slices(slice_ids)} order by rowid",
+        )
+
+    def function_statements(
+        self, slice_ids: Collection[int] | None = None
+    ) -> list[FunctionStatement]:
+        """Return the statements that functions execute."""
+        return self._db.all(
+            FunctionStatement,
+            "select client_group, script, position, statement, executions, ms"
+            f" from function_statement {in_slices(slice_ids)} order by rowid",
         )
 
     def table_triggers(self, slice_ids: Collection[int] | None = None) -> list[TableTrigger]:

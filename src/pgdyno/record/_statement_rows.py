@@ -113,6 +113,18 @@ class CalledFunction(_OfStatement, frozen=True):
     """Of all calls, with the functions and statements that they call."""
     self_ms: float
     """Of all calls, without the functions that they call."""
+    own_ms: float | None = None
+    """Of all calls, at most, without the statements that they execute either; None: not known."""
+
+
+class FunctionStatement(_OfStatement, frozen=True):
+    """A statement that functions execute which a statement of the load calls."""
+
+    statement: str
+    executions: float
+    """For each execution of the load's statement."""
+    ms: float
+    """Of all these executions, with what they call, while the server timed each part of them."""
 
 
 class TableTrigger(Struct, frozen=True):

@@ -16,7 +16,7 @@ MetricRow = dict[str, str | float | None]
 APPLICATION_ID = 0x70676479
 """The letters pgdy, big-endian, at byte 68 of the file."""
 
-SCHEMA_VERSION = 27
+SCHEMA_VERSION = 28
 """Raised with every change of the schema. Files of this version alone are read."""
 
 FRESH_S = 10

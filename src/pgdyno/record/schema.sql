@@ -319,7 +319,15 @@ create table called_function (
     function text not null,               -- schema.name(types)
     is_trigger integer not null,          -- 1: it returns a trigger
     calls real not null, ms real not null,
-    self_ms real not null                 -- without the functions that it called
+    self_ms real not null,                -- without the functions that it called
+    own_ms real                           -- at most, without the statements that it executed either
+);
+-- Statements that functions execute which these statements call.
+create table function_statement (
+    at_ms integer not null, slice_id integer,
+    client_group text not null, script text not null, position integer not null,
+    statement text not null,
+    executions real not null, ms real not null
 );
 create table table_trigger (
     at_ms integer not null, slice_id integer,

@@ -52,40 +52,45 @@ def function_time(s: Situation) -> Found | Cleared:
     them: in queries, in CHECK constraints, in defaults, in indexes, in functions of triggers.
 
     On a server that pgdyno started, the load's statements are executed beside it while the server
-    times their functions (track_functions). SQL functions that are inlined are not counted, nor are
-    those that are built in. Trigger: a function that returns no trigger takes, with all that it
-    executes itself, at least ``COST_SHARE`` of the response time. The gain predicted is that of
-    statements without this time. Threshold: that of costly-settings.
+    times their functions (track_functions), and then while it reports the statements that these
+    execute (auto_explain). SQL functions that are inlined are not counted, nor are those that are
+    built in. Trigger: a function that returns no trigger takes at least ``COST_SHARE`` of the
+    response time, without the functions and statements that it executes. The gain predicted is that
+    of statements without this time. Threshold: that of costly-settings.
     """
     timed = timed_functions(s, of_triggers=False)
     if not timed or saved_share(s, timed[0].timed) < COST_SHARE:
-        return _cleared(s, timed, "functions")
+        return _cleared(s, timed, "functions", alone=" without the statements that they execute")
     worst = timed[0]
     calls = counted(worst.worst.calls, "call", "calls")
+    by_itself = "" if worst.worst.own_ms is None else " by itself"
     return _found(
         s,
         worst,
-        f"the function {worst.worst.function} takes, in {calls},",
+        f"the function {worst.worst.function} takes{by_itself}, in {calls},",
         "let the function do less, or call it for fewer rows: filter before it is called; declare"
         " it IMMUTABLE or STABLE if it is, so that it is called once where its arguments are"
         " constants; write it in SQL, which can be inlined",
     )
 
 
-def _cleared(s: Situation, timed: list[TimedFunction], what: str) -> Cleared:
+def _cleared(s: Situation, timed: list[TimedFunction], what: str, alone: str = "") -> Cleared:
     if not were_counted(s):
         raise Skip("there was no time to time the functions of all statements")
     if not timed:
         return Cleared(f"no statement calls {what} of users or extensions")
     share = saved_share(s, timed[0].timed)
-    return Cleared(f"{what} take {percent(share)} of the response time", _evidence(s, timed[0]))
+    known = alone if timed[0].worst.own_ms is not None else ""
+    return Cleared(
+        f"{what} take {percent(share)} of the response time{known}", _evidence(s, timed[0])
+    )
 
 
 def _found(s: Situation, worst: TimedFunction, subject: str, advice: str) -> Found:
     statement = worst.timed.statements[0]
     return Found(
         sentence=(
-            f"{subject} {figure(worst.worst.ms)} of the {figure(statement.ms)} ms of a statement:"
+            f"{subject} {figure(worst.ms)} of the {figure(statement.ms)} ms of a statement:"
             f" {shortened(statement.total.statement)}"
         ),
         confidence=0.9,
@@ -112,6 +117,11 @@ def _evidence(s: Situation, each: TimedFunction) -> list[Evidence]:
         *(s.evidence(f"trigger of {t.relation}", t.trigger_name, "") for t in each.triggers),
         s.evidence("time of the function", worst.ms, "ms"),
         s.evidence("of it without functions that it calls", worst.self_ms, "ms"),
+        *(
+            [s.evidence("of it also without statements that it executes", worst.own_ms, "ms")]
+            if worst.own_ms is not None
+            else []
+        ),
         s.evidence("calls by the statement", worst.calls, "count"),
         s.evidence("time of the statement", statement.ms, "ms"),
         s.evidence("statement", statement.total.statement, ""),

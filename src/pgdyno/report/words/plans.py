@@ -15,13 +15,14 @@ from pgdyno.report.words import prose
 from pgdyno.report.words.tables import Table
 
 if TYPE_CHECKING:
-    from pgdyno.record import CalledFunction, RunFile, StatementPlan
+    from pgdyno.record import CalledFunction, FunctionStatement, RunFile, StatementPlan
     from pgdyno.results.plans import ComparedPlans, PlanForm
 
 TEXT_MAX = 160
 FORM_MAX = 400
 REPLANNED_MAX = 8
 PLANS_MAX = 12
+WITHIN_MAX = 5
 NODES_MAX = 60
 _HEAD = ("node", "time", "share", "rows", "expected", "details")
 _HEAD_UNEXECUTED = ("node", "cost", "share", "rows expected", "details")
@@ -81,15 +82,21 @@ def sections(run: RunFile) -> list[Section]:
         return []
     texts = {each.place: each.statement for each in run.statements()}
     functions = {(each.place, each.function): each for each in run.called_functions()}
+    executed = {(each.place, each.statement): each for each in run.function_statements()}
     parts: list[Text | Table] = []
     for row in [*latest.values()][:PLANS_MAX]:
         title = texts.get(row.place, f"{row.script}, statement {row.position + 1}")
-        parts.extend(_parts(row, title, [f for f in functions.values() if f.place == row.place]))
+        called = [each for each in functions.values() if each.place == row.place]
+        within = [each for each in executed.values() if each.place == row.place]
+        parts.extend(_parts(row, title, called, within))
     return [Section("plans", "Plans", [OnPage(part) for part in parts])]
 
 
 def _parts(
-    row: StatementPlan, statement: str, functions: Sequence[CalledFunction]
+    row: StatementPlan,
+    statement: str,
+    functions: Sequence[CalledFunction],
+    within: Sequence[FunctionStatement],
 ) -> Iterator[Text | Table]:
     title = prose.cut(" ".join(statement.split()), TEXT_MAX)
     if row.plan is None:
@@ -97,13 +104,20 @@ def _parts(
         return
     plan = read_plan(json.loads(row.plan))
     yield _table(title, plan)
-    clauses = [*_about(plan, row), *map(_called, functions)]
+    longest = sorted(within, key=lambda each: -each.ms)[:WITHIN_MAX]
+    clauses = [*_about(plan, row), *map(_called, functions), *map(_within, longest)]
     yield Text(prose.sentence("; ".join(clauses)), small=True)
 
 
 def _called(function: CalledFunction) -> str:
     calls = numbers.count(function.calls)
     return f"function {function.function}: {numbers.ms(function.ms)} in {calls} calls"
+
+
+def _within(executed: FunctionStatement) -> str:
+    text = prose.cut(" ".join(executed.statement.split()), FORM_MAX)
+    times = numbers.count(executed.executions)
+    return f"within functions: {text}, {numbers.ms(executed.ms)} in {times} executions"
 
 
 def _about(plan: Plan, row: StatementPlan) -> Iterator[str]:
