@@ -268,7 +268,8 @@ def test_a_drill_checks_only_what_it_knows(database: ConnInfo) -> None:
     text = builtin_texts()["entity-resolution"]
     with connect_plain(database) as conn:
         assert checked_after(conn, [text, "select 1"]) == ("entity-resolution",)
-        assert checked_after(conn, [text, "delete from er_queue"]) == ()
+        for table in ("er_queue", "shop.er_queue", '"er_queue"', "er_records_3", "er_record_ids"):
+            assert checked_after(conn, [text, f"delete from {table}"]) == (), table
         assert checked_after(conn, ["select 1"]) == ()
         conn.execute("alter table er_queue set unlogged")
         assert checked_after(conn, [text]) == ()

@@ -3,6 +3,7 @@ sums; and whether the load permits these checks."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,9 @@ def are_unlogged(conn: Control, tables: Collection[str]) -> bool:
 
 
 def _is_checked(conn: Control, texts: Collection[str], kind: Tables) -> bool:
-    using = [text for text in texts if OWN[kind].names.search(text)]
+    own = OWN[kind]
+    # A name with any schema before it, and that of a partition, may be one of these tables.
+    names = rf"(?i)\b(?:{'|'.join((*own.columns, *own.sequences, *own.routines))})"
+    using = [text for text in texts if re.search(names, text)]
     by_itself = {*using} <= {*builtin_texts().values()}
-    return bool(using) and by_itself and not are_unlogged(conn, OWN[kind].columns)
+    return bool(using) and by_itself and not are_unlogged(conn, own.columns)
