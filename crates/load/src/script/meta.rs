@@ -175,10 +175,8 @@ impl<'a> Arguments<'a> {
         let name = valid(name, offset)?.to_owned();
         let slot = scope.slot(&name, offset)?;
         let (word, offset) = self.required(WHAT)?;
-        let count = Count::parse(word, offset, scope)?.ok_or_else(|| {
-            Fault::new(offset, format!("\"{word}\" is not a number of elements"))
-                .hint("write \\array ids 10 random(1, 1000), or a variable: \\array ids :count …")
-        })?;
+        let hint = "write \\array ids 10 random(1, 1000), or a variable: \\array ids :count …";
+        let count = Count::parse(word, offset, scope, "elements", hint)?;
         let array = Array {
             slot,
             count,
@@ -195,10 +193,8 @@ impl<'a> Arguments<'a> {
         let (name, offset) = self.required(WHAT)?;
         let name = valid(name, offset)?.to_owned();
         let (word, offset) = self.required(WHAT)?;
-        let count = Count::parse(word, offset, scope)?.ok_or_else(|| {
-            Fault::new(offset, format!("\"{word}\" is not a number of rounds"))
-                .hint("write \\for line 10, or a variable: \\for line :lines")
-        })?;
+        let hint = "write \\for line 10, or a variable: \\for line :lines";
+        let count = Count::parse(word, offset, scope, "rounds", hint)?;
         let rounds = Rounds::new(&name, count, offset, scope)?;
         self.no_more()?;
         Ok(Meta::For { name, rounds })

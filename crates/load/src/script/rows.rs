@@ -52,17 +52,21 @@ pub(super) enum Count {
 }
 
 impl Count {
-    /// A number, or a variable that has it; `None` if the word is neither.
+    /// A number of `what`, or a variable that has it; `hint` is for a word that is neither.
     pub(super) fn parse(
         word: &str,
         offset: usize,
         scope: &mut Scope,
-    ) -> Result<Option<Self>, Fault> {
+        what: &str,
+        hint: &str,
+    ) -> Result<Self, Fault> {
         match word.strip_prefix(':') {
             Some(name) if super::is_valid_name(name) => {
-                Ok(Some(Self::Variable(scope.used(name, offset)?)))
+                Ok(Self::Variable(scope.used(name, offset)?))
             }
-            _ => Ok(word.parse().ok().map(Self::Fixed)),
+            _ => word.parse().map(Self::Fixed).map_err(|_| {
+                Fault::new(offset, format!("\"{word}\" is not a number of {what}")).hint(hint)
+            }),
         }
     }
 
@@ -99,10 +103,8 @@ impl Rows {
                 "\\rows needs a count and expressions",
             ));
         };
-        let count = Count::parse(word, offset, scope)?.ok_or_else(|| {
-            Fault::new(offset, format!("\"{word}\" is not a number of rows"))
-                .hint("write \\rows 100 :row, random(1, 10), or a variable: \\rows :count …")
-        })?;
+        let hint = "write \\rows 100 :row, random(1, 10), or a variable: \\rows :count …";
+        let count = Count::parse(word, offset, scope, "rows", hint)?;
         let number = scope.slot(Names::ROW, offset)?;
         Ok(Self {
             count,
