@@ -164,7 +164,7 @@ def make_own(
         for name in own.sequences
     ]
     with conn.transaction():
-        made = [each.named for each in made_here(conn) if each.kind == "routine"]
+        made = (each.named for each in made_here(conn)) if own.routines else ()
         if routines := [each for each in made if each.name in own.routines]:
             conn.execute(drop("routine", routines))
         for kind, names in (("table", tables), ("sequence", sequences)):

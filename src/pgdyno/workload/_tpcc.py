@@ -89,7 +89,7 @@ def _pieces(rows: Rows) -> Iterator[str]:
         yield piece
 
 
-def last_name(number: int) -> str:
+def _last_name(number: int) -> str:
     """Return the last name of a customer by a number below 1,000 (clause 4.3.2.3)."""
     return "".join(_SYLLABLES[int(digit)] for digit in f"{number:03}")
 
@@ -140,7 +140,7 @@ class _Rows:
             named = number - 1 if number <= 1000 else self._name_number()
             credit = "BC" if self._chance.random() < 0.1 else "GC"
             yield (
-                f"{_WAREHOUSE}\t{district}\t{number}\t{self._text(8, 16)}\tOE\t{last_name(named)}"
+                f"{_WAREHOUSE}\t{district}\t{number}\t{self._text(8, 16)}\tOE\t{_last_name(named)}"
                 f"\t{self._address()}\t{self._digits(16)}\t{_NOW}\t{credit}\t50000.00"
                 f"\t{self._number(0, 5000) / 10_000:.4f}\t-10.00\t10.00\t1\t0"
                 f"\t{self._text(300, 500)}\n"
