@@ -55,8 +55,9 @@ def function_time(s: Situation) -> Found | Cleared:
     times their functions (track_functions), and then while it reports the statements that these
     execute (auto_explain). SQL functions that are inlined are not counted, nor are those that are
     built in. Trigger: a function that returns no trigger takes at least ``COST_SHARE`` of the
-    response time, without the functions and statements that it executes. The gain predicted is that
-    of statements without this time. Threshold: that of costly-settings.
+    response time, without the functions and statements that it executes, as far as these were
+    reported. The gain predicted is that of statements without this time. Threshold: that of
+    costly-settings.
     """
     timed = timed_functions(s, of_triggers=False)
     if not timed or saved_share(s, timed[0].timed) < COST_SHARE:
