@@ -71,6 +71,7 @@ _NOTHING: SampledStatement = {
     "parameters": [],
     "captures": None,
 }
+_LARGE_BLOCK = "select pg_catalog.length(pg_catalog.repeat('x', 32000000))"
 _SYNTAX_ERROR = "42601"
 _PLACE = re.compile(r"\$(\d+)")
 
@@ -235,6 +236,15 @@ class LoadLikeSession:
                 yield statement if work == texts else joined(statement, work), not is_block
             elif self._defers and begins_with(texts[-1], _COMMITTING):
                 yield statement, was_block
+
+    def grow_memory(self) -> None:
+        """Let the session keep its memory between statements, as one does that has executed many.
+
+        The C library returns freed memory to the system at once until the session has freed a large
+        block (M_TRIM_THRESHOLD in mallopt(3), 32 MB at most). Over 400 partitions a kept plan took
+        5 ms in the first dozen to forty executions of a session for that, and 1.1 ms afterwards.
+        """
+        self.run(_LARGE_BLOCK)
 
     @property
     def keeps_plans(self) -> bool:

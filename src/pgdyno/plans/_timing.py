@@ -153,6 +153,8 @@ class _Side:
     def warm(self, transactions: Sequence[SampledTransaction], ends_s: float) -> None:
         """Execute the transactions once, and one of each script until prepared statements have the
         plan that they keep, without timing."""
+        if not self._times_ms:
+            self.session.grow_memory()
         for transaction in transactions:
             self.session.execute(transaction)
         if self._times_ms or not self.session.keeps_plans:
