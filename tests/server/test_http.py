@@ -239,7 +239,9 @@ def test_a_server_that_goes_away_is_told_from_one_that_answers_badly() -> None:
     with run:
         run.wait_for(lambda run: run.total["connect_failures"] > 3)
     run.assert_balanced()
-    assert {code for code, *_ in run.errors} <= {"connect-refused", "no-response", "reset"}
+    # A connection that waited to be accepted is reset, perhaps before the client saw it open.
+    away = {"connect-refused", "connect-failed", "no-response", "reset"}
+    assert {code for code, *_ in run.errors} <= away
 
 
 def test_https_checks_the_certificate(tmp_path: Path) -> None:

@@ -183,8 +183,11 @@ def test_nothing_is_executed_on_a_server_of_the_user(pg18: Cluster, tmp_path: Pa
 
 def test_a_healthy_load(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, LOOKUP, ROWS)
-    for name in ("parse-plan", "jit", "costly-settings", "missing-index", "kept-plan"):
+    for name in ("parse-plan", "jit", "costly-settings", "missing-index"):
         assert of(found, name).status == "cleared", name
+    # On a busy machine the executions with each plan may differ too much to tell.
+    kept = of(found, "kept-plan")
+    assert kept.status == "cleared" or "executions differ" in kept.sentence
     with RunFile(tmp_path / "run.db") as run:
         (plan,) = run.statement_plans()
     assert plan.is_analyzed
