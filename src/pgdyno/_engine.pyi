@@ -285,6 +285,20 @@ def check_script(text: str, file: str, defined: Sequence[str] = ()) -> ScriptFac
     """Parse a script; ``file`` is its name in messages, ``defined`` are variables that it need not
     set. Raises ScriptError."""
 
+@final
+class MadeRows:
+    """The data of a COPY … FROM STDIN, in its text format, that ``\\rows`` makes."""
+
+    def __init__(
+        self, text: str, file: str, variables: Sequence[tuple[str, str]], seed: int
+    ) -> None:
+        """``text`` has ``\\set`` and, at its end, the COPY; ``file`` is its name in messages.
+        Raises ScriptError."""
+
+    def piece(self, bytes: int) -> bytes | None:
+        """The next rows, so many bytes or somewhat more; None after the last. Raises
+        ScriptError."""
+
 def student_t_cdf(freedom: float, t: float) -> float:
     """Probability that Student's t with ``freedom`` degrees of freedom is at most ``t``."""
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.spec.workload import WorkloadSpec
-from pgdyno.workload.setup import run_setup
+from pgdyno.workload.setup import Setup, run_setup
 
 pytestmark = [pytest.mark.server]
 SOURCE = r"""
@@ -212,3 +212,42 @@ def test_a_file_that_changes_meanwhile(pg: Cluster, tmp_path: Path) -> None:
         run_setup(target, WorkloadSpec(setup=str(file), setup_sha256="0" * 64), ours=True)
     with connect_plain(target) as conn:
         assert conn.execute("select to_regclass('t')").fetchone() == (None,)
+
+
+def test_rows_that_are_made(pg: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "setup.sql"
+    file.write_text(
+        "create table made (id int primary key, name text, at timestamptz, ref uuid);\n"
+        "\\set n 500 * :scale\n"
+        "copy made from stdin \\rows :n :row + 1, text_of(:row, 12), timestamp(:row), uuid_of(:row)\n"
+        "create index on made (name);\n"
+    )
+    workload = WorkloadSpec(setup=str(file), scale=3)
+    with connect_plain(pg.conninfo) as conn:
+        conn.execute("drop table if exists made")
+        run_setup(pg.conninfo, workload, ours=True)
+        made = conn.execute("select count(*), count(distinct name), count(distinct ref) from made")
+        assert made.fetchone() == (1500, 1500, 1500)
+        analyzed = conn.execute("select reltuples::int from pg_class where relname = 'made'")
+        assert analyzed.fetchone() == (1500,)
+        conn.execute("drop table made")
+    # Its rows are nobody's: a run file has the text, which makes them again.
+    assert Setup.of(workload).text == file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("\\rows 3 :row, nonsense(:row)", "nonsense"),
+        ("\\rows :many :row, 1", "many"),
+        ("\\rows 3 :row", "missing data for column"),
+        ("\\rows 3 1, 1", "duplicate key"),
+    ],
+)
+def test_rows_that_cannot_be_made(pg: Cluster, tmp_path: Path, rows: str, said: str) -> None:
+    file = tmp_path / "setup.sql"
+    file.write_text(
+        f"create table made (id int primary key, n int);\ncopy made from stdin {rows}\n"
+    )
+    with pytest.raises(PgdynoError, match=rf"setup\.sql:2.*{said}"):
+        run_setup(pg.conninfo, WorkloadSpec(setup=str(file)), ours=True)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
+from pgdyno._engine import MadeRows, ScriptError
 from pgdyno.errors import UsageError
 from pgdyno.workload._pieces import lines_of, statements
 
@@ -111,9 +112,29 @@ def test_places_and_tables() -> None:
     assert not any(b"restrict" in each.sql for each in found)
 
 
+def test_rows_that_are_made_have_the_variables_before_them() -> None:
+    text = (
+        b"create table t (a int, b text);\n\\set n 3 * \\\n  :scale\n-- rows\ncopy t (a, b)\n"
+        b"  from stdin \\rows :n :row, \\\n  text_of(:row, 4)\nselect 1;\n"
+    )
+    found = list(statements("f.sql", lines_of("f.sql", BytesIO(text))))
+    assert [each.line for each in found] == [1, 5, 8]
+    made = found[1].made
+    assert made is not None
+    assert found[1].rows is None
+    assert made.split("\n")[:3] == ["", "\\set n 3 * \\", "  :scale"]
+    rows = MadeRows(made, "f.sql", [("scale", "2")], 1).piece(1 << 16)
+    assert rows is not None
+    assert [int(line.split(b"\t")[0]) for line in rows.splitlines()] == [*range(6)]
+    with pytest.raises(ScriptError, match=r"f\.sql:2:.*not defined"):
+        MadeRows(made.replace(":scale", ":other"), "f.sql", [], 1)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("select 1 \\set n 3\n", "f.sql:1: \\set is not SQL"),
+        ("select 1 \\rows 3 :row\n", "f.sql:1: \\rows is not SQL"),
         ("select 1;\n\\connect shop\n", "f.sql:2: \\connect is not SQL"),
         ("\\! rm -rf /tmp/x\n", "f.sql:1: \\! is not SQL"),
         ("select 1 \\gexec\n", "f.sql:1: \\gexec is not SQL"),

@@ -5,6 +5,7 @@ mod blackout;
 mod error;
 mod histogram;
 mod load;
+mod made;
 mod statistics;
 
 use pgdyno_load::script::{self, BUILTIN_NAMES, Command, Script, Source, builtin};
@@ -114,6 +115,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(statistics::fisher_exact, module)?)?;
     module.add_class::<histogram::Histogram>()?;
     module.add_class::<load::Load>()?;
+    module.add_class::<made::MadeRows>()?;
     module.add_class::<blackout::DiskServer>()?;
     module.add_class::<blackout::DiskLogs>()?;
     module.add_class::<blackout::Cut>()

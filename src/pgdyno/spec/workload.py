@@ -222,8 +222,8 @@ class WorkloadSpec(SpecTable):
     )
     setup: str | None = Field(
         None,
-        description="SQL file, or dump by pg_dump, executed once before the load, in the database"
-        " pgdyno, or with initialize in the database that conninfo names",
+        description="SQL file, where COPY may have \\rows, or dump by pg_dump, executed once before"
+        " the load, in the database pgdyno, or with initialize in the database that conninfo names",
     )
     initialize: bool = Field(
         False,

@@ -2,9 +2,10 @@
 
 It reads what pg_dump writes, as psql would: a semicolon ends a statement unless it is in a string,
 a quoted name, a comment, parentheses, or the body of a function (BEGIN ATOMIC … END). Rows end
-with a line that is ``\\.``. Of psql's own commands, ``\\restrict`` and ``\\unrestrict``, with which
-pg_dump forbids the others, are passed over; any other is refused. Lines are read one after the
-other, so that memory is needed for one statement and not for the rows.
+with a line that is ``\\.``; or ``\\rows`` stands in place of the semicolon and makes them, with
+variables by ``\\set``, as in a script. Of psql's own commands, ``\\restrict`` and
+``\\unrestrict``, with which pg_dump forbids the others, are passed over; any other is refused.
+Lines are read one after the other, so that memory is needed for one statement and not for the rows.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.errors import UsageError
 from pgdyno.escaping import visible_line
@@ -53,6 +55,8 @@ _ENDS = {
     "comment": re.compile(rb"(?P<begin>/\*)|(?P<end>\*/)"),
 }
 """Patterns of what matters within a token of several characters."""
+_SET = re.compile(rb"\\set[ \t]", re.IGNORECASE)
+_MADE = re.compile(rb"\\rows[ \t]", re.IGNORECASE)
 _PASSED_OVER = re.compile(rb"\\(?:un)?restrict[ \t]+\S+[ \t]*\r?\n?$")
 _COMMAND = re.compile(rb"\\\S{0,30}")
 _END_OF_ROWS = (b"\\.\n", b"\\.\r\n", b"\\.")
@@ -65,7 +69,8 @@ _HINTS = {
 }
 _HINTS[b"\\c"] = _HINTS[b"\\connect"]
 _HINT = (
-    "a set-up is SQL, with the rows of COPY … FROM stdin as pg_dump writes them; remove the line"
+    "a set-up is SQL, with the rows of COPY … FROM stdin as pg_dump writes them, or made by \\rows;"
+    " remove the line"
 )
 
 
@@ -86,6 +91,8 @@ class SetupStatement(Struct, frozen=True):
     """Number of the line of the first row."""
     table: str | None = None
     """Name of the table that takes the rows, without its schema, if it was understood."""
+    made: str | None = None
+    """Script that makes its rows: the variables set before, and itself, in their lines."""
 
 
 def lines_of(file: str, chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -116,6 +123,8 @@ class _Splitter:
         """The kind of the token that is not closed yet."""
         self._tag = b""
         self._nested = 0
+        self._sets: dict[int, bytes] = {}
+        """Lines with ``\\set``, by their numbers."""
         self._begin(1)
 
     def _begin(self, number: int) -> None:
@@ -167,8 +176,19 @@ class _Splitter:
                 break
             at = found.end()
             if found[0] == b"\\":
-                self._check_command(line, found.start())
-                line = line[: found.start()] + b"\n"
+                before = line[begin : found.start()]
+                if self._takes_rows and _MADE.match(line, found.start()):
+                    yield self._made(before, self._whole(line)[found.start() :])
+                    self._begin(self._number + 1)
+                    return
+                lines = 1
+                if self._line is None and _SET.match(line, found.start()):
+                    number, command = self._number, self._whole(line[found.start() :])
+                    self._sets[number] = command
+                    lines = max(1, command.count(b"\n"))
+                else:
+                    self._check_command(line, found.start())
+                line = line[: found.start()] + b"\n" * lines
                 break
             if self._ends_statement(found):
                 statement = self._statement(line[begin:at])
@@ -274,6 +294,26 @@ class _Splitter:
         copied = _COPIED.search(lines_before[-1].decode("utf-8", "replace"))
         table = folded(_last_part(copied[1])) if copied else None
         return SetupStatement(sql, self._first_line, line, self._rows(), self._number + 1, table)
+
+    def _whole(self, line: bytes) -> bytes:
+        """Return a line with a command, and the lines that continue it."""
+        parts = [line]
+        while parts[-1].rstrip(b"\r\n").endswith(b"\\") and (more := next(self._lines, b"")):
+            self._number += 1
+            parts.append(more)
+        return b"".join(parts)
+
+    def _made(self, before: bytes, command: bytes) -> SetupStatement:
+        """Return the statement whose rows a command makes."""
+        statement = self._statement(before)
+        script, at = b"", 1
+        for number, line in self._sets.items():
+            script += b"\n" * (number - at) + line
+            at = number + line.count(b"\n")
+        lines = statement.sql.split(b"\n")[statement.line - statement.first_line :]
+        script += b"\n" * (statement.line - at) + b"\n".join(lines) + command
+        # Errors in its rows are of the line that makes them.
+        return replace(statement, rows=None, table=None, made=script.decode("utf-8", "replace"))
 
     def _rows(self) -> Iterator[bytes]:
         """Yield the rows up to their end, which is passed over."""

@@ -2,7 +2,8 @@
 
 A file without rows is sent as it is. One with the rows of COPY … FROM stdin is sent statement by
 statement (_pieces.py), as the SQL of an archive is (_archives.py). Its rows are the user's data: a
-run file has the digest of the file, and not its text. It may be in any encoding that it sets.
+run file has the digest of the file, and not its text. It may be in any encoding that it sets. Rows
+that ``\\rows`` makes up are nobody's data.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from pgdyno._engine import MadeRows
     from pgdyno.spec.workload import WorkloadSpec
 
 _OF_DUMP = re.compile(rb"\\|stdin", re.IGNORECASE)
@@ -40,6 +42,11 @@ _OWNERS = re.compile(
 )
 _SETS = re.compile(r"(?:\s|--[^\n]*\n)*set\s", re.IGNORECASE)
 _UNDEFINED_OBJECT = "42704"
+_SEED = 1
+"""Of random values in rows that are made: the same with each repetition."""
+_PIECE_BYTES = 1 << 18
+Variables: TypeAlias = "list[tuple[str, str]]"
+"""Names and values."""
 
 
 class Setup(Struct, frozen=True):
@@ -53,8 +60,8 @@ class Setup(Struct, frozen=True):
     def of(cls, workload: WorkloadSpec) -> Setup:
         """Read the setup of a workload that has one.
 
-        Raises UsageError for a file that cannot be read or has commands of psql, and for one of
-        which a run file has another digest.
+        Raises UsageError for a file that cannot be read or has commands of psql, for rows that
+        cannot be made, and for a file of which a run file has another digest.
         """
         assert workload.setup is not None
         file, text, known = workload.setup, workload.setup_text, workload.setup_sha256
@@ -66,12 +73,15 @@ class Setup(Struct, frozen=True):
                     code="setup-file",
                     hint="write it to a file, and name that",
                 )
-        if text is not None:
-            return cls(file, text)
-        digest = _digest_with_rows(file)
-        if known not in (None, digest):
-            raise changed(file)
-        return cls(file, sha256=digest) if digest else cls(file, read_text(file, "setup"))
+        if text is None:
+            digest = _digest_with_rows(file)
+            if known not in (None, digest):
+                raise changed(file)
+            if digest:
+                return cls(file, sha256=digest)
+            text = read_text(file, "setup")
+        _check_made(file, text, _variables(workload))
+        return cls(file, text)
 
     @property
     def digest(self) -> str:
@@ -99,7 +109,7 @@ def run_setup(conninfo: ConnInfo, workload: WorkloadSpec, *, ours: bool) -> None
         _run_as_it_is(conninfo, setup.file, setup.text)
         return
     with connect_plain(conninfo) as conn:
-        copied = _Sending(conn, setup).send()
+        copied = _Sending(conn, setup, _variables(workload)).send()
     if copied and ours:
         with connect(conninfo) as own:
             own.execute("vacuum analyze")
@@ -132,8 +142,41 @@ def _is_dump(file: str, text: str) -> bool:
     :func:`_has_rows` does."""
     if not _OF_DUMP.search(text.encode()):
         return False
-    has_rows = _has_rows(file, _lines_of_text(file, text))
+    read = [*statements(file, _lines_of_text(file, text))]
+    has_rows = any(each.rows is not None or each.made is not None for each in read)
     return has_rows or _RESTRICTED.search(text) is not None
+
+
+def _check_made(file: str, text: str, variables: Variables) -> None:
+    """Raise UsageError if rows of a setup cannot be made."""
+    if _OF_DUMP.search(text.encode()):
+        for each in statements(file, _lines_of_text(file, text)):
+            if each.made is not None:
+                _made(file, each.made, variables)
+
+
+def _variables(workload: WorkloadSpec) -> Variables:
+    """Return the variables that a script has from the start."""
+    given = {"scale": workload.scale, **workload.variables}
+    return [(name, str(value)) for name, value in given.items()]
+
+
+def _made(file: str, script: str, variables: Variables) -> MadeRows:
+    """Return the rows that a script makes. Raises UsageError."""
+    from pgdyno._engine import MadeRows
+
+    with _script_errors():
+        return MadeRows(script, file, variables, _SEED)
+
+
+@contextmanager
+def _script_errors() -> Iterator[None]:
+    from pgdyno._engine import ScriptError
+
+    try:
+        yield
+    except ScriptError as error:
+        raise UsageError(error.message, code="setup-rows", hint=error.hint) from None
 
 
 def changed(file: str) -> UsageError:
@@ -183,9 +226,10 @@ def _failed(place: str, problem: psycopg.Error, sql: str, database: str) -> Setu
 class _Sending:
     """The statements and rows of a setup on their way to the server."""
 
-    def __init__(self, conn: psycopg.Connection, setup: Setup) -> None:
+    def __init__(self, conn: psycopg.Connection, setup: Setup, variables: Variables) -> None:
         self._conn = conn
         self._setup = setup
+        self._variables = variables
         self._archive = setup.sha256 is not None and is_archive(_path(setup.file))
         self._copied = False
 
@@ -209,17 +253,24 @@ class _Sending:
         import psycopg
 
         try:
-            if statement.rows is None:
+            if (pieces := self._rows_of(statement)) is None:
                 self._conn.execute(statement.sql)
                 return
-            with self._conn.cursor().copy(statement.sql) as copy:
-                for rows in statement.rows:
+            with _script_errors(), self._conn.cursor().copy(statement.sql) as copy:
+                for piece in pieces:
                     self._copied = True
-                    copy.write(rows)
+                    copy.write(piece)
         except psycopg.Error as problem:
             sql = statement.sql.decode("utf-8", "replace")
             place = self._place(self._line_of(problem, statement, sql))
             raise _failed(place, problem, sql, self._conn.info.dbname) from None
+
+    def _rows_of(self, statement: SetupStatement) -> Iterator[bytes] | None:
+        """Return the rows of a statement; None if it takes none."""
+        if statement.made is None:
+            return statement.rows
+        made = _made(self._setup.file, statement.made, self._variables)
+        return iter(partial(made.piece, _PIECE_BYTES), None)
 
     def _line_of(self, problem: psycopg.Error, statement: SetupStatement, sql: str) -> int:
         """Return the number of the line with the error: of its position, or of its row."""

@@ -224,6 +224,7 @@ fn plain(function: Function, values: &[Value]) -> Outcome {
             length: text_length(values[1])?,
         },
         Function::Timestamp => Value::timestamp(values[0])?,
+        Function::UuidOf => Value::Uuid(Rng::new(int(0)?.cast_unsigned()).uuid()),
         Function::Permute => match (int(0)?, int(1)?, int(2)?) {
             (value, size @ 1.., seed) => Value::Int(permute(value, size, seed)),
             _ => {

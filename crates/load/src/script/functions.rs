@@ -26,6 +26,7 @@ pub(super) enum Function {
     Sqrt,
     TextOf,
     Timestamp,
+    UuidOf,
 }
 
 /// Most arguments of one call: what pgbench takes.
@@ -59,8 +60,9 @@ const fn seeded(name: &'static str, function: Function, arguments: (usize, usize
     }
 }
 
-/// All of them, by name. `random_text`, `random_uuid`, `text_of` and `timestamp` are pgdyno's own.
-pub(super) const FUNCTIONS: [Entry; 25] = [
+/// All of them, by name. `random_text`, `random_uuid`, `text_of`, `timestamp` and `uuid_of` are
+/// pgdyno's own.
+pub(super) const FUNCTIONS: [Entry; 26] = [
     entry("abs", Function::Abs, (1, 1)),
     entry("debug", Function::Debug, (1, 1)),
     entry("double", Function::Double, (1, 1)),
@@ -86,6 +88,7 @@ pub(super) const FUNCTIONS: [Entry; 25] = [
     entry("sqrt", Function::Sqrt, (1, 1)),
     entry("text_of", Function::TextOf, (2, 2)),
     entry("timestamp", Function::Timestamp, (1, 1)),
+    entry("uuid_of", Function::UuidOf, (1, 1)),
 ];
 
 /// The function of this name, in any case.

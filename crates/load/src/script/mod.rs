@@ -15,7 +15,7 @@
 //!   COPY … FROM STDIN, or VALUES of many rows;
 //! - `:txn`, the number of the transaction among the client's, from 0; a retry keeps it;
 //! - `random_uuid()` in expressions: a version 4 UUID, drawn from the client's own generator;
-//!   `random_text(min, max)`, `text_of(key, length)` and `timestamp(seconds)`.
+//!   `random_text(min, max)`, `text_of(key, length)`, `uuid_of(key)` and `timestamp(seconds)`.
 //! - `\csv FILE NAME …`: the values of a line of a file, another one for each transaction (see
 //!   [`Table`]'s module);
 //! - `\forget`: the client forgets its cookies;
@@ -50,6 +50,7 @@ mod expr;
 mod fill;
 mod functions;
 mod lexer;
+mod made;
 mod meta;
 mod names;
 mod parse;
@@ -70,6 +71,7 @@ pub use draft::Source;
 pub use error::{EvalError, ScriptError};
 pub use eval::{eval, eval_truth};
 pub use expr::Expr;
+pub use made::MadeRows;
 pub use names::{Names, Slot, Variables, is_valid_name};
 pub use parse::{Group, parse};
 pub use random::Rng;

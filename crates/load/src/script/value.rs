@@ -20,7 +20,7 @@ pub enum Value {
     Int(i64),
     /// A floating-point number.
     Double(f64),
-    /// Value of `random_uuid()`; no operator accepts it.
+    /// Value of `random_uuid()` or `uuid_of()`; no operator accepts it.
     Uuid([u8; 16]),
     /// Value of `random_text()` or `text_of()`: so many letters and digits, which the seed decides.
     /// No operator accepts it.
