@@ -92,8 +92,8 @@ def _with_late_updates(workload: Workload, table: str | None) -> Workload:
 
 
 def load_mix(mix: str | list[ScriptPart], wanted: WorkloadSpec | None = None) -> Workload:
-    """Return the workload of one mix; ``wanted`` decides the script of ingest. Raises as
-    :func:`load_workloads` does."""
+    """Return the workload of one mix; ``wanted`` decides the script of ingest, and its setup may
+    create the tables. Raises as :func:`load_workloads` does."""
     if mix == "ingest":
         return _ingest(wanted)
     if isinstance(mix, str):
@@ -103,7 +103,8 @@ def load_mix(mix: str | list[ScriptPart], wanted: WorkloadSpec | None = None) ->
         _script_of(name, part) for name, part in zip(names, mix, strict=True) if part.weight > 0
     ]
     name = "+".join(script.name for script in scripts)
-    return Workload(name, scripts, _tables_of(scripts))
+    setup = None if wanted is None else wanted.setup_text
+    return Workload(name, scripts, _tables_of(scripts, setup))
 
 
 def _name_of(part: ScriptPart) -> str:
@@ -112,10 +113,15 @@ def _name_of(part: ScriptPart) -> str:
     return Path(part.file).stem if part.file else str(part.builtin)
 
 
-def _tables_of(scripts: list[WeightedScript]) -> Tables:
-    """Return the tables that the scripts use. Raises UsageError for two kinds in one mix."""
+def _tables_of(scripts: list[WeightedScript], setup: str | None = None) -> Tables:
+    """Return the tables that the scripts use, unless the ``setup`` has them. Raises UsageError for
+    two kinds in one mix."""
     bare = [_COMMENT.sub(" ", script.text) for script in scripts]
-    used = [kind for kind, pattern in _TABLES.items() if any(pattern.search(text) for text in bare)]
+    used = [
+        kind
+        for kind, pattern in _TABLES.items()
+        if any(map(pattern.search, bare)) and not (setup and pattern.search(setup))
+    ]
     if len(used) > 1:
         first, second = (_IN_WORDS[kind] for kind in used[:2])
         raise UsageError(
