@@ -131,7 +131,7 @@ def test_recordings_are_repeated(web: Shop, pgdyno: Callable[..., Said], files: 
 
 REFUSED = {
     ("run", "from/none.jmx", "-T1"): "from/none.jmx cannot be read: No such file or directory",
-    ("import", "from"): "from is neither a JMeter test plan nor a HAR file",
+    ("import", "from"): "from is neither a JMeter test plan, nor a HAR file, nor a capture",
     ("run", "-f", "from/shop.jmx", "-T1"): "-f from/shop.jmx: this is no script",
     ("import", "from/firefox.har", "--origin", "http://a.example"): "no request goes to",
     ("import", "from/firefox.har", "--origin", "shop"): "--origin: ",

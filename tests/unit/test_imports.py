@@ -435,7 +435,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
         "log.entries[0].request.url: ",
     ),
     "nothing.har": (json.dumps({"log": {"entries": []}}), "there is no request to a web server"),
-    "a.txt": ("", "is neither a JMeter test plan nor a HAR file"),
+    "a.txt": ("", "is neither a JMeter test plan, nor a HAR file, nor a capture"),
 }
 
 

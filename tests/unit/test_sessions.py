@@ -17,6 +17,7 @@ MAY_BE_A_POOLER = {
     "server/connecting/_pooler.py",
 }
 STATEMENTS_OF_THE_USER = {
+    "capture/_schema.py",  # on an empty server of pgdyno's
     "conduct/_single_run.py",  # events
     "dimension/_dimension.py",  # DDL on tables that the user names
     "plans/_session.py",

@@ -169,6 +169,7 @@ def _imported(path: Path, load: LoadOptions, tables: Fields, group: Fields, *, q
         variables=variables_of(load.scripts.define),
         credentials=credentials.are_kept(),
         outside_files=load.urls.allow_files,
+        scale=tables.get("workload", {}).get("scale", 1),
     )
     imported = read_foreign(path, choices)
     for note in imported.notes:

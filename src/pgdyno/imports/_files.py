@@ -1,16 +1,18 @@
-"""Files of other tools as specs: JMeter test plans (.jmx) and recordings of browsers (.har) are
-read, and the spec is made of fields for a run, or written as files to edit."""
+"""Files that are no specs, as specs: JMeter test plans (.jmx), recordings of browsers (.har) and
+captures of a server's load (.pgdyno) are read, and the spec is made of fields for a run, or written
+as files to edit."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from pgdyno.clone import SUFFIX, clone_of, read_capture
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.files import read_at_most, write_whole
 from pgdyno.imports._model import Choices, Imported
 
 PLAN, RECORDING = ".jmx", ".har"
-FOREIGN_SUFFIXES = (PLAN, RECORDING)
+FOREIGN_SUFFIXES = (PLAN, RECORDING, SUFFIX)
 _BYTES_MAX = {PLAN: 16 << 20, RECORDING: 128 << 20}
 
 
@@ -27,10 +29,14 @@ def read_foreign(path: Path, choices: Choices) -> Imported:
     kind = path.suffix.lower()
     if kind not in FOREIGN_SUFFIXES:
         raise UsageError(
-            f"{path} is neither a JMeter test plan nor a HAR file",
+            f"{path} is neither a JMeter test plan, nor a HAR file, nor a capture",
             code="import-kind",
-            hint="their names end with .jmx and .har",
+            hint="their names end with .jmx, .har and .pgdyno",
         )
+    if kind == SUFFIX:
+        imported = _of_capture(path, choices.scale)
+        _check_scripts(imported, path)
+        return imported
     content = _content(path, _BYTES_MAX[kind])
     if kind == PLAN:
         from pgdyno.imports._plan import import_plan
@@ -42,6 +48,20 @@ def read_foreign(path: Path, choices: Choices) -> Imported:
         imported = import_recording(content, path, choices)
     _check_scripts(imported, path)
     return imported
+
+
+def _of_capture(path: Path, scale: float) -> Imported:
+    capture = read_capture(path)
+    clone = clone_of(capture, path.stem, scale)
+    return Imported(
+        name=path.stem,
+        fields=clone.fields,
+        scripts=clone.scripts,
+        tables={},
+        missing=[],
+        notes=[*capture.gaps],
+        setups={clone.setup: clone.setup_text},
+    )
 
 
 def _content(path: Path, bytes_max: int) -> bytes:
@@ -83,7 +103,10 @@ def fields_with_texts(imported: Imported) -> dict[str, object]:
             for part in group["script"]
         ]
         clients.append({**group, "script": parts})
-    return {**imported.fields, "clients": clients}
+    fields = {**imported.fields, "clients": clients}
+    for text in imported.setups.values():
+        fields["workload"] = {**fields["workload"], "setup_text": text}
+    return fields
 
 
 def write_import(imported: Imported, directory: Path, source: Path) -> list[Path]:
@@ -95,7 +118,12 @@ def write_import(imported: Imported, directory: Path, source: Path) -> list[Path
     import tomli_w
 
     spec = f"# From {source.name}\n\n" + tomli_w.dumps(imported.fields)
-    texts = {f"{imported.name}.toml": spec, **imported.scripts, **imported.tables}
+    texts = {
+        f"{imported.name}.toml": spec,
+        **imported.scripts,
+        **imported.tables,
+        **imported.setups,
+    }
     paths = {directory / name: text for name, text in texts.items()}
     for path in paths:
         if path.exists() or path.is_symlink():

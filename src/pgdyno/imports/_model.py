@@ -36,6 +36,8 @@ class Choices(Struct, frozen=True):
     """Pause between the pages of a recording."""
     outside_files: bool = False
     """Read files that a plan names outside of its directory."""
+    scale: float = 1.0
+    """Times the rows of the source that the clone of a capture has."""
 
 
 class Imported(Struct, frozen=True):
@@ -52,6 +54,8 @@ class Imported(Struct, frozen=True):
     """Parts that would change the load, and are not in it, each with its place."""
     notes: list[str]
     """Parts that were left out or taken differently, without which the load is the same."""
+    setups: dict[str, str] = field(default_factory=dict)
+    """File name → text of the setup."""
 
 
 class ImportAccount:

@@ -42,6 +42,7 @@ COUNTS = (
 MAJOR_OF_VERSION = {9: 14, 10: 15, 11: 17, 12: 18}
 """Minor version of the extension → the first major version of PostgreSQL that comes with it."""
 _OF_IO = ("read_ms", "write_ms")
+_SHAPE_CHARACTERS = 2000
 
 Counts = dict[str, dict[str, float | None]]
 """Id of a statement → its counts since its entry was made."""
@@ -121,8 +122,20 @@ def read_shapes(
     connection: psycopg.Connection[Any], source: StatementSource, ids: Collection[str]
 ) -> dict[str, str]:
     """Return the shapes of some statements, '' for pgdyno's own; without those that are gone."""
-    rows = _rows(connection, source, "statement_texts", {"ids": list(ids)})
-    return {row["id"]: "" if OWN in row["text"] else statement_shape(row["text"]) for row in rows}
+    texts = read_texts(connection, source, ids, _SHAPE_CHARACTERS)
+    return {key: "" if OWN in text else statement_shape(text) for key, text in texts.items()}
+
+
+def read_texts(
+    connection: psycopg.Connection[Any],
+    source: StatementSource,
+    ids: Collection[str],
+    characters: int = 1 << 20,
+) -> dict[str, str]:
+    """Return the beginnings of the texts of some statements, without those that are gone."""
+    values = {"ids": list(ids), "characters": characters}
+    rows = _rows(connection, source, "statement_texts", values)
+    return {row["id"]: row["text"] for row in rows}
 
 
 def risen(before: Counts, after: Counts) -> dict[str, Rise]:

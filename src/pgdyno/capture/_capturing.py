@@ -1,0 +1,249 @@
+"""A capture from start to end: two looks at the counts of statements, samples of sessions between
+them, the catalogue, and the columns of parameters from plans on an empty schema."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from pgdyno._engine import build_info
+from pgdyno.capture._catalogue import Catalogue
+from pgdyno.capture._parameters import Unplannable, parameters_of
+from pgdyno.capture._queries import rows_of
+from pgdyno.capture._sampling import Samples
+from pgdyno.capture._scanning import VALUE_CHARACTERS_MIN, values_in
+from pgdyno.capture._schema import EmptySchema
+from pgdyno.capture._texts import begins, first_word, is_kept, without_values
+from pgdyno.capture._transactions import Kind, kinds_of
+from pgdyno.check import Where, answering, check_same_server, reach, session
+from pgdyno.clone.capture_file import (
+    FORMAT,
+    VERSION,
+    Capture,
+    Source,
+    Statement,
+    Step,
+    Transaction,
+    write_capture,
+)
+from pgdyno.conduct.watch import Watcher
+from pgdyno.errors import SetupError
+from pgdyno.numbers import counted, listed
+from pgdyno.probe.statements import (
+    Rise,
+    StatementsUnavailable,
+    busiest,
+    evictions,
+    read_counts,
+    read_texts,
+    risen,
+    source_of,
+)
+from pgdyno.server.extensions import STATEMENTS
+from pgdyno.server.sql_files import OWN
+
+if TYPE_CHECKING:
+    import psycopg
+
+STATEMENTS_MAX = 2000
+"""Statements that are captured, those that take the most time."""
+
+
+class CaptureRequest(Struct, frozen=True):
+    """A server to capture, and the time for it."""
+
+    where: Where
+    seconds: float
+    path: Path
+
+
+class _Load(Struct):
+    """The load of the period."""
+
+    seconds: float
+    rises: dict[str, Rise]
+    texts: dict[str, str]
+    samples: Samples
+    transactions: float
+    gaps: list[str]
+
+
+def capture(request: CaptureRequest, watcher: Watcher) -> Capture:
+    """Capture the load of a server, and write it to the file. The server is only read.
+
+    Raises SetupError for a server that does not answer, or does not count statements.
+    """
+    watcher.phase("connecting")
+    reached = reach(request.where, watcher.note)
+    with answering(reached.conninfo), session(reached.conninfo) as connection:
+        watcher.phase("reading the catalogue")
+        catalogue = Catalogue(connection)
+        watcher.phase(f"watching the load for {request.seconds:g} s", request.seconds)
+        load = _watched(connection, request.seconds)
+        check_same_server(reached)
+        watcher.phase("finding the columns of parameters")
+        major = connection.info.server_version // 10_000
+        found = _captured(catalogue, load, major)
+        watcher.phase("looking for values")
+        values = {"tables": catalogue.ids, "characters": VALUE_CHARACTERS_MIN}
+        known = [row["value"] for row in rows_of(connection, "values", values)]
+    _check(found, known)
+    try:
+        write_capture(found, request.path)
+    except OSError as problem:
+        raise SetupError(
+            f"{request.path} cannot be written: {problem.strerror}", code="capture-unwritable"
+        ) from None
+    return found
+
+
+def _watched(connection: psycopg.Connection[Any], seconds: float) -> _Load:
+    try:
+        source = source_of(connection)
+        before, evicted = read_counts(connection, source), evictions(connection, source)
+        began_s, began = time.monotonic(), _transactions(connection)
+        samples = Samples(connection)
+        samples.watch(seconds)
+        after = read_counts(connection, source)
+        elapsed_s = time.monotonic() - began_s
+    except StatementsUnavailable as problem:
+        raise SetupError(
+            f"the load cannot be captured: {problem.why}",
+            code="capture-statements",
+            hint=f"it is known by the statements that {STATEMENTS} counts: {problem.allow}",
+        ) from None
+    gaps = []
+    if evictions(connection, source) > evicted:
+        gaps.append(f"{STATEMENTS} evicted statements meanwhile: rare ones are missing")
+    rises = risen(before, after)
+    kept = busiest(rises)[:STATEMENTS_MAX]
+    return _Load(
+        elapsed_s,
+        {each: rises[each] for each in kept},
+        read_texts(connection, source, kept),
+        samples,
+        _transactions(connection) - began,
+        gaps,
+    )
+
+
+def _transactions(connection: psycopg.Connection[Any]) -> int:
+    (row,) = rows_of(connection, "totals")
+    return int(row["transactions"])
+
+
+def _captured(catalogue: Catalogue, load: _Load, major: int) -> Capture:
+    gaps = [*catalogue.gaps, *load.gaps]
+    own = [key for key, text in load.texts.items() if OWN in text]
+    texts = {key: text for key, text in load.texts.items() if key not in own}
+    left_out = {first_word(text).upper() for text in texts.values() if not is_kept(text)}
+    left_out -= {"BEGIN", "COMMIT", "END", "START", "ROLLBACK", "SAVEPOINT", "RELEASE", ""}
+    if left_out:
+        gaps.append(f"utility statements are left out: {listed(sorted(left_out))}")
+    with EmptySchema(catalogue.tables) as schema:
+        statements = _statements(schema, texts, load, gaps)
+        tables, more = schema.tables, schema.gaps
+    if not statements:
+        raise SetupError(
+            f"no statement that a load could have was executed in {load.seconds:.0f} s",
+            code="capture-idle",
+            hint="capture the server while it works, or longer (-T)",
+        )
+    calls = {key: load.rises[key]["calls"] or 0.0 for key in statements}
+    begun = sum(load.rises[key]["calls"] or 0.0 for key, text in texts.items() if begins(text))
+    kinds = kinds_of(calls, load.samples.sequences(), begun)
+    if any(each.guessed for each in kinds):
+        gaps.append(
+            "statements that are executed equally often are taken for one transaction, in the"
+            " order of their ids: none was seen long enough"
+        )
+    numbers = {key: number for number, key in enumerate(statements)}
+    seconds, (sessions, busy) = load.seconds, load.samples.sessions(statements)
+    return Capture(
+        format=FORMAT,
+        version=VERSION,
+        made_by=f"pgdyno {build_info()['version']}",
+        source=Source(
+            major=major,
+            seconds=round(seconds, 1),
+            transactions_per_s=round(load.transactions / seconds, 3),
+            sessions=sessions,
+            busy_sessions=round(busy, 2),
+        ),
+        tables=tables,
+        statements=tuple(statements.values()),
+        transactions=tuple(_transaction(each, numbers, calls, seconds) for each in kinds),
+        gaps=(*gaps, *more, *_guesses()),
+    )
+
+
+def _guesses() -> list[str]:
+    return ["which rows statements name more often than others is not known: all alike"]
+
+
+def _statements(
+    schema: EmptySchema, texts: Mapping[str, str], load: _Load, gaps: list[str]
+) -> dict[str, Statement]:
+    """Return the statements that can be executed on the schema."""
+    found: dict[str, Statement] = {}
+    refused = []
+    for key, text in texts.items():
+        if not is_kept(text):
+            continue
+        plain = without_values(text)
+        try:
+            parameters = parameters_of(schema.connection, plain, schema.by_name)
+        except Unplannable as why:
+            refused.append(str(why))
+            continue
+        rise = load.rises[key]
+        calls = rise["calls"] or 1.0
+        found[key] = Statement(
+            text=plain,
+            parameters=parameters,
+            calls_per_s=round(calls / load.seconds, 4),
+            rows=round((rise["rows"] or 0.0) / calls, 4),
+            ms=round((rise["exec_ms"] or 0.0) / calls, 6),
+            wal_bytes=round((rise["wal_bytes"] or 0.0) / calls, 2),
+        )
+    if refused:
+        number = counted(len(refused), "statement is", "statements are")
+        gaps.append(f"{number} left out, as the schema here does not have all of it: {refused[0]}")
+    unknown = sum(p.use == "other" for each in found.values() for p in each.parameters)
+    if unknown:
+        number = counted(unknown, "parameter belongs", "parameters belong")
+        gaps.append(f"{number} to no column that is known: the values are random")
+    return found
+
+
+def _transaction(
+    kind: Kind, numbers: Mapping[str, int], calls: Mapping[str, float], seconds: float
+) -> Transaction:
+    steps = tuple(
+        Step(numbers[each], round(calls[each] / max(1.0, kind.transactions), 3))
+        for each in kind.statements
+    )
+    return Transaction(round(kind.transactions / seconds, 4), steps, kind.block)
+
+
+def _check(found: Capture, values: list[str]) -> None:
+    """Raise SetupError if a capture has values of its source."""
+    names = [
+        name
+        for table in found.tables
+        for name in (table.schema, table.name, *(column.name for column in table.columns))
+    ]
+    content = msgspec.json.encode(found).decode()
+    words = {word for each in found.statements for word in each.text.split()}
+    if leaked := values_in(content, values, [*names, *words]):
+        raise SetupError(
+            f"the capture would have {counted(len(leaked), 'value', 'values')} of the database,"
+            " and is not written",
+            code="capture-values",
+            hint="report it as a defect of pgdyno, without the values",
+        )

@@ -1,0 +1,144 @@
+"""The tables of a database from its catalogue and statistics, without values."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.capture._queries import rows_of
+from pgdyno.clone.capture_file import Column, Index, Reference, Table
+from pgdyno.clone.values import is_made
+from pgdyno.numbers import counted, listed
+from pgdyno.spec.sql_text import quoted
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from pgdyno.json_types import Row
+
+TABLES_MAX = 5000
+ROWS_MIN = 20
+"""Rows below which a class of values is not counted: it might tell of somebody."""
+_NAMED_MAX = 3
+
+
+class Catalogue:
+    """Tables by their ids, and what is not as it is on the server."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        """Read the catalogue. Raises psycopg.Error."""
+        self.gaps: list[str] = []
+        found = rows_of(connection, "tables", {"most": TABLES_MAX})
+        if len(found) == TABLES_MAX:
+            self.gaps.append(f"tables beyond the {TABLES_MAX:,} with most rows are left out")
+        self.ids = [int(row["id"]) for row in found]
+        values = {"tables": self.ids, "rows_min": ROWS_MIN}
+        self._columns = _by_table(rows_of(connection, "columns", values))
+        self._constraints = _by_table(rows_of(connection, "constraints", values))
+        self._indexes = _by_table(rows_of(connection, "indexes", values))
+        self._names = {int(row["id"]): f"{row['schema']}.{row['name']}" for row in found}
+        self.tables = tuple(self._table(row) for row in found)
+        self._tell(found)
+
+    def _table(self, row: Row) -> Table:
+        number = int(row["id"])
+        columns = tuple(map(_column, self._columns[number]))
+        here = {each.name for each in columns if is_made(each)}
+        constraints = self._constraints[number]
+        keys = [tuple(each["columns"]) for each in constraints if each["kind"] in ("p", "u")]
+        references = tuple(
+            Reference(
+                tuple(each["columns"]),
+                self._names[int(each["other_id"])],
+                tuple(each["keys"]),
+                each["action"],
+            )
+            for each in constraints
+            if each["kind"] == "f" and int(each["other_id"]) in self._names
+        )
+        indexes = self._indexes[number]
+        unique = [
+            tuple(each["columns"]) for each in indexes if each["is_unique"] and each["is_plain"]
+        ]
+        return Table(
+            schema=row["schema"],
+            name=row["name"],
+            rows=row["rows"],
+            pages=int(row["pages"]),
+            columns=columns,
+            keys=tuple(key for key in [*keys, *unique] if here.issuperset(key)),
+            has_primary=any(each["kind"] == "p" for each in constraints),
+            references=references,
+            indexes=tuple(
+                Index(each["sql"])
+                for each in indexes
+                if each["sql"] is not None
+                and not (each["is_unique"] and each["is_plain"])
+                and here.issuperset(each["columns"])
+            ),
+            options=tuple(row["options"]),
+            unlogged=row["is_unlogged"],
+        )
+
+    def _tell(self, found: Sequence[Row]) -> None:
+        """Add what is left out, or guessed, to the gaps."""
+        name = {int(row["id"]): quoted(row["name"]) for row in found}
+        columns = [each for rows in self._columns.values() for each in rows]
+        lacking = {
+            "partitioned tables are captured without partitions": [
+                quoted(row["name"]) for row in found if row["is_partitioned"]
+            ],
+            "without statistics that this role may read, the numbers of different values are"
+            " guessed": [quoted(row["name"]) for row in found if not row["is_readable"]],
+            "columns of these types are left out": sorted(
+                {each["type"] for each in columns if not is_made(_column(each))}
+            ),
+            "columns that the server computes are stored as others": [
+                f"{name[int(each['table_id'])]}.{quoted(each['name'])}"
+                for each in columns
+                if each["generated"]
+            ],
+            "CHECK and EXCLUDE constraints are left out": sorted(
+                {
+                    name[number]
+                    for number, rows in self._constraints.items()
+                    if any(each["kind"] in ("c", "x") for each in rows)
+                }
+            ),
+            "indexes with values in their text are left out": sorted(
+                {
+                    name[number]
+                    for number, rows in self._indexes.items()
+                    if any(each["sql"] is None for each in rows)
+                }
+            ),
+        }
+        for words, names in lacking.items():
+            if names:
+                where = counted(len(names), "place", "places")
+                self.gaps.append(f"{words} ({where}: {listed(names, _NAMED_MAX)})")
+
+
+def _by_table(rows: Sequence[Row]) -> defaultdict[int, list[Row]]:
+    found: defaultdict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[int(row["table_id"])].append(row)
+    return found
+
+
+def _column(row: Row) -> Column:
+    return Column(
+        name=row["name"],
+        type=row["domain_type"] if row["is_domain"] else row["type"],
+        base=row["base"] if row["is_builtin"] or row["base"] in ("enum", "array") else "",
+        not_null=row["not_null"],
+        default="none" if row["generated"] else row["default_kind"],
+        identity=row["identity"],
+        labels=row["labels"] or 0,
+        null_share=row["null_share"] or 0.0,
+        distinct=row["distinct_values"],
+        width_bytes=row["width_bytes"],
+        correlation=row["correlation"],
+        frequent=tuple(row["frequent"] or ()),
+    )

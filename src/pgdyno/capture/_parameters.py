@@ -1,0 +1,128 @@
+"""The columns that the parameters of statements belong to, from plans on an empty schema.
+
+The planner resolves names and types: a condition has a column and a parameter, and the rows of an
+INSERT or an UPDATE have expressions for the columns in their order. Of SET and LIMIT the text is
+read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pgdyno.clone.capture_file import Parameter, Table, Use
+from pgdyno.plans.conditions import comparisons
+from pgdyno.plans.tree import Node, read_plan
+from pgdyno.spec.sql_text import NAME, folded
+
+if TYPE_CHECKING:
+    import psycopg
+
+_PLACE = re.compile(r"\$(\d+)")
+_COLUMN = re.compile(rf"\(*({NAME})\.({NAME})\)*(?:::.*)?", re.DOTALL)
+_PLAIN = re.compile(r"\(*\$(\d+)\)*(?:::[^$]*)?", re.DOTALL)
+_COMPARED = re.compile(r"(?:ANY\s*)?\(*\$(\d+)\)*(?:::[^$]*)?", re.DOTALL)
+_LIMIT = re.compile(r"\b(limit|offset|fetch\s+(?:first|next))\s+\(?\$(\d+)", re.IGNORECASE)
+_SET = re.compile(r"\bset\b(.*?)(?:\bwhere\b|\bfrom\b|\breturning\b|$)", re.IGNORECASE | re.DOTALL)
+_ASSIGNED = re.compile(rf"({NAME})\s*=([^=]*?)(?=,\s*{NAME}\s*=|$)", re.DOTALL)
+_INSERT = re.compile(
+    rf"\s*insert\s+into\s+[^\s(]+(?:\s+as\s+{NAME})?\s*\(([^()]*)\)\s*values", re.I
+)
+_NAME = "pgdyno_capture"
+_OF_VALUES, _CHANGING = "Values Scan", "ModifyTable"
+"""Kinds of nodes: rows of VALUES, and changes of rows."""
+_TYPES = f"""
+select parameter_types::pg_catalog.text[] from pg_catalog.pg_prepared_statements
+ where name operator(pg_catalog.=) '{_NAME}'
+""".encode()
+
+
+class Unplannable(Exception):
+    """A statement that the server refuses on the empty schema."""
+
+
+def parameters_of(
+    connection: psycopg.Connection, text: str, tables: Mapping[str, Table]
+) -> tuple[Parameter, ...]:
+    """Return the parameters of a statement, in order of their numbers. Raises Unplannable."""
+    import psycopg
+
+    try:
+        connection.execute(f"prepare {_NAME} as {text}".encode())
+        row = connection.execute(_TYPES, prepare=False).fetchone()
+        connection.execute(f"deallocate {_NAME}".encode())
+        answer = connection.execute(
+            f"explain (generic_plan, verbose, format json) {text}".encode(), prepare=False
+        ).fetchone()
+    except psycopg.Error as problem:
+        raise Unplannable(problem.diag.message_primary or str(problem)) from None
+    assert row is not None
+    assert answer is not None
+    plan = read_plan(answer[0][0])
+    found = {**dict(_limits(text)), **dict(_uses(plan.root, text, tables))}
+    return tuple(
+        Parameter(type_, *found.get(number, ("other", "", "")))
+        for number, type_ in enumerate(row[0], 1)
+    )
+
+
+Found = tuple[int, tuple[Use, str, str]]
+"""Number of a parameter, and its use, table and column."""
+
+
+def _limits(text: str) -> Iterator[Found]:
+    for found in _LIMIT.finditer(text):
+        yield int(found[2]), ("offset" if found[1].lower() == "offset" else "limit", "", "")
+
+
+def _uses(top: Node, text: str, tables: Mapping[str, Table]) -> Iterator[Found]:
+    """Yield the uses of parameters in a plan; those in rows come last, and count."""
+    relations = {each.alias: each.relation for each in top.walk() if each.relation}
+    for node in top.walk():
+        for condition in node.conditions.values():
+            yield from _compared(condition, relations)
+    for node in top.walk():
+        if node.kind == _CHANGING and node.children and node.relation in tables:
+            yield from _written(node, text, tables[node.relation])
+
+
+def _compared(condition: str, relations: Mapping[str, str]) -> Iterator[Found]:
+    for each in comparisons(condition):
+        for side, other in each.sides():
+            column, value = _COLUMN.fullmatch(side), _COMPARED.fullmatch(other)
+            if column is not None and value is not None and folded(column[1]) in relations:
+                use: Use = "compared"
+                yield int(value[1]), (use, relations[folded(column[1])], folded(column[2]))
+
+
+def _written(node: Node, text: str, table: Table) -> Iterator[Found]:
+    if re.match(r"\s*(?:with\b.*\))?\s*insert\b", text, re.I | re.S):
+        yield from _inserted(node, text, table)
+    found = _SET.search(text)
+    for assigned in _ASSIGNED.finditer(found[1]) if found else ():
+        column, expression = folded(assigned[1]), assigned[2]
+        plain = _PLAIN.fullmatch(expression.strip())
+        if plain:
+            yield int(plain[1]), ("set", table.full_name, column)
+        else:
+            for number in _PLACE.findall(expression):
+                yield int(number), ("added", table.full_name, column)
+
+
+def _inserted(node: Node, text: str, table: Table) -> Iterator[Found]:
+    """Yield the parameters in rows of an INSERT: those of VALUES in turn, or the output of the
+    plan."""
+    listed = _INSERT.match(text)
+    rows = re.search(r"\bvalues\s*\((.*)$", text, re.I | re.S)
+    names = [folded(each) for each in re.findall(NAME, listed[1])] if listed else []
+    if listed and rows and node.children[0].kind == _OF_VALUES:
+        numbers = [int(each) for each in _PLACE.findall(rows[1])]
+        yield from (
+            (number, ("inserted", table.full_name, names[place % len(names)]))
+            for place, number in enumerate(numbers)
+        )
+        return
+    for column, expression in zip(table.columns, node.children[0].output, strict=False):
+        if plain := _PLAIN.fullmatch(expression):
+            yield int(plain[1]), ("inserted", table.full_name, column.name)

@@ -1,0 +1,103 @@
+"""Transactions from samples of sessions: which statements are in one, and in what order.
+
+The sessions' rows are read in bursts, as fast as the server answers, so that of a transaction of
+some milliseconds several statements are seen. Texts are not read: a statement is its id, which
+pg_stat_statements has too. Sub-millisecond transactions are hardly seen twice; their statements
+stay apart unless they are executed equally often.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from pgdyno.capture._queries import rows_of
+
+if TYPE_CHECKING:
+    import psycopg
+
+SHARE_MAX = 0.01
+"""Share of the time in which sessions are read."""
+BURST_S = 0.05
+
+
+class Samples:
+    """Statements of transactions that were seen."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        self._seen: defaultdict[tuple[int, int], dict[int, str]] = defaultdict(dict)
+        """Process and beginning of a transaction → beginning of a statement → its id."""
+        self._busy: Counter[int] = Counter()
+        """Process → looks in which it was within a transaction."""
+        self._looks = 0
+
+    def watch(self, seconds: float) -> None:
+        """Read sessions for so long, in bursts. Raises psycopg.Error."""
+        ends_s = time.monotonic() + seconds
+        while (now_s := time.monotonic()) < ends_s:
+            while time.monotonic() < now_s + BURST_S:
+                self._look()
+            pause_s = (time.monotonic() - now_s) * (1 / SHARE_MAX - 1)
+            time.sleep(max(0.0, min(pause_s, ends_s - time.monotonic())))
+
+    def _look(self) -> None:
+        self._looks += 1
+        for row in rows_of(self._connection, "sessions"):
+            self._seen[row["pid"], row["began_us"]][row["sent_us"]] = row["query_id"]
+            self._busy[row["pid"]] += 1
+
+    def sessions(self, statements: Collection[str]) -> tuple[int, float]:
+        """Return how many sessions executed some of these statements, and how many of them were
+        within a transaction on average."""
+        mine = {
+            pid
+            for (pid, _), ids in self._seen.items()
+            if not {*ids.values()}.isdisjoint(statements)
+        }
+        return len(mine), sum(self._busy[pid] for pid in mine) / max(1, self._looks)
+
+    def sequences(self) -> list[list[str]]:
+        """Return the ids of the statements that were seen of each transaction, in order."""
+        return [[ids[at] for at in sorted(ids)] for ids in self._seen.values()]
+
+
+class Together:
+    """Statements that were seen in the same transactions."""
+
+    def __init__(self, sequences: list[list[str]]) -> None:
+        self.seen: Counter[str] = Counter()
+        self._both: Counter[tuple[str, str]] = Counter()
+        self._before: Counter[tuple[str, str]] = Counter()
+        self.repeated: set[str] = set()
+        for ids in sequences:
+            self._add(ids)
+
+    def _add(self, ids: list[str]) -> None:
+        first: dict[str, int] = {}
+        for place, each in enumerate(ids):
+            if each in first:
+                self.repeated.add(each)
+            first.setdefault(each, place)
+        self.seen.update(first.keys())
+        for one, place in first.items():
+            for other, later in first.items():
+                if one != other:
+                    self._both[one, other] += 1
+                    self._before[one, other] += place < later
+
+    def are_together(self, one: str, other: str) -> bool:
+        """Return whether two statements belong to the same transactions."""
+        least = max(1.0, 0.02 * min(self.seen[one], self.seen[other]))
+        return self._both[one, other] >= least
+
+    def place(self, statement: str, others: list[str]) -> float:
+        """Return the share of others that come before a statement."""
+        shares = [
+            self._before[other, statement] / self._both[other, statement]
+            for other in others
+            if self._both[other, statement]
+        ]
+        return sum(shares) / len(shares) if shares else 0.5

@@ -1,0 +1,72 @@
+"""The schema of a capture on an empty server of pgdyno's, without what that refuses."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from msgspec.structs import replace
+
+from pgdyno.clone.capture_file import Table
+from pgdyno.clone.schema import index_sql, keys_sql, schemas_and_types, table_sql
+from pgdyno.numbers import counted
+from pgdyno.server import Cluster, connect_plain, find_installation
+
+_SETTINGS = {"fsync": "off"}
+
+
+class EmptySchema:
+    """Tables without rows, their keys and indexes. A context manager."""
+
+    def __init__(self, tables: tuple[Table, ...]) -> None:
+        self._given = tables
+        self._stack = ExitStack()
+        self.gaps: list[str] = []
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            cluster = stack.enter_context(Cluster.create(find_installation(), _SETTINGS))
+            self.connection = stack.enter_context(connect_plain(cluster.conninfo))
+            self.tables = self._made()
+            self.by_name = {each.full_name: each for each in self.tables}
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def _made(self) -> tuple[Table, ...]:
+        for sql in schemas_and_types(self._given):
+            self._accepts(sql)
+        tables = [each for each in self._given if self._accepts(table_sql(each, {}))]
+        names = {each.full_name for each in tables}
+        kept = []
+        for table in tables:
+            for sql in keys_sql(table):
+                self._accepts(sql)
+            indexes = [each for each in table.indexes if self._accepts(index_sql(table, each))]
+            references = [each for each in table.references if each.table in names]
+            kept.append(replace(table, indexes=tuple(indexes), references=tuple(references)))
+        self._tell(len(self._given) - len(tables), "table is", "tables are")
+        lost = sum(len(each.indexes) for each in tables) - sum(len(each.indexes) for each in kept)
+        self._tell(lost, "index is", "indexes are")
+        return tuple(kept)
+
+    def _tell(self, number: int, one: str, several: str) -> None:
+        if number:
+            self.gaps.append(f"{counted(number, one, several)} left out: a new server refuses them")
+
+    def _accepts(self, sql: str) -> bool:
+        import psycopg
+
+        try:
+            self.connection.execute(sql.encode())
+        except psycopg.Error:
+            return False
+        return True

@@ -1,0 +1,107 @@
+"""Kinds of transactions: statements that are executed together, in order, and how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from pgdyno.capture._sampling import Together
+
+_ALIKE = 0.01
+"""Difference of calls up to which statements are executed equally often."""
+_CALLS_MIN = 50
+"""Calls below which equal numbers mean nothing."""
+_BLOCK_SHARE = 0.9
+
+
+class Kind(Struct, frozen=True):
+    """A kind of transaction."""
+
+    statements: tuple[str, ...]
+    """Ids in order."""
+    transactions: float
+    """Over the period."""
+    block: bool
+    guessed: bool = False
+    """True if no two of its statements were seen in one transaction: they have equal calls."""
+
+
+def kinds_of(
+    calls: Mapping[str, float], sequences: Sequence[list[str]], begins: float
+) -> list[Kind]:
+    """Return the kinds of transactions of statements with so many calls. ``sequences`` are those
+    seen, ``begins`` the number of BEGIN."""
+    together = Together([[each for each in ids if each in calls] for ids in sequences])
+    groups = _joined([*calls], together)
+    alone = [group[0] for group in groups if len(group) == 1]
+    kinds = [_kind(group, calls, together) for group in groups if len(group) > 1]
+    left = begins - sum(each.transactions for each in kinds)
+    for equal in _equal(alone, calls):
+        times = max(calls[each] for each in equal)
+        if len(equal) > 1 and times >= _CALLS_MIN and left >= _BLOCK_SHARE * times:
+            left -= times
+            kinds.append(Kind(tuple(equal), times, block=True, guessed=True))
+        else:
+            kinds.extend(Kind((each,), calls[each], block=False) for each in equal)
+    kinds = _with_blocks(kinds, left)
+    return sorted(kinds, key=lambda each: -each.transactions)
+
+
+def _with_blocks(kinds: list[Kind], left: float) -> list[Kind]:
+    """Give single statements a block where BEGIN was executed that often."""
+    found = []
+    for each in sorted(kinds, key=lambda each: -each.transactions):
+        is_block = each.block or (
+            len(each.statements) == 1 and left >= _BLOCK_SHARE * each.transactions
+        )
+        if is_block and not each.block:
+            left -= each.transactions
+        found.append(Kind(each.statements, each.transactions, is_block, each.guessed))
+    return found
+
+
+def _joined(statements: Sequence[str], together: Together) -> list[list[str]]:
+    """Return the statements in groups: in one are those that were seen together, also by way of
+    others."""
+    groups = [[each] for each in statements]
+    for one in statements:
+        mine = [
+            group
+            for group in groups
+            if any(each == one or together.are_together(one, each) for each in group)
+        ]
+        if len(mine) > 1:
+            groups = [each for each in groups if each not in mine]
+            groups.append([each for group in mine for each in group])
+    return groups
+
+
+def _kind(group: list[str], calls: Mapping[str, float], together: Together) -> Kind:
+    """Return the kind of statements that were seen together.
+
+    Its transactions are as many as the most frequent statement that is in one only once was
+    executed.
+    """
+    once = [each for each in group if each not in together.repeated]
+    times = max(calls[each] for each in once) if once else min(calls[each] for each in group)
+    ordered = sorted(group, key=lambda each: together.place(each, group))
+    return Kind(tuple(ordered), times, block=True)
+
+
+def _equal(statements: Sequence[str], calls: Mapping[str, float]) -> list[list[str]]:
+    """Return statements in groups with equal calls."""
+    groups: list[list[str]] = []
+    for each in sorted(statements, key=lambda each: -calls[each]):
+        last = groups[-1] if groups else None
+        if last and calls[last[0]] - calls[each] <= _ALIKE * calls[last[0]]:
+            last.append(each)
+        else:
+            groups.append([each])
+    return groups
+
+
+def most_seen(sequences: Sequence[list[str]]) -> Counter[str]:
+    """Return in how many transactions each statement was seen."""
+    return Counter(each for ids in sequences for each in set(ids))

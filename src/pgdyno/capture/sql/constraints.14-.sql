@@ -1,0 +1,14 @@
+-- Keys and references of some tables.
+select k.conrelid::bigint as table_id, k.contype::text as kind, k.confrelid::bigint as other_id,
+       array(select a.attname::text from unnest(k.conkey) with ordinality as key (number, place)
+               join pg_attribute a on a.attrelid = k.conrelid and a.attnum = key.number
+              order by key.place) as columns,
+       array(select a.attname::text from unnest(k.confkey) with ordinality as key (number, place)
+               join pg_attribute a on a.attrelid = k.confrelid and a.attnum = key.number
+              order by key.place) as keys,
+       case k.confdeltype when 'c' then 'on delete cascade' when 'n' then 'on delete set null'
+                          when 'd' then 'on delete set default' else '' end as action
+  from pg_constraint k
+ where k.conrelid = any (%(tables)s::oid[]) and k.contype in ('p', 'u', 'f', 'c', 'x')
+   and k.conparentid = 0
+ order by k.conrelid, k.contype <> 'p', k.conname

@@ -1,0 +1,29 @@
+-- Tables of this database; a partition is counted with the table that it belongs to. Rows are those
+-- of the last analysis, or those that the statistics count if they are more by now.
+with recursive tree (root, oid) as (
+    select oid, oid from pg_class where relkind in ('r', 'p') and not relispartition
+    union all
+    select tree.root, inhrelid from tree join pg_inherits on inhparent = tree.oid
+      join pg_class part on part.oid = inhrelid and part.relispartition
+)
+select c.oid::bigint as id, n.nspname as schema, c.relname as name,
+       c.relkind = 'p' as is_partitioned, c.relpersistence = 'u' as is_unlogged,
+       sum(greatest(part.reltuples, live.tuples, 0))::float8 as rows,
+       sum(case when part.reltuples > 0
+                then part.relpages * greatest(1, live.tuples / part.reltuples)
+                else part.relpages end)::bigint as pages,
+       coalesce(c.reloptions, '{}') as options,
+       has_table_privilege(c.oid, 'select')
+       or pg_has_role(current_user, 'pg_read_all_data', 'usage') as is_readable
+  from tree
+  join pg_class c on c.oid = tree.root
+  join pg_class part on part.oid = tree.oid
+  join pg_namespace n on n.oid = c.relnamespace
+  left join lateral (select pg_stat_get_live_tuples(part.oid)::float8 as tuples) live on true
+ where n.nspname not in ('pg_catalog', 'information_schema')
+   and n.nspname !~ '^pg_(toast|temp)' and c.relpersistence <> 't'
+   and not exists (select from pg_depend d
+                    where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
+ group by c.oid, n.nspname
+ order by sum(greatest(part.reltuples, 0)) desc, n.nspname, c.relname
+ limit %(most)s

@@ -1,0 +1,150 @@
+"""Capture the load of a server and the schema under it, without its data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+from msgspec import Struct
+
+from pgdyno.cli.grouping import taking_options
+from pgdyno.cli.options import Database, Quiet, TextOrJson
+from pgdyno.cli.output import print_json, printable
+from pgdyno.cli.server_options import ConnectOptions
+from pgdyno.cli.types import Duration, complete_files
+from pgdyno.errors import UsageError
+
+if TYPE_CHECKING:
+    from pgdyno.clone.capture_file import Capture
+
+HELP_ORDER = 12
+
+
+class _Group(click.Group):
+    """A group whose first command is meant where none is named."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known = {*self.commands, *ctx.help_option_names}
+        return super().parse_args(ctx, args if args and args[0] in known else ["take", *args])
+
+
+@click.group("capture", cls=_Group, context_settings={"help_option_names": ["-?", "--help"]})
+def command() -> None:
+    """The load of a server as a file, without anybody's data.
+
+    The file has the tables with sizes, keys and statistics, the statements with their counts, and
+    the transactions that they form. Commands that make a load take it in place of a spec, and make
+    tables, rows and scripts from it. The first command below is meant where none is named.
+
+    \b
+      pgdyno capture postgresql://db.example.com/shop -o shop.pgdyno
+      pgdyno capture show shop.pgdyno
+      pgdyno run shop.pgdyno
+    """
+
+
+class CaptureOptions(Struct, frozen=True, kw_only=True):
+    """Length of a capture, and its file."""
+
+    time: Annotated[
+        int,
+        click.option(
+            "-T",
+            "--time",
+            type=Duration(positive=True),
+            default="60",
+            help="How long to watch the load (default 60 s).",
+        ),
+    ]
+    output: Annotated[
+        str | None,
+        click.option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            shell_complete=complete_files,
+            help="File to write, with a name that ends with .pgdyno.",
+        ),
+    ]
+    output_format: TextOrJson
+    quiet: Quiet
+
+
+@command.command("take")
+@taking_options
+def take(what: Database, connect: ConnectOptions, options: CaptureOptions) -> None:
+    """Capture the load of a running server, read-only.
+
+    A role in pg_monitor is enough. With pg_read_all_data, the statistics of columns are read as
+    well: numbers of different values, widths and frequencies, and never a value.
+
+    \b
+      pgdyno capture -h db.example.com shop -o shop.pgdyno
+      pgdyno capture postgresql://db.example.com/shop -T 2min -o shop.pgdyno
+    """
+    from pgdyno.capture import CaptureRequest, capture
+    from pgdyno.check import Where
+    from pgdyno.cli.connection import conninfo_without_load
+    from pgdyno.cli.screen import watcher_for
+
+    path = _path(options.output)
+    conninfo = conninfo_without_load(what, connect, "capture")
+    request = CaptureRequest(Where(conninfo, connect.control), options.time / 1000, path)
+    with watcher_for(quiet=options.quiet, every_s=1.0) as watcher:
+        found = capture(request, watcher)
+    _print(found, options.output_format)
+    if options.output_format == "text":
+        click.echo(printable(f"wrote {path}; run it with: pgdyno run {path}"))
+
+
+@command.command("show")
+@taking_options
+def show(
+    file: Annotated[str, click.argument("file", metavar="FILE.pgdyno")],
+    output_format: TextOrJson,
+) -> None:
+    """Show all that a capture has, in words.
+
+    \b
+      pgdyno capture show shop.pgdyno
+    """
+    from pgdyno.clone import read_capture
+
+    _print(read_capture(Path(file)), output_format)
+
+
+def _path(output: str | None) -> Path:
+    from pgdyno.clone import SUFFIX
+
+    if output is None:
+        raise UsageError(
+            "a capture needs a file",
+            code="capture-file",
+            hint=f"name it with -o, such as -o shop{SUFFIX}",
+        )
+    path = Path(output)
+    if path.suffix != SUFFIX:
+        raise UsageError(
+            f'"{output}" does not end with {SUFFIX}',
+            code="capture-file",
+            hint=f"commands know a capture by its name: -o {path.stem}{SUFFIX}",
+        )
+    if path.exists() or path.is_symlink():
+        raise UsageError(
+            f"{path} exists already", code="capture-file", hint="nothing is overwritten"
+        )
+    return path
+
+
+def _print(capture: Capture, output_format: str) -> None:
+    import msgspec
+
+    from pgdyno.report.words.capture import capture_text
+
+    if output_format == "json":
+        fields: Any = msgspec.to_builtins(capture)
+        print_json(fields)
+    else:
+        for line in capture_text(capture):
+            click.echo(printable(line))

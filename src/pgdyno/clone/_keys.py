@@ -1,0 +1,169 @@
+"""The keys of columns: whole numbers from 1, from which rows and parameters have their values.
+
+A value is made of its key alone (_values.py), so that what a parameter looks for is there, and a
+reference is the key of a row of the other table. The keys of a table's rows follow from the number
+of the row where they are unique or in order, and are drawn otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+
+from pgdyno.clone.capture_file import Capture, Column, Table
+
+_FREQUENT_MIN = 2.0
+"""Times the mean share from which on a value is more frequent than others."""
+_FREQUENT_MAX = 20
+_CHANCES = 100_000
+_ORDERED_MIN = 0.9
+"""Correlation from which on a column's values follow the order of the rows."""
+Place = tuple[str, str]
+"""Table, with its schema, and column."""
+
+
+class Keys:
+    """The keys of all columns of a capture, for rows ``scale`` times as many."""
+
+    def __init__(self, capture: Capture, scale: float = 1.0) -> None:
+        self._tables = {each.full_name: each for each in capture.tables}
+        self._scale = scale
+
+    def rows(self, table: Table) -> int:
+        """Return the rows of a table; those below a thousand are not scaled."""
+        rows = max(0.0, table.rows)
+        return round(rows if rows < 1000 else rows * self._scale)
+
+    def root(self, place: Place) -> Place:
+        """Return the column whose keys a column has: that to which it refers, or itself."""
+        seen = {place}
+        while (to := self._referred(place)) is not None and to not in seen:
+            seen.add(to)
+            place = to
+        return place
+
+    def _referred(self, place: Place) -> Place | None:
+        table = self._tables.get(place[0])
+        for reference in table.references if table is not None else ():
+            if place[1] in reference.columns and reference.table in self._tables:
+                return reference.table, reference.keys[reference.columns.index(place[1])]
+        return self._guessed.get(place)
+
+    @cached_property
+    def _guessed(self) -> dict[Place, Place]:
+        """References that no constraint has: columns with the name of a key of another table."""
+        keys = {
+            name: (each.full_name, each.keys[0][-1])
+            for each in self._tables.values()
+            if each.has_primary
+            for name in _names_of_key(each)
+        }
+        found = {}
+        for table in self._tables.values():
+            referring = {name for each in table.references for name in each.columns}
+            prefix = _prefix(table)
+            for column in table.columns:
+                place = (table.full_name, column.name)
+                to = keys.get(column.name) or keys.get(column.name.removeprefix(prefix))
+                is_own = column.name in referring or (column.name,) in table.keys
+                if to is None or is_own or to[0] == table.full_name:
+                    continue
+                if self._base(place) == self._base(to):
+                    found[place] = to
+        return found
+
+    def _base(self, place: Place) -> str:
+        column = self._tables[place[0]].column(place[1])
+        return "" if column is None else column.base
+
+    def count(self, place: Place) -> int:
+        """Return how many keys a column has, from 1 on."""
+        root = self.root(place)
+        table = self._tables[root[0]]
+        column = table.column(root[1])
+        rows = max(1, self.rows(table))
+        if column is None or (root[1],) in table.keys:
+            return rows
+        key = next((each for each in table.keys if root[1] in each), None)
+        if key is not None:
+            return self._digits(table, key)[root[1]]
+        return self._distinct(column, rows)
+
+    def _distinct(self, column: Column, rows: int) -> int:
+        if column.base == "bool":
+            return 2
+        if column.labels:
+            return column.labels
+        if column.distinct is None:
+            return rows
+        share = -column.distinct * rows if column.distinct < 0 else column.distinct
+        return min(rows, max(1, round(share)))
+
+    def _digits(self, table: Table, key: tuple[str, ...]) -> dict[str, int]:
+        """Return how many values each column of a key has, so that all of them together are at
+        least as many as the rows; the last has as many as that takes."""
+        rows = max(1, self.rows(table))
+        counts: dict[str, int] = {}
+        left = rows
+        for place, name in enumerate(key[:-1]):
+            root = self.root((table.full_name, name))
+            column = table.column(name)
+            if root != (table.full_name, name):
+                count = self.count(root)
+            elif column is None or column.distinct is None:
+                count = round(left ** (1 / (len(key) - place)))
+            else:
+                count = self._distinct(column, rows)
+            counts[name] = max(1, min(count, left))
+            left = math.ceil(left / counts[name])
+        counts[key[-1]] = left
+        return counts
+
+    def frequent(self, table: Table, column: Column) -> list[float]:
+        """Return the shares of the values that a column has more often than others."""
+        mean = 1 / self.count((table.full_name, column.name))
+        return [each for each in column.frequent[:_FREQUENT_MAX] if each > _FREQUENT_MIN * mean]
+
+    def drawn(self, place: Place, frequent: Sequence[float] = ()) -> str:
+        """Return the expression of a key of a column, drawn at random, with some that are more
+        ``frequent`` than others."""
+        count, left = self.count(place), 1.0
+        choices = []
+        for number, share in enumerate(frequent):
+            chance = round(_CHANCES * min(1.0, share / left))
+            choices.append(f"when random(1, {_CHANCES}) <= {chance} then ")
+            choices[-1] += str(number * count // len(frequent) + 1)
+            left = max(1e-9, left - share)
+        other = f"random(1, {count})"
+        return f"case {' '.join(choices)} else {other} end" if choices else other
+
+    def of_row(self, table: Table, column: Column) -> str:
+        """Return the expression of a column's key in the row ``:row``."""
+        place = (table.full_name, column.name)
+        if (column.name,) in table.keys:
+            return ":row + 1"
+        for key in table.keys:
+            if column.name in key:
+                digits = self._digits(table, key)
+                below = math.prod(digits[each] for each in key[key.index(column.name) + 1 :])
+                row = f":row / {below}" if below > 1 else ":row"
+                return f"mod({row}, {digits[column.name]}) + 1"
+        if column.correlation is not None and column.correlation > _ORDERED_MIN:
+            rows, count = max(1, self.rows(table)), self.count(place)
+            return f":row * {count} / {rows} + 1" if count < rows else ":row + 1"
+        return self.drawn(place, self.frequent(table, column))
+
+
+def _names_of_key(table: Table) -> list[str]:
+    """Return the names that columns of other tables have if they refer to a table's key, or to the
+    last column of it."""
+    key = table.keys[0][-1]
+    of_table = [f"{table.name}_id", f"{table.name.removesuffix('s')}_id"]
+    return [*(of_table if len(table.keys[0]) == 1 else []), *([key] if key != "id" else [])]
+
+
+def _prefix(table: Table) -> str:
+    """Return what the names of all columns of a table begin with, up to the first underscore."""
+    beginnings = {each.name.partition("_")[0] for each in table.columns}
+    return f"{beginnings.pop()}_" if len(beginnings) == 1 and len(table.columns) > 1 else ""

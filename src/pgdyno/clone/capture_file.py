@@ -1,0 +1,209 @@
+"""The capture file: a load and the schema under it, without anybody's data.
+
+JSON of the types below, which have names, sizes, frequencies and rates, and no value: not in the
+statements, which are those of pg_stat_statements, and not in defaults, bounds or statistics.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from pgdyno.errors import UsageError
+from pgdyno.files import read_at_most, write_whole
+
+SUFFIX = ".pgdyno"
+FORMAT: Literal["pgdyno capture"] = "pgdyno capture"
+VERSION = 1
+_BYTES_MAX = 64 << 20
+
+Default = Literal["none", "sequence", "time", "uuid", "value"]
+"""A sequence's next value, the present time, a new UUID, or any other value."""
+Use = Literal["compared", "inserted", "set", "added", "limit", "offset", "other"]
+"""Compared with a column; a value for it, or one that is added to it; LIMIT, OFFSET; none of these,
+or not known."""
+
+
+class Column(Struct, frozen=True, omit_defaults=True):
+    """A column, and what the statistics say of it without a value."""
+
+    name: str
+    type: str
+    """As in CREATE TABLE."""
+    base: str
+    """Name of the type, below domains; ``enum`` and ``array`` for these."""
+    not_null: bool = False
+    default: Default = "none"
+    identity: bool = False
+    labels: int = 0
+    """Number of labels of an enum."""
+    null_share: float = 0.0
+    distinct: float | None = None
+    """As in pg_stats: a number of values, or the negative share of the rows; null: not known."""
+    width_bytes: float | None = None
+    correlation: float | None = None
+    frequent: tuple[float, ...] = ()
+    """Shares of the most common values, of those with at least ``ROWS_MIN`` rows."""
+
+
+class Reference(Struct, frozen=True):
+    """Columns that point to those of another table."""
+
+    columns: tuple[str, ...]
+    table: str
+    keys: tuple[str, ...]
+    action: str = ""
+    """ON DELETE …, if it is not the default."""
+
+
+class Index(Struct, frozen=True, omit_defaults=True):
+    """An index that is not of a key."""
+
+    sql: str
+    """The part after ON and the table: USING …."""
+    unique: bool = False
+
+
+class Table(Struct, frozen=True, omit_defaults=True):
+    """A table; of a partitioned one the whole."""
+
+    schema: str
+    name: str
+    rows: float
+    pages: int
+    columns: tuple[Column, ...]
+    keys: tuple[tuple[str, ...], ...] = ()
+    """Columns of the primary key, if there is one, and then of the unique ones."""
+    has_primary: bool = False
+    references: tuple[Reference, ...] = ()
+    indexes: tuple[Index, ...] = ()
+    options: tuple[str, ...] = ()
+    """Storage parameters: NAME=VALUE."""
+    unlogged: bool = False
+
+    @property
+    def full_name(self) -> str:
+        """Schema and name, as a run file has them."""
+        return f"{self.schema}.{self.name}"
+
+    def column(self, name: str) -> Column | None:
+        """Return the column of this name."""
+        return next((each for each in self.columns if each.name == name), None)
+
+
+class Parameter(Struct, frozen=True, omit_defaults=True):
+    """A parameter of a statement."""
+
+    type: str
+    use: Use = "other"
+    table: str = ""
+    column: str = ""
+
+
+class Statement(Struct, frozen=True, omit_defaults=True):
+    """A statement, and its counts over the period."""
+
+    text: str
+    """With $1, $2 … and neither literals nor comments."""
+    parameters: tuple[Parameter, ...]
+    calls_per_s: float
+    rows: float
+    """Of a call."""
+    ms: float
+    wal_bytes: float
+
+
+class Step(Struct, frozen=True, omit_defaults=True):
+    """A statement of a transaction."""
+
+    statement: int
+    """Its place in the file's statements."""
+    times: float = 1.0
+    """Mean executions in a transaction."""
+
+
+class Transaction(Struct, frozen=True, omit_defaults=True):
+    """A kind of transaction."""
+
+    per_s: float
+    steps: tuple[Step, ...]
+    """In order."""
+    block: bool = False
+    """True if it begins with BEGIN; a single statement may have none."""
+
+
+class Source(Struct, frozen=True):
+    """The server and the period that were looked at."""
+
+    major: int
+    seconds: float
+    transactions_per_s: float
+    sessions: int
+    """Client sessions that were seen to execute its statements."""
+    busy_sessions: float
+    """Mean number of those within a transaction."""
+
+
+class Capture(Struct, frozen=True):
+    """A capture file."""
+
+    format: Literal["pgdyno capture"]
+    version: int
+    made_by: str
+    source: Source
+    tables: tuple[Table, ...]
+    statements: tuple[Statement, ...]
+    transactions: tuple[Transaction, ...]
+    gaps: tuple[str, ...]
+    """Parts that were not readable, are left out, or are guessed."""
+
+    def table(self, name: str) -> Table | None:
+        """Return the table of this schema and name."""
+        return next((each for each in self.tables if each.full_name == name), None)
+
+
+class _Head(Struct):
+    format: str = ""
+    version: int = 0
+
+
+def write_capture(capture: Capture, path: Path) -> None:
+    """Write a capture file. Raises OSError."""
+    content = msgspec.json.format(msgspec.json.encode(capture), indent=1)
+    write_whole(path, content + b"\n")
+
+
+def read_capture(path: Path) -> Capture:
+    """Return a capture file. Raises UsageError for one that cannot be read, is of another version,
+    or is not complete."""
+    try:
+        content = read_at_most(path.expanduser(), _BYTES_MAX)
+    except OSError as problem:
+        raise UsageError(
+            f"{path} cannot be read: {problem.strerror}", code="capture-unreadable"
+        ) from None
+    try:
+        head = msgspec.json.decode(content, type=_Head)
+        if head.format == FORMAT and head.version > VERSION:
+            raise UsageError(
+                f"{path} is a capture of version {head.version}, and this pgdyno reads {VERSION}",
+                code="capture-version",
+                hint="read it with the pgdyno that wrote it, or a newer one",
+            )
+        found = msgspec.json.decode(content, type=Capture)
+    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
+        raise UsageError(
+            f"{path} is not a capture of pgdyno, or not all of one: {problem}",
+            code="capture-malformed",
+            hint="pgdyno capture writes such files",
+        ) from None
+    if any(step.statement >= len(found.statements) for t in found.transactions for step in t.steps):
+        raise UsageError(
+            f"{path} has a transaction with a statement that it does not have",
+            code="capture-malformed",
+            hint="it was altered: capture it again",
+        )
+    return found

@@ -1,0 +1,108 @@
+"""The value of a key: an expression of the script language, by the type of the column.
+
+The same key has the same value wherever it is made, and different keys of a unique column have
+different ones.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pgdyno.clone.capture_file import Column, Table
+
+_EPOCH_S = 1_735_689_600
+"""The time of key 0: the start of 2025, UTC."""
+_TEXT_MIN = 12
+"""Characters from which on letters that a key decides are hardly ever those of another."""
+_TEXT_MAX = 65_535
+_LENGTH_DEFAULT = 16
+_WHOLE = {"int2": 32_767, "int4": 2**31 - 1, "int8": 2**63 - 1, "oid": 2**31 - 1}
+_TEXTS = frozenset(("text", "varchar", "bpchar", "name", "bytea", "citext"))
+_FIXED = {
+    "json": "'{}'",
+    "jsonb": "'{}'",
+    "array": "'{}'",
+    "inet": "'127.0.0.1'",
+    "cidr": "'127.0.0.0/8'",
+    "macaddr": "'00:00:00:00:00:00'",
+    "time": "'00:00'",
+    "timetz": "'00:00+00'",
+    "xml": "'<a/>'",
+    "tsvector": "''",
+}
+"""Types whose values are all the same."""
+_HEADER_BYTES = 1
+_ROW_BYTES = 28
+"""Of a row beside its columns: header and line pointer."""
+_BYTES = {
+    "int2": 2,
+    "int4": 4,
+    "int8": 8,
+    "float4": 4,
+    "float8": 8,
+    "bool": 1,
+    "uuid": 16,
+    "date": 4,
+}
+_PAGE_BYTES = 8192
+LABEL_CHARACTERS = 10
+
+
+def is_made(column: Column) -> bool:
+    """Return whether there are values of a column's type."""
+    known = column.base in _WHOLE or column.base in _TEXTS or column.base in _FIXED
+    others = ("enum", "bool", "uuid", "numeric", "float4", "float8", "money", "interval")
+    return known or column.base in others or column.base in ("date", "timestamp", "timestamptz")
+
+
+def value_of(table: Table, column: Column, key: str, *, unique: bool = False) -> str:
+    """Return the expression of the value of a key, which is an expression itself."""
+    base = column.base
+    if base in _FIXED:
+        return _FIXED[base]
+    if base in _TEXTS:
+        length = text_length(table, column)
+        if unique and length < _TEXT_MIN:
+            return key
+        return f"text_of({key}, {length})"
+    if base == "enum":
+        return f"text_of({key}, {LABEL_CHARACTERS})"
+    if base == "bool":
+        return f"mod({key}, 2) = 0"
+    if base == "uuid":
+        return f"uuid_of({key})"
+    if base in ("date", "timestamp", "timestamptz"):
+        seconds = f"({key}) * 86400" if base == "date" and unique else key
+        return f"timestamp({_EPOCH_S} + {seconds})"
+    most = _most(column)
+    return key if unique or most is None else f"mod({key}, {most})"
+
+
+def _most(column: Column) -> int | None:
+    """Return the number below which a column's values are; None if it holds any key."""
+    found = re.search(r"\((\d+)(?:,(-?\d+))?\)", column.type)
+    if column.base == "numeric" and found:
+        digits = int(found[1]) - int(found[2] or 0)
+        return 10**digits if digits < 18 else None
+    return _WHOLE["int2"] if column.base == "int2" else None
+
+
+def text_length(table: Table, column: Column) -> int:
+    """Return the characters of a text, which all its values have."""
+    limit = re.search(r"\((\d+)\)", column.type)
+    most = min(_TEXT_MAX, int(limit[1])) if limit and column.base != "bytea" else _TEXT_MAX
+    if column.base == "bpchar":
+        return most if limit else 1
+    if column.width_bytes is not None:
+        return max(1, min(most, round(column.width_bytes) - _HEADER_BYTES))
+    return max(1, min(most, _width_of_rows(table)))
+
+
+def _width_of_rows(table: Table) -> int:
+    """Return the characters of each text, where only the size of the table is known."""
+    if table.rows < 1 or not table.pages:
+        return _LENGTH_DEFAULT
+    texts = [each for each in table.columns if each.base in _TEXTS]
+    others = sum(_BYTES.get(each.base, 8) for each in table.columns if each not in texts)
+    row = table.pages * _PAGE_BYTES / table.rows - _ROW_BYTES - others
+    return max(1, round(row / max(1, len(texts))) - _HEADER_BYTES)

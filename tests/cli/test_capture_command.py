@@ -1,0 +1,119 @@
+"""``pgdyno capture`` on the command line: the output of a capture, and wrong use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from inline_snapshot import snapshot
+
+if TYPE_CHECKING:
+    from printed import Said
+
+SHOP = {
+    "format": "pgdyno capture",
+    "version": 1,
+    "made_by": "pgdyno 0.1.0",
+    "source": {
+        "major": 16,
+        "seconds": 60.0,
+        "transactions_per_s": 250.0,
+        "sessions": 2,
+        "busy_sessions": 1.5,
+    },
+    "tables": [
+        {
+            "schema": "public",
+            "name": "orders",
+            "rows": 1000.0,
+            "pages": 20,
+            "columns": [
+                {"name": "id", "type": "bigint", "base": "int8", "not_null": True},
+                {"name": "state", "type": "text", "base": "text", "distinct": 3, "width_bytes": 7},
+            ],
+            "keys": [["id"]],
+            "has_primary": True,
+            "indexes": [{"sql": "USING btree (state)"}],
+        }
+    ],
+    "statements": [
+        {
+            "text": "select state from orders where id = $1",
+            "parameters": [
+                {"type": "bigint", "use": "compared", "table": "public.orders", "column": "id"}
+            ],
+            "calls_per_s": 250.0,
+            "rows": 1.0,
+            "ms": 0.02,
+            "wal_bytes": 0.0,
+        }
+    ],
+    "transactions": [{"per_s": 250.0, "steps": [{"statement": 0}]}],
+    "gaps": ["tables of temporary sessions are left out"],
+}
+
+
+@pytest.fixture
+def shop(pgdyno: Callable[..., Said]) -> str:
+    Path("shop.pgdyno").write_text(json.dumps(SHOP))
+    return "shop.pgdyno"
+
+
+def test_show_prints_all_of_it(pgdyno: Callable[..., Said], shop: str) -> None:
+    said = pgdyno("capture", "show", shop)
+    assert said.status == 0, said.err
+    assert said.out == snapshot("""\
+PostgreSQL 16, watched for 1 min: 250 transactions/s, 2 sessions, 1.5 of them within a transaction on average
+
+transaction 1: 250/s, without a block
+  select state from orders where id = $1
+    250/s, 0.02 ms, 1 rows and 0 B of WAL a call
+    $1 bigint compared public.orders.id
+
+table public.orders: 1,000 rows, 160 kB
+  id bigint (not null)
+  state text (3 different, 7 bytes)
+  primary key (id)
+  index USING btree (state)
+note: tables of temporary sessions are left out
+""")
+    as_json = json.loads(pgdyno("capture", "show", shop, "--format=json").out)
+    assert as_json["transactions"] == SHOP["transactions"]
+
+
+def test_it_runs_at_any_scale(pgdyno: Callable[..., Said], shop: str) -> None:
+    said = pgdyno("run", shop, "-s", "3", "-t", "20", "-o", "shop.db")
+    assert said.status == 0, said.err
+    assert "note: tables of temporary sessions are left out" in said.err
+    assert "2 clients" in said.out
+    written = pgdyno("import", shop, "-o", "to")
+    assert written.status == 0, written.err
+    assert sorted(path.name for path in Path("to").iterdir()) == [
+        *("shop-1.sql", "shop-setup.sql", "shop.toml"),
+    ]
+    assert pgdyno("run", "to/shop.toml", "-t", "5", "-o", "again.db").status == 0
+
+
+REFUSED = {
+    ("capture", "postgresql://127.0.0.1:1/x"): "a capture needs a file",
+    ("capture", "postgresql://127.0.0.1:1/x", "-o", "x.db"): '"x.db" does not end with .pgdyno',
+    ("capture", "postgresql://127.0.0.1:1/x", "-o", "shop.pgdyno"): "exists already",
+    ("capture", "tpcb-like", "-o", "x.pgdyno"): "makes no load",
+    ("capture", "postgresql://127.0.0.1:1/x", "-o", "x.pgdyno"): "127.0.0.1:1",
+    ("capture", "show", "none.pgdyno"): "none.pgdyno cannot be read",
+    ("capture", "show", "cut.pgdyno"): "not a capture of pgdyno, or not all of one",
+    ("run", "cut.pgdyno", "-T1"): "not a capture of pgdyno, or not all of one",
+}
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_wrong_use_is_refused(number: int, pgdyno: Callable[..., Said], shop: str) -> None:
+    arguments, why = list(REFUSED.items())[number]
+    Path("cut.pgdyno").write_text(Path(shop).read_text()[:300])
+    said = pgdyno(*arguments)
+    assert said.status == 1
+    assert why in said.err
+    assert not Path("x.pgdyno").exists()

@@ -1,0 +1,163 @@
+"""Captures of loads on real servers: the transactions that are found, what is not in the file, and
+the clone that is made of it."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgdyno.capture import CaptureRequest, capture
+from pgdyno.check import Where
+from pgdyno.clone import Capture, read_capture
+from pgdyno.conduct import Silent, open_session
+from pgdyno.errors import SetupError
+from pgdyno.imports import Choices, fields_with_texts, read_foreign
+from pgdyno.investigate.run import run_spec
+from pgdyno.record import RunFile
+from pgdyno.server import Cluster, connect_plain
+from pgdyno.spec import spec_from_fields
+
+pytestmark = [pytest.mark.server]
+
+SECONDS = 2.0
+SECRET = "hush-{}"
+SCHEMA = f"""
+create extension pg_stat_statements;
+create role watcher login password '{SECRET.format("role")}' in role pg_monitor;
+create role reader login password '{SECRET.format("role")}' in role pg_monitor, pg_read_all_data;
+create schema "Shop; 1";
+create type "Shop; 1".mood as enum ('glad', 'sad');
+create table "Shop; 1".people (
+    id bigserial primary key, email text unique not null, "Kind of" text default '{SECRET.format(0)}',
+    mood "Shop; 1".mood, born date check (born > '1900-01-01'), parts int[], spare int default 7
+);
+create table "Shop; 1".visits (
+    id uuid primary key default gen_random_uuid(), person bigint not null references "Shop; 1".people,
+    at timestamptz default now(), note varchar(40)
+);
+create index on "Shop; 1".visits (person);
+create index on "Shop; 1".people (lower(email)) where "Kind of" = '{SECRET.format(1)}';
+comment on table "Shop; 1".people is '{SECRET.format(2)}';
+create function "Shop; 1".f() returns text language sql as 'select ''{SECRET.format(3)}''';
+insert into "Shop; 1".people (email, "Kind of", mood, born)
+select 'hush-' || i || '@example.com', 'hush-kind-' || i % 3, 'glad', '1980-01-01'
+  from generate_series(1, 3000) i;
+insert into "Shop; 1".visits (person, note)
+select i % 3000 + 1, 'hush-note-' || i from generate_series(1, 6000) i;
+analyze;
+"""
+SELECT = 'select email from "Shop; 1".people where id = %s'
+INSERT = 'insert into "Shop; 1".visits (person, note) values (%s, %s) returning id'
+UPDATE = "update \"Shop; 1\".visits set note = 'hush-set' where id = %s /* hush-comment */"
+
+
+@contextmanager
+def load(cluster: Cluster) -> Iterator[None]:
+    """Two sessions with one transaction each over and over."""
+    ended = threading.Event()
+    values = cluster.conninfo.kwargs()
+
+    def work(number: int) -> None:
+        with psycopg.connect(**values, autocommit=True) as conn:
+            person = number
+            while not ended.is_set():
+                person = person % 3000 + 1
+                with conn.transaction():
+                    conn.execute(SELECT, (person,))
+                    row = conn.execute(INSERT, (person, f"hush-new-{person}")).fetchone()
+                    assert row is not None
+                    ended.wait(0.002)
+                    conn.execute(UPDATE, row)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for each in threads:
+        each.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for each in threads:
+            each.join()
+
+
+def source(new_cluster: Callable[..., Cluster], major: int) -> Cluster:
+    cluster = new_cluster(major, shared_preload_libraries="pg_stat_statements")
+    with connect_plain(cluster.conninfo) as conn:
+        conn.execute(SCHEMA.encode())
+    return cluster
+
+
+def captured(cluster: Cluster, path: Path, role: str) -> Capture:
+    with load(cluster):
+        return taken(cluster, path, user=role, password=SECRET.format("role"))
+
+
+def taken(cluster: Cluster, path: Path, **values: str) -> Capture:
+    kwargs = {**cluster.conninfo.kwargs(), "application_name": None, **values}
+    where = Where(psycopg.conninfo.make_conninfo("", **kwargs))
+    return capture(CaptureRequest(where, SECONDS, path), Silent())
+
+
+@pytest.mark.parametrize(("major", "role"), [(18, "reader"), (15, "watcher")])
+def test_a_load_and_its_clone(
+    new_cluster: Callable[..., Cluster], tmp_path: Path, major: int, role: str
+) -> None:
+    path = tmp_path / "shop.pgdyno"
+    found = captured(source(new_cluster, major), path, role)
+    assert read_capture(path) == found
+    content = path.read_text()
+    assert "hush" not in content
+    assert base64.b64encode(b"hush").decode()[:5] not in content
+    assert b"hush".hex() not in content
+
+    first = found.transactions[0]
+    texts = [found.statements[each.statement].text for each in first.steps]
+    assert [text.split()[0].lower() for text in texts] == ["select", "insert", "update"]
+    assert first.block
+    assert found.source.sessions == 2
+    people = found.table("Shop; 1.people")
+    assert people is not None
+    assert people.rows == 3000
+    assert people.keys == (("id",), ("email",))
+    kind = people.column("Kind of")
+    assert kind is not None
+    assert (kind.distinct, len(kind.frequent)) == ((3, 3) if role == "reader" else (None, 0))
+    gaps = " ".join(found.gaps)
+    assert "CHECK and EXCLUDE constraints are left out" in gaps
+    assert "indexes with values in their text are left out" in gaps
+    assert ("without statistics" in gaps) == (role == "watcher")
+
+    imported = read_foreign(path, Choices())
+    fields = {**fields_with_texts(imported), "load": {"hold": "1s"}}
+    run = tmp_path / "run.db"
+    with open_session(
+        spec_from_fields(fields), run=run, command="run", spec_text="", watcher=Silent()
+    ) as session:
+        run_spec(session)
+    with RunFile(run) as recorded:
+        ledger = recorded.ledger()
+    assert ledger.done > 10
+    assert not ledger.failed
+
+
+def test_without_the_extension(new_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+    cluster = new_cluster(18)
+    path = tmp_path / "none.pgdyno"
+    with pytest.raises(SetupError, match="pg_stat_statements") as failed:
+        taken(cluster, path)
+    assert failed.value.hint is not None
+    assert "CREATE EXTENSION" in failed.value.hint
+    assert not path.exists()
+
+
+def test_a_load_without_statements(new_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+    cluster = source(new_cluster, 18)
+    with pytest.raises(SetupError, match="no statement") as failed:
+        taken(cluster, tmp_path / "x.pgdyno")
+    assert failed.value.hint is not None
