@@ -116,6 +116,7 @@ class LoadLikeSession:
         self._prepared_with: dict[frozenset[tuple[str, str]], dict[str, str]] = {}
         self._names = count()
         self._depth = 0
+        self._grown = False
         self._captured: dict[str, str | None] = {}
         self._connection = connect_plain(conninfo, patience_s=PATIENCE_S)
         if setup:
@@ -244,7 +245,9 @@ class LoadLikeSession:
         block (M_TRIM_THRESHOLD in mallopt(3), 32 MB at most). Over 400 partitions a kept plan took
         5 ms in the first dozen to forty executions of a session for that, and 1.1 ms afterwards.
         """
-        self.run(_LARGE_BLOCK)
+        if not self._grown:
+            self.run(_LARGE_BLOCK)
+            self._grown = True
 
     @property
     def keeps_plans(self) -> bool:
