@@ -20,13 +20,10 @@ from pgdyno.clone.capture_file import (
     Table,
     Transaction,
 )
-from pgdyno.clone.values import value_of
+from pgdyno.clone.values import most_key, value_of
 
 _PARAMETER = re.compile(r"\$(\d+)")
 _RETURNING = re.compile(r"(?is).*\breturning\b(.+)$")
-_CLIENTS = 512
-"""Clients whose new keys differ."""
-_ROUNDS = 64
 _OFTEN = 1.5
 """Executions in a transaction from which on a statement is repeated."""
 _ALWAYS = 0.95
@@ -55,6 +52,8 @@ class _Script:
         """Variable with the key of a column, by the column and its turn within a statement."""
         self._returned: set[str] = set()
         """Variables with a value that a statement has returned, in place of a key."""
+        self._added: set[str] = set()
+        """Variables with the key of a row that the transaction inserts."""
         self._lines: list[str] = []
         self._rounds = False
         self._chances = 0
@@ -95,6 +94,7 @@ class _Script:
         if captured:
             self._variables[captured[0], 0] = f"s{place}_{captured[1]}"
             self._returned.add(f"s{place}_{captured[1]}")
+            self._added.add(f"s{place}_{captured[1]}")
 
     def _captured(self, statement: Statement, place: int) -> tuple[Place, str] | None:
         """Return the key of the row that a statement inserts, and the name under which it returns
@@ -166,7 +166,8 @@ class _Script:
             return known
         own = root == (table.full_name, column.name)
         key = next((each for each in table.keys if column.name in each), ())
-        if parameter.use == "inserted" and own and key:
+        is_new = parameter.use == "inserted" and own and bool(key)
+        if is_new:
             drawn = self._new(table, column, key)
         else:
             is_written = parameter.use in ("inserted", "set")
@@ -175,15 +176,17 @@ class _Script:
         name = self._named(f"{root[0].rpartition('.')[2]}_{root[1]}_key")
         self._lines.append(f"\\set {name} {drawn}")
         self._variables[root, turn] = name
+        if is_new:
+            self._added.add(name)
         return name
 
     def _new(self, table: Table, column: Column, key: tuple[str, ...]) -> str:
-        """Return the expression of a key that no row has."""
-        if len(key) > 1 and self._rounds and column.name == key[-1]:
+        """Return the expression of a key that no row has; of parts of a new row, their number."""
+        others = (self._keys.root((table.full_name, each)) for each in key if each != column.name)
+        of_new_row = any(self._variables.get((each, 0)) in self._added for each in others)
+        if of_new_row and self._rounds and column.name == key[-1]:
             return ":round"
-        transaction = f"(:txn * {_ROUNDS} + :round)" if self._rounds else ":txn"
-        first = self._keys.count((table.full_name, column.name)) + 1
-        return f"{first} + {transaction} * {_CLIENTS} + :client_id"
+        return f"random({self._keys.count((table.full_name, column.name)) + 1}, {most_key(column)})"
 
     def _unknown(self, parameter: Parameter) -> str:
         """Return a value of which only the type is known."""

@@ -16,6 +16,10 @@ _TEXT_MIN = 12
 """Characters from which on letters that a key decides are hardly ever those of another."""
 _TEXT_MAX = 65_535
 _LENGTH_DEFAULT = 16
+_TIMES = {"date": 200_000, "timestamp": 10**9, "timestamptz": 10**9}
+"""Highest keys of times, which are days or seconds."""
+_KEY_MAX = 2**53
+"""Of columns that hold any number: a float has it too."""
 _WHOLE = {"int2": 32_767, "int4": 2**31 - 1, "int8": 2**63 - 1, "oid": 2**31 - 1}
 _TEXTS = frozenset(("text", "varchar", "bpchar", "name", "bytea", "citext"))
 _FIXED = {
@@ -76,6 +80,15 @@ def value_of(table: Table, column: Column, key: str, *, unique: bool = False) ->
         return f"timestamp({_EPOCH_S} + {seconds})"
     most = _most(column)
     return key if unique or most is None else f"mod({key}, {most})"
+
+
+def most_key(column: Column) -> int:
+    """Return the highest key that a column of its own has."""
+    limit = re.search(r"\((\d+)\)", column.type)
+    if column.base in _TEXTS and limit:
+        return min(_KEY_MAX, int(10 ** int(limit[1])) - 1)
+    most = _TIMES.get(column.base) or _WHOLE.get(column.base) or _most(column)
+    return min(_KEY_MAX, most or _KEY_MAX)
 
 
 def _most(column: Column) -> int | None:
