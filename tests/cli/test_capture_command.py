@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from inline_snapshot import snapshot
@@ -13,7 +13,7 @@ from inline_snapshot import snapshot
 if TYPE_CHECKING:
     from printed import Said
 
-SHOP = {
+SHOP: dict[str, Any] = {
     "format": "pgdyno capture",
     "version": 1,
     "made_by": "pgdyno 0.1.0",
@@ -84,6 +84,38 @@ note: tables of temporary sessions are left out
     assert as_json["transactions"] == SHOP["transactions"]
 
 
+def test_the_difference_of_two(pgdyno: Callable[..., Said], shop: str) -> None:
+    later = json.loads(json.dumps(SHOP))
+    later["source"]["transactions_per_s"] = 500.0
+    later["tables"][0]["rows"] = 4000.0
+    later["tables"][0]["columns"][1]["type"] = "character varying(9)"
+    later["tables"][0]["indexes"] = []
+    later["statements"][0] |= {"calls_per_s": 500.0, "ms": 0.021}
+    later["statements"].append({**SHOP["statements"][0], "text": "select 1", "parameters": []})
+    Path("later.pgdyno").write_text(json.dumps(later))
+    said = pgdyno("capture", "diff", shop, "later.pgdyno")
+    assert said.status == 0, said.err
+    assert said.out == snapshot("""\
+transactions: 250/s before and 500/s after, 2.00x
+1 statement of both, 1 new and 0 gone; 1 table of both, 0 new and 0 gone
+new: select 1 (250/s, 0.02 ms a call)
+differs: select state from orders where id = $1
+  calls: 250/s before and 500/s after, 2.00x
+differs: public.orders
+  rows: 1,000 before and 4,000 after, 4.00x
+  new: column state character varying(9)
+  gone: column state text
+  gone: index USING btree (state)
+""")
+    back = json.loads(pgdyno("capture", "diff", "later.pgdyno", shop, "--format=json").out)
+    assert [each["text"] for each in back["gone_statements"]] == ["select 1"]
+    same = pgdyno("capture", "diff", shop, shop)
+    assert same.out == snapshot("""\
+transactions: 250/s before and 250/s after, 1.00x
+1 statement of both, 0 new and 0 gone; 1 table of both, 0 new and 0 gone
+""")
+
+
 def test_it_runs_at_any_scale(pgdyno: Callable[..., Said], shop: str) -> None:
     said = pgdyno("run", shop, "-s", "3", "-t", "20", "-o", "shop.db")
     assert said.status == 0, said.err
@@ -103,6 +135,8 @@ REFUSED = {
     ("capture", "postgresql://127.0.0.1:1/x", "-o", "shop.pgdyno"): "exists already",
     ("capture", "tpcb-like", "-o", "x.pgdyno"): "makes no load",
     ("capture", "postgresql://127.0.0.1:1/x", "-o", "x.pgdyno"): "127.0.0.1:1",
+    ("capture", "diff", "shop.pgdyno", "cut.pgdyno"): "cut.pgdyno is not a capture of pgdyno",
+    ("capture", "alike", "cut.pgdyno"): "cut.pgdyno is not a capture of pgdyno",
     ("capture", "show", "none.pgdyno"): "none.pgdyno cannot be read",
     ("capture", "show", "cut.pgdyno"): "not a capture of pgdyno, or not all of one",
     ("run", "cut.pgdyno", "-T1"): "not a capture of pgdyno, or not all of one",

@@ -12,14 +12,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgdyno.capture import CaptureRequest, capture
+from pgdyno.capture import PRELOAD, CaptureRequest, alike, capture
 from pgdyno.check import Where
 from pgdyno.clone import Capture, read_capture
-from pgdyno.conduct import Silent, open_session
+from pgdyno.conduct import Silent
 from pgdyno.errors import SetupError
 from pgdyno.imports import Choices, fields_with_texts, read_foreign
-from pgdyno.investigate.run import run_spec
-from pgdyno.record import RunFile
 from pgdyno.server import Cluster, connect_plain
 from pgdyno.spec import spec_from_fields
 
@@ -133,17 +131,19 @@ def test_a_load_and_its_clone(
     assert "indexes with values in their text are left out" in gaps
     assert ("without statistics" in gaps) == (role == "watcher")
 
-    imported = read_foreign(path, Choices())
-    fields = {**fields_with_texts(imported), "load": {"hold": "1s"}}
-    run = tmp_path / "run.db"
-    with open_session(
-        spec_from_fields(fields), run=run, command="run", spec_text="", watcher=Silent()
-    ) as session:
-        run_spec(session)
-    with RunFile(run) as recorded:
-        ledger = recorded.ledger()
-    assert ledger.done > 10
-    assert not ledger.failed
+    spec = spec_from_fields(
+        {**fields_with_texts(read_foreign(path, Choices())), "server": {"settings": PRELOAD}}
+    )
+    likeness = alike(found, spec, SECONDS, Silent())
+    assert likeness.done > 10
+    assert not likeness.failed
+    both = likeness.differences
+    assert not both.gone_statements
+    assert not both.new_tables
+    assert not both.gone_tables
+    assert both.statements >= 3
+    figures = {each.name: each.figures for each in both.changed_statements}
+    assert not any(each.name == "rows a call" for text in texts for each in figures.get(text, ()))
 
 
 def test_without_the_extension(new_cluster: Callable[..., Cluster], tmp_path: Path) -> None:

@@ -78,13 +78,26 @@ def capture(request: CaptureRequest, watcher: Watcher) -> Capture:
 
     Raises SetupError for a server that does not answer, or does not count statements.
     """
+    found = captured(request.where, request.seconds, watcher)
+    try:
+        write_capture(found, request.path)
+    except OSError as problem:
+        raise SetupError(
+            f"{request.path} cannot be written: {problem.strerror}", code="capture-unwritable"
+        ) from None
+    return found
+
+
+def captured(where: Where, seconds: float, watcher: Watcher) -> Capture:
+    """Return the capture of a server's load, which has no value that its statistics have. Raises
+    SetupError as :func:`capture` does."""
     watcher.phase("connecting")
-    reached = reach(request.where, watcher.note)
+    reached = reach(where, watcher.note)
     with answering(reached.conninfo), session(reached.conninfo) as connection:
         watcher.phase("reading the catalogue")
         catalogue = Catalogue(connection)
-        watcher.phase(f"watching the load for {request.seconds:g} s", request.seconds)
-        load = _watched(connection, request.seconds)
+        watcher.phase(f"watching the load for {seconds:g} s", seconds)
+        load = _watched(connection, seconds)
         check_same_server(reached)
         watcher.phase("finding the columns of parameters")
         major = connection.info.server_version // 10_000
@@ -93,12 +106,6 @@ def capture(request: CaptureRequest, watcher: Watcher) -> Capture:
         values = {"tables": catalogue.ids, "characters": VALUE_CHARACTERS_MIN}
         known = [row["value"] for row in rows_of(connection, "values", values)]
     _check(found, known)
-    try:
-        write_capture(found, request.path)
-    except OSError as problem:
-        raise SetupError(
-            f"{request.path} cannot be written: {problem.strerror}", code="capture-unwritable"
-        ) from None
     return found
 
 

@@ -114,6 +114,85 @@ def show(
     _print(read_capture(Path(file)), output_format)
 
 
+@command.command("diff")
+@taking_options
+def diff(
+    before: Annotated[str, click.argument("before", metavar="A.pgdyno")],
+    after: Annotated[str, click.argument("after", metavar="B.pgdyno")],
+    output_format: TextOrJson,
+) -> None:
+    """Show the differences between two captures of a load.
+
+    Statements and tables that only one of them has, and figures that differ by a tenth or more.
+
+    \b
+      pgdyno capture diff monday.pgdyno today.pgdyno
+    """
+    from pgdyno.clone import read_capture
+    from pgdyno.clone.difference import differences
+    from pgdyno.report.words.capture import differences_text
+
+    found = differences(read_capture(Path(before)), read_capture(Path(after)))
+    _print_lines(found, differences_text(found), output_format)
+
+
+class AlikeOptions(Struct, frozen=True, kw_only=True):
+    """Clients and length of the clone's load."""
+
+    clients: Annotated[
+        int | None,
+        click.option(
+            "-c",
+            "--clients",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Number of clients (default: as captured).",
+        ),
+    ]
+    time: Annotated[
+        int,
+        click.option(
+            "-T",
+            "--time",
+            type=Duration(positive=True),
+            default="20",
+            help="How long to watch the clone's load (default 20 s).",
+        ),
+    ]
+    output_format: TextOrJson
+    quiet: Quiet
+
+
+@command.command("alike")
+@taking_options
+def alike_command(
+    file: Annotated[str, click.argument("file", metavar="FILE.pgdyno")], options: AlikeOptions
+) -> None:
+    """Show how far the clone of a capture behaves as its source.
+
+    The clone is made on a server that pgdyno starts, its load is captured as the source's was, and
+    the figures of both are compared.
+
+    \b
+      pgdyno capture alike shop.pgdyno -c 8
+    """
+    from pgdyno.capture import PRELOAD, alike
+    from pgdyno.cli.screen import watcher_for
+    from pgdyno.clone import read_capture
+    from pgdyno.imports import Choices, fields_with_texts, read_foreign
+    from pgdyno.report.words.capture import alike_text
+    from pgdyno.spec.read import spec_over
+
+    path = Path(file)
+    capture = read_capture(path)
+    fields = fields_with_texts(read_foreign(path, Choices()))
+    group = {} if options.clients is None else {"count": options.clients}
+    spec = spec_over(fields, {"server": {"settings": PRELOAD}}, group, path=path)
+    with watcher_for(quiet=options.quiet, every_s=1.0) as watcher:
+        found = alike(capture, spec, options.time / 1000, watcher)
+    _print_lines(found, alike_text(found), options.output_format)
+
+
 def _path(output: str | None) -> Path:
     from pgdyno.clone import SUFFIX
 
@@ -138,13 +217,17 @@ def _path(output: str | None) -> Path:
 
 
 def _print(capture: Capture, output_format: str) -> None:
-    import msgspec
-
     from pgdyno.report.words.capture import capture_text
 
+    _print_lines(capture, capture_text(capture), output_format)
+
+
+def _print_lines(result: Struct, lines: list[str], output_format: str) -> None:
+    import msgspec
+
     if output_format == "json":
-        fields: Any = msgspec.to_builtins(capture)
+        fields: Any = msgspec.to_builtins(result)
         print_json(fields)
-    else:
-        for line in capture_text(capture):
-            click.echo(printable(line))
+        return
+    for line in lines:
+        click.echo(printable(line))

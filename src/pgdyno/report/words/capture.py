@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pgdyno.capture import Alike
 from pgdyno.clone.capture_file import Capture, Column, Statement, Table
-from pgdyno.numbers import counted, duration, figure, percent, size
+from pgdyno.clone.difference import Changed, Differences, Figure
+from pgdyno.numbers import counted, duration, figure, percent, ratio, size
 
 _PAGE_BYTES = 8192
+_TIMES = ("before", "after")
+_OF_CLONE = ("of the source", "of the clone")
 
 
 def capture_text(capture: Capture) -> list[str]:
@@ -106,3 +110,78 @@ def _statistics(column: Column) -> str:
 def _gaps(capture: Capture) -> Iterator[str]:
     for each in capture.gaps:
         yield f"note: {each}"
+
+
+def differences_text(found: Differences) -> list[str]:
+    """Return the differences between two captures in lines."""
+    return [
+        _figure(found.transactions),
+        f"{counted(found.statements, 'statement', 'statements')} of both,"
+        f" {len(found.new_statements)} new and {len(found.gone_statements)} gone;"
+        f" {counted(found.tables, 'table', 'tables')} of both,"
+        f" {len(found.new_tables)} new and {len(found.gone_tables)} gone",
+        *(f"new: {each.text} ({_load(each)})" for each in found.new_statements),
+        *(f"gone: {each.text} ({_load(each)})" for each in found.gone_statements),
+        *(line for each in found.changed_statements for line in _changed(each)),
+        *(f"new table: {each}" for each in found.new_tables),
+        *(f"gone table: {each}" for each in found.gone_tables),
+        *(line for each in found.changed_tables for line in _changed(each)),
+    ]
+
+
+def _load(statement: Statement) -> str:
+    return f"{figure(statement.calls_per_s)}/s, {figure(statement.ms)} ms a call"
+
+
+def _changed(each: Changed, sides: tuple[str, str] = _TIMES) -> Iterator[str]:
+    yield f"differs: {each.name}"
+    for one in each.figures:
+        yield f"  {_figure(one, sides)}"
+    yield from (f"  new: {part}" for part in each.added)
+    yield from (f"  gone: {part}" for part in each.removed)
+
+
+def _figure(each: Figure, sides: tuple[str, str] = _TIMES) -> str:
+    first, second = _value(each.before, each.unit), _value(each.after, each.unit)
+    times = "" if each.ratio is None else f", {ratio(each.ratio)}"
+    return f"{each.name}: {first} {sides[0]} and {second} {sides[1]}{times}"
+
+
+def _value(value: float, unit: str) -> str:
+    if unit == "bytes":
+        return size(value)
+    return f"{figure(value)}{'' if unit == '/s' else ' ' if unit else ''}{unit}"
+
+
+_KINDS = {
+    "data": ("rows a call", "WAL of a call"),
+    "performance": ("calls", "time of a call"),
+}
+"""Kinds of differences between a load and its clone: figures of statements."""
+
+
+def alike_text(found: Alike) -> list[str]:
+    """Return a clone's likeness in lines, what is unlike first."""
+    both = found.differences
+    failed = percent(found.failed / found.done) if found.failed else "none"
+    unlike = {
+        kind: [
+            each
+            for each in both.changed_statements
+            if any(figure.name in names for figure in each.figures)
+        ]
+        for kind, names in _KINDS.items()
+    }
+    missing, all_statements = len(both.gone_statements), both.statements + len(both.gone_statements)
+    return [
+        _figure(both.transactions, _OF_CLONE),
+        f"errors: {failed} of {counted(found.done, 'transaction', 'transactions')} failed,"
+        f" {missing} of {counted(all_statements, 'statement', 'statements')} missing",
+        *(
+            f"{kind}: {both.statements - len(each)} of"
+            f" {counted(both.statements, 'statement', 'statements')} alike"
+            for kind, each in unlike.items()
+        ),
+        *(f"missing: {each.text} ({_load(each)})" for each in both.gone_statements),
+        *(line for each in both.changed_statements for line in _changed(each, _OF_CLONE)),
+    ]
