@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     import psycopg
 
 SHARE_MAX = 0.01
-"""Share of the time in which sessions are read."""
+"""Share of the time in which sessions are read, of a minute or more."""
+LOOKS_S_MIN = 0.5
+"""Time in which they are read in a shorter period."""
 BURST_S = 0.05
 
 
@@ -36,12 +38,15 @@ class Samples:
 
     def watch(self, seconds: float) -> None:
         """Read sessions for so long, in bursts. Raises psycopg.Error."""
+        looks_s = max(SHARE_MAX * seconds, min(LOOKS_S_MIN, seconds / 2))
+        bursts = max(1, round(looks_s / BURST_S))
         ends_s = time.monotonic() + seconds
-        while (now_s := time.monotonic()) < ends_s:
-            while time.monotonic() < now_s + BURST_S:
+        for left in range(bursts, 0, -1):
+            burst_ends_s = time.monotonic() + BURST_S
+            while time.monotonic() < burst_ends_s:
                 self._look()
-            pause_s = (time.monotonic() - now_s) * (1 / SHARE_MAX - 1)
-            time.sleep(max(0.0, min(pause_s, ends_s - time.monotonic())))
+            left_s = ends_s - time.monotonic() - (left - 1) * BURST_S
+            time.sleep(max(0.0, left_s / left))
 
     def _look(self) -> None:
         self._looks += 1
