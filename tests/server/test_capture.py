@@ -12,9 +12,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from patience import PATIENCE_S
 from pgdyno.capture import PRELOAD, CaptureRequest, alike, capture
 from pgdyno.check import Where
 from pgdyno.clone import Capture, read_capture
+from pgdyno.clone.capture_file import Parameter, Partitions
 from pgdyno.conduct import Silent
 from pgdyno.errors import SetupError
 from pgdyno.imports import Choices, fields_with_texts, read_foreign
@@ -39,6 +41,10 @@ create table "Shop; 1".visits (
     id uuid primary key default gen_random_uuid(), person bigint not null references "Shop; 1".people,
     at timestamptz default now(), note varchar(40)
 );
+create table "Shop; 1".events (day date, id bigint, primary key (day, id)) partition by range (day);
+create table "Shop; 1".e1 partition of "Shop; 1".events for values from ('2024-01-01') to ('2024-02-01');
+create table "Shop; 1".e2 partition of "Shop; 1".events for values from ('2024-02-01') to ('2024-04-01');
+insert into "Shop; 1".events select date '2024-01-01' + i % 60, i from generate_series(1, 600) i;
 create index on "Shop; 1".visits (person);
 create index on "Shop; 1".people (lower(email)) where "Kind of" = '{SECRET.format(1)}';
 comment on table "Shop; 1".people is '{SECRET.format(2)}';
@@ -50,6 +56,7 @@ insert into "Shop; 1".visits (person, note)
 select i % 3000 + 1, 'hush-note-' || i from generate_series(1, 6000) i;
 analyze;
 """
+READ = 'select count(*) from "Shop; 1".events where day = %s'
 SELECT = 'select email from "Shop; 1".people where id = %s'
 INSERT = 'insert into "Shop; 1".visits (person, note) values (%s, %s) returning id'
 UPDATE = "update \"Shop; 1\".visits set note = 'hush-set' where id = %s /* hush-comment */"
@@ -58,7 +65,7 @@ UPDATE = "update \"Shop; 1\".visits set note = 'hush-set' where id = %s /* hush-
 @contextmanager
 def load(cluster: Cluster) -> Iterator[None]:
     """Two sessions with one transaction each over and over."""
-    ended = threading.Event()
+    ended, begun = threading.Event(), threading.Barrier(3)
     values = cluster.conninfo.kwargs()
 
     def work(number: int) -> None:
@@ -66,17 +73,21 @@ def load(cluster: Cluster) -> Iterator[None]:
             person = number
             while not ended.is_set():
                 person = person % 3000 + 1
+                conn.execute(READ, ("2024-02-03",))
                 with conn.transaction():
                     conn.execute(SELECT, (person,))
                     row = conn.execute(INSERT, (person, f"hush-new-{person}")).fetchone()
                     assert row is not None
                     ended.wait(0.002)
                     conn.execute(UPDATE, row)
+                if person == number + 1:
+                    begun.wait(PATIENCE_S)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(2)]
     for each in threads:
         each.start()
     try:
+        begun.wait(PATIENCE_S)
         yield
     finally:
         ended.set()
@@ -114,11 +125,16 @@ def test_a_load_and_its_clone(
     assert base64.b64encode(b"hush").decode()[:5] not in content
     assert b"hush".hex() not in content
 
-    first = found.transactions[0]
+    (first,) = (each for each in found.transactions if len(each.steps) == 3)
     texts = [found.statements[each.statement].text for each in first.steps]
     assert [text.split()[0].lower() for text in texts] == ["select", "insert", "update"]
     assert first.block
     assert found.source.sessions == 2
+    events = found.table("Shop; 1.events")
+    assert events is not None
+    assert (events.rows, events.partitions) == (600, Partitions("range", ("day",), 2))
+    (read,) = (each for each in found.statements if "events" in each.text)
+    assert read.parameters == (Parameter("date", "compared", "Shop; 1.events", "day"),)
     people = found.table("Shop; 1.people")
     assert people is not None
     assert people.rows == 3000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,11 +15,11 @@ from msgspec.structs import replace
 
 from pgdyno._engine import MadeRows, check_script
 from pgdyno.clone import Capture, clone_of, read_capture, write_capture
-from pgdyno.clone._keys import Keys
 from pgdyno.clone.capture_file import (
     Column,
     Index,
     Parameter,
+    Partitions,
     Reference,
     Source,
     Statement,
@@ -26,6 +27,9 @@ from pgdyno.clone.capture_file import (
     Table,
     Transaction,
 )
+from pgdyno.clone.keys import Keys
+from pgdyno.clone.schema import partitions_sql, table_sql
+from pgdyno.clone.values import value_of
 from pgdyno.errors import UsageError
 
 CUSTOMERS = Table(
@@ -170,6 +174,42 @@ alter table shop.lines add foreign key (order_id) references shop."Orders" (id);
 """)
 
 
+def test_documents_and_arrays_are_as_wide_as_the_mean() -> None:
+    document = Column("d", "jsonb", "jsonb", width_bytes=200)
+    numbers = Column("n", "integer[]", "array", width_bytes=44)
+    others = Column("o", "point[]", "array", width_bytes=100)
+    table = Table("public", "t", 10, 1, (document, numbers, others))
+    text = value_of(table, document, ":row")
+    assert 180 <= len(text) <= 200
+    assert msgspec.json.decode(text[1:-1])["v"].isalpha()
+    assert value_of(table, numbers, ":row") == "'{1, 2, 3, 4, 5}'"
+    assert value_of(table, others, ":row") == "'{}'"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "base", "made"),
+    [
+        (
+            "range",
+            "date",
+            "from (minvalue, minvalue) to (to_timestamp(1735693201)::date, minvalue)",
+        ),
+        ("range", "text", "with (modulus 3, remainder 0)"),
+        ("list", "int4", "with (modulus 3, remainder 0)"),
+        ("hash", "int4", "with (modulus 3, remainder 0)"),
+    ],
+)
+def test_partitions(strategy: Any, base: str, made: str) -> None:
+    columns = (Column("day", base, base), Column("id", "bigint", "int8"))
+    partitions = Partitions(strategy, ("day", "id"), 3)
+    table = Table("public", "t", 10_800, 90, columns, partitions=partitions)
+    first, _, last = partitions_sql(table, Keys([table]))
+    assert first == f"create table public.t_part_1 partition of public.t for values {made}"
+    kind = "range" if made.startswith("from") else "hash"
+    assert f"partition by {kind} (day, id)" in table_sql(table, {})
+    assert ("to (maxvalue, maxvalue)" in last) == (kind == "range")
+
+
 def test_the_scripts() -> None:
     scripts = clone_of(CAPTURE, "shop").scripts
     for file, text in scripts.items():
@@ -268,7 +308,7 @@ def test_keys_are_enough_for_all_rows(rows: float, counts: list[float]) -> None:
         for number, count in enumerate(counts)
     )
     table = Table("public", "t", rows, 1, columns, keys=(tuple(c.name for c in columns),))
-    keys = Keys(replace(CAPTURE, tables=(table,)))
+    keys = Keys([table])
     combined = 1
     for column in columns:
         combined *= keys.count(("public.t", column.name))
@@ -276,7 +316,7 @@ def test_keys_are_enough_for_all_rows(rows: float, counts: list[float]) -> None:
 
 
 def test_frequent_values_are_drawn_as_often() -> None:
-    keys, place = Keys(CAPTURE), ("shop.Orders", "customer")
+    keys, place = Keys(CAPTURE.tables), ("shop.Orders", "customer")
     frequent = keys.frequent(ORDERS, ORDERS.columns[1])
     assert frequent == [0.05, 0.02]
     text = f"copy t from stdin \\rows 20000 {keys.drawn(place, frequent)}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -54,6 +54,10 @@ STATEMENTS_MAX = 2000
 """Statements that are captured, those that take the most time."""
 
 
+Updates: TypeAlias = "tuple[float, float]"
+"""Rows that were updated, and those of them that are HOT."""
+
+
 class CaptureRequest(Struct, frozen=True):
     """A server to capture, and the time for it."""
 
@@ -70,6 +74,8 @@ class _Load(Struct):
     texts: dict[str, str]
     samples: Samples
     transactions: float
+    updates: dict[int, Updates]
+    """By the ids of tables."""
     gaps: list[str]
 
 
@@ -97,7 +103,7 @@ def captured(where: Where, seconds: float, watcher: Watcher) -> Capture:
         watcher.phase("reading the catalogue")
         catalogue = Catalogue(connection)
         watcher.phase(f"watching the load for {seconds:g} s", seconds)
-        load = _watched(connection, seconds)
+        load = _watched(connection, catalogue.ids, seconds)
         check_same_server(reached)
         watcher.phase("finding the columns of parameters")
         major = connection.info.server_version // 10_000
@@ -109,10 +115,11 @@ def captured(where: Where, seconds: float, watcher: Watcher) -> Capture:
     return found
 
 
-def _watched(connection: psycopg.Connection[Any], seconds: float) -> _Load:
+def _watched(connection: psycopg.Connection[Any], tables: list[int], seconds: float) -> _Load:
     try:
         source = source_of(connection)
         before, evicted = read_counts(connection, source), evictions(connection, source)
+        updated = _updates(connection, tables)
         began_s, began = time.monotonic(), _transactions(connection)
         samples = Samples(connection)
         samples.watch(seconds)
@@ -135,8 +142,18 @@ def _watched(connection: psycopg.Connection[Any], seconds: float) -> _Load:
         read_texts(connection, source, kept),
         samples,
         _transactions(connection) - began,
+        {
+            table: (rows - updated[table][0], hot - updated[table][1])
+            for table, (rows, hot) in _updates(connection, tables).items()
+            if table in updated
+        },
         gaps,
     )
+
+
+def _updates(connection: psycopg.Connection[Any], tables: list[int]) -> dict[int, Updates]:
+    rows = rows_of(connection, "updates", {"tables": tables})
+    return {int(row["id"]): (row["updated"], row["hot"]) for row in rows}
 
 
 def _transactions(connection: psycopg.Connection[Any]) -> int:
@@ -152,7 +169,7 @@ def _captured(catalogue: Catalogue, load: _Load, major: int) -> Capture:
     left_out -= {"BEGIN", "COMMIT", "END", "START", "ROLLBACK", "SAVEPOINT", "RELEASE", ""}
     if left_out:
         gaps.append(f"utility statements are left out: {listed(sorted(left_out))}")
-    with EmptySchema(catalogue.tables) as schema:
+    with EmptySchema(catalogue.with_updates(load.updates, load.seconds)) as schema:
         statements = _statements(schema, texts, load, gaps)
         tables, more = schema.tables, schema.gaps
     if not statements:

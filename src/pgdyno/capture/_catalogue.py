@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from pgdyno.capture._queries import rows_of
-from pgdyno.clone.capture_file import Column, Index, Reference, Table
+from pgdyno.clone.capture_file import Column, Index, Partitions, Reference, Table
 from pgdyno.clone.values import is_made
 from pgdyno.numbers import counted, listed
 from pgdyno.spec.sql_text import quoted
@@ -79,15 +81,31 @@ class Catalogue:
             ),
             options=tuple(row["options"]),
             unlogged=row["is_unlogged"],
+            partitions=_partitions(row),
         )
+
+    def with_updates(
+        self, updates: Mapping[int, tuple[float, float]], seconds: float
+    ) -> tuple[Table, ...]:
+        """Return the tables with the rows that were updated in so many seconds, and those of them
+        that are HOT, by the tables' ids."""
+        changed = []
+        for number, table in zip(self.ids, self.tables, strict=True):
+            rows, hot = updates.get(number, (0.0, 0.0))
+            share = round(hot / rows, 3) if rows > 0 else None
+            changed.append(replace(table, updates_per_s=round(rows / seconds, 2), hot_share=share))
+        return tuple(changed)
 
     def _tell(self, found: Sequence[Row]) -> None:
         """Add what is left out, or guessed, to the gaps."""
         name = {int(row["id"]): quoted(row["name"]) for row in found}
         columns = [each for rows in self._columns.values() for each in rows]
         lacking = {
-            "partitioned tables are captured without partitions": [
-                quoted(row["name"]) for row in found if row["is_partitioned"]
+            "tables with partitions by expressions have none here": [
+                quoted(row["name"]) for row in found if row["is_by_expression"]
+            ],
+            "partitions by a list, or by ranges of texts, are by hash here": [
+                quoted(row["name"]) for row in found if row["strategy"] == "list"
             ],
             "without statistics that this role may read, the numbers of different values are"
             " guessed": [quoted(row["name"]) for row in found if not row["is_readable"]],
@@ -125,6 +143,12 @@ def _by_table(rows: Sequence[Row]) -> defaultdict[int, list[Row]]:
     for row in rows:
         found[int(row["table_id"])].append(row)
     return found
+
+
+def _partitions(row: Row) -> Partitions | None:
+    if row["strategy"] is None or row["is_by_expression"] or not row["parts"]:
+        return None
+    return Partitions(row["strategy"], tuple(row["partitioned_by"]), row["parts"])
 
 
 def _column(row: Row) -> Column:

@@ -78,7 +78,11 @@ def _limits(text: str) -> Iterator[Found]:
 
 def _uses(top: Node, text: str, tables: Mapping[str, Table]) -> Iterator[Found]:
     """Yield the uses of parameters in a plan; those in rows come last, and count."""
-    relations = {each.alias: each.relation for each in top.walk() if each.relation}
+    relations = {
+        each.alias: tables[each.relation].full_name
+        for each in top.walk()
+        if each.relation in tables
+    }
     for node in top.walk():
         for condition in node.conditions.values():
             yield from _compared(condition, relations)

@@ -9,9 +9,18 @@ from typing import Self
 from msgspec.structs import replace
 
 from pgdyno.clone.capture_file import Table
-from pgdyno.clone.schema import index_sql, keys_sql, schemas_and_types, table_sql
+from pgdyno.clone.keys import Keys
+from pgdyno.clone.schema import (
+    index_sql,
+    keys_sql,
+    partition_names,
+    partitions_sql,
+    schemas_and_types,
+    table_sql,
+)
 from pgdyno.numbers import counted
 from pgdyno.server import Cluster, connect_plain, find_installation
+from pgdyno.spec.sql_text import stored
 
 _SETTINGS = {"fsync": "off"}
 
@@ -29,7 +38,10 @@ class EmptySchema:
             cluster = stack.enter_context(Cluster.create(find_installation(), _SETTINGS))
             self.connection = stack.enter_context(connect_plain(cluster.conninfo))
             self.tables = self._made()
-            self.by_name = {each.full_name: each for each in self.tables}
+            self.by_name = {each.full_name: each for each in self.tables} | {
+                stored(name): each for each in self.tables for name in partition_names(each)
+            }
+            """Tables by their names, and by those of their partitions."""
             self._stack = stack.pop_all()
         return self
 
@@ -44,7 +56,10 @@ class EmptySchema:
     def _made(self) -> tuple[Table, ...]:
         for sql in schemas_and_types(self._given):
             self._accepts(sql)
+        keys = Keys(self._given)
         tables = [each for each in self._given if self._accepts(table_sql(each, {}))]
+        for sql in (each for table in tables for each in partitions_sql(table, keys)):
+            self._accepts(sql)
         names = {each.full_name for each in tables}
         kept = []
         for table in tables:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from pgdyno.clone._keys import Keys
 from pgdyno.clone._scripts import script_of
 from pgdyno.clone.capture_file import Capture
+from pgdyno.clone.keys import Keys
 from pgdyno.clone.schema import setup_of
 from pgdyno.json_types import Fields
 
@@ -29,7 +29,7 @@ class Clone(Struct, frozen=True):
 
 def clone_of(capture: Capture, name: str, scale: float = 1.0) -> Clone:
     """Return the load of a capture, with rows ``scale`` times as many as the source's."""
-    keys = Keys(capture, scale)
+    keys = Keys(capture.tables, scale)
     scripts, parts = {}, []
     most = max((each.per_s for each in capture.transactions), default=1.0)
     for number, each in enumerate(capture.transactions, 1):

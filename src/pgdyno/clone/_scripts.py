@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from pgdyno.clone._keys import Keys, Place
 from pgdyno.clone.capture_file import (
     Capture,
     Column,
@@ -20,6 +19,7 @@ from pgdyno.clone.capture_file import (
     Table,
     Transaction,
 )
+from pgdyno.clone.keys import Keys, Place
 from pgdyno.clone.values import most_key, value_of
 
 _PARAMETER = re.compile(r"\$(\d+)")

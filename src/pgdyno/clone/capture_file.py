@@ -67,6 +67,14 @@ class Index(Struct, frozen=True, omit_defaults=True):
     unique: bool = False
 
 
+class Partitions(Struct, frozen=True):
+    """The partitions of a table, those below others too."""
+
+    strategy: Literal["range", "list", "hash"]
+    columns: tuple[str, ...]
+    count: int
+
+
 class Table(Struct, frozen=True, omit_defaults=True):
     """A table; of a partitioned one the whole."""
 
@@ -83,6 +91,11 @@ class Table(Struct, frozen=True, omit_defaults=True):
     options: tuple[str, ...] = ()
     """Storage parameters: NAME=VALUE."""
     unlogged: bool = False
+    partitions: Partitions | None = None
+    updates_per_s: float = 0.0
+    """Rows that are updated."""
+    hot_share: float | None = None
+    """Of these, those whose new version is in the same page; null: none is updated."""
 
     @property
     def full_name(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
@@ -12,6 +12,10 @@ from pgdyno.clone.capture_file import Capture, Statement, Table
 
 DIFFERENCE_MIN = 0.1
 """Share from which on a figure differs: that of the tolerances of a clone."""
+POINTS_MIN = 0.05
+SHARE = "share"
+"""Unit of a part of a whole."""
+HOT_SHARE = "updates that are HOT"
 _PAGE_BYTES = 8192
 Item = TypeVar("Item", Statement, Table)
 
@@ -31,7 +35,9 @@ class Figure(Struct, frozen=True):
 
     @property
     def differs(self) -> bool:
-        """True if it differs by ``DIFFERENCE_MIN`` or more."""
+        """True if it differs by ``DIFFERENCE_MIN`` or more, a share by ``POINTS_MIN``."""
+        if self.unit == SHARE:
+            return abs(self.after - self.before) >= POINTS_MIN
         least = DIFFERENCE_MIN * max(abs(self.before), abs(self.after))
         return abs(self.after - self.before) >= least > 0
 
@@ -129,6 +135,7 @@ def _of_tables(one: Table, other: Table) -> Changed | None:
         [
             Figure("rows", "", one.rows, other.rows),
             Figure("size", "bytes", one.pages * _PAGE_BYTES, other.pages * _PAGE_BYTES),
+            *_of_updates(one, other),
         ]
     )
     before, after = _parts(one), _parts(other)
@@ -137,6 +144,11 @@ def _of_tables(one: Table, other: Table) -> Changed | None:
     if not (figures or added or removed):
         return None
     return Changed(one.full_name, figures, added, removed)
+
+
+def _of_updates(one: Table, other: Table) -> Iterator[Figure]:
+    if one.hot_share is not None and other.hot_share is not None:
+        yield Figure(HOT_SHARE, SHARE, one.hot_share, other.hot_share)
 
 
 def _parts(table: Table) -> list[str]:

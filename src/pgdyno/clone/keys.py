@@ -8,10 +8,10 @@ of the row where they are unique or in order, and are drawn otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from pgdyno.clone.capture_file import Capture, Column, Table
+from pgdyno.clone.capture_file import Column, Table
 
 _FREQUENT_MIN = 2.0
 """Times the mean share from which on a value is more frequent than others."""
@@ -24,10 +24,10 @@ Place = tuple[str, str]
 
 
 class Keys:
-    """The keys of all columns of a capture, for rows ``scale`` times as many."""
+    """The keys of all columns of some tables, for rows ``scale`` times as many."""
 
-    def __init__(self, capture: Capture, scale: float = 1.0) -> None:
-        self._tables = {each.full_name: each for each in capture.tables}
+    def __init__(self, tables: Iterable[Table], scale: float = 1.0) -> None:
+        self._tables = {each.full_name: each for each in tables}
         self._scale = scale
 
     def rows(self, table: Table) -> int:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pgdyno.clone._keys import Keys
 from pgdyno.clone.capture_file import Capture, Column, Index, Table
-from pgdyno.clone.values import LABEL_CHARACTERS, is_made, value_of
+from pgdyno.clone.keys import Keys
+from pgdyno.clone.values import LABEL_CHARACTERS, follows_keys, is_made, literal_of, value_of
 from pgdyno.spec.sql_text import columns_text, literal, quoted
 
 _SHARES = 10_000
@@ -24,6 +24,7 @@ def setup_of(capture: Capture, keys: Keys) -> str:
     made = [
         *schemas_and_types(tables),
         *(f"{table_sql(each, _starts(each, keys))};" for each in tables),
+        *(f"{each};" for table in tables for each in partitions_sql(table, keys)),
         *_rows_of(capture, keys),
         *(f"{each};" for table in tables for each in keys_sql(table)),
         *(f"{index_sql(table, each)};" for table in tables for each in table.indexes),
@@ -56,7 +57,57 @@ def table_sql(table: Table, starts: Mapping[str, int]) -> str:
     columns = ",\n    ".join(_column(each, starts) for each in table.columns if is_made(each))
     options = f" with ({', '.join(table.options)})" if table.options else ""
     kind = "unlogged table" if table.unlogged else "table"
-    return f"create {kind} {name_of(table)} (\n    {columns}\n){options}"
+    return f"create {kind} {name_of(table)} (\n    {columns}\n){_partitioned(table)}{options}"
+
+
+def _partitioned(table: Table) -> str:
+    if table.partitions is None:
+        return ""
+    strategy = "range" if _is_in_order(table) else "hash"
+    return f" partition by {strategy} ({columns_text(table.partitions.columns)})"
+
+
+def _is_in_order(table: Table) -> bool:
+    """Return whether a table is partitioned by ranges of a column whose values follow its keys.
+    The others are by hash, which leaves out the same partitions where a value is named."""
+    if table.partitions is None or table.partitions.strategy != "range":
+        return False
+    column = table.column(table.partitions.columns[0])
+    return column is not None and follows_keys(column)
+
+
+def partitions_sql(table: Table, keys: Keys) -> Iterator[str]:
+    """Yield the statements that create the partitions of a table, ranges with as many keys each."""
+    if table.partitions is None:
+        return
+    count = table.partitions.count
+    for number, name in enumerate(partition_names(table)):
+        beginning = f"create table {name} partition of {name_of(table)} for values"
+        if not _is_in_order(table):
+            yield f"{beginning} with (modulus {count}, remainder {number})"
+            continue
+        low, high = (_bound(table, keys, each) for each in (number, number + 1))
+        yield f"{beginning} from ({low}) to ({high})"
+
+
+def partition_names(table: Table) -> list[str]:
+    """Return the names of a table's partitions, as SQL has them."""
+    count = 0 if table.partitions is None else table.partitions.count
+    schema, name = quoted(table.schema), table.name
+    return [f"{schema}.{quoted(f'{name}_part_{number}')}" for number in range(1, count + 1)]
+
+
+def _bound(table: Table, keys: Keys, number: int) -> str:
+    """Return the beginning of a range, by its number from 0."""
+    assert table.partitions is not None
+    first, *others = table.partitions.columns
+    column, count = table.column(first), table.partitions.count
+    assert column is not None
+    if number in (0, count):
+        least = "minvalue" if number == 0 else "maxvalue"
+        return ", ".join([least] * (1 + len(others)))
+    key = max(count, keys.count((table.full_name, first))) * number // count + 1
+    return ", ".join([literal_of(column, key), *["minvalue"] * len(others)])
 
 
 def keys_sql(table: Table) -> Iterator[str]:

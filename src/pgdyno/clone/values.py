@@ -6,7 +6,9 @@ different ones.
 
 from __future__ import annotations
 
+import random
 import re
+import string
 
 from pgdyno.clone.capture_file import Column, Table
 
@@ -23,9 +25,6 @@ _KEY_MAX = 2**53
 _WHOLE = {"int2": 32_767, "int4": 2**31 - 1, "int8": 2**63 - 1, "oid": 2**31 - 1}
 _TEXTS = frozenset(("text", "varchar", "bpchar", "name", "bytea", "citext"))
 _FIXED = {
-    "json": "'{}'",
-    "jsonb": "'{}'",
-    "array": "'{}'",
     "inet": "'127.0.0.1'",
     "cidr": "'127.0.0.0/8'",
     "macaddr": "'00:00:00:00:00:00'",
@@ -35,6 +34,12 @@ _FIXED = {
     "tsvector": "''",
 }
 """Types whose values are all the same."""
+_DOCUMENTS = frozenset(("json", "jsonb"))
+_DOCUMENT_BYTES = 16
+"""Of a document beside its text, at most."""
+_ARRAY_BYTES = 24
+_ELEMENTS = {"smallint": 2, "integer": 4, "bigint": 8, "real": 4, "double precision": 8, "text": 5}
+"""Bytes of an element by its type."""
 _HEADER_BYTES = 1
 _ROW_BYTES = 28
 """Of a row beside its columns: header and line pointer."""
@@ -54,7 +59,7 @@ LABEL_CHARACTERS = 10
 
 def is_made(column: Column) -> bool:
     """Return whether there are values of a column's type."""
-    known = column.base in _WHOLE or column.base in _TEXTS or column.base in _FIXED
+    known = column.base in _WHOLE or column.base in _TEXTS or _same(column) is not None
     others = ("enum", "bool", "uuid", "numeric", "float4", "float8", "money", "interval")
     return known or column.base in others or column.base in ("date", "timestamp", "timestamptz")
 
@@ -62,8 +67,8 @@ def is_made(column: Column) -> bool:
 def value_of(table: Table, column: Column, key: str, *, unique: bool = False) -> str:
     """Return the expression of the value of a key, which is an expression itself."""
     base = column.base
-    if base in _FIXED:
-        return _FIXED[base]
+    if (same := _same(column)) is not None:
+        return same
     if base in _TEXTS:
         length = text_length(table, column)
         if unique and length < _TEXT_MIN:
@@ -80,6 +85,35 @@ def value_of(table: Table, column: Column, key: str, *, unique: bool = False) ->
         return f"timestamp({_EPOCH_S} + {seconds})"
     most = _most(column)
     return key if unique or most is None else f"mod({key}, {most})"
+
+
+def _same(column: Column) -> str | None:
+    """Return the value that all rows have, in quotes; None for a type whose rows differ. Documents
+    and arrays are as wide as the mean, and cannot be compressed."""
+    width = min(_TEXT_MAX, round(column.width_bytes or 0))
+    if column.base in _DOCUMENTS:
+        return f"""'{{"v": "{_letters(width - _DOCUMENT_BYTES)}"}}'"""
+    if column.base == "array":
+        element = _ELEMENTS.get(column.type.removesuffix("[]"))
+        count = 0 if element is None else (width - _ARRAY_BYTES) // element
+        return f"'{{{', '.join(map(str, range(1, count + 1)))}}}'"
+    return _FIXED.get(column.base)
+
+
+def _letters(count: int) -> str:
+    return "".join(random.Random(count).choices(string.ascii_letters, k=max(0, count)))
+
+
+def follows_keys(column: Column) -> bool:
+    """Return whether higher keys of a column have higher values."""
+    return column.base in ("int4", "int8", *_TIMES)
+
+
+def literal_of(column: Column, key: int) -> str:
+    """Return the value of a key of a column whose values follow the keys, as SQL has it."""
+    if column.base not in _TIMES:
+        return str(key)
+    return f"to_timestamp({_EPOCH_S + key})::{column.base}"
 
 
 def most_key(column: Column) -> int:

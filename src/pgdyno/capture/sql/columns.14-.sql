@@ -10,7 +10,8 @@ select a.attrelid::bigint as table_id, a.attname as name,
        (select count(*) from pg_enum e where e.enumtypid = base.oid)::int as labels,
        case when d.oid is null then 'none'
             when default_text ~ '^nextval\(' then 'sequence'
-            when default_text ~* '^\(*(now\(\)|current_timestamp|current_date|localtimestamp|clock_timestamp\(\)|statement_timestamp\(\)|transaction_timestamp\(\))'
+            when default_text ~* concat('^\(*(now\(\)|current_(timestamp|date)|localtimestamp',
+                                        '|(clock|statement|transaction)_timestamp\(\))')
             then 'time'
             when default_text ~* '^(\w+\.)?(gen_random_uuid|uuid_generate_v4|uuidv4|uuidv7)\(\)'
             then 'uuid'

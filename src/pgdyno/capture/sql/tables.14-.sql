@@ -7,8 +7,17 @@ with recursive tree (root, oid) as (
       join pg_class part on part.oid = inhrelid and part.relispartition
 )
 select c.oid::bigint as id, n.nspname as schema, c.relname as name,
-       c.relkind = 'p' as is_partitioned, c.relpersistence = 'u' as is_unlogged,
-       sum(greatest(part.reltuples, live.tuples, 0))::float8 as rows,
+       case p.partstrat when 'r' then 'range' when 'l' then 'list'
+                        when 'h' then 'hash' end as strategy,
+       array(select a.attname::text
+               from unnest(p.partattrs::int2[]) with ordinality as key (number, place)
+               join pg_attribute a on a.attrelid = c.oid and a.attnum = key.number
+              order by key.place) as partitioned_by,
+       coalesce(0 = any (p.partattrs::int2[]), false) as is_by_expression,
+       count(*) filter (where part.relkind = 'r')::int as parts,
+       c.relpersistence = 'u' as is_unlogged,
+       coalesce(sum(greatest(part.reltuples, live.tuples, 0)) filter (where part.relkind = 'r'),
+                0)::float8 as rows,
        sum(case when part.reltuples > 0
                 then part.relpages * greatest(1, live.tuples / part.reltuples)
                 else part.relpages end)::bigint as pages,
@@ -19,11 +28,12 @@ select c.oid::bigint as id, n.nspname as schema, c.relname as name,
   join pg_class c on c.oid = tree.root
   join pg_class part on part.oid = tree.oid
   join pg_namespace n on n.oid = c.relnamespace
+  left join pg_partitioned_table p on p.partrelid = c.oid
   left join lateral (select pg_stat_get_live_tuples(part.oid)::float8 as tuples) live on true
  where n.nspname not in ('pg_catalog', 'information_schema')
    and n.nspname !~ '^pg_(toast|temp)' and c.relpersistence <> 't'
    and not exists (select from pg_depend d
                     where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
- group by c.oid, n.nspname
+ group by c.oid, n.nspname, p.partrelid
  order by sum(greatest(part.reltuples, 0)) desc, n.nspname, c.relname
  limit %(most)s

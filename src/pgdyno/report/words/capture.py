@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.capture import Alike
 from pgdyno.clone.capture_file import Capture, Column, Statement, Table
-from pgdyno.clone.difference import Changed, Differences, Figure
+from pgdyno.clone.difference import HOT_SHARE, SHARE, Changed, Differences, Figure
 from pgdyno.numbers import counted, duration, figure, percent, ratio, size
 
 _PAGE_BYTES = 8192
@@ -81,6 +81,11 @@ def _parts(table: Table) -> Iterator[str]:
         yield f"  {'unique ' if index.unique else ''}index {index.sql}"
     if table.options:
         yield f"  with {', '.join(table.options)}"
+    if table.partitions is not None:
+        by = f"{table.partitions.strategy} ({', '.join(table.partitions.columns)})"
+        yield f"  {table.partitions.count} partitions by {by}"
+    if table.hot_share is not None:
+        yield f"  {figure(table.updates_per_s)} updates/s, {percent(table.hot_share)} of them HOT"
 
 
 def _statistics(column: Column) -> str:
@@ -150,6 +155,8 @@ def _figure(each: Figure, sides: tuple[str, str] = _TIMES) -> str:
 def _value(value: float, unit: str) -> str:
     if unit == "bytes":
         return size(value)
+    if unit == SHARE:
+        return percent(value)
     return f"{figure(value)}{'' if unit == '/s' else ' ' if unit else ''}{unit}"
 
 
@@ -184,4 +191,13 @@ def alike_text(found: Alike) -> list[str]:
         ),
         *(f"missing: {each.text} ({_load(each)})" for each in both.gone_statements),
         *(line for each in both.changed_statements for line in _changed(each, _OF_CLONE)),
+        *(line for each in _with_other_updates(both) for line in _changed(each, _OF_CLONE)),
     ]
+
+
+def _with_other_updates(both: Differences) -> Iterator[Changed]:
+    """Yield the tables whose updates differ; that a clone's tables grow says nothing."""
+    for each in both.changed_tables:
+        figures = tuple(one for one in each.figures if one.name == HOT_SHARE)
+        if figures:
+            yield Changed(each.name, figures)
