@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from patience import PATIENCE_S
-from pgdyno.capture import PRELOAD, CaptureRequest, alike, capture
+from pgdyno.capture import CaptureRequest, alike, capture
 from pgdyno.check import Where
 from pgdyno.clone import Capture, read_capture
 from pgdyno.clone.capture_file import Parameter, Partitions
@@ -148,7 +148,7 @@ def test_a_load_and_its_clone(
     assert ("without statistics" in gaps) == (role == "watcher")
 
     spec = spec_from_fields(
-        {**fields_with_texts(read_foreign(path, Choices())), "server": {"settings": PRELOAD}}
+        {**fields_with_texts(read_foreign(path, Choices())), "server": {"statements": True}}
     )
     likeness = alike(found, spec, SECONDS, Silent())
     assert likeness.done > 10

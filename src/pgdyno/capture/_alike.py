@@ -11,13 +11,9 @@ from pgdyno.clone.difference import Differences, differences
 from pgdyno.conduct import open_session
 from pgdyno.conduct.watch import Watcher
 from pgdyno.record import RunFile
-from pgdyno.server import ConnInfo, connect
-from pgdyno.server.extensions import STATEMENTS
+from pgdyno.server import ConnInfo
 from pgdyno.spec import Spec
 
-PRELOAD = {"shared_preload_libraries": STATEMENTS}
-"""Settings of the clone's server, on which its statements are counted."""
-_EXTENSION = f"create extension if not exists {STATEMENTS} schema public".encode()
 _WARM_S = 2.0
 
 
@@ -32,17 +28,13 @@ class Alike(Struct, frozen=True):
 
 def alike(capture: Capture, spec: Spec, seconds: float, watcher: Watcher) -> Alike:
     """Run the clone of a capture for so long, and compare it with the capture. ``spec`` is the
-    clone's, on a server with ``PRELOAD``. Raises PgdynoError."""
+    clone's, with ``server.statements``. Raises PgdynoError."""
     with temporary_run_file() as path:
         with open_session(
             spec, run=path, command="capture alike", spec_text="", watcher=watcher
         ) as session:
             server = session.target.server
             assert server is not None
-            with connect(server) as connection:
-                connection.execute(
-                    f"create extension if not exists {STATEMENTS} schema public".encode()
-                )
             session.start_load()
             session.wait_connected()
             session.wait(_WARM_S)

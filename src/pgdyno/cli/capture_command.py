@@ -176,7 +176,7 @@ def alike_command(
     \b
       pgdyno capture alike shop.pgdyno -c 8
     """
-    from pgdyno.capture import PRELOAD, alike
+    from pgdyno.capture import alike
     from pgdyno.cli.screen import watcher_for
     from pgdyno.clone import read_capture
     from pgdyno.imports import Choices, fields_with_texts, read_foreign
@@ -187,7 +187,7 @@ def alike_command(
     capture = read_capture(path)
     fields = fields_with_texts(read_foreign(path, Choices()))
     group = {} if options.clients is None else {"count": options.clients}
-    spec = spec_over(fields, {"server": {"settings": PRELOAD}}, group, path=path)
+    spec = spec_over(fields, {"server": {"statements": True}}, group, path=path)
     with watcher_for(quiet=options.quiet, every_s=1.0) as watcher:
         found = alike(capture, spec, options.time / 1000, watcher)
     _print_lines(found, alike_text(found), options.output_format)
