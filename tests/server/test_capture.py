@@ -45,6 +45,7 @@ create table "Shop; 1".events (day date, id bigint, primary key (day, id)) parti
 create table "Shop; 1".e1 partition of "Shop; 1".events for values from ('2024-01-01') to ('2024-02-01');
 create table "Shop; 1".e2 partition of "Shop; 1".events for values from ('2024-02-01') to ('2024-04-01');
 insert into "Shop; 1".events select date '2024-01-01' + i % 60, i from generate_series(1, 600) i;
+create table "Shop; 1".booked (slot int4range primary key, person bigint unique);
 create index on "Shop; 1".visits (person);
 create index on "Shop; 1".people (lower(email)) where "Kind of" = '{SECRET.format(1)}';
 comment on table "Shop; 1".people is '{SECRET.format(2)}';
@@ -130,13 +131,14 @@ def test_a_load_and_its_clone(
     assert [text.split()[0].lower() for text in texts] == ["select", "insert", "update"]
     assert first.block
     assert found.source.sessions == 2
-    events = found.table("Shop; 1.events")
-    assert events is not None
+    tables = {each.full_name: each for each in found.tables}
+    events = tables["Shop; 1.events"]
     assert (events.rows, events.partitions) == (600, Partitions("range", ("day",), 2))
     (read,) = (each for each in found.statements if "events" in each.text)
     assert read.parameters == (Parameter("date", "compared", "Shop; 1.events", "day"),)
-    people = found.table("Shop; 1.people")
-    assert people is not None
+    booked = tables["Shop; 1.booked"]
+    assert (booked.keys, booked.has_primary) == ((("person",),), False)
+    people = tables["Shop; 1.people"]
     assert people.rows == 3000
     assert people.keys == (("id",), ("email",))
     kind = people.column("Kind of")

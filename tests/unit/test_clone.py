@@ -174,6 +174,16 @@ alter table shop.lines add foreign key (order_id) references shop."Orders" (id);
 """)
 
 
+def test_a_reference_has_the_value_of_the_key_that_it_names() -> None:
+    mail = Column("mail", "character varying(90)", "varchar", width_bytes=31)
+    owner = Table("public", "a", 100, 5, (mail,), keys=(("mail",),), has_primary=True)
+    other = Column("who", "character varying(90)", "varchar", width_bytes=28)
+    to_owner = Reference(("who",), "public.a", ("mail",))
+    keys = Keys([owner, Table("public", "b", 500, 9, (other,), references=(to_owner,))])
+    assert keys.value(("public.b", "who"), ":k") == keys.value(("public.a", "mail"), ":k")
+    assert keys.value(("public.b", "who"), ":k") == "text_of(:k, 30)"
+
+
 def test_documents_and_arrays_are_as_wide_as_the_mean() -> None:
     document = Column("d", "jsonb", "jsonb", width_bytes=200)
     numbers = Column("n", "integer[]", "array", width_bytes=44)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -47,8 +47,12 @@ class Catalogue:
         number = int(row["id"])
         columns = tuple(map(_column, self._columns[number]))
         here = {each.name for each in columns if is_made(each)}
-        constraints = self._constraints[number]
-        keys = [tuple(each["columns"]) for each in constraints if each["kind"] in ("p", "u")]
+        constraints, indexes = self._constraints[number], self._indexes[number]
+        plain = [each for each in indexes if each["is_unique"] and each["is_plain"]]
+        primary = _columns_within(here, (each for each in constraints if each["kind"] == "p"))
+        unique = _columns_within(
+            here, [*(each for each in constraints if each["kind"] == "u"), *plain]
+        )
         references = tuple(
             Reference(
                 tuple(each["columns"]),
@@ -59,24 +63,20 @@ class Catalogue:
             for each in constraints
             if each["kind"] == "f" and int(each["other_id"]) in self._names
         )
-        indexes = self._indexes[number]
-        unique = [
-            tuple(each["columns"]) for each in indexes if each["is_unique"] and each["is_plain"]
-        ]
         return Table(
             schema=row["schema"],
             name=row["name"],
             rows=row["rows"],
             pages=int(row["pages"]),
             columns=columns,
-            keys=tuple(key for key in [*keys, *unique] if here.issuperset(key)),
-            has_primary=any(each["kind"] == "p" for each in constraints),
+            keys=(*primary, *unique),
+            has_primary=bool(primary),
             references=references,
             indexes=tuple(
                 Index(each["sql"])
                 for each in indexes
                 if each["sql"] is not None
-                and not (each["is_unique"] and each["is_plain"])
+                and each not in plain
                 and here.issuperset(each["columns"])
             ),
             options=tuple(row["options"]),
@@ -136,6 +136,11 @@ class Catalogue:
             if names:
                 where = counted(len(names), "place", "places")
                 self.gaps.append(f"{words} ({where}: {listed(names, _NAMED_MAX)})")
+
+
+def _columns_within(here: set[str], rows: Iterable[Row]) -> list[tuple[str, ...]]:
+    """Return the columns of keys that are all ``here``."""
+    return [tuple(each["columns"]) for each in rows if here.issuperset(each["columns"])]
 
 
 def _by_table(rows: Sequence[Row]) -> defaultdict[int, list[Row]]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pgdyno.clone.capture_file import Parameter, Table, Use
+from pgdyno.clone.values import is_made
 from pgdyno.plans.conditions import comparisons
 from pgdyno.plans.tree import Node, read_plan
 from pgdyno.spec.sql_text import NAME, folded
@@ -127,6 +128,7 @@ def _inserted(node: Node, text: str, table: Table) -> Iterator[Found]:
             for place, number in enumerate(numbers)
         )
         return
-    for column, expression in zip(table.columns, node.children[0].output, strict=False):
+    made = filter(is_made, table.columns)
+    for column, expression in zip(made, node.children[0].output, strict=False):
         if plain := _PLAIN.fullmatch(expression):
             yield int(plain[1]), ("inserted", table.full_name, column.name)

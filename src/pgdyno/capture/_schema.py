@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sized
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
@@ -12,9 +13,10 @@ from pgdyno.clone.capture_file import Table
 from pgdyno.clone.keys import Keys
 from pgdyno.clone.schema import (
     index_sql,
-    keys_sql,
+    key_sql,
     partition_names,
     partitions_sql,
+    reference_sql,
     schemas_and_types,
     table_sql,
 )
@@ -23,6 +25,12 @@ from pgdyno.server import Cluster, connect_plain, find_installation
 from pgdyno.spec.sql_text import stored
 
 _SETTINGS = {"fsync": "off"}
+_PARTS: tuple[tuple[Callable[[Table], Sized], str, str], ...] = (
+    (lambda table: table.keys, "key is", "keys are"),
+    (lambda table: table.indexes, "index is", "indexes are"),
+    (lambda table: table.references, "reference is", "references are"),
+)
+"""Parts of a table that a server may refuse, one and several in words."""
 
 
 class EmptySchema:
@@ -60,18 +68,30 @@ class EmptySchema:
         tables = [each for each in self._given if self._accepts(table_sql(each, {}))]
         for sql in (each for table in tables for each in partitions_sql(table, keys)):
             self._accepts(sql)
-        names = {each.full_name for each in tables}
-        kept = []
-        for table in tables:
-            for sql in keys_sql(table):
-                self._accepts(sql)
-            indexes = [each for each in table.indexes if self._accepts(index_sql(table, each))]
-            references = [each for each in table.references if each.table in names]
-            kept.append(replace(table, indexes=tuple(indexes), references=tuple(references)))
+        keyed = {each.full_name: self._with_keys(each) for each in tables}
+        kept = [self._with_references(each, keyed) for each in keyed.values()]
         self._tell(len(self._given) - len(tables), "table is", "tables are")
-        lost = sum(len(each.indexes) for each in tables) - sum(len(each.indexes) for each in kept)
-        self._tell(lost, "index is", "indexes are")
+        for parts_of, one, several in _PARTS:
+            lost = sum(len(parts_of(each)) for each in tables)
+            self._tell(lost - sum(len(parts_of(each)) for each in kept), one, several)
         return tuple(kept)
+
+    def _with_keys(self, table: Table) -> Table:
+        """Create keys and indexes; return the table with those that were accepted."""
+        keys = tuple(each for each in table.keys if self._accepts(key_sql(table, each)))
+        indexes = tuple(each for each in table.indexes if self._accepts(index_sql(table, each)))
+        has_primary = table.has_primary and keys[:1] == table.keys[:1]
+        return replace(table, keys=keys, indexes=indexes, has_primary=has_primary)
+
+    def _with_references(self, table: Table, tables: Mapping[str, Table]) -> Table:
+        """Create foreign keys; return the table with those that were accepted."""
+        kept = (
+            each
+            for each in table.references
+            if each.table in tables
+            and self._accepts(reference_sql(table, each, tables[each.table]))
+        )
+        return replace(table, references=tuple(kept))
 
     def _tell(self, number: int, one: str, several: str) -> None:
         if number:

@@ -46,4 +46,4 @@ def clone_of(capture: Capture, name: str, scale: float = 1.0) -> Clone:
         "workload": {"setup": setup},
         "clients": [clients],
     }
-    return Clone(fields, setup, setup_of(capture, keys), scripts)
+    return Clone(fields, setup, setup_of(keys), scripts)

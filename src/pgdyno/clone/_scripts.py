@@ -101,7 +101,7 @@ class _Script:
         it, if later statements name it."""
         returning = _RETURNING.match(statement.text)
         inserted = next((each for each in statement.parameters if each.use == "inserted"), None)
-        table = None if inserted is None else self._capture.table(inserted.table)
+        table = None if inserted is None else self._keys.tables.get(inserted.table)
         if returning is None or table is None or not table.has_primary or len(table.keys[0]) > 1:
             return None
         (key,) = table.keys[0]
@@ -133,7 +133,7 @@ class _Script:
         """Yield a variable, or a literal, for each parameter."""
         turns: dict[Place, int] = {}
         for parameter in statement.parameters:
-            table = self._capture.table(parameter.table)
+            table = self._keys.tables.get(parameter.table)
             column = None if table is None else table.column(parameter.column)
             if parameter.use in ("limit", "offset"):
                 yield str(max(1, round(statement.rows)) if parameter.use == "limit" else 0)
@@ -151,8 +151,7 @@ class _Script:
                 if key in self._returned:
                     yield f":{key}"
                     continue
-                unique = any(column.name in each for each in table.keys)
-                value = value_of(table, column, f":{key}", unique=unique)
+                value = self._keys.value(root, f":{key}")
                 if value == f":{key}" or _is_literal(value):
                     yield value
                 else:
@@ -201,9 +200,8 @@ class _Script:
         if table is None or column is None:
             value, count = _of_type(parameter.type.removesuffix(_ARRAY)), _ELEMENTS
         else:
-            key = self._keys.drawn((table.full_name, column.name))
-            unique = any(column.name in each for each in table.keys)
-            value = value_of(table, column, key, unique=unique)
+            place = (table.full_name, column.name)
+            value = self._keys.value(place, self._keys.drawn(place))
             count = max(1, min(_ELEMENTS_MAX, round(statement.rows)))
         if _is_literal(value):
             return "'{}'"

@@ -19,6 +19,7 @@ SUFFIX = ".pgdyno"
 FORMAT: Literal["pgdyno capture"] = "pgdyno capture"
 VERSION = 1
 _BYTES_MAX = 64 << 20
+_PAGE_BYTES = 8192
 
 Default = Literal["none", "sequence", "time", "uuid", "value"]
 """A sequence's next value, the present time, a new UUID, or any other value."""
@@ -102,9 +103,18 @@ class Table(Struct, frozen=True, omit_defaults=True):
         """Schema and name, as a run file has them."""
         return f"{self.schema}.{self.name}"
 
+    @property
+    def size_bytes(self) -> int:
+        """Its pages, without indexes."""
+        return self.pages * _PAGE_BYTES
+
     def column(self, name: str) -> Column | None:
         """Return the column of this name."""
         return next((each for each in self.columns if each.name == name), None)
+
+    def is_in_key(self, column: Column) -> bool:
+        """Return whether a column is one of a key."""
+        return any(column.name in key for key in self.keys)
 
 
 class Parameter(Struct, frozen=True, omit_defaults=True):
@@ -173,10 +183,6 @@ class Capture(Struct, frozen=True):
     gaps: tuple[str, ...]
     """Parts that were not readable, are left out, or are guessed."""
 
-    def table(self, name: str) -> Table | None:
-        """Return the table of this schema and name."""
-        return next((each for each in self.tables if each.full_name == name), None)
-
 
 class _Head(Struct):
     format: str = ""
@@ -213,10 +219,20 @@ def read_capture(path: Path) -> Capture:
             code="capture-malformed",
             hint="pgdyno capture writes such files",
         ) from None
-    if any(step.statement >= len(found.statements) for t in found.transactions for step in t.steps):
+    if missing := _missing(found):
         raise UsageError(
-            f"{path} has a transaction with a statement that it does not have",
+            f"{path} names a {missing} that it does not have",
             code="capture-malformed",
             hint="it was altered: capture it again",
         )
     return found
+
+
+def _missing(found: Capture) -> str | None:
+    """Return the kind of what a capture names, and has not."""
+    steps = (step for each in found.transactions for step in each.steps)
+    if any(step.statement not in range(len(found.statements)) for step in steps):
+        return "statement"
+    tables = {each.full_name for each in found.tables}
+    references = (reference for each in found.tables for reference in each.references)
+    return "table" if any(each.table not in tables for each in references) else None

@@ -16,7 +16,6 @@ POINTS_MIN = 0.05
 SHARE = "share"
 """Unit of a part of a whole."""
 HOT_SHARE = "updates that are HOT"
-_PAGE_BYTES = 8192
 Item = TypeVar("Item", Statement, Table)
 
 
@@ -134,7 +133,7 @@ def _of_tables(one: Table, other: Table) -> Changed | None:
     figures = _differing(
         [
             Figure("rows", "", one.rows, other.rows),
-            Figure("size", "bytes", one.pages * _PAGE_BYTES, other.pages * _PAGE_BYTES),
+            Figure("size", "bytes", one.size_bytes, other.size_bytes),
             *_of_updates(one, other),
         ]
     )

@@ -1,6 +1,6 @@
 """The keys of columns: whole numbers from 1, from which rows and parameters have their values.
 
-A value is made of its key alone (_values.py), so that what a parameter looks for is there, and a
+A value is made of its key alone (values.py), so that what a parameter looks for is there, and a
 reference is the key of a row of the other table. The keys of a table's rows follow from the number
 of the row where they are unique or in order, and are drawn otherwise.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from pgdyno.clone.capture_file import Column, Table
+from pgdyno.clone.values import value_of
 
 _FREQUENT_MIN = 2.0
 """Times the mean share from which on a value is more frequent than others."""
@@ -27,7 +28,7 @@ class Keys:
     """The keys of all columns of some tables, for rows ``scale`` times as many."""
 
     def __init__(self, tables: Iterable[Table], scale: float = 1.0) -> None:
-        self._tables = {each.full_name: each for each in tables}
+        self.tables = {each.full_name: each for each in tables}
         self._scale = scale
 
     def rows(self, table: Table) -> int:
@@ -43,11 +44,20 @@ class Keys:
             place = to
         return place
 
+    def value(self, place: Place, key: str) -> str:
+        """Return the expression of a column's value by its key: that of the column to which it
+        refers, as two texts of other lengths differ."""
+        root = self.root(place)
+        table = self.tables[root[0]]
+        column = table.column(root[1])
+        assert column is not None, "references are to columns of tables here"
+        return value_of(table, column, key)
+
     def _referred(self, place: Place) -> Place | None:
-        table = self._tables.get(place[0])
-        for reference in table.references if table is not None else ():
-            if place[1] in reference.columns and reference.table in self._tables:
-                return reference.table, reference.keys[reference.columns.index(place[1])]
+        for reference in self.tables[place[0]].references:
+            if place[1] in reference.columns and (other := self.tables.get(reference.table)):
+                key = reference.keys[reference.columns.index(place[1])]
+                return (reference.table, key) if other.column(key) is not None else None
         return self._guessed.get(place)
 
     @cached_property
@@ -55,12 +65,12 @@ class Keys:
         """References that no constraint has: columns with the name of a key of another table."""
         keys = {
             name: (each.full_name, each.keys[0][-1])
-            for each in self._tables.values()
+            for each in self.tables.values()
             if each.has_primary
             for name in _names_of_key(each)
         }
         found = {}
-        for table in self._tables.values():
+        for table in self.tables.values():
             referring = {name for each in table.references for name in each.columns}
             prefix = _prefix(table)
             for column in table.columns:
@@ -74,13 +84,13 @@ class Keys:
         return found
 
     def _base(self, place: Place) -> str:
-        column = self._tables[place[0]].column(place[1])
+        column = self.tables[place[0]].column(place[1])
         return "" if column is None else column.base
 
     def count(self, place: Place) -> int:
         """Return how many keys a column has, from 1 on."""
         root = self.root(place)
-        table = self._tables[root[0]]
+        table = self.tables[root[0]]
         column = table.column(root[1])
         rows = max(1, self.rows(table))
         if column is None or (root[1],) in table.keys:

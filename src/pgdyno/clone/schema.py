@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pgdyno.clone.capture_file import Capture, Column, Index, Table
+from pgdyno.clone.capture_file import Column, Index, Reference, Table
 from pgdyno.clone.keys import Keys
-from pgdyno.clone.values import LABEL_CHARACTERS, follows_keys, is_made, literal_of, value_of
+from pgdyno.clone.values import LABEL_CHARACTERS, follows_keys, is_made, literal_of
 from pgdyno.spec.sql_text import columns_text, literal, quoted
 
 _SHARES = 10_000
@@ -18,17 +18,21 @@ _IDENTITY = frozenset(("int2", "int4", "int8"))
 _DEFAULTS = {"time": "now()", "uuid": "gen_random_uuid()"}
 
 
-def setup_of(capture: Capture, keys: Keys) -> str:
-    """Return the setup: statements, and COPY with rows that are made."""
-    tables = capture.tables
+def setup_of(keys: Keys) -> str:
+    """Return the setup of tables: statements, and COPY with rows that are made."""
+    tables = [*keys.tables.values()]
     made = [
         *schemas_and_types(tables),
         *(f"{table_sql(each, _starts(each, keys))};" for each in tables),
         *(f"{each};" for table in tables for each in partitions_sql(table, keys)),
-        *_rows_of(capture, keys),
-        *(f"{each};" for table in tables for each in keys_sql(table)),
+        *_rows_of(keys),
+        *(f"{key_sql(table, each)};" for table in tables for each in table.keys),
         *(f"{index_sql(table, each)};" for table in tables for each in table.indexes),
-        *(f"{each};" for table in tables for each in _references_sql(capture, table)),
+        *(
+            f"{reference_sql(table, each, keys.tables[each.table])};"
+            for table in tables
+            for each in table.references
+        ),
     ]
     return "\n".join(made) + "\n"
 
@@ -110,11 +114,10 @@ def _bound(table: Table, keys: Keys, number: int) -> str:
     return ", ".join([literal_of(column, key), *["minvalue"] * len(others)])
 
 
-def keys_sql(table: Table) -> Iterator[str]:
-    """Yield the statements that add the keys of a table."""
-    for place, key in enumerate(table.keys):
-        kind = "primary key" if table.has_primary and not place else "unique"
-        yield f"alter table {name_of(table)} add {kind} ({columns_text(key)})"
+def key_sql(table: Table, key: tuple[str, ...]) -> str:
+    """Return the statement that adds a key of a table."""
+    kind = "primary key" if table.has_primary and key == table.keys[0] else "unique"
+    return f"alter table {name_of(table)} add {kind} ({columns_text(key)})"
 
 
 def index_sql(table: Table, index: Index) -> str:
@@ -123,17 +126,15 @@ def index_sql(table: Table, index: Index) -> str:
     return f"create {unique}index on {name_of(table)} {index.sql}"
 
 
-def _references_sql(capture: Capture, table: Table) -> Iterator[str]:
-    for each in table.references:
-        to = capture.table(each.table)
-        if to is not None:
-            action = f" {each.action}" if each.action else ""
-            # The rows of several columns refer to nearly all that they could.
-            valid = "" if len(each.columns) == 1 else " not valid"
-            yield (
-                f"alter table {name_of(table)} add foreign key ({columns_text(each.columns)})"
-                f" references {name_of(to)} ({columns_text(each.keys)}){action}{valid}"
-            )
+def reference_sql(table: Table, reference: Reference, to: Table) -> str:
+    """Return the statement that adds a foreign key."""
+    action = f" {reference.action}" if reference.action else ""
+    # The rows of several columns refer to nearly all that they could.
+    valid = "" if len(reference.columns) == 1 else " not valid"
+    return (
+        f"alter table {name_of(table)} add foreign key ({columns_text(reference.columns)})"
+        f" references {name_of(to)} ({columns_text(reference.keys)}){action}{valid}"
+    )
 
 
 def _starts(table: Table, keys: Keys) -> dict[str, int]:
@@ -181,8 +182,8 @@ def _value(column: Column) -> str | None:
     return "1" if is_number else None
 
 
-def _rows_of(capture: Capture, keys: Keys) -> Iterator[str]:
-    for table in capture.tables:
+def _rows_of(keys: Keys) -> Iterator[str]:
+    for table in keys.tables.values():
         columns = [each for each in table.columns if is_made(each)]
         rows = keys.rows(table)
         if rows and columns:
@@ -192,10 +193,9 @@ def _rows_of(capture: Capture, keys: Keys) -> Iterator[str]:
 
 
 def _cell(table: Table, column: Column, keys: Keys) -> str:
-    is_unique = any(column.name in key for key in table.keys)
-    value = value_of(table, column, keys.of_row(table, column), unique=is_unique)
+    value = keys.value((table.full_name, column.name), keys.of_row(table, column))
     nulls = round(column.null_share * _SHARES)
-    if not nulls or is_unique or value.startswith("'"):
+    if not nulls or table.is_in_key(column) or value.startswith("'"):
         return value
     if nulls == _SHARES:
         return "null"

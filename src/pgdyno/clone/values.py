@@ -23,7 +23,7 @@ _TIMES = {"date": 200_000, "timestamp": 10**9, "timestamptz": 10**9}
 _KEY_MAX = 2**53
 """Of columns that hold any number: a float has it too."""
 _WHOLE = {"int2": 32_767, "int4": 2**31 - 1, "int8": 2**63 - 1, "oid": 2**31 - 1}
-_TEXTS = frozenset(("text", "varchar", "bpchar", "name", "bytea", "citext"))
+_TEXTS = frozenset(("text", "varchar", "bpchar", "name", "bytea"))
 _FIXED = {
     "inet": "'127.0.0.1'",
     "cidr": "'127.0.0.0/8'",
@@ -53,7 +53,6 @@ _BYTES = {
     "uuid": 16,
     "date": 4,
 }
-_PAGE_BYTES = 8192
 LABEL_CHARACTERS = 10
 
 
@@ -61,12 +60,13 @@ def is_made(column: Column) -> bool:
     """Return whether there are values of a column's type."""
     known = column.base in _WHOLE or column.base in _TEXTS or _same(column) is not None
     others = ("enum", "bool", "uuid", "numeric", "float4", "float8", "money", "interval")
-    return known or column.base in others or column.base in ("date", "timestamp", "timestamptz")
+    return known or column.base in others or column.base in _TIMES
 
 
-def value_of(table: Table, column: Column, key: str, *, unique: bool = False) -> str:
-    """Return the expression of the value of a key, which is an expression itself."""
-    base = column.base
+def value_of(table: Table, column: Column, key: str) -> str:
+    """Return the expression of the value of a key, which is an expression itself. Of a column that
+    refers to another, the value is that one's (``Keys.value``)."""
+    base, unique = column.base, table.is_in_key(column)
     if (same := _same(column)) is not None:
         return same
     if base in _TEXTS:
@@ -80,7 +80,7 @@ def value_of(table: Table, column: Column, key: str, *, unique: bool = False) ->
         return f"mod({key}, 2) = 0"
     if base == "uuid":
         return f"uuid_of({key})"
-    if base in ("date", "timestamp", "timestamptz"):
+    if base in _TIMES:
         seconds = f"({key}) * 86400" if base == "date" and unique else key
         return f"timestamp({_EPOCH_S} + {seconds})"
     most = _most(column)
@@ -151,5 +151,5 @@ def _width_of_rows(table: Table) -> int:
         return _LENGTH_DEFAULT
     texts = [each for each in table.columns if each.base in _TEXTS]
     others = sum(_BYTES.get(each.base, 8) for each in table.columns if each not in texts)
-    row = table.pages * _PAGE_BYTES / table.rows - _ROW_BYTES - others
+    row = table.size_bytes / table.rows - _ROW_BYTES - others
     return max(1, round(row / max(1, len(texts))) - _HEADER_BYTES)

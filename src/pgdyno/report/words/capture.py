@@ -9,7 +9,6 @@ from pgdyno.clone.capture_file import Capture, Column, Statement, Table
 from pgdyno.clone.difference import HOT_SHARE, SHARE, Changed, Differences, Figure
 from pgdyno.numbers import counted, duration, figure, percent, ratio, size
 
-_PAGE_BYTES = 8192
 _TIMES = ("before", "after")
 _OF_CLONE = ("of the source", "of the clone")
 
@@ -63,9 +62,7 @@ def _statement(times: str, each: Statement) -> Iterator[str]:
 
 def _tables(capture: Capture) -> Iterator[str]:
     for table in capture.tables:
-        yield (
-            f"table {table.full_name}: {table.rows:,.0f} rows, {size(table.pages * _PAGE_BYTES)}"
-        )
+        yield (f"table {table.full_name}: {table.rows:,.0f} rows, {size(table.size_bytes)}")
         yield from _parts(table)
 
 
