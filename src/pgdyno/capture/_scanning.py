@@ -14,7 +14,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 def values_in(content: str, values: Iterable[str], names: Iterable[str]) -> list[str]:
     """Return the values that a content has, without those that are names of the schema.
 
-    Numbers count only as whole numbers of it: digits are found in any figure.
+    Numbers are not looked for: sizes and rates are numbers too.
     """
     words = set(re.findall(r"\w+", content))
     known = {each.lower() for each in names}
@@ -23,7 +23,7 @@ def values_in(content: str, values: Iterable[str], names: Iterable[str]) -> list
 
 def _is_in(content: str, words: set[str], value: str) -> bool:
     if _NUMBER.fullmatch(value):
-        return False  # Sizes and rates are numbers too.
+        return False
     coded = value.encode()
     plain = value in words if re.fullmatch(r"\w+", value) else value in content
     return plain or coded.hex() in content or base64.b64encode(coded).decode() in content
