@@ -50,10 +50,9 @@ from pgdyno.server.sql_files import OWN
 if TYPE_CHECKING:
     import psycopg
 
+_EVEN = "which rows statements name more often than others is not known: all alike"
 STATEMENTS_MAX = 2000
 """Statements that are captured, those that take the most time."""
-
-
 Updates: TypeAlias = "tuple[float, float]"
 """Rows that were updated, and those of them that are HOT."""
 
@@ -163,8 +162,7 @@ def _transactions(connection: psycopg.Connection[Any]) -> int:
 
 def _captured(catalogue: Catalogue, load: _Load, major: int) -> Capture:
     gaps = [*catalogue.gaps, *load.gaps]
-    own = [key for key, text in load.texts.items() if OWN in text]
-    texts = {key: text for key, text in load.texts.items() if key not in own}
+    texts = {key: text for key, text in load.texts.items() if OWN not in text}
     left_out = {first_word(text).upper() for text in texts.values() if not is_kept(text)}
     left_out -= {"BEGIN", "COMMIT", "END", "START", "ROLLBACK", "SAVEPOINT", "RELEASE", ""}
     if left_out:
@@ -202,12 +200,8 @@ def _captured(catalogue: Catalogue, load: _Load, major: int) -> Capture:
         tables=tables,
         statements=tuple(statements.values()),
         transactions=tuple(_transaction(each, numbers, calls, seconds) for each in kinds),
-        gaps=(*gaps, *more, *_guesses()),
+        gaps=(*gaps, *more, _EVEN),
     )
-
-
-def _guesses() -> list[str]:
-    return ["which rows statements name more often than others is not known: all alike"]
 
 
 def _statements(

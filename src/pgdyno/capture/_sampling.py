@@ -76,6 +76,8 @@ class Together:
         self.seen: Counter[str] = Counter()
         self._both: Counter[tuple[str, str]] = Counter()
         self._before: Counter[tuple[str, str]] = Counter()
+        self._met: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """Statement → those that were seen in a transaction with it, in order."""
         self.repeated: set[str] = set()
         for ids in sequences:
             self._add(ids)
@@ -91,7 +93,12 @@ class Together:
             for other, later in first.items():
                 if one != other:
                     self._both[one, other] += 1
+                    self._met[one][other] = None
                     self._before[one, other] += place < later
+
+    def partners(self, statement: str) -> list[str]:
+        """Return the statements that belong to the same transactions as one."""
+        return [each for each in self._met[statement] if self.are_together(statement, each)]
 
     def are_together(self, one: str, other: str) -> bool:
         """Return whether two statements belong to the same transactions."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.capture._sampling import Together
 
@@ -53,28 +53,28 @@ def _with_blocks(kinds: list[Kind], left: float) -> list[Kind]:
     """Give single statements a block where BEGIN was executed that often."""
     found = []
     for each in sorted(kinds, key=lambda each: -each.transactions):
-        is_block = each.block or (
-            len(each.statements) == 1 and left >= _BLOCK_SHARE * each.transactions
-        )
-        if is_block and not each.block:
+        is_single = len(each.statements) == 1
+        if is_single and not each.block and left >= _BLOCK_SHARE * each.transactions:
             left -= each.transactions
-        found.append(Kind(each.statements, each.transactions, is_block, each.guessed))
+            found.append(replace(each, block=True))
+        else:
+            found.append(each)
     return found
 
 
 def _joined(statements: Sequence[str], together: Together) -> list[list[str]]:
     """Return the statements in groups: in one are those that were seen together, also by way of
     others."""
-    groups = [[each] for each in statements]
-    for one in statements:
-        mine = [
-            group
-            for group in groups
-            if any(each == one or together.are_together(one, each) for each in group)
-        ]
-        if len(mine) > 1:
-            groups = [each for each in groups if each not in mine]
-            groups.append([each for group in mine for each in group])
+    groups, left = [], dict.fromkeys(statements)
+    while left:
+        group = [next(iter(left))]
+        del left[group[0]]
+        for each in group:  # It grows meanwhile.
+            partners = [other for other in together.partners(each) if other in left]
+            for other in partners:
+                del left[other]
+            group += partners
+        groups.append(group)
     return groups
 
 
@@ -100,8 +100,3 @@ def _equal(statements: Sequence[str], calls: Mapping[str, float]) -> list[list[s
         else:
             groups.append([each])
     return groups
-
-
-def most_seen(sequences: Sequence[list[str]]) -> Counter[str]:
-    """Return in how many transactions each statement was seen."""
-    return Counter(each for ids in sequences for each in set(ids))

@@ -35,17 +35,14 @@ def read_foreign(path: Path, choices: Choices) -> Imported:
         )
     if kind == SUFFIX:
         imported = _of_capture(path, choices.scale)
-        _check_scripts(imported, path)
-        return imported
-    content = _content(path, _BYTES_MAX[kind])
-    if kind == PLAN:
+    elif kind == PLAN:
         from pgdyno.imports._plan import import_plan
 
-        imported = import_plan(content, path, choices)
+        imported = import_plan(_content(path, _BYTES_MAX[kind]), path, choices)
     else:
         from pgdyno.imports._recording import import_recording
 
-        imported = import_recording(content, path, choices)
+        imported = import_recording(_content(path, _BYTES_MAX[kind]), path, choices)
     _check_scripts(imported, path)
     return imported
 
