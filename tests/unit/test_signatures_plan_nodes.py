@@ -596,6 +596,12 @@ def test_a_statement_that_is_repeated(tmp_path: Path, times: int, tps: int, stat
     assert diagnosed(tmp_path, load)["repeated-statements"].status == status
 
 
+def test_a_statement_in_a_loop_is_repeated(tmp_path: Path) -> None:
+    load = replace(BUSY, tps=1000, statements={"select * from item where id = :id": 20_000})
+    found = diagnosed(tmp_path, load)["repeated-statements"]
+    assert (found.status, found.evidence[1].value) == ("found", 20.0)
+
+
 def test_requests_repeat_no_statement(tmp_path: Path) -> None:
     load = replace(BUSY, http={"url": WEB}, statements={"GET /": 1000})
     assert diagnosed(tmp_path, load)["repeated-statements"].status == "skipped"

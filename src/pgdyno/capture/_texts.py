@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import re
 
+from pgdyno.clone.capture_file import SHORTENED
 from pgdyno.probe.statement_shapes import NOT_SHAPE, SPACE
+from pgdyno.spec.change import first_word
 
 _KEPT = frozenset(("select", "insert", "update", "delete", "merge", "with", "values"))
 _BEGIN = re.compile(r"\s*(?:begin|start\s+transaction)\b", re.IGNORECASE)
-_WORD = re.compile(r"[\s(]*(\w+)")
+_OPENING = "( \t\r\n"
 _DIGITS_MAX = 2
 """Digits of a number that pg_stat_statements leaves in a text: a length of a type, or the position
 of a column. Longer ones become parameters."""
-
-
-def first_word(text: str) -> str:
-    """Return the first word of a statement, in lower case."""
-    found = _WORD.match(text)
-    return found[1].lower() if found else ""
+_TYPED = re.compile(r"(?i)\b(interval|date|time|timestamp|timestamptz)\s+(\$\d+)")
+_OF_WORDS = tuple(
+    (re.compile(rf"(?i)({before})\$\d+({behind})"), word)
+    for before, behind, word in (
+        (r"\bextract\s*\(\s*", r"\s+from\b", "epoch"),
+        (r"\bdate_(?:trunc|part)\s*\(\s*", r"\s*,", "'day'"),
+        (r"\bat\s+time\s+zone\s+", "", "'UTC'"),
+    )
+)
+"""Places of a word for which pg_stat_statements has a parameter, and a word that fits there."""
+_NUMBERED = re.compile(r"\$(\d+)")
 
 
 def is_kept(text: str) -> bool:
     """Return whether a statement reads or changes rows."""
-    return first_word(text) in _KEPT
+    return first_word(text.lstrip(_OPENING)) in _KEPT
 
 
 def begins(text: str) -> bool:
@@ -31,18 +38,30 @@ def begins(text: str) -> bool:
 
 
 def without_values(text: str) -> str:
-    """Return a statement without comments, and with further parameters in place of values."""
-    number = max((int(each) for each in re.findall(r"\$(\d+)", text)), default=0)
+    """Return a statement without comments, and with further parameters in place of values, that a
+    server can prepare: it takes no parameter in ``interval $1``, nor for a unit of time."""
+    number = max((int(each) for each in _NUMBERED.findall(text)), default=0)
 
     def replaced(part: re.Match[str]) -> str:
         nonlocal number
         if part["name"]:
             return part[0]
         if part["comment"]:
-            return " "
+            return part[0] if part[0] == SHORTENED else " "
         if part[0].isdigit() and len(part[0]) <= _DIGITS_MAX:
             return part[0]
         number += 1
         return f"${number}"
 
-    return SPACE.sub(" ", NOT_SHAPE.sub(replaced, text)).strip().rstrip(";").strip()
+    plain = SPACE.sub(" ", NOT_SHAPE.sub(replaced, text)).strip().rstrip(";").strip()
+    plain = _TYPED.sub(r"\2::\1", plain)
+    for place, word in _OF_WORDS:
+        plain = place.sub(rf"\g<1>{word}\g<2>", plain)
+    return _renumbered(plain)
+
+
+def _renumbered(text: str) -> str:
+    """Number parameters from 1 on without gaps, in their order."""
+    found = sorted({int(each) for each in _NUMBERED.findall(text)})
+    numbers = {str(each): number for number, each in enumerate(found, 1)}
+    return _NUMBERED.sub(lambda each: f"${numbers[each[1]]}", text)

@@ -6,6 +6,7 @@ Tables that a transaction makes and drops cost rows of the catalogs, and files.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeAlias
@@ -39,8 +40,8 @@ class NeedlessStatement(Struct, frozen=True):
 
 
 class RepeatedStatement(Struct, frozen=True):
-    """A statement that each transaction of a script executes more than once, if only with other
-    values."""
+    """A statement that each transaction of a script executes more than once, also in a loop, if
+    only with other values."""
 
     text: str
     per_transaction: float
@@ -102,8 +103,10 @@ def repeated_statements(s: Situation) -> list[RepeatedStatement]:
             each.statement, _WITHOUT_ROWS
         ):
             same[_script_of(each), shape(each.statement)].append(each)
-    repeated = [_repeated(s, totals) for totals in same.values() if len(totals) > 1]
-    return sorted(repeated, key=lambda each: -each.repeats_per_s)
+    transactions = _transactions(s)
+    repeated = (_repeated(s, totals, transactions[script]) for (script, _), totals in same.items())
+    found = [each for each in repeated if each.repeats_per_s > 0]
+    return sorted(found, key=lambda each: -each.repeats_per_s)
 
 
 def forgets_prepared(s: Situation) -> bool:
@@ -139,10 +142,25 @@ def _reads_nothing(plan: Plan | None) -> bool:
     return not any(map(functions_in, plan.root.output))
 
 
-def _repeated(s: Situation, totals: Sequence[StatementTotal]) -> RepeatedStatement:
-    executions, transactions = sum(each.done for each in totals), max(each.done for each in totals)
+def _transactions(s: Situation) -> defaultdict[_Script, float]:
+    """Return how often each script was executed; as often as any of its statements in the load of
+    others."""
+    if s.is_observed:
+        return defaultdict(lambda: math.inf)
+    found: defaultdict[_Script, float] = defaultdict(float)
+    for each in s.run.intervals(s.slice_ids, by=("client_group", "script")):
+        found[each.client_group or "", each.script or ""] += each.done + each.failed
+    return found
+
+
+def _repeated(
+    s: Situation, totals: Sequence[StatementTotal], transactions: float
+) -> RepeatedStatement:
+    executions = sum(each.done for each in totals)
+    # Those of a condition are in a part of the script's transactions, those of a loop in each.
+    having = min(transactions, max(each.done for each in totals))
     return RepeatedStatement(
         text=totals[0].statement,
-        per_transaction=executions / transactions if transactions else 0.0,
-        repeats_per_s=(executions - transactions) / s.seconds,
+        per_transaction=executions / having if having else 0.0,
+        repeats_per_s=(executions - having) / s.seconds,
     )
