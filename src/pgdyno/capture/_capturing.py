@@ -4,22 +4,25 @@ them, the catalogue, and the columns of parameters from plans on an empty schema
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
 from pgdyno._engine import build_info
 from pgdyno.capture._catalogue import Catalogue
+from pgdyno.capture._distinct import with_distinct
 from pgdyno.capture._parameters import Unplannable, parameters_of
 from pgdyno.capture._queries import rows_of
 from pgdyno.capture._sampling import Samples
 from pgdyno.capture._scanning import VALUE_CHARACTERS_MIN, values_in
 from pgdyno.capture._schema import EmptySchema
-from pgdyno.capture._texts import begins, first_word, is_kept, without_values
-from pgdyno.capture._transactions import Kind, kinds_of
+from pgdyno.capture._skew import Updates, exponent_of, next_xid
+from pgdyno.capture._texts import begins, is_kept, without_values
+from pgdyno.capture._transactions import Kind, Seen, kinds_of
+from pgdyno.capture._units import beginning
 from pgdyno.check import Where, answering, check_same_server, reach, session
 from pgdyno.clone.capture_file import (
     FORMAT,
@@ -31,6 +34,7 @@ from pgdyno.clone.capture_file import (
     Transaction,
     write_capture,
 )
+from pgdyno.clone.keys import Keys
 from pgdyno.conduct.watch import Watcher
 from pgdyno.errors import SetupError
 from pgdyno.numbers import counted, listed
@@ -46,15 +50,14 @@ from pgdyno.probe.statements import (
 )
 from pgdyno.server.extensions import STATEMENTS
 from pgdyno.server.sql_files import OWN
+from pgdyno.spec.change import first_word
 
 if TYPE_CHECKING:
     import psycopg
 
-_EVEN = "which rows statements name more often than others is not known: all alike"
+_EVEN = "the rows that statements read more often than others are not known: all alike"
 STATEMENTS_MAX = 2000
 """Statements that are captured, those that take the most time."""
-Updates: TypeAlias = "tuple[float, float]"
-"""Rows that were updated, and those of them that are HOT."""
 
 
 class CaptureRequest(Struct, frozen=True):
@@ -75,6 +78,8 @@ class _Load(Struct):
     transactions: float
     updates: dict[int, Updates]
     """By the ids of tables."""
+    skews: dict[int, float | None]
+    """Exponents of updates, likewise."""
     gaps: list[str]
 
 
@@ -102,7 +107,7 @@ def captured(where: Where, seconds: float, watcher: Watcher) -> Capture:
         watcher.phase("reading the catalogue")
         catalogue = Catalogue(connection)
         watcher.phase(f"watching the load for {seconds:g} s", seconds)
-        load = _watched(connection, catalogue.ids, seconds)
+        load = _watched(connection, catalogue, seconds)
         check_same_server(reached)
         watcher.phase("finding the columns of parameters")
         major = connection.info.server_version // 10_000
@@ -114,11 +119,12 @@ def captured(where: Where, seconds: float, watcher: Watcher) -> Capture:
     return found
 
 
-def _watched(connection: psycopg.Connection[Any], tables: list[int], seconds: float) -> _Load:
+def _watched(connection: psycopg.Connection[Any], catalogue: Catalogue, seconds: float) -> _Load:
+    tables = catalogue.ids
     try:
         source = source_of(connection)
         before, evicted = read_counts(connection, source), evictions(connection, source)
-        updated = _updates(connection, tables)
+        updated, first_xid = _updates(connection, tables), next_xid(connection)
         began_s, began = time.monotonic(), _transactions(connection)
         samples = Samples(connection)
         samples.watch(seconds)
@@ -135,16 +141,22 @@ def _watched(connection: psycopg.Connection[Any], tables: list[int], seconds: fl
         gaps.append(f"{STATEMENTS} evicted statements meanwhile: rare ones are missing")
     rises = risen(before, after)
     kept = busiest(rises)[:STATEMENTS_MAX]
+    updates = {
+        each: counts.since(updated[each])
+        for each, counts in _updates(connection, tables).items()
+        if each in updated
+    }
     return _Load(
         elapsed_s,
         {each: rises[each] for each in kept},
         read_texts(connection, source, kept),
         samples,
         _transactions(connection) - began,
+        updates,
         {
-            table: (rows - updated[table][0], hot - updated[table][1])
-            for table, (rows, hot) in _updates(connection, tables).items()
-            if table in updated
+            number: exponent_of(connection, table, updates[number], first_xid)
+            for number, table in zip(catalogue.ids, catalogue.tables, strict=True)
+            if number in updates
         },
         gaps,
     )
@@ -152,7 +164,7 @@ def _watched(connection: psycopg.Connection[Any], tables: list[int], seconds: fl
 
 def _updates(connection: psycopg.Connection[Any], tables: list[int]) -> dict[int, Updates]:
     rows = rows_of(connection, "updates", {"tables": tables})
-    return {int(row["id"]): (row["updated"], row["hot"]) for row in rows}
+    return {int(row.pop("id")): Updates(**row) for row in rows}
 
 
 def _transactions(connection: psycopg.Connection[Any]) -> int:
@@ -167,9 +179,10 @@ def _captured(catalogue: Catalogue, load: _Load, major: int) -> Capture:
     left_out -= {"BEGIN", "COMMIT", "END", "START", "ROLLBACK", "SAVEPOINT", "RELEASE", ""}
     if left_out:
         gaps.append(f"utility statements are left out: {listed(sorted(left_out))}")
-    with EmptySchema(catalogue.with_updates(load.updates, load.seconds)) as schema:
+    tables = catalogue.with_updates(load.updates, load.skews, load.seconds)
+    with EmptySchema(tables) as schema:
         statements = _statements(schema, texts, load, gaps)
-        tables, more = schema.tables, schema.gaps
+        tables, more = with_distinct(schema.tables, statements.values()), schema.gaps
     if not statements:
         raise SetupError(
             f"no statement that a load could have was executed in {load.seconds:.0f} s",
@@ -178,13 +191,18 @@ def _captured(catalogue: Catalogue, load: _Load, major: int) -> Capture:
         )
     calls = {key: load.rises[key]["calls"] or 0.0 for key in statements}
     begun = sum(load.rises[key]["calls"] or 0.0 for key, text in texts.items() if begins(text))
-    kinds = kinds_of(calls, load.samples.sequences(), begun)
+    seen = Seen(load.seconds, load.samples.sequences(), load.samples.runs())
+    kinds = kinds_of(calls, seen, begun)
     if any(each.guessed for each in kinds):
         gaps.append(
             "statements that are executed equally often are taken for one transaction, in the"
             " order of their ids: none was seen long enough"
         )
-    numbers = {key: number for number, key in enumerate(statements)}
+    if any(len(each.statements) > 1 and not each.block for each in kinds):
+        gaps.append(
+            "statements that commit by themselves are taken for one unit of work where the same"
+            " sessions execute them equally often"
+        )
     seconds, (sessions, busy) = load.seconds, load.samples.sessions(statements)
     return Capture(
         format=FORMAT,
@@ -199,7 +217,7 @@ def _captured(catalogue: Catalogue, load: _Load, major: int) -> Capture:
         ),
         tables=tables,
         statements=tuple(statements.values()),
-        transactions=tuple(_transaction(each, numbers, calls, seconds) for each in kinds),
+        transactions=tuple(_made_transactions(kinds, statements, calls, load, Keys(tables))),
         gaps=(*gaps, *more, _EVEN),
     )
 
@@ -239,14 +257,23 @@ def _statements(
     return found
 
 
-def _transaction(
-    kind: Kind, numbers: Mapping[str, int], calls: Mapping[str, float], seconds: float
-) -> Transaction:
-    steps = tuple(
-        Step(numbers[each], round(calls[each] / max(1.0, kind.transactions), 3))
-        for each in kind.statements
-    )
-    return Transaction(round(kind.transactions / seconds, 4), steps, kind.block)
+def _made_transactions(
+    kinds: Sequence[Kind],
+    statements: Mapping[str, Statement],
+    calls: Mapping[str, float],
+    load: _Load,
+    keys: Keys,
+) -> Iterator[Transaction]:
+    numbers = {key: number for number, key in enumerate(statements)}
+    for kind in kinds:
+        start = 0
+        if not kind.block:
+            start = beginning([statements[each] for each in kind.statements], keys)
+        steps = tuple(
+            Step(numbers[each], round(calls[each] / max(1.0, kind.transactions), 3))
+            for each in (*kind.statements[start:], *kind.statements[:start])
+        )
+        yield Transaction(round(kind.transactions / load.seconds, 4), steps, kind.block)
 
 
 def _check(found: Capture, values: list[str]) -> None:

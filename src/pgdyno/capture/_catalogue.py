@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from pgdyno.capture._queries import rows_of
+from pgdyno.capture._skew import Updates
 from pgdyno.clone.capture_file import Column, Index, Partitions, Reference, Table
 from pgdyno.clone.values import is_made
 from pgdyno.numbers import counted, listed
@@ -85,15 +86,22 @@ class Catalogue:
         )
 
     def with_updates(
-        self, updates: Mapping[int, tuple[float, float]], seconds: float
+        self, updates: Mapping[int, Updates], skews: Mapping[int, float | None], seconds: float
     ) -> tuple[Table, ...]:
-        """Return the tables with the rows that were updated in so many seconds, and those of them
-        that are HOT, by the tables' ids."""
+        """Return the tables with their updates in so many seconds and the exponents of these, by
+        the tables' ids."""
         changed = []
         for number, table in zip(self.ids, self.tables, strict=True):
-            rows, hot = updates.get(number, (0.0, 0.0))
-            share = round(hot / rows, 3) if rows > 0 else None
-            changed.append(replace(table, updates_per_s=round(rows / seconds, 2), hot_share=share))
+            counts = updates.get(number, Updates())
+            rows = counts.updated
+            changed.append(
+                replace(
+                    table,
+                    updates_per_s=round(rows / seconds, 2),
+                    hot_share=round(counts.hot / rows, 3) if rows > 0 else None,
+                    update_skew=skews.get(number),
+                )
+            )
         return tuple(changed)
 
     def _tell(self, found: Sequence[Row]) -> None:

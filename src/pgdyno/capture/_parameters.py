@@ -11,9 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from pgdyno.capture._lists import Lists, lists_of, rows_of_values
 from pgdyno.clone.capture_file import Parameter, Table, Use
 from pgdyno.clone.values import is_made
-from pgdyno.plans.conditions import comparisons
+from pgdyno.plans.conditions import all_comparisons
 from pgdyno.plans.tree import Node, read_plan
 from pgdyno.spec.sql_text import NAME, folded
 
@@ -21,15 +22,21 @@ if TYPE_CHECKING:
     import psycopg
 
 _PLACE = re.compile(r"\$(\d+)")
-_COLUMN = re.compile(rf"\(*({NAME})\.({NAME})\)*(?:::.*)?", re.DOTALL)
+_COLUMN = re.compile(rf'(?<![\w:."])({NAME})\.({NAME})(?![\w$(])')
+"""A column of a relation, which is no type of a schema and no function."""
 _PLAIN = re.compile(r"\(*\$(\d+)\)*(?:::[^$]*)?", re.DOTALL)
-_COMPARED = re.compile(r"(?:ANY\s*)?\(*\$(\d+)\)*(?:::[^$]*)?", re.DOTALL)
+_LIST = re.compile(r"(?:ANY\s*)?\(*ARRAY\[(.*)\]\)*(?:::[^$]*)?", re.DOTALL)
 _LIMIT = re.compile(r"\b(limit|offset|fetch\s+(?:first|next))\s+\(?\$(\d+)", re.IGNORECASE)
 _SET = re.compile(r"\bset\b(.*?)(?:\bwhere\b|\bfrom\b|\breturning\b|$)", re.IGNORECASE | re.DOTALL)
 _ASSIGNED = re.compile(rf"({NAME})\s*=([^=]*?)(?=,\s*{NAME}\s*=|$)", re.DOTALL)
 _INSERT = re.compile(
     rf"\s*insert\s+into\s+[^\s(]+(?:\s+as\s+{NAME})?\s*\(([^()]*)\)\s*values", re.I
 )
+_BOUNDS: tuple[dict[str, Use], dict[str, Use]] = (
+    {">": "least", ">=": "least", "<": "most", "<=": "most"},
+    {"<": "least", "<=": "least", ">": "most", ">=": "most"},
+)
+"""Uses of a value behind an operator, and before it."""
 _NAME = "pgdyno_capture"
 _OF_VALUES, _CHANGING = "Values Scan", "ModifyTable"
 """Kinds of nodes: rows of VALUES, and changes of rows."""
@@ -84,26 +91,48 @@ def _uses(top: Node, text: str, tables: Mapping[str, Table]) -> Iterator[Found]:
         for each in top.walk()
         if each.relation in tables
     }
+    lists = lists_of(text, [each.alias for each in top.walk() if each.kind == _OF_VALUES])
     for node in top.walk():
         for condition in node.conditions.values():
-            yield from _compared(condition, relations)
+            yield from _compared(condition, relations, lists)
     for node in top.walk():
         if node.kind == _CHANGING and node.children and node.relation in tables:
-            yield from _written(node, text, tables[node.relation])
+            yield from _written(node, text, tables[node.relation], lists)
 
 
-def _compared(condition: str, relations: Mapping[str, str]) -> Iterator[Found]:
-    for each in comparisons(condition):
-        for side, other in each.sides():
-            column, value = _COLUMN.fullmatch(side), _COMPARED.fullmatch(other)
-            if column is not None and value is not None and folded(column[1]) in relations:
-                use: Use = "compared"
-                yield int(value[1]), (use, relations[folded(column[1])], folded(column[2]))
+def _compared(condition: str, relations: Mapping[str, str], lists: Lists) -> Iterator[Found]:
+    for each in all_comparisons(condition):
+        for (side, other), bounds in zip(each.sides(), _BOUNDS, strict=True):
+            column, numbers = _column(side, relations), _numbers(other, relations, lists)
+            if column is not None:
+                use = bounds.get(each.operator, "compared")
+                yield from ((number, (use, *column)) for number in numbers)
 
 
-def _written(node: Node, text: str, table: Table) -> Iterator[Found]:
+def _column(side: str, relations: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return table and column of a side that depends on one column alone."""
+    found = {(folded(alias), folded(name)) for alias, name in _COLUMN.findall(side)}
+    if len(found) != 1:
+        return None
+    ((alias, name),) = found
+    return (relations[alias], name) if alias in relations else None
+
+
+def _numbers(side: str, relations: Mapping[str, str], lists: Lists) -> list[int]:
+    """Return the parameters that a side has the values of: a single one, a list, or those of rows
+    that the statement has."""
+    places = {(folded(alias), folded(name)) for alias, name in _COLUMN.findall(side)}
+    if any(alias in relations for alias, _ in places):
+        return []
+    if len(places) == 1:
+        return lists.get(places.pop(), [])
+    numbers = [int(each) for each in _PLACE.findall(side)]
+    return numbers if len({*numbers}) == 1 or _LIST.fullmatch(side) else []
+
+
+def _written(node: Node, text: str, table: Table, lists: Lists) -> Iterator[Found]:
     if re.match(r"\s*(?:with\b.*\))?\s*insert\b", text, re.I | re.S):
-        yield from _inserted(node, text, table)
+        yield from _inserted(node, text, table, lists)
     found = _SET.search(text)
     for assigned in _ASSIGNED.finditer(found[1]) if found else ():
         column, expression = folded(assigned[1]), assigned[2]
@@ -115,20 +144,17 @@ def _written(node: Node, text: str, table: Table) -> Iterator[Found]:
                 yield int(number), ("added", table.full_name, column)
 
 
-def _inserted(node: Node, text: str, table: Table) -> Iterator[Found]:
+def _inserted(node: Node, text: str, table: Table, lists: Lists) -> Iterator[Found]:
     """Yield the parameters in rows of an INSERT: those of VALUES in turn, or the output of the
     plan."""
     listed = _INSERT.match(text)
-    rows = re.search(r"\bvalues\s*\((.*)$", text, re.I | re.S)
     names = [folded(each) for each in re.findall(NAME, listed[1])] if listed else []
-    if listed and rows and node.children[0].kind == _OF_VALUES:
-        numbers = [int(each) for each in _PLACE.findall(rows[1])]
-        yield from (
-            (number, ("inserted", table.full_name, names[place % len(names)]))
-            for place, number in enumerate(numbers)
-        )
+    if listed and node.children[0].kind == _OF_VALUES:
+        for row in rows_of_values(text):
+            for name, value in zip(names, row, strict=False):
+                yield from ((number, ("inserted", table.full_name, name)) for number in value)
         return
     made = filter(is_made, table.columns)
     for column, expression in zip(made, node.children[0].output, strict=False):
-        if plain := _PLAIN.fullmatch(expression):
-            yield int(plain[1]), ("inserted", table.full_name, column.name)
+        for number in _numbers(expression, {}, lists):
+            yield number, ("inserted", table.full_name, column.name)

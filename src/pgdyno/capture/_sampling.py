@@ -3,7 +3,8 @@
 The sessions' rows are read in bursts, as fast as the server answers, so that of a transaction of
 some milliseconds several statements are seen. Texts are not read: a statement is its id, which
 pg_stat_statements has too. Sub-millisecond transactions are hardly seen twice; their statements
-stay apart unless they are executed equally often.
+stay apart unless they are executed equally often. A session that waits for its client is seen with
+its last statement.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.capture._queries import rows_of
+from pgdyno.capture._units import Run
 
 if TYPE_CHECKING:
     import psycopg
@@ -32,6 +34,8 @@ class Samples:
         self._connection = connection
         self._seen: defaultdict[tuple[int, int], dict[int, str]] = defaultdict(dict)
         """Process and beginning of a transaction → beginning of a statement → its id."""
+        self._bursts: list[defaultdict[int, dict[int, str]]] = []
+        """Of each burst: process → beginning of a statement → its id."""
         self._busy: Counter[int] = Counter()
         """Process → looks in which it was within a transaction."""
         self._looks = 0
@@ -43,6 +47,7 @@ class Samples:
         ends_s = time.monotonic() + seconds
         for left in range(bursts, 0, -1):
             burst_ends_s = time.monotonic() + BURST_S
+            self._bursts.append(defaultdict(dict))
             while time.monotonic() < burst_ends_s:
                 self._look()
             left_s = ends_s - time.monotonic() - (left - 1) * BURST_S
@@ -50,16 +55,20 @@ class Samples:
 
     def _look(self) -> None:
         self._looks += 1
+        burst = self._bursts[-1]
         for row in rows_of(self._connection, "sessions"):
-            self._seen[row["pid"], row["began_us"]][row["sent_us"]] = row["query_id"]
-            self._busy[row["pid"]] += 1
+            burst[row["pid"]][row["sent_us"]] = row["query_id"]
+            if row["began_us"] is not None:
+                self._seen[row["pid"], row["began_us"]][row["sent_us"]] = row["query_id"]
+                self._busy[row["pid"]] += 1
 
     def sessions(self, statements: Collection[str]) -> tuple[int, float]:
         """Return how many sessions executed some of these statements, and how many of them were
         within a transaction on average."""
         mine = {
             pid
-            for (pid, _), ids in self._seen.items()
+            for burst in self._bursts
+            for pid, ids in burst.items()
             if not {*ids.values()}.isdisjoint(statements)
         }
         return len(mine), sum(self._busy[pid] for pid in mine) / max(1, self._looks)
@@ -67,6 +76,12 @@ class Samples:
     def sequences(self) -> list[list[str]]:
         """Return the ids of the statements that were seen of each transaction, in order."""
         return [[ids[at] for at in sorted(ids)] for ids in self._seen.values()]
+
+    def runs(self) -> list[Run]:
+        """Return the statements that were seen of each session in each burst, in order."""
+        return [
+            (pid, sorted(seen.items())) for burst in self._bursts for pid, seen in burst.items()
+        ]
 
 
 class Together:

@@ -1,4 +1,8 @@
-"""Kinds of transactions: statements that are executed together, in order, and how often."""
+"""Kinds of transactions: statements that are executed together, in order, and how often.
+
+Statements that commit by themselves, and follow each other in a session, count as one kind too: a
+unit of work without a block.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.capture._sampling import Together
+from pgdyno.capture._units import Run, units_of
 
 _ALIKE = 0.01
 """Difference of calls up to which statements are executed equally often."""
@@ -28,12 +33,19 @@ class Kind(Struct, frozen=True):
     """True if no two of its statements were seen in one transaction: they have equal calls."""
 
 
-def kinds_of(
-    calls: Mapping[str, float], sequences: Sequence[list[str]], begins: float
-) -> list[Kind]:
-    """Return the kinds of transactions of statements with so many calls. ``sequences`` are those
-    seen, ``begins`` the number of BEGIN."""
-    together = Together([[each for each in ids if each in calls] for ids in sequences])
+class Seen(Struct, frozen=True):
+    """Sessions as the samples of a period have them."""
+
+    seconds: float
+    sequences: Sequence[list[str]]
+    """Statements of each transaction."""
+    runs: Sequence[Run] = ()
+
+
+def kinds_of(calls: Mapping[str, float], seen: Seen, begins: float) -> list[Kind]:
+    """Return the kinds of transactions of statements with so many calls, of which BEGIN has
+    ``begins``."""
+    together = Together([[each for each in ids if each in calls] for ids in seen.sequences])
     groups = _joined([*calls], together)
     alone = [group[0] for group in groups if len(group) == 1]
     kinds = [_kind(group, calls, together) for group in groups if len(group) > 1]
@@ -45,8 +57,19 @@ def kinds_of(
             kinds.append(Kind(tuple(equal), times, block=True, guessed=True))
         else:
             kinds.extend(Kind((each,), calls[each], block=False) for each in equal)
-    kinds = _with_blocks(kinds, left)
+    kinds = _in_units(_with_blocks(kinds, left), seen)
     return sorted(kinds, key=lambda each: -each.transactions)
+
+
+def _in_units(kinds: Sequence[Kind], seen: Seen) -> list[Kind]:
+    """Put statements that have no block, and follow each other, into one kind."""
+    single = {each.statements[0]: each.transactions for each in kinds if not each.block}
+    units = units_of(single, seen.runs, seen.seconds)
+    taken = {each for unit in units for each in unit.statements}
+    return [
+        *(each for each in kinds if each.block or each.statements[0] not in taken),
+        *(Kind(each.statements, each.times, block=False) for each in units),
+    ]
 
 
 def _with_blocks(kinds: list[Kind], left: float) -> list[Kind]:

@@ -6,6 +6,7 @@ statements, which are those of pg_stat_statements, and not in defaults, bounds o
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -18,14 +19,20 @@ from pgdyno.files import read_at_most, write_whole
 SUFFIX = ".pgdyno"
 FORMAT: Literal["pgdyno capture"] = "pgdyno capture"
 VERSION = 1
+SHORTENED = "/*, ... */"
+"""Behind the first parameter of a list of any length, in texts of PostgreSQL 18 and newer."""
+_AGGREGATES = (
+    r"(?is)\s*select\s+(?:coalesce\s*\()?(?:array_agg|avg|count|max|min|sum)\s*\("
+    r"(?!.*\bgroup\s+by\b)"
+)
 _BYTES_MAX = 64 << 20
 _PAGE_BYTES = 8192
 
 Default = Literal["none", "sequence", "time", "uuid", "value"]
 """A sequence's next value, the present time, a new UUID, or any other value."""
-Use = Literal["compared", "inserted", "set", "added", "limit", "offset", "other"]
-"""Compared with a column; a value for it, or one that is added to it; LIMIT, OFFSET; none of these,
-or not known."""
+Use = Literal["compared", "least", "most", "inserted", "set", "added", "limit", "offset", "other"]
+"""Compared with a column, or the lower or the upper bound of a range of it; a value for it, or one
+that is added to it; LIMIT, OFFSET; none of these, or not known."""
 
 
 class Column(Struct, frozen=True, omit_defaults=True):
@@ -97,6 +104,8 @@ class Table(Struct, frozen=True, omit_defaults=True):
     """Rows that are updated."""
     hot_share: float | None = None
     """Of these, those whose new version is in the same page; null: none is updated."""
+    update_skew: float | None = None
+    """Exponent of the Zipf distribution of updates over the rows; 0: all alike; null: not known."""
 
     @property
     def full_name(self) -> str:
@@ -130,13 +139,18 @@ class Statement(Struct, frozen=True, omit_defaults=True):
     """A statement, and its counts over the period."""
 
     text: str
-    """With $1, $2 … and neither literals nor comments."""
+    """With $1, $2 …, ``SHORTENED`` lists, and neither literals nor comments."""
     parameters: tuple[Parameter, ...]
     calls_per_s: float
     rows: float
     """Of a call."""
     ms: float
     wal_bytes: float
+
+    @property
+    def aggregates(self) -> bool:
+        """True if it gives one row, however many it reads."""
+        return re.match(_AGGREGATES, self.text) is not None
 
 
 class Step(Struct, frozen=True, omit_defaults=True):
@@ -149,13 +163,13 @@ class Step(Struct, frozen=True, omit_defaults=True):
 
 
 class Transaction(Struct, frozen=True, omit_defaults=True):
-    """A kind of transaction."""
+    """A kind of transaction, or of a unit of work without a block."""
 
     per_s: float
     steps: tuple[Step, ...]
     """In order."""
     block: bool = False
-    """True if it begins with BEGIN; a single statement may have none."""
+    """True if it begins with BEGIN; otherwise each of its statements commits by itself."""
 
 
 class Source(Struct, frozen=True):

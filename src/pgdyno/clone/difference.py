@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from pgdyno.clone.capture_file import Capture, Statement, Table
+from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Table
 
 DIFFERENCE_MIN = 0.1
 """Share from which on a figure differs: that of the tolerances of a clone."""
@@ -108,8 +108,9 @@ def _paired(
 
 
 def shape_of(statement: Statement) -> str:
-    """Return a statement without the numbers of its parameters."""
-    return re.sub(r"\$\d+", "?", statement.text)
+    """Return a statement without the numbers of its parameters, and the lengths of its lists."""
+    text = re.sub(r"\$\d+", "?", statement.text.replace(SHORTENED, ""))
+    return re.sub(r"(?i)\bin \(\?(?:\s*,\s*\?)*\s*\)", "in (?)", text)
 
 
 def _time(statement: Statement) -> float:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from pgdyno.clone.capture_file import Column, Table
+from pgdyno.clone.capture_file import Column, Statement, Table
 from pgdyno.clone.values import value_of
 
 _FREQUENT_MIN = 2.0
@@ -20,6 +20,11 @@ _FREQUENT_MAX = 20
 _CHANCES = 100_000
 _ORDERED_MIN = 0.9
 """Correlation from which on a column's values follow the order of the rows."""
+_ZIPF_MIN, _ZIPFIAN_MIN = 0.99, 1.001
+"""Exponent from which on random_zipfian is used, and the least that it takes."""
+_PARTS = 10**12
+_STEP = 7919
+"""A prime, by which rows of a composite key are spread over those that they refer to."""
 Place = tuple[str, str]
 """Table, with its schema, and column."""
 
@@ -63,12 +68,11 @@ class Keys:
     @cached_property
     def _guessed(self) -> dict[Place, Place]:
         """References that no constraint has: columns with the name of a key of another table."""
-        keys = {
-            name: (each.full_name, each.keys[0][-1])
-            for each in self.tables.values()
-            if each.has_primary
-            for name in _names_of_key(each)
-        }
+        keys: dict[str, Place] = {}
+        for each in sorted(self.tables.values(), key=_is_of_others):
+            if each.has_primary:
+                for name in _names_of_key(each):
+                    keys.setdefault(name, (each.full_name, each.keys[0][-1]))
         found = {}
         for table in self.tables.values():
             referring = {name for each in table.references for name in each.columns}
@@ -76,10 +80,9 @@ class Keys:
             for column in table.columns:
                 place = (table.full_name, column.name)
                 to = keys.get(column.name) or keys.get(column.name.removeprefix(prefix))
-                is_own = column.name in referring or (column.name,) in table.keys
-                if to is None or is_own or to[0] == table.full_name:
+                if to is None or column.name in referring or to[0] == table.full_name:
                     continue
-                if self._base(place) == self._base(to):
+                if self._base(place) == self._base(to) and not _is_made_by_server(column):
                     found[place] = to
         return found
 
@@ -130,6 +133,17 @@ class Keys:
         counts[key[-1]] = left
         return counts
 
+    def made_by(self, statement: Statement) -> Place | None:
+        """Return the key that the server makes for the row that a statement inserts, if that is of
+        one column."""
+        written = {each.column for each in statement.parameters if each.use == "inserted"}
+        inserted = next((each for each in statement.parameters if each.use == "inserted"), None)
+        table = None if inserted is None else self.tables.get(inserted.table)
+        if table is None or not table.has_primary or len(table.keys[0]) > 1:
+            return None
+        (key,) = table.keys[0]
+        return None if key in written else (table.full_name, key)
+
     def frequent(self, table: Table, column: Column) -> list[float]:
         """Return the shares of the values that a column has more often than others."""
         mean = 1 / self.count((table.full_name, column.name))
@@ -148,6 +162,18 @@ class Keys:
         other = f"random(1, {count})"
         return f"case {' '.join(choices)} else {other} end" if choices else other
 
+    def skewed(self, place: Place, exponent: float) -> str:
+        """Return the expression of a key of a column, drawn from a Zipf distribution over keys in
+        random order. Below an exponent of 1 it is that of the integral, which can be inverted."""
+        count = self.count(place)
+        if exponent >= _ZIPF_MIN:
+            rank = f"random_zipfian(1, {count}, {max(exponent, _ZIPFIAN_MIN)})"
+        else:
+            left = 1 - exponent
+            part = f"random(0, {_PARTS - 1}) / {_PARTS}.0"
+            rank = f"int(pow(1 + {part} * {(count + 1) ** left - 1:.9g}, {1 / left:.9g}))"
+        return f"permute({rank} - 1, {count}) + 1"
+
     def of_row(self, table: Table, column: Column) -> str:
         """Return the expression of a column's key in the row ``:row``."""
         place = (table.full_name, column.name)
@@ -158,11 +184,32 @@ class Keys:
                 digits = self._digits(table, key)
                 below = math.prod(digits[each] for each in key[key.index(column.name) + 1 :])
                 row = f":row / {below}" if below > 1 else ":row"
-                return f"mod({row}, {digits[column.name]}) + 1"
-        if column.correlation is not None and column.correlation > _ORDERED_MIN:
+                digit, whole = f"mod({row}, {digits[column.name]})", self.count(place)
+                if column.name == key[-1] and whole > digits[column.name]:
+                    # The rows of one beginning refer to others than those of the next.
+                    digit = f"mod({digit} + :row / {digits[column.name]} * {_STEP}, {whole})"
+                return f"{digit} + 1"
+        if column.correlation is not None and is_in_order(column):
             rows, count = max(1, self.rows(table)), self.count(place)
             return f":row * {count} / {rows} + 1" if count < rows else ":row + 1"
         return self.drawn(place, self.frequent(table, column))
+
+
+def is_in_order(column: Column) -> bool:
+    """Return whether the values of a column follow the order of the rows, as far as is known."""
+    return column.correlation is None or column.correlation > _ORDERED_MIN
+
+
+def _is_made_by_server(column: Column) -> bool:
+    return column.identity or column.default in ("sequence", "uuid")
+
+
+def _is_of_others(table: Table) -> tuple[bool, int, str]:
+    """Return by what tables are in order if a key of the same name may be that of several: those
+    whose keys the server makes come first, then those with shorter names."""
+    keys = [table.column(each) for each in table.keys[0]] if table.has_primary else []
+    is_made = any(each is not None and _is_made_by_server(each) for each in keys)
+    return not is_made, len(table.name), table.full_name
 
 
 def _names_of_key(table: Table) -> list[str]:

@@ -14,6 +14,7 @@ from pgdyno.clone.capture_file import Column, Table
 
 _EPOCH_S = 1_735_689_600
 """The time of key 0: the start of 2025, UTC."""
+_DAY_S = 86_400
 _TEXT_MIN = 12
 """Characters from which on letters that a key decides are hardly ever those of another."""
 _TEXT_MAX = 65_535
@@ -81,8 +82,7 @@ def value_of(table: Table, column: Column, key: str) -> str:
     if base == "uuid":
         return f"uuid_of({key})"
     if base in _TIMES:
-        seconds = f"({key}) * 86400" if base == "date" and unique else key
-        return f"timestamp({_EPOCH_S} + {seconds})"
+        return f"timestamp({_EPOCH_S} + {_seconds(column, key)})"
     most = _most(column)
     return key if unique or most is None else f"mod({key}, {most})"
 
@@ -113,7 +113,13 @@ def literal_of(column: Column, key: int) -> str:
     """Return the value of a key of a column whose values follow the keys, as SQL has it."""
     if column.base not in _TIMES:
         return str(key)
-    return f"to_timestamp({_EPOCH_S + key})::{column.base}"
+    seconds = key % _TIMES["date"] * _DAY_S if column.base == "date" else key
+    return f"to_timestamp({_EPOCH_S + seconds})::{column.base}"
+
+
+def _seconds(column: Column, key: str) -> str:
+    """Return the seconds of a key of times: those of days, one for each key, in dates."""
+    return f"mod({key}, {_TIMES['date']}) * {_DAY_S}" if column.base == "date" else key
 
 
 def most_key(column: Column) -> int:

@@ -50,6 +50,17 @@ def comparisons(condition: str) -> Iterator[Comparison]:
         yield Comparison(_bare(test[1]), IS, "")
 
 
+def all_comparisons(condition: str) -> Iterator[Comparison]:
+    """Yield the comparisons of a condition, also those of which one has to be true."""
+    text = _bare(condition)
+    parts = _split(text, re.compile(r"\s(?:AND|OR)\s"))
+    if len(parts) == 1:
+        yield from comparisons(text)
+        return
+    for part in parts:
+        yield from all_comparisons(part)
+
+
 def alternatives(condition: str) -> list[str]:
     """Return the conditions of which one has to be true; a single one without OR."""
     return _split(_bare(condition), re.compile(r"\sOR\s"))

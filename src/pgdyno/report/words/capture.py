@@ -9,6 +9,8 @@ from pgdyno.clone.capture_file import Capture, Column, Statement, Table
 from pgdyno.clone.difference import HOT_SHARE, SHARE, Changed, Differences, Figure
 from pgdyno.numbers import counted, duration, figure, percent, ratio, size
 
+_USES = {"least": "lower bound of", "most": "upper bound of"}
+"""Uses of parameters that are no words by themselves."""
 _TIMES = ("before", "after")
 _OF_CLONE = ("of the source", "of the clone")
 
@@ -52,7 +54,11 @@ def _statement(times: str, each: Statement) -> Iterator[str]:
     )
     uses = [
         f"${number} {parameter.type}"
-        + (f" {parameter.use} {parameter.table}.{parameter.column}" if parameter.column else "")
+        + (
+            f" {_USES.get(parameter.use, parameter.use)} {parameter.table}.{parameter.column}"
+            if parameter.column
+            else ""
+        )
         + (f" {parameter.use}" if parameter.use in ("limit", "offset") else "")
         for number, parameter in enumerate(each.parameters, 1)
     ]
@@ -82,7 +88,14 @@ def _parts(table: Table) -> Iterator[str]:
         by = f"{table.partitions.strategy} ({', '.join(table.partitions.columns)})"
         yield f"  {table.partitions.count} partitions by {by}"
     if table.hot_share is not None:
-        yield f"  {figure(table.updates_per_s)} updates/s, {percent(table.hot_share)} of them HOT"
+        skew = table.update_skew
+        spread = "" if skew is None else f", spread over the rows {_spread(skew)}"
+        hot = f"{percent(table.hot_share)} of them HOT"
+        yield f"  {figure(table.updates_per_s)} updates/s, {hot}{spread}"
+
+
+def _spread(skew: float) -> str:
+    return f"by Zipf's law with an exponent of {skew:g}" if skew else "evenly"
 
 
 def _statistics(column: Column) -> str:

@@ -1,0 +1,150 @@
+"""Units of work without a transaction block: statements that sessions execute one after the other,
+each of which commits by itself.
+
+A unit is known by statements that are executed equally often: of independent ones the counts
+differ by about the root of their number, of those in one unit by the units that are under way at
+the two looks. Others that the same sessions execute belong to it as often as they are counted.
+Samples of the sessions have their order: a unit follows the last one, so that statements lie on a
+circle, each with the mean angle at which it was seen before or after another.
+"""
+
+from __future__ import annotations
+
+import bisect
+import cmath
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from pgdyno.clone.capture_file import Statement
+from pgdyno.clone.keys import Keys
+
+CALLS_MIN = 100
+"""Calls below which equal counts mean nothing."""
+_UNDER_WAY = 2.0
+"""Units of each session that one of two looks may have counted in part."""
+_NEAR = 0.25
+"""Share of a circle within which one statement is before another, or after it."""
+Run: TypeAlias = "tuple[int, list[tuple[int, str]]]"
+"""A session, and the statements that were seen of it in one burst of looks: when they were sent, in
+microseconds, and their ids."""
+
+
+class Unit(Struct, frozen=True):
+    """Statements in order, and how often all of them are executed."""
+
+    statements: tuple[str, ...]
+    times: float
+
+
+def units_of(calls: Mapping[str, float], runs: Sequence[Run], seconds: float) -> list[Unit]:
+    """Return the units of statements that have no block, with so many calls in so many seconds."""
+    sessions = _sessions(runs)
+    found = []
+    left = dict.fromkeys(each for each in calls if each in sessions)
+    for base in _equal([*left], calls, len({pid for pid, _ in runs})):
+        if any(each not in left for each in base):
+            continue
+        mine = set.union(*(sessions[each] for each in base))
+        times = max(calls[each] for each in base)
+        members = [each for each in left if sessions[each] <= mine]
+        turn_us = seconds * 1e6 * len(mine) / times
+        found.append(Unit(tuple(_ordered(members, base[0], runs, turn_us)), times))
+        for each in members:
+            del left[each]
+    return found
+
+
+def _sessions(runs: Iterable[Run]) -> dict[str, set[int]]:
+    """Return the sessions that were seen to execute each statement."""
+    found: defaultdict[str, set[int]] = defaultdict(set)
+    for pid, seen in runs:
+        for _, each in seen:
+            found[each].add(pid)
+    return found
+
+
+def _equal(
+    statements: Sequence[str], calls: Mapping[str, float], sessions: int
+) -> Iterator[list[str]]:
+    """Yield groups of statements that are executed equally often, the largest first."""
+    groups: list[list[str]] = []
+    for each in sorted(statements, key=lambda each: calls[each]):
+        last = groups[-1] if groups else None
+        if last and calls[each] - calls[last[0]] <= _UNDER_WAY * sessions:
+            last.append(each)
+        else:
+            groups.append([each])
+    able = (each for each in groups if len(each) > 1 and _tells(calls[each[0]], sessions))
+    yield from sorted(able, key=lambda each: (-len(each), calls[each[0]]))
+
+
+def _tells(calls: float, sessions: int) -> bool:
+    """Return whether equal counts can hardly be by chance: that of two independent statements
+    differs by the root of twice their number."""
+    return calls >= CALLS_MIN and _UNDER_WAY * sessions < math.sqrt(2 * calls)
+
+
+def beginning(unit: Sequence[Statement], keys: Keys) -> int:
+    """Return the place of the statement that a unit begins with: the one that makes the row which
+    most of the others name, or the first."""
+    named = [
+        {keys.root((each.table, each.column)) for each in statement.parameters if each.table}
+        for statement in unit
+    ]
+    users = [
+        0 if made is None else sum(made in each for each in named)
+        for made in map(keys.made_by, unit)
+    ]
+    return users.index(max(users))
+
+
+class _Circle:
+    """The angles between statements that sessions execute in turn."""
+
+    def __init__(self, statements: Iterable[str], runs: Iterable[Run], turn_us: float) -> None:
+        self._turn_us = turn_us
+        self._angle: defaultdict[tuple[str, str], complex] = defaultdict(complex)
+        self._after: Counter[tuple[str, str]] = Counter()
+        members = {*statements}
+        for _, seen in runs:
+            self._add([each for each in seen if each[1] in members])
+
+    def _add(self, seen: list[tuple[int, str]]) -> None:
+        times = [at for at, _ in seen]
+        for place, (at, one) in enumerate(seen):
+            ends = bisect.bisect_right(times, at + self._turn_us / 2)
+            for later, other in seen[place + 1 : ends]:
+                part = (later - at) / self._turn_us
+                turn = cmath.exp(2j * math.pi * part)
+                self._angle[one, other] += turn
+                self._angle[other, one] += turn.conjugate()
+                if part <= _NEAR:
+                    self._after[one, other] += 1
+
+    def angle(self, one: str, other: str) -> float:
+        """Return the angle from one statement to another, up to 2 pi; 0 if it is not known."""
+        mean = self._angle.get((one, other), 0j)
+        return cmath.phase(mean) % (2 * math.pi) if one != other and mean else 0.0
+
+    def is_before(self, one: str, other: str) -> bool:
+        """Return whether a statement was seen shortly after another more often than before it."""
+        return self._after[one, other] > self._after[other, one]
+
+
+def _ordered(members: Sequence[str], first: str, runs: Sequence[Run], turn_us: float) -> list[str]:
+    circle = _Circle(members, runs, turn_us)
+    ordered = sorted(members, key=lambda each: circle.angle(first, each))
+    for _ in ordered:
+        swapped = False
+        for place in range(1, len(ordered) - 1):
+            one, other = ordered[place : place + 2]
+            if circle.is_before(other, one):
+                ordered[place : place + 2] = other, one
+                swapped = True
+        if not swapped:
+            break
+    return ordered

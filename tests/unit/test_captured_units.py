@@ -1,0 +1,96 @@
+"""Units of work without a block, from sessions whose statements follow each other."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgdyno.capture._transactions import Seen, kinds_of
+from pgdyno.capture._units import Run, Unit, units_of
+
+_LOOK_US = 1_000
+_SECONDS = 60.0
+_LOOKS_MIN, _SEEN_MIN = 4, 20
+"""Looks in the time of a unit, and at each of its statements, from which on the order is known."""
+
+
+def _sampled(turns: dict[int, list[str]], statement_us: int, seed: int = 1) -> list[Run]:
+    """Return what looks see of sessions that execute their statements in turn, for some bursts."""
+    drawn = random.Random(seed)
+    runs: list[Run] = []
+    for burst in range(12):
+        began_us = burst * 5_000_000
+        for pid, turn in turns.items():
+            at_us, place = began_us + drawn.randrange(statement_us), drawn.randrange(len(turn))
+            seen: dict[int, str] = {}
+            next_us = began_us
+            while at_us < began_us + 50_000:
+                ends_us = at_us + round(statement_us * drawn.uniform(0.5, 1.5))
+                if ends_us > next_us:
+                    seen[at_us] = turn[place % len(turn)]
+                    next_us = ends_us - ends_us % _LOOK_US + _LOOK_US
+                at_us, place = ends_us, place + 1
+            runs.append((pid, sorted(seen.items())))
+    return runs
+
+
+def _of_all(turn: Iterable[str]) -> dict[int, list[str]]:
+    return {pid: [*turn] for pid in range(4)}
+
+
+def _turned(statements: tuple[str, ...], first: str) -> tuple[str, ...]:
+    place = statements.index(first)
+    return statements[place:] + statements[:place]
+
+
+@settings(max_examples=20)
+@given(st.integers(2, 30), st.sampled_from((300, 900, 2_500)), st.integers(0, 99))
+def test_a_unit_has_its_statements_in_order(length: int, statement_us: int, seed: int) -> None:
+    turn = [f"s{number:02d}" for number in range(length)]
+    runs = _sampled(_of_all(turn), statement_us, seed)
+    times = round(4 * _SECONDS * 1e6 / (length * statement_us))
+    drawn = random.Random(seed)
+    calls = {each: times + drawn.randrange(-2, 3) for each in turn}
+    (found,) = units_of(calls, runs, _SECONDS)
+    seen = Counter(each for _, statements in runs for _, each in statements)
+    assert {*found.statements} == {*seen}
+    looks_of_turn = length * statement_us / _LOOK_US
+    if looks_of_turn > _LOOKS_MIN and min(seen.values()) > _SEEN_MIN:
+        places = [turn.index(each) for each in _turned(found.statements, "s00")]
+        assert sum(abs(place - at) for at, place in enumerate(places)) <= length
+
+
+def test_statements_of_a_part_of_the_units_belong_to_them() -> None:
+    runs = _sampled(_of_all("abc"), 900)
+    found = units_of({"a": 9000.0, "b": 9001.0, "c": 2700.0}, runs, _SECONDS)
+    assert [({*each.statements}, each.times) for each in found] == [({"a", "b", "c"}, 9001.0)]
+
+
+def test_statements_of_other_sessions_do_not_belong_to_a_unit() -> None:
+    runs = _sampled({1: ["a", "b"], 2: ["a", "b"], 3: ["c"], 4: ["c"]}, 900)
+    found = units_of({"a": 9000.0, "b": 9001.0, "c": 2700.0}, runs, _SECONDS)
+    assert [{*each.statements} for each in found] == [{"a", "b"}]
+
+
+@pytest.mark.parametrize("calls", [(9000.0, 8700.0), (60.0, 60.0)])
+def test_independent_statements_and_few_calls_make_no_unit(calls: tuple[float, float]) -> None:
+    runs = _sampled(_of_all("ab"), 900)
+    assert units_of(dict(zip("ab", calls, strict=True)), runs, _SECONDS) == []
+
+
+def test_without_looks_there_is_no_unit() -> None:
+    assert units_of({"a": 9000.0, "b": 9000.0}, [], _SECONDS) == []
+
+
+def test_a_unit_is_a_kind_without_a_block() -> None:
+    runs = _sampled(_of_all("ab"), 900)
+    found = kinds_of({"a": 9000.0, "b": 9001.0}, Seen(_SECONDS, [], runs), begins=0)
+    assert [({*each.statements}, each.transactions, each.block) for each in found] == [
+        ({"a", "b"}, 9001.0, False)
+    ]
+    assert units_of({"a": 9000.0, "b": 9001.0}, runs, _SECONDS)[0] == Unit(("a", "b"), 9001.0)

@@ -1,0 +1,167 @@
+"""Values of parameters in the scripts of a capture: keys that are there, new ones, ranges, lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from inline_snapshot import snapshot
+from msgspec.structs import replace
+
+from pgdyno._engine import check_script
+from pgdyno.clone._scripts import script_of
+from pgdyno.clone.capture_file import (
+    SHORTENED,
+    Capture,
+    Column,
+    Parameter,
+    Source,
+    Statement,
+    Step,
+    Table,
+    Transaction,
+    Use,
+)
+from pgdyno.clone.keys import Keys
+
+_ID, _PLACED = Column("id", "bigint", "int8"), Column("placed", "date", "date", distinct=100)
+_KIND = Column("kind", "integer", "int4", distinct=5)
+
+
+def _table(**changed: Any) -> Table:
+    columns, keys = (_ID, _PLACED, _KIND), (("id",),)
+    table = Table("public", "t", 10_000, 90, columns, keys=keys, has_primary=True)
+    return replace(table, **changed)
+
+
+def _parameter(use: Use, column: str = "id", type_: str = "bigint") -> Parameter:
+    return Parameter(type_, use, "public.t", column)
+
+
+def _statement(text: str, *parameters: Parameter, rows: float = 1.0) -> Statement:
+    return Statement(text, parameters, 10.0, rows, 0.1, 0.0)
+
+
+def _script(
+    *statements: Statement, table: Table | None = None, times: float = 1.0, block: bool = False
+) -> str:
+    table = table or _table()
+    steps = tuple(Step(place, times) for place in range(len(statements)))
+    transaction = Transaction(10.0, steps, block)
+    source = Source(18, 60.0, 10.0, 2, 1.0)
+    capture = Capture(
+        "pgdyno capture", 1, "pgdyno", source, (table,), statements, (transaction,), ()
+    )
+    text = script_of(capture, transaction, Keys(capture.tables))
+    check_script(text, "script.sql")
+    return text
+
+
+def test_a_range_has_as_many_rows_as_the_statement_finds() -> None:
+    least, most = _parameter("least"), _parameter("most")
+    found = _script(
+        _statement("select * from t where id between $1 and $2", least, most, rows=20),
+        _statement("select * from t where id < $1 and id >= $2", most, least, rows=20),
+        _statement("select count(*) from t where id > $1", least),
+        _statement("select * from t where id > $1 limit $2", least, Parameter("bigint", "limit")),
+        _statement("select * from t where placed >= $1", _parameter("least", "placed"), rows=300),
+    )
+    assert found == snapshot("""\
+\\set t_id_bound random(1, 9981)
+\\set bound :t_id_bound + 19
+select * from t where id between :t_id_bound and :bound;
+\\set t_id_bound_2 random(20, 10000)
+\\set bound_2 :t_id_bound_2 - 19
+select * from t where id < :t_id_bound_2 and id >= :bound_2;
+\\set t_id_bound_3 9981
+select count(*) from t where id > :t_id_bound_3;
+\\set t_id_bound_4 random(1, 10000)
+select * from t where id > :t_id_bound_4 limit 1;
+\\set t_placed_bound 98
+\\set bound_3 timestamp(1735689600 + mod(:t_placed_bound, 200000) * 86400)
+select * from t where placed >= :bound_3;
+""")
+
+
+def test_new_keys_follow_each_other_where_the_rows_do() -> None:
+    insert = _statement("insert into t (id) values ($1)", _parameter("inserted"))
+    assert _script(insert) == snapshot("""\
+\\set t_id_key 10001 + abs(mod(hash(:random_seed + :client_id), 9007198717860079)) + :txn
+insert into t (id) values (:t_id_key);
+""")
+    assert _script(insert, times=3.0) == snapshot("""\
+\\for round 3
+\\set t_id_key 10001 + abs(mod(hash(:random_seed + :client_id), 9007198717860079)) + :txn * 3 + :round - 1
+insert into t (id) values (:t_id_key);
+\\endfor
+""")
+    two = _parameter("inserted"), _parameter("inserted")
+    assert _script(_statement("insert into t (id) values ($1), ($2)", *two)) == snapshot("""\
+\\set t_id_key 10001 + abs(mod(hash(:random_seed + :client_id), 9007198717860079)) + (:txn) * 2 + 0
+\\set t_id_key_2 10001 + abs(mod(hash(:random_seed + :client_id), 9007198717860079)) + (:txn) * 2 + 1
+insert into t (id) values (:t_id_key), (:t_id_key_2);
+""")
+    columns = (Column("id", "bigint", "int8", correlation=0.1),)
+    assert _script(insert, table=_table(columns=columns)) == snapshot("""\
+\\set t_id_key random(10001, 9007199254740992)
+insert into t (id) values (:t_id_key);
+""")
+
+
+@pytest.mark.parametrize(
+    ("conflict", "drawn"),
+    [
+        ("on conflict do nothing", "case when random(1, 1000) <= 250 then"),
+        ("on conflict (id) do update set kind = 1", "random(1, 10000)"),
+    ],
+)
+def test_rows_that_are_there_already_are_inserted_again(conflict: str, drawn: str) -> None:
+    text = f"insert into t (id) values ($1) {conflict}"
+    found = _script(_statement(text, _parameter("inserted"), rows=0.25))
+    assert found.startswith(f"\\set t_id_key {drawn}")
+
+
+def test_statements_of_a_transaction_name_the_same_list() -> None:
+    listed = _parameter("compared", type_="bigint[]")
+    found = _script(
+        _statement("select * from t where id = any ($1)", listed, rows=12),
+        _statement("select count(*) from t where id = any ($1)", listed, rows=1),
+    )
+    assert found == snapshot("""\
+\\array several 12 random(1, 10000)
+select * from t where id = any (:several);
+select count(*) from t where id = any (:several);
+""")
+
+
+def test_a_list_has_the_rows_that_were_inserted_before() -> None:
+    two = _parameter("inserted"), _parameter("inserted")
+    listed = _parameter("compared", type_="bigint[]")
+    found = _script(
+        _statement("insert into t (id) values ($1), ($2)", *two, rows=2),
+        _statement("select * from t where id = any ($1)", listed, rows=2),
+    )
+    assert "case when :row = 0 then :t_id_key when :row = 1 then :t_id_key_2 end" in found
+
+
+@pytest.mark.parametrize("skew", [None, 0.0, 0.7, 1.2])
+def test_rows_are_updated_as_unevenly_as_those_of_the_source(skew: float | None) -> None:
+    read = _statement("select * from t where id = $1 for update", _parameter("compared"))
+    changed = _parameter("set", "kind", "integer"), _parameter("compared")
+    update = _statement("update t set kind = $1 where id = $2", *changed)
+    found = _script(read, update, table=_table(update_skew=skew), block=True)
+    drawn = found.splitlines()[1]
+    assert ("permute" in drawn) == bool(skew)
+    assert found.count("\\set t_id_key") == 1
+
+
+def test_a_list_that_the_server_has_shortened_has_as_many_values_as_rows() -> None:
+    by_key = _statement(
+        f"select * from t where id in ($1 {SHORTENED})", _parameter("compared"), rows=3
+    )
+    assert _script(by_key).endswith(
+        "select * from t where id in (:t_id_key, :t_id_key_2, :t_id_key_3);\n"
+    )
+    kinds = _parameter("compared", "kind", "integer")
+    by_kind = _statement(f"select * from t where kind in ($1 {SHORTENED})", kinds, rows=4000)
+    assert "kind in (:t_kind_key, :t_kind_key_2)" in _script(by_kind)
