@@ -11,10 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgdyno.capture._transactions import Seen, kinds_of
-from pgdyno.capture._units import Run, Unit, units_of
+from pgdyno.capture._units import Run, Unit, beginning, units_of
+from pgdyno.clone.capture_file import Column, Parameter, Statement, Table, Use
+from pgdyno.clone.keys import Keys
 
 _LOOK_US = 1_000
 _SECONDS = 60.0
+_ID = Column("id", "bigint", "int8", default="sequence")
 _LOOKS_MIN, _SEEN_MIN = 4, 20
 """Looks in the time of a unit, and at each of its statements, from which on the order is known."""
 
@@ -94,3 +97,20 @@ def test_a_unit_is_a_kind_without_a_block() -> None:
         ({"a", "b"}, 9001.0, False)
     ]
     assert units_of({"a": 9000.0, "b": 9001.0}, runs, _SECONDS)[0] == Unit(("a", "b"), 9001.0)
+
+
+def test_a_unit_begins_with_the_row_that_others_name() -> None:
+    tables = (
+        Table("public", "t", 9, 1, (_ID, Column("of", "bigint", "int8")), (("id",),), True),
+        Table("public", "u", 9, 1, (Column("t_id", "bigint", "int8"),), (("t_id",),), True),
+    )
+
+    def statement(use: Use, table: str, column: str) -> Statement:
+        return Statement("select", (Parameter("bigint", use, table, column),), 1, 1, 1, 0)
+
+    looks = statement("compared", "public.t", "of")
+    makes = statement("inserted", "public.t", "of")
+    names = statement("inserted", "public.u", "t_id")
+    assert beginning([names, makes, looks], Keys(tables)) == 1
+    assert beginning([makes, looks, names], Keys(tables)) == 0
+    assert beginning([looks, looks], Keys(tables)) == 0

@@ -20,7 +20,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from pgdyno.clone.capture_file import Statement
-from pgdyno.clone.keys import Keys
+from pgdyno.clone.keys import Keys, Place
 
 CALLS_MIN = 100
 """Calls below which equal counts mean nothing."""
@@ -89,17 +89,24 @@ def _tells(calls: float, sessions: int) -> bool:
 
 
 def beginning(unit: Sequence[Statement], keys: Keys) -> int:
-    """Return the place of the statement that a unit begins with: the one that makes the row which
-    most of the others name, or the first."""
+    """Return the place of the statement that a unit begins with: the one from which on most
+    statements name rows that others have made before them."""
     named = [
         {keys.root((each.table, each.column)) for each in statement.parameters if each.table}
         for statement in unit
     ]
-    users = [
-        0 if made is None else sum(made in each for each in named)
-        for made in map(keys.made_by, unit)
-    ]
-    return users.index(max(users))
+    made = [keys.made_by(each) for each in unit]
+
+    def linked(start: int) -> int:
+        known: set[Place] = set()
+        count = 0
+        for place in (*range(start, len(unit)), *range(start)):
+            count += len(named[place] & known)
+            if (key := made[place]) is not None:
+                known.add(key)
+        return count
+
+    return max(range(len(unit)), key=linked)
 
 
 class _Circle:

@@ -172,14 +172,17 @@ class Arguments:
         """Return the variable with the key of a parameter, which is set unless it was before."""
         place = (parameter.table, column.name)
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
-        if (known := self._variables.get((root, turn))) is not None:
-            return known
         key = next((each for each in table.keys if column.name in each), ())
+        must_be_new = key == (column.name,) and _CONFLICT.search(statement.text) is None
+        is_single = parameter.use == "inserted" and must_be_new
+        known = self._variables.get((root, turn))
+        if known is not None and (known in self._added or not is_single):
+            return known
         is_new = parameter.use == "inserted" and root == place and bool(key)
         share = _new_share(statement, place) if is_new else 0.0
         if is_new and share:
             drawn = self._new(statement, table, column, turn)
-        elif parameter.use == "inserted" and key == (column.name,):
+        elif is_single:
             drawn = self._of_other(place)
         elif root in self._skews:
             drawn = self._keys.skewed(root, self._skews[root])
