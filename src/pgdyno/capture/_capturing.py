@@ -12,9 +12,12 @@ import msgspec
 from msgspec import Struct
 
 from pgdyno._engine import build_info
+from pgdyno.capture._calls import Calls
 from pgdyno.capture._catalogue import Catalogue
+from pgdyno.capture._code import LANGUAGE, names_in
 from pgdyno.capture._distinct import with_distinct
-from pgdyno.capture._parameters import Unplannable, parameters_of
+from pgdyno.capture._functions import Functions
+from pgdyno.capture._parameters import Unplannable, parameters_of, with_types
 from pgdyno.capture._queries import rows_of
 from pgdyno.capture._sampling import Samples
 from pgdyno.capture._scanning import VALUE_CHARACTERS_MIN, values_in
@@ -106,15 +109,21 @@ def captured(where: Where, seconds: float, watcher: Watcher) -> Capture:
     with answering(reached.conninfo), session(reached.conninfo) as connection:
         watcher.phase("reading the catalogue")
         catalogue = Catalogue(connection)
+        functions = Functions(connection, catalogue.ids, catalogue.known)
         watcher.phase(f"watching the load for {seconds:g} s", seconds)
         load = _watched(connection, catalogue, seconds)
         check_same_server(reached)
         watcher.phase("finding the columns of parameters")
         major = connection.info.server_version // 10_000
-        found = _captured(catalogue, load, major)
+        found = _captured(catalogue, functions, load, major)
         watcher.phase("looking for values")
         values = {"tables": catalogue.ids, "characters": VALUE_CHARACTERS_MIN}
-        known = [row["value"] for row in rows_of(connection, "values", values)]
+        made = {*catalogue.known.labels.values()}
+        known = [
+            row["value"]
+            for row in rows_of(connection, "values", values)
+            if row["value"] not in made
+        ]
     _check(found, known)
     return found
 
@@ -172,15 +181,16 @@ def _transactions(connection: psycopg.Connection[Any]) -> int:
     return int(row["transactions"])
 
 
-def _captured(catalogue: Catalogue, load: _Load, major: int) -> Capture:
+def _captured(catalogue: Catalogue, functions: Functions, load: _Load, major: int) -> Capture:
     gaps = [*catalogue.gaps, *load.gaps]
     texts = {key: text for key, text in load.texts.items() if OWN not in text}
     left_out = {first_word(text).upper() for text in texts.values() if not is_kept(text)}
     left_out -= {"BEGIN", "COMMIT", "END", "START", "ROLLBACK", "SAVEPOINT", "RELEASE", ""}
     if left_out:
         gaps.append(f"utility statements are left out: {listed(sorted(left_out))}")
-    tables = catalogue.with_updates(load.updates, load.skews, load.seconds)
-    with EmptySchema(tables) as schema:
+    given = catalogue.with_updates(load.updates, load.skews, load.seconds)
+    by_id = dict(zip(catalogue.ids, given, strict=True))
+    with EmptySchema(*functions.of_load(texts.values(), by_id, gaps)) as schema:
         statements = _statements(schema, texts, load, gaps)
         tables, more = with_distinct(schema.tables, statements.values()), schema.gaps
     if not statements:
@@ -219,6 +229,8 @@ def _captured(catalogue: Catalogue, load: _Load, major: int) -> Capture:
         statements=tuple(statements.values()),
         transactions=tuple(_made_transactions(kinds, statements, calls, load, Keys(tables))),
         gaps=(*gaps, *more, _EVEN),
+        functions=schema.functions,
+        views=schema.views,
     )
 
 
@@ -227,11 +239,12 @@ def _statements(
 ) -> dict[str, Statement]:
     """Return the statements that can be executed on the schema."""
     found: dict[str, Statement] = {}
+    calls_of = Calls(schema.connection, schema.by_name)
     refused = []
     for key, text in texts.items():
         if not is_kept(text):
             continue
-        plain = without_values(text)
+        plain = with_types(schema.connection, without_values(text))
         try:
             parameters = parameters_of(schema.connection, plain, schema.by_name)
         except Unplannable as why:
@@ -241,7 +254,7 @@ def _statements(
         calls = rise["calls"] or 1.0
         found[key] = Statement(
             text=plain,
-            parameters=parameters,
+            parameters=calls_of.resolved(plain, parameters),
             calls_per_s=round(calls / load.seconds, 4),
             rows=round((rise["rows"] or 0.0) / calls, 4),
             ms=round((rise["exec_ms"] or 0.0) / calls, 6),
@@ -284,7 +297,12 @@ def _check(found: Capture, values: list[str]) -> None:
         for name in (table.schema, table.name, *(column.name for column in table.columns))
     ]
     content = msgspec.json.encode(found).decode()
+    code = [each.sql for each in found.functions]
+    code += [each.sql for each in found.views]
+    code += [each for table in found.tables for each in (*table.triggers, *table.checks)]
+    code += [column.generated for table in found.tables for column in table.columns]
     words = {word for each in found.statements for word in each.text.split()}
+    words |= LANGUAGE.union(*map(names_in, code))
     if leaked := values_in(content, values, [*names, *words]):
         raise SetupError(
             f"the capture would have {counted(len(leaked), 'value', 'values')} of the database,"

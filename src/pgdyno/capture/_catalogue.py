@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from pgdyno.capture._code import Known, has_values, without_literals
 from pgdyno.capture._queries import rows_of
 from pgdyno.capture._skew import Updates
+from pgdyno.capture._tokens import Unreadable
 from pgdyno.clone.capture_file import Column, Index, Partitions, Reference, Table
+from pgdyno.clone.schema import labels_of
 from pgdyno.clone.values import is_made
 from pgdyno.numbers import counted, listed
 from pgdyno.spec.sql_text import quoted
@@ -40,19 +43,27 @@ class Catalogue:
         self._columns = _by_table(rows_of(connection, "columns", values))
         self._constraints = _by_table(rows_of(connection, "constraints", values))
         self._indexes = _by_table(rows_of(connection, "indexes", values))
+        labels = rows_of(connection, "labels", {"tables": self.ids})
+        columns = [row for rows in self._columns.values() for row in rows]
+        self.known = Known(
+            frozenset(_texts_of(found, columns)),
+            {row["label"]: labels_of(row["labels"])[row["place"] - 1] for row in labels},
+        )
+        """Texts that code may have."""
         self._names = {int(row["id"]): f"{row['schema']}.{row['name']}" for row in found}
         self.tables = tuple(self._table(row) for row in found)
         self._tell(found)
 
     def _table(self, row: Row) -> Table:
         number = int(row["id"])
-        columns = tuple(map(_column, self._columns[number]))
+        columns = tuple(map(self._column, self._columns[number]))
         here = {each.name for each in columns if is_made(each)}
+        given = here - {each.name for each in columns if each.generated}
         constraints, indexes = self._constraints[number], self._indexes[number]
         plain = [each for each in indexes if each["is_unique"] and each["is_plain"]]
-        primary = _columns_within(here, (each for each in constraints if each["kind"] == "p"))
+        primary = _columns_within(given, (each for each in constraints if each["kind"] == "p"))
         unique = _columns_within(
-            here, [*(each for each in constraints if each["kind"] == "u"), *plain]
+            given, [*(each for each in constraints if each["kind"] == "u"), *plain]
         )
         references = tuple(
             Reference(
@@ -83,6 +94,26 @@ class Catalogue:
             options=tuple(row["options"]),
             unlogged=row["is_unlogged"],
             partitions=_partitions(row),
+            checks=tuple(filter(None, map(_check, constraints))),
+        )
+
+    def _column(self, row: Row) -> Column:
+        expression = _without_values(row["expression"] or "", self.known)
+        return Column(
+            name=row["name"],
+            type=row["domain_type"] if row["is_domain"] else row["type"],
+            base=row["base"] if row["is_builtin"] or row["base"] in ("enum", "array") else "",
+            not_null=row["not_null"],
+            default="none" if row["generated"] else row["default_kind"],
+            identity=row["identity"],
+            generated=expression,
+            virtual=bool(expression) and row["generated"] == "v",
+            labels=row["labels"] or 0,
+            null_share=row["null_share"] or 0.0,
+            distinct=row["distinct_values"],
+            width_bytes=row["width_bytes"],
+            correlation=row["correlation"],
+            frequent=tuple(row["frequent"] or ()),
         )
 
     def with_updates(
@@ -118,18 +149,21 @@ class Catalogue:
             "without statistics that this role may read, the numbers of different values are"
             " guessed": [quoted(row["name"]) for row in found if not row["is_readable"]],
             "columns of these types are left out": sorted(
-                {each["type"] for each in columns if not is_made(_column(each))}
+                {each["type"] for each in columns if not is_made(self._column(each))}
             ),
             "columns that the server computes are stored as others": [
                 f"{name[int(each['table_id'])]}.{quoted(each['name'])}"
                 for each in columns
-                if each["generated"]
+                if each["generated"] and not self._column(each).generated
             ],
-            "CHECK and EXCLUDE constraints are left out": sorted(
+            "CHECK constraints with values, and EXCLUDE constraints, are left out": sorted(
                 {
                     name[number]
                     for number, rows in self._constraints.items()
-                    if any(each["kind"] in ("c", "x") for each in rows)
+                    if any(
+                        each["kind"] == "x" or (each["kind"] == "c" and _check(each) is None)
+                        for each in rows
+                    )
                 }
             ),
             "indexes with values in their text are left out": sorted(
@@ -164,18 +198,28 @@ def _partitions(row: Row) -> Partitions | None:
     return Partitions(row["strategy"], tuple(row["partitioned_by"]), row["parts"])
 
 
-def _column(row: Row) -> Column:
-    return Column(
-        name=row["name"],
-        type=row["domain_type"] if row["is_domain"] else row["type"],
-        base=row["base"] if row["is_builtin"] or row["base"] in ("enum", "array") else "",
-        not_null=row["not_null"],
-        default="none" if row["generated"] else row["default_kind"],
-        identity=row["identity"],
-        labels=row["labels"] or 0,
-        null_share=row["null_share"] or 0.0,
-        distinct=row["distinct_values"],
-        width_bytes=row["width_bytes"],
-        correlation=row["correlation"],
-        frequent=tuple(row["frequent"] or ()),
-    )
+def _texts_of(tables: Sequence[Row], columns: Sequence[Row]) -> Iterator[str]:
+    """Yield the names of schemas, tables and columns, and those of the sequences of columns."""
+    names = {int(row["id"]): row["name"] for row in tables}
+    yield from names.values()
+    yield from (row["schema"] for row in tables)
+    for row in columns:
+        yield row["name"]
+        if row["identity"] or row["default_kind"] == "sequence":
+            yield f"{names[int(row['table_id'])]}_{row['name']}_seq"
+
+
+def _without_values(expression: str, known: Known) -> str:
+    try:
+        return without_literals(expression, known)
+    except Unreadable:
+        return ""
+
+
+def _check(constraint: Row) -> str | None:
+    """Return a CHECK; None of another constraint, and of one with values."""
+    sql: str | None = constraint["sql"]
+    try:
+        return None if sql is None or has_values(sql) else sql
+    except Unreadable:
+        return None

@@ -50,6 +50,26 @@ class Unplannable(Exception):
     """A statement that the server refuses on the empty schema."""
 
 
+def with_types(connection: psycopg.Connection, text: str) -> str:
+    """Return a statement in which parameters that could be of any type, such as those that
+    jsonb_build_object takes, are texts."""
+    import psycopg
+
+    while True:
+        try:
+            connection.execute(f"prepare {_NAME} as {text}".encode())
+        except psycopg.errors.IndeterminateDatatype as problem:
+            found = _PLACE.search(problem.diag.message_primary or "")
+            if found is None or f"{found[0]}::" in text or found[0] not in text:
+                return text
+            text = re.sub(rf"\${found[1]}(?!\d)", r"\g<0>::text", text)
+        except psycopg.Error:
+            return text
+        else:
+            connection.execute(f"deallocate {_NAME}".encode())
+            return text
+
+
 def parameters_of(
     connection: psycopg.Connection, text: str, tables: Mapping[str, Table]
 ) -> tuple[Parameter, ...]:

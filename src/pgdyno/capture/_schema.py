@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from msgspec.structs import replace
 
-from pgdyno.clone.capture_file import Table
+from pgdyno.capture._trial import Trial
+from pgdyno.clone.capture_file import Function, Table, View
 from pgdyno.clone.keys import Keys
 from pgdyno.clone.schema import (
+    UNCHECKED,
     index_sql,
     key_sql,
     partition_names,
@@ -19,25 +21,37 @@ from pgdyno.clone.schema import (
     reference_sql,
     schemas_and_types,
     table_sql,
+    view_sql,
 )
 from pgdyno.numbers import counted
 from pgdyno.server import Cluster, connect_plain, find_installation
 from pgdyno.spec.sql_text import stored
 
 _SETTINGS = {"fsync": "off"}
+_COMPUTED = ("column that the server computes is", "columns that the server computes are")
+_Named = TypeVar("_Named", bound=Function | View)
 _PARTS: tuple[tuple[Callable[[Table], Sized], str, str], ...] = (
     (lambda table: table.keys, "key is", "keys are"),
     (lambda table: table.indexes, "index is", "indexes are"),
     (lambda table: table.references, "reference is", "references are"),
+    (lambda table: table.checks, "CHECK constraint is", "CHECK constraints are"),
+    (lambda table: table.triggers, "trigger is", "triggers are"),
+    (lambda table: [each for each in table.columns if each.generated], *_COMPUTED),
 )
 """Parts of a table that a server may refuse, one and several in words."""
 
 
 class EmptySchema:
-    """Tables without rows, their keys and indexes. A context manager."""
+    """Tables without rows, their keys and indexes, functions and views. A context manager."""
 
-    def __init__(self, tables: tuple[Table, ...]) -> None:
+    def __init__(
+        self,
+        tables: tuple[Table, ...],
+        functions: tuple[Function, ...] = (),
+        views: tuple[View, ...] = (),
+    ) -> None:
         self._given = tables
+        self._given_functions, self._given_views = functions, views
         self._stack = ExitStack()
         self.gaps: list[str] = []
 
@@ -62,18 +76,45 @@ class EmptySchema:
         self._stack.close()
 
     def _made(self) -> tuple[Table, ...]:
-        for sql in schemas_and_types(self._given):
+        for sql in schemas_and_types(self._given, [*self._given_functions, *self._given_views]):
             self._accepts(sql)
         keys = Keys(self._given)
-        tables = [each for each in self._given if self._accepts(table_sql(each, {}))]
+        tables = [each for table in self._given for each in self._table(table)]
         for sql in (each for table in tables for each in partitions_sql(table, keys)):
             self._accepts(sql)
-        keyed = {each.full_name: self._with_keys(each) for each in tables}
-        kept = [self._with_references(each, keyed) for each in keyed.values()]
+        self._accepts(UNCHECKED)
+        self.functions = self._in_rounds(self._given_functions, lambda each: each.sql)
+        self.views = self._in_rounds(self._given_views, view_sql)
+        keyed = Trial(self.connection, [*map(self._with_keys, tables)]).with_accepted()
+        by_name = {each.full_name: each for each in keyed}
+        kept = [self._with_references(each, by_name) for each in keyed]
         self._tell(len(self._given) - len(tables), "table is", "tables are")
+        self._tell(len(self._given_functions) - len(self.functions), "function is", "functions are")
+        self._tell(len(self._given_views) - len(self.views), "view is", "views are")
+        given = {each.full_name: each for each in self._given}
         for parts_of, one, several in _PARTS:
-            lost = sum(len(parts_of(each)) for each in tables)
-            self._tell(lost - sum(len(parts_of(each)) for each in kept), one, several)
+            lost = sum(len(parts_of(given[each.full_name])) - len(parts_of(each)) for each in kept)
+            self._tell(lost, one, several)
+        return tuple(kept)
+
+    def _table(self, table: Table) -> Iterator[Table]:
+        """Create a table; yield it, or without expressions of columns, if it was accepted so."""
+        plain = tuple(replace(each, generated="", virtual=False) for each in table.columns)
+        for each in (table, replace(table, columns=plain)):
+            if self._accepts(table_sql(each, {})):
+                yield each
+                return
+
+    def _in_rounds(
+        self, given: Sequence[_Named], sql_of: Callable[[_Named], str]
+    ) -> tuple[_Named, ...]:
+        """Create functions or views, those that need others after these; return those that were
+        accepted."""
+        kept: list[_Named] = []
+        left = [*given]
+        while more := [each for each in left if self._accepts(sql_of(each))]:
+            kept += more
+            left = [each for each in left if each not in more]
         return tuple(kept)
 
     def _with_keys(self, table: Table) -> Table:

@@ -48,7 +48,7 @@ def clone_of(capture: Capture, name: str, scale: float = 1.0) -> Clone:
         "workload": {"setup": setup},
         "clients": [clients],
     }
-    return Clone(fields, setup, setup_of(keys), scripts)
+    return Clone(fields, setup, setup_of(keys, capture.functions, capture.views), scripts)
 
 
 def _is_closed(source: Source) -> bool:

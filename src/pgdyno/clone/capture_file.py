@@ -46,6 +46,10 @@ class Column(Struct, frozen=True, omit_defaults=True):
     not_null: bool = False
     default: Default = "none"
     identity: bool = False
+    generated: str = ""
+    """Expression of a column that the server computes, without values."""
+    virtual: bool = False
+    """True if it is computed when it is read."""
     labels: int = 0
     """Number of labels of an enum."""
     null_share: float = 0.0
@@ -106,6 +110,10 @@ class Table(Struct, frozen=True, omit_defaults=True):
     """Of these, those whose new version is in the same page; null: none is updated."""
     update_skew: float | None = None
     """Exponent of the Zipf distribution of updates over the rows; 0: all alike; null: not known."""
+    triggers: tuple[str, ...] = ()
+    """CREATE TRIGGER, without values."""
+    checks: tuple[str, ...] = ()
+    """CHECK (…), with no literals other than 0, 1 and the empty text."""
 
     @property
     def full_name(self) -> str:
@@ -124,6 +132,24 @@ class Table(Struct, frozen=True, omit_defaults=True):
     def is_in_key(self, column: Column) -> bool:
         """Return whether a column is one of a key."""
         return any(column.name in key for key in self.keys)
+
+
+class Function(Struct, frozen=True):
+    """A function or a procedure that triggers, statements or other functions call."""
+
+    schema: str
+    name: str
+    sql: str
+    """CREATE FUNCTION, without values."""
+
+
+class View(Struct, frozen=True):
+    """A view that statements name."""
+
+    schema: str
+    name: str
+    sql: str
+    """Its query, without values."""
 
 
 class Parameter(Struct, frozen=True, omit_defaults=True):
@@ -196,6 +222,8 @@ class Capture(Struct, frozen=True):
     transactions: tuple[Transaction, ...]
     gaps: tuple[str, ...]
     """Parts that were not readable, are left out, or are guessed."""
+    functions: tuple[Function, ...] = ()
+    views: tuple[View, ...] = ()
 
 
 class _Head(Struct):

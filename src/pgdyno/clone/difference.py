@@ -158,4 +158,5 @@ def _parts(table: Table) -> list[str]:
         *(f"key ({', '.join(each)})" for each in table.keys),
         *(f"reference ({', '.join(each.columns)}) to {each.table}" for each in table.references),
         *(f"index {each.sql}" for each in table.indexes),
+        *table.triggers,
     ]

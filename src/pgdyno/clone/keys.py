@@ -104,14 +104,11 @@ class Keys:
         return self._distinct(column, rows)
 
     def _distinct(self, column: Column, rows: int) -> int:
-        if column.base == "bool":
-            return 2
-        if column.labels:
-            return column.labels
+        most = 2 if column.base == "bool" else column.labels or rows
         if column.distinct is None:
-            return rows
+            return most
         share = -column.distinct * rows if column.distinct < 0 else column.distinct
-        return min(rows, max(1, round(share)))
+        return max(1, min(most, round(share)))
 
     def _digits(self, table: Table, key: tuple[str, ...]) -> dict[str, int]:
         """Return how many values each column of a key has, so that all of them together are at

@@ -1,31 +1,39 @@
 """The setup of a capture: its tables, with rows that have as many values as the source's.
 
-Keys, indexes and references come after the rows, as pg_dump has them.
+Keys, indexes and references come after the rows, as pg_dump has them, and then triggers. Checks
+are of new rows alone.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from pgdyno.clone.capture_file import Column, Index, Reference, Table
+from pgdyno.clone.capture_file import Column, Function, Index, Reference, Table, View
 from pgdyno.clone.keys import Keys
 from pgdyno.clone.values import LABEL_CHARACTERS, follows_keys, is_made, literal_of
-from pgdyno.spec.sql_text import columns_text, literal, quoted
+from pgdyno.spec.sql_text import NAME, columns_text, folded, literal, quoted
 
 _SHARES = 10_000
-_ENUM = "pgdyno_enum_{}"
 _IDENTITY = frozenset(("int2", "int4", "int8"))
+ROWS = " \\rows "
+"""Between COPY and the rows that are made for it."""
+UNCHECKED = "set check_function_bodies = off"
+"""Functions name each other, in any order."""
 _DEFAULTS = {"time": "now()", "uuid": "gen_random_uuid()"}
 
 
-def setup_of(keys: Keys) -> str:
+def setup_of(keys: Keys, functions: Sequence[Function] = (), views: Sequence[View] = ()) -> str:
     """Return the setup of tables: statements, and COPY with rows that are made."""
     tables = [*keys.tables.values()]
     made = [
-        *schemas_and_types(tables),
+        *schemas_and_types(tables, [*functions, *views]),
         *(f"{table_sql(each, _starts(each, keys))};" for each in tables),
         *(f"{each};" for table in tables for each in partitions_sql(table, keys)),
-        *_rows_of(keys),
+        *([f"{UNCHECKED};"] if functions else []),
+        *(f"{each.sql};" for each in functions),
+        *(f"{view_sql(each)};" for each in views),
+        *(rows for table in tables for rows in rows_sql(table, keys)),
         *(f"{key_sql(table, each)};" for table in tables for each in table.keys),
         *(f"{index_sql(table, each)};" for table in tables for each in table.indexes),
         *(
@@ -33,13 +41,22 @@ def setup_of(keys: Keys) -> str:
             for table in tables
             for each in table.references
         ),
+        *(f"{check_sql(table, each)} not valid;" for table in tables for each in table.checks),
+        *(f"{each};" for table in tables for each in table.triggers),
     ]
     return "\n".join(made) + "\n"
 
 
-def schemas_and_types(tables: Sequence[Table]) -> Iterator[str]:
+def schemas_and_types(
+    tables: Sequence[Table], others: Sequence[Function | View] = ()
+) -> Iterator[str]:
     """Yield the statements that create schemas and types, and let names be found in them."""
-    schemas = sorted({each.schema for each in tables} - {"public"})
+    enums = {
+        column.type: column.labels for table in tables for column in table.columns if column.labels
+    }
+    named = (re.findall(NAME, each) for each in enums)
+    of_types = {folded(names[0]) for names in named if len(names) > 1}
+    schemas = sorted({*of_types, *(each.schema for each in (*tables, *others))} - {"public"})
     for schema in schemas:
         yield f"create schema if not exists {quoted(schema)};"
     if schemas:
@@ -49,10 +66,8 @@ def schemas_and_types(tables: Sequence[Table]) -> Iterator[str]:
             f"{path}, current_database()); end $$;"
         )
         yield f"select set_config('search_path', {path}, false);"
-    labels = {column.labels for table in tables for column in table.columns}
-    for count in sorted(labels - {0}):
-        listed = ", ".join(map(literal, _labels(count)))
-        yield f"create type public.{_ENUM.format(count)} as enum ({listed});"
+    for name, count in sorted(enums.items()):
+        yield f"create type {name} as enum ({', '.join(map(literal, labels_of(count)))});"
 
 
 def table_sql(table: Table, starts: Mapping[str, int]) -> str:
@@ -137,11 +152,22 @@ def reference_sql(table: Table, reference: Reference, to: Table) -> str:
     )
 
 
+def check_sql(table: Table, check: str) -> str:
+    """Return the statement that adds a CHECK."""
+    return f"alter table {name_of(table)} add {check}"
+
+
+def view_sql(view: View) -> str:
+    """Return the statement that creates a view."""
+    return f"create view {quoted(view.schema)}.{quoted(view.name)} as {view.sql}"
+
+
 def _starts(table: Table, keys: Keys) -> dict[str, int]:
     return {column.name: keys.count((table.full_name, column.name)) + 1 for column in table.columns}
 
 
-def _labels(count: int) -> list[str]:
+def labels_of(count: int) -> list[str]:
+    """Return the labels of an enum that has so many."""
     from pgdyno._engine import MadeRows
 
     text = f"copy labels from stdin \\rows {count} text_of(:row + 1, {LABEL_CHARACTERS})"
@@ -155,9 +181,10 @@ def name_of(table: Table) -> str:
 
 
 def _column(column: Column, starts: Mapping[str, int]) -> str:
-    is_enum = column.base == "enum"
-    type_ = f"public.{_ENUM.format(column.labels)}" if is_enum else column.type
-    text = f"{quoted(column.name)} {type_}"
+    text = f"{quoted(column.name)} {column.type}"
+    if column.generated:
+        stored = "virtual" if column.virtual else "stored"
+        return f"{text} generated always as ({column.generated}) {stored}"
     if (column.identity or column.default == "sequence") and column.base in _IDENTITY:
         start = starts.get(column.name, 1)
         return f"{text} generated by default as identity (start with {start})"
@@ -169,7 +196,7 @@ def _column(column: Column, starts: Mapping[str, int]) -> str:
 def _value(column: Column) -> str | None:
     """Return a value for a column that is left out of an INSERT."""
     if column.base == "enum":
-        return literal(_labels(1)[0])
+        return literal(labels_of(1)[0])
     if column.base == "bool":
         return "false"
     if column.base in ("text", "varchar", "bpchar", "name"):
@@ -182,14 +209,14 @@ def _value(column: Column) -> str | None:
     return "1" if is_number else None
 
 
-def _rows_of(keys: Keys) -> Iterator[str]:
-    for table in keys.tables.values():
-        columns = [each for each in table.columns if is_made(each)]
-        rows = keys.rows(table)
-        if rows and columns:
-            values = ", ".join(_cell(table, each, keys) for each in columns)
-            names = columns_text(each.name for each in columns)
-            yield f"copy {name_of(table)} ({names}) from stdin \\rows {rows} {values}"
+def rows_sql(table: Table, keys: Keys) -> Iterator[str]:
+    """Yield the COPY that makes the rows of a table, if it has any."""
+    columns = [each for each in table.columns if is_made(each) and not each.generated]
+    rows = keys.rows(table)
+    if rows and columns:
+        values = ", ".join(_cell(table, each, keys) for each in columns)
+        names = columns_text(each.name for each in columns)
+        yield f"copy {name_of(table)} ({names}) from stdin{ROWS}{rows} {values}"
 
 
 def _cell(table: Table, column: Column, keys: Keys) -> str:

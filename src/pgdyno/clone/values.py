@@ -58,10 +58,10 @@ LABEL_CHARACTERS = 10
 
 
 def is_made(column: Column) -> bool:
-    """Return whether there are values of a column's type."""
+    """Return whether there are values of a column's type, or the server computes them."""
     known = column.base in _WHOLE or column.base in _TEXTS or _same(column) is not None
     others = ("enum", "bool", "uuid", "numeric", "float4", "float8", "money", "interval")
-    return known or column.base in others or column.base in _TIMES
+    return known or column.base in (*others, *_TIMES) or bool(column.generated)
 
 
 def value_of(table: Table, column: Column, key: str) -> str:

@@ -6,7 +6,8 @@ select a.attrelid::bigint as table_id, a.attname as name,
             else base.typname end as base,
        n.nspname = 'pg_catalog' as is_builtin, t.typtype = 'd' as is_domain,
        format_type(base.oid, nullif(t.typtypmod, -1)) as domain_type,
-       a.attnotnull as not_null, a.attidentity <> '' as identity, a.attgenerated <> '' as generated,
+       a.attnotnull as not_null, a.attidentity <> '' as identity, a.attgenerated as generated,
+       case when a.attgenerated <> '' then default_text end as expression,
        (select count(*) from pg_enum e where e.enumtypid = base.oid)::int as labels,
        case when d.oid is null then 'none'
             when default_text ~ '^nextval\(' then 'sequence'

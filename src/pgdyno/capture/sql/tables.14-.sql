@@ -1,7 +1,8 @@
--- Tables of this database; a partition is counted with the table that it belongs to. Rows are those
--- of the last analysis, or those that the statistics count if they are more by now.
+-- Tables and materialized views of this database; a partition is counted with the table that it
+-- belongs to. Rows are those of the last analysis, or those that the statistics count if they are
+-- more by now.
 with recursive tree (root, oid) as (
-    select oid, oid from pg_class where relkind in ('r', 'p') and not relispartition
+    select oid, oid from pg_class where relkind in ('r', 'p', 'm') and not relispartition
     union all
     select tree.root, inhrelid from tree join pg_inherits on inhparent = tree.oid
       join pg_class part on part.oid = inhrelid and part.relispartition
@@ -14,9 +15,9 @@ select c.oid::bigint as id, n.nspname as schema, c.relname as name,
                join pg_attribute a on a.attrelid = c.oid and a.attnum = key.number
               order by key.place) as partitioned_by,
        coalesce(0 = any (p.partattrs::int2[]), false) as is_by_expression,
-       count(*) filter (where part.relkind = 'r')::int as parts,
+       count(*) filter (where part.relkind <> 'p')::int as parts,
        c.relpersistence = 'u' as is_unlogged,
-       coalesce(sum(greatest(part.reltuples, live.tuples, 0)) filter (where part.relkind = 'r'),
+       coalesce(sum(greatest(part.reltuples, live.tuples, 0)) filter (where part.relkind <> 'p'),
                 0)::float8 as rows,
        sum(case when part.reltuples > 0
                 then part.relpages * greatest(1, live.tuples / part.reltuples)

@@ -23,6 +23,7 @@ def capture_text(capture: Capture) -> list[str]:
         *_transactions(capture),
         "",
         *_tables(capture),
+        *(line for each in capture.functions for line in each.sql.splitlines()),
         *_gaps(capture),
     ]
 
@@ -82,6 +83,7 @@ def _parts(table: Table) -> Iterator[str]:
         yield f"  ({', '.join(each.columns)}) references {each.table} ({', '.join(each.keys)})"
     for index in table.indexes:
         yield f"  {'unique ' if index.unique else ''}index {index.sql}"
+    yield from (f"  {each}" for each in table.triggers)
     if table.options:
         yield f"  with {', '.join(table.options)}"
     if table.partitions is not None:

@@ -1,0 +1,158 @@
+"""The clone of a schema with functions, triggers, checks, views and columns that are computed: it
+does what its source does, and has no value of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+
+from patience import PATIENCE_S
+from pgdyno.capture import CaptureRequest, alike, capture
+from pgdyno.check import Where
+from pgdyno.clone import Capture
+from pgdyno.conduct import Silent
+from pgdyno.imports import Choices, fields_with_texts, read_foreign
+from pgdyno.server import Cluster, connect_plain
+from pgdyno.spec import spec_from_fields
+
+SECONDS = 2.0
+SCHEMA = """
+create extension pg_stat_statements;
+create schema app;
+create type app.mood as enum ('glad', 'sad');
+create table app.stock (
+    id bigserial primary key, name text not null, number int not null, mood app.mood not null,
+    size int generated always as (length(name) + number) stored, changed timestamptz,
+    at date not null default current_date,
+    constraint positive check (number >= 0), constraint short check (length(name) < 4711),
+    one int, two int, constraint same check (one = two)
+);
+create table app.audit (id bigserial primary key, op text, stock bigint, old int, at timestamptz);
+create view app.many as select id, name from app.stock where number > 0;
+create view app.some as select id from app.stock where name = 'hush-view';
+create function app.log() returns trigger language plpgsql as $$
+declare word text := 'hush-word'; -- hush-comment
+begin /* hush-comment /* hush-nested */ */
+    if new.mood = 'sad' and tg_argv[0] = 'hush-argument' then
+        raise exception 'hush-message % %', new.id, word;
+    end if;
+    insert into app.audit (op, stock, old, at) values (tg_op, new.id, app.old_of(old.number), now());
+    return null;
+end $$;
+create function app.old_of(number int) returns int language sql immutable as
+    'select case when number = 4930123456 then 1 else number end /* hush */';
+create function app.touch() returns trigger language plpgsql as
+    'begin new.changed := clock_timestamp() + interval ''5 minutes''; return new; end';
+create function app.never() returns trigger language plpgsql as $$
+begin raise exception 'hush-never'; end $$;
+create function app.dynamic() returns trigger language plpgsql as $$
+begin execute 'select ''hush-dynamic'''; return new; end $$;
+create function app.number_of(wanted bigint) returns int language sql stable as
+    'select number from app.stock where id = wanted and name <> ''hush-name''';
+create trigger log after update on app.stock for each row
+    when (old.number is distinct from new.number and new.name <> 'hush-when')
+    execute function app.log('hush-argument');
+create trigger touch before update on app.stock for each row execute function app.touch();
+create trigger dynamic before insert on app.stock for each row execute function app.dynamic();
+alter table app.stock disable trigger dynamic;
+alter table app.stock enable always trigger dynamic;
+create trigger broken before insert on app.audit for each row
+    when (new.op = 'hush-op') execute function app.never();
+create trigger never before delete on app.stock for each row execute function app.never();
+insert into app.stock (name, number, mood, one, two)
+select 'hush-' || i, i % 100, 'glad', i % 700, i % 700 from generate_series(1, 3000) i;
+analyze;
+"""
+UPDATE = "update app.stock set number = number + %s where id = %s"
+CALL = "select app.number_of(%s)"
+READ = "select name from app.many where id = %s"
+SOME = "select id from app.some where id = %s"
+
+
+@contextmanager
+def load(cluster: Cluster) -> Iterator[None]:
+    """A session with one transaction over and over."""
+    ended, begun = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+            conn.execute("set search_path = app")
+            number = 0
+            while not ended.is_set():
+                number = number % 3000 + 1
+                with conn.transaction():
+                    conn.execute(UPDATE, (1, number))
+                    ended.wait(0.002)
+                    conn.execute(CALL, (number,))
+                    conn.execute(READ, (number,))
+                    conn.execute(SOME, (number,))
+                begun.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        assert begun.wait(PATIENCE_S)
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def captured(cluster: Cluster, path: Path) -> Capture:
+    kwargs = {**cluster.conninfo.kwargs(), "application_name": None}
+    where = Where(psycopg.conninfo.make_conninfo("", **kwargs))
+    with load(cluster):
+        return capture(CaptureRequest(where, SECONDS, path), Silent())
+
+
+def test_functions_and_triggers(new_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+    cluster = new_cluster(
+        18, shared_preload_libraries="pg_stat_statements", **{"pg_stat_statements.track": "all"}
+    )
+    with connect_plain(cluster.conninfo) as conn:
+        conn.execute(SCHEMA.encode())
+    path = tmp_path / "app.pgdyno"
+    found = captured(cluster, path)
+    content = path.read_text()
+    assert "hush" not in content
+    assert "4930123456" not in content
+    assert "4711" not in content
+
+    assert {each.name for each in found.functions} == {
+        "log",
+        "old_of",
+        "touch",
+        "number_of",
+        "never",
+    }
+    (stock,) = (each for each in found.tables if each.name == "stock")
+    assert [each.split()[2] for each in stock.triggers] == ["log", "touch"]
+    assert stock.checks == ("CHECK ((number >= 0))",)
+    size = stock.column("size")
+    assert size is not None
+    assert size.generated == "(length(name) + number)"
+    assert [each.name for each in found.views] == ["many"]
+    texts = {each.text.split()[0] for each in found.statements}
+    assert texts == {"update", "select"}
+    assert len(found.statements) == 3
+    gaps = " ".join(found.gaps)
+    assert "functions with dynamic SQL" in gaps
+    assert "views with values" in gaps
+    assert "trigger is left out" in gaps
+    assert "CHECK constraints with values" in gaps
+
+    spec = spec_from_fields(
+        {**fields_with_texts(read_foreign(path, Choices())), "server": {"statements": True}}
+    )
+    likeness = alike(found, spec, SECONDS, Silent())
+    assert likeness.done > 10
+    assert not likeness.failed
+    both = likeness.differences
+    assert not both.gone_statements
+    rows = {each.name: each.figures for each in both.changed_tables}["app.audit"][0]
+    assert rows.name == "rows"
+    assert rows.after > rows.before
