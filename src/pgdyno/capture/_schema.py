@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 
 from msgspec.structs import replace
 
-from pgdyno.capture._trial import Trial
+from pgdyno.capture._trial import ROWS_MAX, Trial
 from pgdyno.clone.capture_file import Function, Table, View
 from pgdyno.clone.keys import Keys
 from pgdyno.clone.schema import (
@@ -100,8 +100,9 @@ class EmptySchema:
     def _table(self, table: Table) -> Iterator[Table]:
         """Create a table; yield it, or without expressions of columns, if it was accepted so."""
         plain = tuple(replace(each, generated="", virtual=False) for each in table.columns)
+        starts = {each.name: ROWS_MAX + 1 for each in table.columns}
         for each in (table, replace(table, columns=plain)):
-            if self._accepts(table_sql(each, {})):
+            if self._accepts(table_sql(each, starts)):
                 yield each
                 return
 

@@ -17,7 +17,8 @@ from pgdyno.spec.sql_text import quoted
 if TYPE_CHECKING:
     import psycopg
 
-_ROWS = 100
+ROWS_MAX = 100
+"""Of each table."""
 _BYTES = 1 << 24
 _LIMITS = ("set statement_timeout = '5s'", "reset statement_timeout")
 """A trigger may wait for what is not here."""
@@ -29,7 +30,7 @@ class Trial:
     def __init__(self, connection: psycopg.Connection[Any], tables: Sequence[Table]) -> None:
         self._connection = connection
         self._tables = [*tables]
-        self._few = Keys(replace(each, rows=min(each.rows, _ROWS)) for each in tables)
+        self._few = Keys(replace(each, rows=min(each.rows, ROWS_MAX)) for each in tables)
 
     def with_accepted(self) -> list[Table]:
         """Return the tables, in the order given, with the checks and triggers that accept the rows,
