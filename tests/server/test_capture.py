@@ -45,7 +45,7 @@ create table "Shop; 1".events (day date, id bigint, primary key (day, id)) parti
 create table "Shop; 1".e1 partition of "Shop; 1".events for values from ('2024-01-01') to ('2024-02-01');
 create table "Shop; 1".e2 partition of "Shop; 1".events for values from ('2024-02-01') to ('2024-04-01');
 insert into "Shop; 1".events select date '2024-01-01' + i % 60, i from generate_series(1, 600) i;
-create table "Shop; 1".booked (slot int4range primary key, person bigint unique);
+create table "Shop; 1".booked (slot int4multirange primary key, person bigint unique);
 create index on "Shop; 1".visits (person);
 create index on "Shop; 1".people (lower(email)) where "Kind of" = '{SECRET.format(1)}';
 comment on table "Shop; 1".people is '{SECRET.format(2)}';

@@ -184,16 +184,91 @@ def test_a_reference_has_the_value_of_the_key_that_it_names() -> None:
     assert keys.value(("public.b", "who"), ":k") == "text_of(:k, 30)"
 
 
-def test_documents_and_arrays_are_as_wide_as_the_mean() -> None:
+def made(value: str, rows: int = 3) -> list[str]:
+    """The values of some rows."""
+    text = f"copy t from stdin \\rows {rows} {value}"
+    return (MadeRows(text, "t", [], 0).piece(1 << 20) or b"").decode().splitlines()
+
+
+def test_documents_arrays_and_ranges_differ_by_row() -> None:
     document = Column("d", "jsonb", "jsonb", width_bytes=200)
-    numbers = Column("n", "integer[]", "array", width_bytes=44)
+    numbers = Column("n", "integer[]", "array", width_bytes=44, distinct_elements=7)
+    texts = Column("t", "character varying(9)[]", "array", width_bytes=48, elements=2)
     others = Column("o", "point[]", "array", width_bytes=100)
-    table = Table("public", "t", 10, 1, (document, numbers, others))
-    text = value_of(table, document, ":row")
-    assert 180 <= len(text) <= 200
-    assert msgspec.json.decode(text[1:-1])["v"].isalpha()
-    assert value_of(table, numbers, ":row") == "'{1, 2, 3, 4, 5}'"
+    times = Column("r", "tstzrange", "tstzrange")
+    table = Table("public", "t", 10, 1, (document, numbers, texts, others, times))
+    documents = made(value_of(table, document, ":row"))
+    assert len({*documents}) == 3
+    assert all(180 <= len(each) <= 200 for each in documents)
+    assert all(msgspec.json.decode(each)["v"].isalnum() for each in documents)
+    assert made(value_of(table, numbers, ":row")) == snapshot(
+        ["{1,4,6,4,6}", "{6,7,7,6,1}", "{3,7,1,7,7}"]
+    )
+    assert made(value_of(table, texts, ":row")) == snapshot(
+        ["{rwzzvv4w,rocy4hgh}", "{w1qerj1x,dflooqf2}", "{fq5vfxq5,shmht21m}"]
+    )
     assert value_of(table, others, ":row") == "'{}'"
+    assert made(value_of(table, times, ":row"), 1) == [
+        "[2025-01-01 00:00:00+00,2025-01-01 01:00:00+00)"
+    ]
+
+
+TAGGED = Table(
+    schema="public",
+    name="tagged",
+    rows=100,
+    pages=9,
+    columns=(
+        Column("tags", "text[]", "array", width_bytes=48, elements=2, distinct_elements=40),
+        Column("data", "jsonb", "jsonb", width_bytes=50),
+        Column("span", "int4range", "int4range"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "made"),
+    [
+        (
+            Parameter("text[]", "compared", "public.tagged", "tags"),
+            "\\array several 1 text_of(random(1, 40), 8)",
+        ),
+        (
+            Parameter("text", "compared", "public.tagged", "tags"),
+            "\\set element text_of(random(1, 40), 8)",
+        ),
+        (
+            Parameter("text[]", "set", "public.tagged", "tags"),
+            "\\set tagged_tags array_of(:tagged_tags_key, 2, 40, 8)",
+        ),
+        (
+            Parameter("jsonb", "compared", "public.tagged", "data"),
+            "\\set tagged_data document_of(:tagged_data_key, 34)",
+        ),
+        (
+            Parameter("jsonb", "added", "public.tagged", "data"),
+            "\\set document document_of(random(1, 10), 34)",
+        ),
+        (Parameter("text", "added", "public.tagged", "data"), "select 'w';"),
+        (
+            Parameter("int4range", "inserted", "public.tagged", "span"),
+            "\\set tagged_span range_of(:tagged_span_key, 1)",
+        ),
+        (Parameter("jsonb[]"), "select '{}';"),
+        (Parameter("jsonb"), "\\set value document_of(random(1, 10), 0)"),
+    ],
+)
+def test_parameters_with_parts(parameter: Parameter, made: str) -> None:
+    statement = Statement("select $1", (parameter,), 1.0, 1.0, 0.1, 0.0)
+    capture = replace(
+        CAPTURE,
+        tables=(TAGGED,),
+        statements=(statement,),
+        transactions=(Transaction(1.0, (Step(0),)),),
+    )
+    text = clone_of(capture, "t").scripts["t-1.sql"]
+    check_script(text, "t-1.sql")
+    assert made in text.splitlines()
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,8 @@ class Catalogue:
             distinct=row["distinct_values"],
             width_bytes=row["width_bytes"],
             correlation=row["correlation"],
+            elements=row["elements"],
+            distinct_elements=row["distinct_elements"],
             frequent=tuple(row["frequent"] or ()),
         )
 

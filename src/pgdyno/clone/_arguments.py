@@ -14,7 +14,14 @@ from contextlib import contextmanager
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import SHORTENED, Column, Parameter, Statement, Table
 from pgdyno.clone.keys import Keys, Place, is_in_order
-from pgdyno.clone.values import follows_keys, most_key, value_of
+from pgdyno.clone.values import (
+    DOCUMENTS,
+    RANGES,
+    elements_of,
+    follows_keys,
+    most_key,
+    value_of,
+)
 from pgdyno.spec.change import first_word
 
 _CONFLICT = re.compile(r"(?is)\bon\s+conflict\b.*?\bdo\s+(?:nothing|(?P<update>update))\b")
@@ -38,6 +45,11 @@ _ELEMENTS, _ELEMENTS_MAX = 10, 1000
 """Values of an array of no column, and the highest number for a parameter of none: it may be an
 element's."""
 _TEXT_BYTES = 9
+_NO_TABLE = Table("", "", 0, 0, ())
+_KEY = "'w'"
+"""Of a document's part that a statement sets: another one than documents are made with."""
+_WITH_PARTS = ("document_of(", "array_of(", "range_of(")
+"""Values that an array would have to quote."""
 
 
 class Arguments:
@@ -100,7 +112,9 @@ class Arguments:
             column = None if table is None else table.column(parameter.column)
             if parameter.use in ("limit", "offset"):
                 yield str(max(1, round(statement.rows)) if parameter.use == "limit" else 0)
-            elif parameter.type.endswith(_ARRAY):
+            elif (part := self._part(parameter, column)) is not None:
+                yield part
+            elif parameter.type.endswith(_ARRAY) and (column is None or column.base != "array"):
                 yield self._array(parameter, table, column)
             elif table is None or column is None:
                 yield self._unknown(parameter)
@@ -234,6 +248,26 @@ class Arguments:
         value = _of_type(parameter.type)
         return value if _is_literal(value) else f":{self._lines.set('value', value)}"
 
+    def _part(self, parameter: Parameter, column: Column | None) -> str | None:
+        """Return a part of a value that a statement looks for, or adds: an element of an array, or
+        what makes no document longer each time. None for other parameters."""
+        if column is not None and column.base == "array" and parameter.use in ("compared", "added"):
+            return self._element(column, is_array=parameter.type.endswith(_ARRAY))
+        if column is None or column.base not in DOCUMENTS or parameter.use != "added":
+            return None
+        if parameter.type in DOCUMENTS:
+            value = value_of(_NO_TABLE, column, f"random(1, {_ELEMENTS})")
+            return f":{self._lines.set('document', value)}"
+        return _KEY if parameter.type in _TEXTS else self._unknown(parameter)
+
+    def _element(self, column: Column, *, is_array: bool) -> str:
+        elements = elements_of(column)
+        if elements is None:
+            return "'{}'" if is_array else "null"
+        if is_array:
+            return f":{self._lines.array('several', 1, elements.drawn())}"
+        return f":{self._lines.set('element', elements.drawn())}"
+
     def _array(self, parameter: Parameter, table: Table | None, column: Column | None) -> str:
         """Return an array, of as many values as rows were found, or of ``_ELEMENTS`` if it is of
         no column. Within a transaction there is one for the same keys."""
@@ -269,7 +303,7 @@ class Arguments:
         )
 
     def _several(self, value: str, count: int) -> str:
-        if _is_literal(value):
+        if _is_literal(value) or value.startswith(_WITH_PARTS):
             return "'{}'"
         return f":{self._lines.array('several', count, value)}"
 
@@ -289,6 +323,7 @@ _BASES = {
     "interval": "interval",
     "json": "json",
     "jsonb": "jsonb",
+    **{each: each for each in RANGES},
 }
 """Types of parameters by their names in SQL."""
 _TEXTS = frozenset(("text", "character varying", "character", "name", "unknown", "bytea"))
@@ -300,7 +335,7 @@ def _of_type(type_: str) -> str:
     if base is None:
         return "null"
     column = Column(name="value", type=type_, base=base, width_bytes=_TEXT_BYTES)
-    return value_of(Table("", "", 0, 0, (column,)), column, f"random(1, {_ELEMENTS})")
+    return value_of(_NO_TABLE, column, f"random(1, {_ELEMENTS})")
 
 
 def _values_of(statement: Statement, place: Place) -> int:

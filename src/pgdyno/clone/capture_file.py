@@ -57,6 +57,10 @@ class Column(Struct, frozen=True, omit_defaults=True):
     """As in pg_stats: a number of values, or the negative share of the rows; null: not known."""
     width_bytes: float | None = None
     correlation: float | None = None
+    elements: float | None = None
+    """Mean number of elements of an array."""
+    distinct_elements: float | None = None
+    """About the number of different ones in all rows."""
     frequent: tuple[float, ...] = ()
     """Shares of the most common values, of those with at least ``ROWS_MIN`` rows."""
 

@@ -6,9 +6,9 @@ different ones.
 
 from __future__ import annotations
 
-import random
 import re
-import string
+
+from msgspec import Struct
 
 from pgdyno.clone.capture_file import Column, Table
 
@@ -35,12 +35,33 @@ _FIXED = {
     "tsvector": "''",
 }
 """Types whose values are all the same."""
-_DOCUMENTS = frozenset(("json", "jsonb"))
+DOCUMENTS = frozenset(("json", "jsonb"))
 _DOCUMENT_BYTES = 16
 """Of a document beside its text, at most."""
 _ARRAY_BYTES = 24
-_ELEMENTS = {"smallint": 2, "integer": 4, "bigint": 8, "real": 4, "double precision": 8, "text": 5}
+_NUMBERS = {
+    "smallint": 2,
+    "integer": 4,
+    "bigint": 8,
+    "numeric": 8,
+    "real": 4,
+    "double precision": 8,
+}
 """Bytes of an element by its type."""
+_ELEMENT_TEXTS = ("text", "character varying")
+_ELEMENT_BYTES = 4
+"""Of an element's text, beside its characters."""
+_ELEMENT_LENGTH = 8
+_ELEMENTS_MAX = 65_535
+_SMALLINTS = 32_767
+_DISTINCT = 1000
+"""Different elements where no statistics tell."""
+_NUMBER_RANGES = ("int4range", "int8range", "numrange")
+_TIME_RANGES = {"tsrange": 3600, "tstzrange": 3600, "daterange": 86_400}
+"""Seconds of a range by its type."""
+RANGES = (*_NUMBER_RANGES, *_TIME_RANGES)
+_MOST = {"int4range": 2**31 - 2, **dict.fromkeys(_TIME_RANGES, 10**9)}
+"""Highest keys of ranges."""
 _HEADER_BYTES = 1
 _ROW_BYTES = 28
 """Of a row beside its columns: header and line pointer."""
@@ -59,17 +80,23 @@ LABEL_CHARACTERS = 10
 
 def is_made(column: Column) -> bool:
     """Return whether there are values of a column's type, or the server computes them."""
-    known = column.base in _WHOLE or column.base in _TEXTS or _same(column) is not None
-    others = ("enum", "bool", "uuid", "numeric", "float4", "float8", "money", "interval")
-    return known or column.base in (*others, *_TIMES) or bool(column.generated)
+    others = ("enum", "bool", "uuid", "numeric", "float4", "float8", "money", "interval", "array")
+    known = (_WHOLE, _TEXTS, _FIXED, DOCUMENTS, _TIMES, RANGES, others)
+    return any(column.base in each for each in known) or bool(column.generated)
 
 
 def value_of(table: Table, column: Column, key: str) -> str:
     """Return the expression of the value of a key, which is an expression itself. Of a column that
     refers to another, the value is that one's (``Keys.value``)."""
     base, unique = column.base, table.is_in_key(column)
-    if (same := _same(column)) is not None:
-        return same
+    if base in _FIXED:
+        return _FIXED[base]
+    if base in DOCUMENTS or base == "array":
+        return _with_parts(column, key)
+    if base in _NUMBER_RANGES:
+        return f"range_of({key}, 1)"
+    if base in _TIME_RANGES:
+        return f"range_of(timestamp({_EPOCH_S} + {key}), {_TIME_RANGES[base]})"
     if base in _TEXTS:
         length = text_length(table, column)
         if unique and length < _TEXT_MIN:
@@ -87,21 +114,48 @@ def value_of(table: Table, column: Column, key: str) -> str:
     return key if unique or most is None else f"mod({key}, {most})"
 
 
-def _same(column: Column) -> str | None:
-    """Return the value that all rows have, in quotes; None for a type whose rows differ. Documents
-    and arrays are as wide as the mean, and cannot be compressed."""
+def _with_parts(column: Column, key: str) -> str:
+    """Return the document or the array of a key, as wide as the mean. It cannot be compressed."""
     width = min(_TEXT_MAX, round(column.width_bytes or 0))
-    if column.base in _DOCUMENTS:
-        return f"""'{{"v": "{_letters(width - _DOCUMENT_BYTES)}"}}'"""
-    if column.base == "array":
-        element = _ELEMENTS.get(column.type.removesuffix("[]"))
-        count = 0 if element is None else (width - _ARRAY_BYTES) // element
-        return f"'{{{', '.join(map(str, range(1, count + 1)))}}}'"
-    return _FIXED.get(column.base)
+    if column.base in DOCUMENTS:
+        return f"document_of({key}, {max(0, width - _DOCUMENT_BYTES)})"
+    if (elements := elements_of(column)) is None:
+        return "'{}'"
+    length = f", {elements.length}" if elements.length else ""
+    return f"array_of({key}, {elements.count}, {elements.distinct}{length})"
 
 
-def _letters(count: int) -> str:
-    return "".join(random.Random(count).choices(string.ascii_letters, k=max(0, count)))
+class Elements(Struct, frozen=True):
+    """The elements of an array."""
+
+    count: int
+    """Of one array."""
+    distinct: int
+    """Different ones of all arrays."""
+    length: int
+    """Characters of each; 0: they are numbers."""
+
+    def drawn(self) -> str:
+        """Return the expression of one of them."""
+        key = f"random(1, {self.distinct})"
+        return f"text_of({key}, {self.length})" if self.length else key
+
+
+def elements_of(column: Column) -> Elements | None:
+    """Return the elements of an array; None if there are no values of their type."""
+    type_ = re.sub(r"\(.*?\)", "", column.type).removesuffix("[]")
+    is_text = type_ in _ELEMENT_TEXTS
+    if not is_text and type_ not in _NUMBERS:
+        return None
+    bytes_ = max(0, round(column.width_bytes or 0) - _ARRAY_BYTES)
+    each = _ELEMENT_BYTES + _ELEMENT_LENGTH if is_text else _NUMBERS[type_]
+    count = min(
+        _ELEMENTS_MAX, bytes_ // each if column.elements is None else round(column.elements)
+    )
+    length = max(1, bytes_ // max(1, count) - _ELEMENT_BYTES) if is_text else 0
+    most = _SMALLINTS if type_ == "smallint" else _WHOLE["int4"]
+    distinct = column.distinct_elements or max(column.distinct or 0, _DISTINCT)
+    return Elements(count, max(1, min(most, round(distinct))), length)
 
 
 def follows_keys(column: Column) -> bool:
@@ -127,7 +181,12 @@ def most_key(column: Column) -> int:
     limit = re.search(r"\((\d+)\)", column.type)
     if column.base in _TEXTS and limit:
         return min(_KEY_MAX, int(10 ** int(limit[1])) - 1)
-    most = _TIMES.get(column.base) or _WHOLE.get(column.base) or _most(column)
+    most = (
+        _TIMES.get(column.base)
+        or _MOST.get(column.base)
+        or _WHOLE.get(column.base)
+        or _most(column)
+    )
     return min(_KEY_MAX, most or _KEY_MAX)
 
 

@@ -13,6 +13,7 @@ use super::names::{Slot, Variables};
 use super::random::{
     GAUSSIAN_MIN, Rng, ZIPFIAN_MAX, ZIPFIAN_MIN, hash_fnv1a, hash_murmur2, permute,
 };
+use super::shapes::{Shape, seed_of};
 use super::value::Value;
 
 type Outcome = Result<Value, EvalError>;
@@ -220,9 +221,22 @@ fn plain(function: Function, values: &[Value]) -> Outcome {
         Function::HashFnv1a => Value::Int(hash_fnv1a(int(0)?, int(1)?)),
         Function::HashMurmur2 => Value::Int(hash_murmur2(int(0)?, int(1)?)),
         Function::TextOf => Value::Text {
-            seed: hash_murmur2(int(0)?, 0).cast_unsigned(),
+            seed: seed_of(int(0)?),
             length: text_length(values[1])?,
         },
+        Function::DocumentOf => Value::Shape(Shape::Document {
+            seed: seed_of(int(0)?),
+            length: text_length(values[1])?,
+        }),
+        Function::ArrayOf => {
+            let length = values.get(3).map_or(Ok(0), |&length| text_length(length))?;
+            let count = text_length(values[1])?;
+            Value::Shape(Shape::array(int(0)?, count, int(2)?, length)?)
+        }
+        Function::RangeOf => Value::Shape(match values[0] {
+            Value::Timestamp(low) => Shape::range(low, int(1)?, true)?,
+            low => Shape::range(low.to_int()?, int(1)?, false)?,
+        }),
         Function::Timestamp => Value::timestamp(values[0])?,
         Function::UuidOf => Value::Uuid(Rng::new(int(0)?.cast_unsigned()).uuid()),
         Function::Permute => match (int(0)?, int(1)?, int(2)?) {

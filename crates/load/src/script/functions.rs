@@ -4,7 +4,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Function {
     Abs,
+    ArrayOf,
     Debug,
+    DocumentOf,
     Double,
     Exp,
     Greatest,
@@ -23,6 +25,7 @@ pub(super) enum Function {
     RandomText,
     RandomUuid,
     RandomZipfian,
+    RangeOf,
     Sqrt,
     TextOf,
     Timestamp,
@@ -60,11 +63,13 @@ const fn seeded(name: &'static str, function: Function, arguments: (usize, usize
     }
 }
 
-/// All of them, by name. `random_text`, `random_uuid`, `text_of`, `timestamp` and `uuid_of` are
-/// pgdyno's own.
-pub(super) const FUNCTIONS: [Entry; 26] = [
+/// All of them, by name. `array_of`, `document_of`, `random_text`, `random_uuid`, `range_of`,
+/// `text_of`, `timestamp` and `uuid_of` are pgdyno's own.
+pub(super) const FUNCTIONS: [Entry; 29] = [
     entry("abs", Function::Abs, (1, 1)),
+    entry("array_of", Function::ArrayOf, (3, 4)),
     entry("debug", Function::Debug, (1, 1)),
+    entry("document_of", Function::DocumentOf, (2, 2)),
     entry("double", Function::Double, (1, 1)),
     entry("exp", Function::Exp, (1, 1)),
     entry("greatest", Function::Greatest, (1, ARGUMENTS_MAX)),
@@ -85,6 +90,7 @@ pub(super) const FUNCTIONS: [Entry; 26] = [
     entry("random_text", Function::RandomText, (1, 2)),
     entry("random_uuid", Function::RandomUuid, (0, 0)),
     entry("random_zipfian", Function::RandomZipfian, (3, 3)),
+    entry("range_of", Function::RangeOf, (2, 2)),
     entry("sqrt", Function::Sqrt, (1, 1)),
     entry("text_of", Function::TextOf, (2, 2)),
     entry("timestamp", Function::Timestamp, (1, 1)),

@@ -15,7 +15,9 @@
 //!   COPY … FROM STDIN, or VALUES of many rows;
 //! - `:txn`, the number of the transaction among the client's, from 0; a retry keeps it;
 //! - `random_uuid()` in expressions: a version 4 UUID, drawn from the client's own generator;
-//!   `random_text(min, max)`, `text_of(key, length)`, `uuid_of(key)` and `timestamp(seconds)`.
+//!   `random_text(min, max)`, `text_of(key, length)`, `uuid_of(key)`, `timestamp(seconds)`,
+//!   `document_of(key, length)`, `array_of(key, count, distinct, length)` and
+//!   `range_of(low, length)`.
 //! - `\csv FILE NAME …`: the values of a line of a file, another one for each transaction (see
 //!   [`Table`]'s module);
 //! - `\forget`: the client forgets its cookies;
@@ -59,9 +61,11 @@ mod random;
 mod request;
 mod rounds;
 mod rows;
+mod shapes;
 mod sql;
 mod table;
 mod template;
+mod texts;
 mod value;
 
 pub use array::{Array, ELEMENTS_MAX};

@@ -19,6 +19,10 @@ select a.attrelid::bigint as table_id, a.attname as name,
             else 'value' end as default_kind,
        s.null_frac::float8 as null_share, s.n_distinct::float8 as distinct_values,
        s.avg_width::float8 as width_bytes, s.correlation::float8 as correlation,
+       s.elem_count_histogram[cardinality(s.elem_count_histogram)]::float8 as elements,
+       (select s.elem_count_histogram[cardinality(s.elem_count_histogram)] / avg(share)
+          from unnest(trim_array(s.most_common_elem_freqs, 3)) as share)::float8
+       as distinct_elements,
        array(select share::float8 from unnest(s.most_common_freqs) as share
               where share * greatest(c.reltuples, 0) >= %(rows_min)s
               order by share desc limit 100) as frequent

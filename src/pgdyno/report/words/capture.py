@@ -117,6 +117,10 @@ def _statistics(column: Column) -> str:
             if share
             else f"{column.distinct:,.0f} different"
         )
+    if column.elements is not None:
+        parts.append(f"{figure(column.elements)} elements")
+    if column.distinct_elements is not None:
+        parts.append(f"{column.distinct_elements:,.0f} different elements")
     if column.width_bytes is not None:
         parts.append(f"{figure(column.width_bytes)} bytes")
     if column.frequent:
