@@ -447,3 +447,25 @@ def test_the_schema_of_a_capture_has_no_room_for_a_value() -> None:
             "View.sql",
         }
     )
+
+
+def test_a_key_with_a_column_that_is_unique_by_itself() -> None:
+    columns = (
+        Column("id", "bigint", "int8", distinct=-1),
+        Column("day", "date", "date", distinct=30),
+    )
+    table = Table("public", "t", 300, 9, columns, keys=(("id", "day"),), has_primary=True)
+    keys = Keys([table])
+    assert [keys.of_row(table, each) for each in columns] == [":row + 1", ":row * 30 / 300 + 1"]
+    parameters = tuple(Parameter(each.type, "compared", "public.t", each.name) for each in columns)
+    statement = Statement("select $1, $2", parameters, 1.0, 1.0, 0.1, 0.0)
+    capture = replace(
+        CAPTURE,
+        tables=(table,),
+        statements=(statement,),
+        transactions=(Transaction(1.0, (Step(0),)),),
+    )
+    assert clone_of(capture, "t").scripts["t-1.sql"].splitlines()[:2] == [
+        "\\set t_id_key random(1, 300)",
+        "\\set t_day_key (:t_id_key - 1) * 30 / 300 + 1",
+    ]

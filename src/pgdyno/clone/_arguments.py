@@ -203,7 +203,9 @@ class Arguments:
         else:
             is_written = parameter.use in ("inserted", "set")
             frequent = self._keys.frequent(table, column) if is_written else ()
-            drawn = self._keys.drawn(place, frequent)
+            drawn = self._beside(parameter, table, column, turn) or self._keys.drawn(
+                place, frequent
+            )
         if 0 < share < ALWAYS:
             chance = f"random(1, {SHARES}) <= {round(share * SHARES)}"
             drawn = f"case when {chance} then {drawn} else {self._keys.drawn(place)} end"
@@ -212,6 +214,14 @@ class Arguments:
         if is_new and share >= ALWAYS:
             self._added.add(name)
         return name
+
+    def _beside(self, parameter: Parameter, table: Table, column: Column, turn: int) -> str | None:
+        """Return the key that a column has in the row of another that the statement names."""
+        beside = self._keys.beside(table, column) if parameter.use == "compared" else None
+        other = self._variables.get(((table.full_name, beside or ""), turn))
+        if beside is None or other is None or other in self._returned | self._added:
+            return None
+        return self._keys.of_number(table, column, f"(:{other} - 1)")
 
     def _new(self, statement: Statement, table: Table, column: Column, turn: int) -> str:
         """Return the expression of a key that no row has; of parts of a new row, their number.

@@ -18,6 +18,8 @@ _FREQUENT_MIN = 2.0
 """Times the mean share from which on a value is more frequent than others."""
 _FREQUENT_MAX = 20
 _CHANCES = 100_000
+_UNIQUE_MIN = 0.95
+"""Different values, as a share of the rows, from which on a column is unique."""
 _ORDERED_MIN = 0.9
 """Correlation from which on a column's values follow the order of the rows."""
 _ZIPF_MIN, _ZIPFIAN_MIN = 0.99, 1.001
@@ -114,6 +116,9 @@ class Keys:
         """Return how many values each column of a key has, so that all of them together are at
         least as many as the rows; the last has as many as that takes."""
         rows = max(1, self.rows(table))
+        if (lone := self._lone(table, key)) is not None:
+            others = {name: self._own_count(table, name) for name in key if name != lone}
+            return {**others, lone: rows}
         counts: dict[str, int] = {}
         left = rows
         for place, name in enumerate(key[:-1]):
@@ -140,6 +145,37 @@ class Keys:
             return None
         (key,) = table.keys[0]
         return None if key in written else (table.full_name, key)
+
+    def _lone(self, table: Table, key: tuple[str, ...]) -> str | None:
+        """Return the column of a key of several that is unique by itself, such as the id beside the
+        time by which a table is partitioned."""
+        rows = max(1, self.rows(table))
+        for name in key if len(key) > 1 else ():
+            column, place = table.column(name), (table.full_name, name)
+            if column is None or column.distinct is None or self.root(place) != place:
+                continue
+            if self._distinct(column, rows) >= _UNIQUE_MIN * rows:
+                return name
+        return None
+
+    def _own_count(self, table: Table, name: str) -> int:
+        root, column = self.root((table.full_name, name)), table.column(name)
+        if column is None or root != (table.full_name, name):
+            return self.count(root)
+        return self._distinct(column, max(1, self.rows(table)))
+
+    def beside(self, table: Table, column: Column) -> str | None:
+        """Return the column of a key that decides the values of another one in it."""
+        keys = (key for key in table.keys if column.name in key)
+        lone = next((found for key in keys if (found := self._lone(table, key))), None)
+        is_own = self.root((table.full_name, column.name)) == (table.full_name, column.name)
+        return lone if is_own and lone != column.name else None
+
+    def of_number(self, table: Table, column: Column, number: str) -> str:
+        """Return the key of a column whose values follow the rows, by the number of a row, an
+        expression, from 0."""
+        rows, count = max(1, self.rows(table)), self.count((table.full_name, column.name))
+        return f"{number} * {count} / {rows} + 1" if count < rows else f"{number} + 1"
 
     def frequent(self, table: Table, column: Column) -> list[float]:
         """Return the shares of the values that a column has more often than others."""
@@ -174,10 +210,14 @@ class Keys:
     def of_row(self, table: Table, column: Column) -> str:
         """Return the expression of a column's key in the row ``:row``."""
         place = (table.full_name, column.name)
-        if (column.name,) in table.keys:
+        if (column.name,) in table.keys or any(
+            column.name == self._lone(table, key) for key in table.keys
+        ):
             return ":row + 1"
+        if self.beside(table, column):
+            return self.of_number(table, column, ":row")
         for key in table.keys:
-            if column.name in key:
+            if column.name in key and self._lone(table, key) is None:
                 digits = self._digits(table, key)
                 below = math.prod(digits[each] for each in key[key.index(column.name) + 1 :])
                 row = f":row / {below}" if below > 1 else ":row"
@@ -187,8 +227,7 @@ class Keys:
                     digit = f"mod({digit} + :row / {digits[column.name]} * {_STEP}, {whole})"
                 return f"{digit} + 1"
         if column.correlation is not None and is_in_order(column):
-            rows, count = max(1, self.rows(table)), self.count(place)
-            return f":row * {count} / {rows} + 1" if count < rows else ":row + 1"
+            return self.of_number(table, column, ":row")
         return self.drawn(place, self.frequent(table, column))
 
 
