@@ -16,11 +16,12 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct, field
 
 from pgdyno.json_types import Row
+from pgdyno.server.sql_files import OWN
 
 RATE_MAX = 150.0
 """Transactions per second that are believed of a session: a check looks at waits up to a hundred
 times, and five times at the queues for locks, beside the samples themselves."""
-SHOWN = "select 'pgdyno: {} transactions of probes'"
+SHOWN = f"select {OWN} 'pgdyno: {{}} transactions of probes'"
 """The statement that shows them; ``sql/other_probes`` looks for it."""
 
 
