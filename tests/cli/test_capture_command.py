@@ -53,6 +53,7 @@ SHOP: dict[str, Any] = {
     ],
     "transactions": [{"per_s": 250.0, "steps": [{"statement": 0}]}],
     "gaps": ["tables of temporary sessions are left out"],
+    "settings": {"enable_gone": "off", "work_mem": "7MB"},
 }
 
 
@@ -67,6 +68,7 @@ def test_show_prints_all_of_it(pgdyno: Callable[..., Said], shop: str) -> None:
     assert said.status == 0, said.err
     assert said.out == snapshot("""\
 PostgreSQL 16, watched for 1 min: 250 transactions/s, 2 sessions, 1.5 of them within a transaction on average
+settings: enable_gone = off, work_mem = 7MB
 
 transaction 1: 250/s, without a block
   select state from orders where id = $1
@@ -120,12 +122,14 @@ def test_it_runs_at_any_scale(pgdyno: Callable[..., Said], shop: str) -> None:
     said = pgdyno("run", shop, "-s", "3", "-t", "20", "-o", "shop.db")
     assert said.status == 0, said.err
     assert "note: tables of temporary sessions are left out" in said.err
+    assert "settings of the source that the clone cannot have: enable_gone" in said.err
     assert "2 clients" in said.out
     written = pgdyno("import", shop, "-o", "to")
     assert written.status == 0, written.err
     assert sorted(path.name for path in Path("to").iterdir()) == [
         *("shop-1.sql", "shop-setup.sql", "shop.toml"),
     ]
+    assert 'work_mem = "7MB"' in Path("to/shop.toml").read_text()
     assert pgdyno("run", "to/shop.toml", "-t", "5", "-o", "again.db").status == 0
 
 

@@ -18,6 +18,7 @@ from pgdyno.check import Where
 from pgdyno.clone import Capture, read_capture
 from pgdyno.clone.capture_file import Parameter, Partitions
 from pgdyno.conduct import Silent
+from pgdyno.conduct.source_settings import with_source_settings
 from pgdyno.errors import SetupError
 from pgdyno.imports import Choices, fields_with_texts, read_foreign
 from pgdyno.server import Cluster, connect_plain
@@ -29,6 +30,8 @@ SECONDS = 2.0
 SECRET = "hush-{}"
 SCHEMA = f"""
 create extension pg_stat_statements;
+alter role current_user set random_page_cost = 1.5;
+alter role current_user set application_name = '{SECRET.format("name")}';
 create role watcher login password '{SECRET.format("role")}' in role pg_monitor;
 create role reader login password '{SECRET.format("role")}' in role pg_monitor, pg_read_all_data;
 create schema "Shop; 1";
@@ -67,7 +70,7 @@ UPDATE = "update \"Shop; 1\".visits set note = 'hush-set' where id = %s /* hush-
 def load(cluster: Cluster) -> Iterator[None]:
     """Two sessions with one transaction each over and over."""
     ended, begun = threading.Event(), threading.Barrier(3)
-    values = cluster.conninfo.kwargs()
+    values = {**cluster.conninfo.kwargs(), "application_name": None}
 
     def work(number: int) -> None:
         with psycopg.connect(**values, autocommit=True) as conn:
@@ -97,7 +100,13 @@ def load(cluster: Cluster) -> Iterator[None]:
 
 
 def source(new_cluster: Callable[..., Cluster], major: int) -> Cluster:
-    cluster = new_cluster(major, shared_preload_libraries="pg_stat_statements")
+    cluster = new_cluster(
+        major,
+        shared_preload_libraries="pg_stat_statements",
+        work_mem="7MB",
+        synchronous_commit="off",
+        log_line_prefix=SECRET.format("prefix"),
+    )
     with connect_plain(cluster.conninfo) as conn:
         conn.execute(SCHEMA.encode())
     return cluster
@@ -149,19 +158,31 @@ def test_a_load_and_its_clone(
     assert "indexes with values in their text are left out" in gaps
     assert ("without statistics" in gaps) == (role == "watcher")
 
+    own = {"work_mem": "7MB", "synchronous_commit": "off", "random_page_cost": "1.5"}
+    assert own.items() <= found.settings.items()
+    assert ("effective_io_concurrency" in found.settings) == (major == 15)
+    assert all(each.pages is not None for each in found.statements)
+    assert {each.index for each in people.scans} == {"id"}
+    assert {each.index for each in events.scans} == {"day, id"}
+    assert found.source.waits is not None
+    assert sum(found.source.waits.values()) == pytest.approx(1.0, abs=0.1)
+    assert found.source.cpu_ms is not None
+    assert found.source.cpu_ms > 0
+    assert found.source.findings
+
     spec = spec_from_fields(
         {**fields_with_texts(read_foreign(path, Choices())), "server": {"statements": True}}
     )
+    spec, _ = with_source_settings(spec, found.settings)
+    assert own.items() <= spec.server.settings.items()
     likeness = alike(found, spec, SECONDS, Silent())
     assert likeness.done > 10
     assert not likeness.failed
-    both = likeness.differences
-    assert not both.gone_statements
-    assert not both.new_tables
-    assert not both.gone_tables
-    assert both.statements >= 3
-    figures = {each.name: each.figures for each in both.changed_statements}
-    assert not any(each.name == "rows a call" for text in texts for each in figures.get(text, ()))
+    unlike = [each for each in likeness.compared if each.verdict == "unlike"]
+    assert not any(each.kind == "errors" for each in unlike)
+    assert not any(each.name == "rows of a call" for each in unlike)
+    known = {each.name for each in likeness.compared if each.verdict != "unknown"}
+    assert {"transactions", "CPU of a transaction", "sessions at work", "first finding"} <= known
 
 
 def test_without_the_extension(new_cluster: Callable[..., Cluster], tmp_path: Path) -> None:

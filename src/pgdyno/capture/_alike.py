@@ -2,47 +2,53 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from msgspec.structs import replace
 
 from pgdyno.capture._capturing import captured
 from pgdyno.check import Where, temporary_run_file
 from pgdyno.clone import Capture
-from pgdyno.clone.difference import Differences, differences
+from pgdyno.clone.likeness import Likeness, likeness
 from pgdyno.conduct import open_session
 from pgdyno.conduct.watch import Watcher
-from pgdyno.record import RunFile
+from pgdyno.record import RunFile, SliceKind
 from pgdyno.server import ConnInfo
 from pgdyno.spec import Spec
 
 _WARM_S = 2.0
 
 
-class Alike(Struct, frozen=True):
-    """A clone's load beside its source's."""
-
-    differences: Differences
-    done: int
-    failed: int
-    """Transactions of the clone."""
-
-
-def alike(capture: Capture, spec: Spec, seconds: float, watcher: Watcher) -> Alike:
+def alike(capture: Capture, spec: Spec, seconds: float, watcher: Watcher) -> Likeness:
     """Run the clone of a capture for so long, and compare it with the capture. ``spec`` is the
     clone's, with ``server.statements``. Raises PgdynoError."""
+    slices: list[int] = []
     with temporary_run_file() as path:
         with open_session(
             spec, run=path, command="capture alike", spec_text="", watcher=watcher
         ) as session:
             server = session.target.server
             assert server is not None
+
+            @contextmanager
+            def measured() -> Iterator[None]:
+                with session.measured(SliceKind.RUN) as slice_id:
+                    slices.append(slice_id)
+                    yield
+
             session.start_load()
             session.wait_connected()
             session.wait(_WARM_S)
-            clone = captured(Where(_conninfo(server)), seconds, watcher)
+            clone = captured(Where(_conninfo(server)), seconds, watcher, measured)
             session.stop_load()
         with RunFile(path) as run:
-            ledger = run.ledger()
-    return Alike(differences(capture, clone), ledger.done, ledger.failed)
+            ledger, took_s = run.ledger(slices), run.seconds(slices)
+    # Its clients know the transactions without those of the probes.
+    tps = round(ledger.done / took_s, 3) if took_s else 0.0
+    clone = replace(clone, source=replace(clone.source, transactions_per_s=tps))
+    clients = sum(group.count for group in spec.clients)
+    return likeness(capture, clone, clients=clients, done=ledger.done, failed=ledger.failed)
 
 
 def _conninfo(server: ConnInfo) -> str:

@@ -4,14 +4,18 @@ them, the catalogue, and the columns of parameters from plans on an empty schema
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno._engine import build_info
+from pgdyno.capture._accesses import Accesses
+from pgdyno.capture._behaviour import behaviour_of, own_transactions
 from pgdyno.capture._calls import Calls
 from pgdyno.capture._catalogue import Catalogue
 from pgdyno.capture._code import LANGUAGE, names_in
@@ -22,11 +26,13 @@ from pgdyno.capture._queries import rows_of
 from pgdyno.capture._sampling import Samples
 from pgdyno.capture._scanning import VALUE_CHARACTERS_MIN, values_in
 from pgdyno.capture._schema import EmptySchema
+from pgdyno.capture._settings import SourceSettings
 from pgdyno.capture._skew import Updates, exponent_of, next_xid
 from pgdyno.capture._texts import begins, is_kept, without_values
 from pgdyno.capture._transactions import Kind, Seen, kinds_of
 from pgdyno.capture._units import beginning
-from pgdyno.check import Where, answering, check_same_server, reach, session
+from pgdyno.check import Where, answering, reach, session
+from pgdyno.check.observing import Observed, observing
 from pgdyno.clone.capture_file import (
     FORMAT,
     VERSION,
@@ -83,7 +89,16 @@ class _Load(Struct):
     """By the ids of tables."""
     skews: dict[int, float | None]
     """Exponents of updates, likewise."""
+    accesses: Accesses
     gaps: list[str]
+
+
+class _Around(Struct):
+    """The server of the load."""
+
+    major: int
+    settings: SourceSettings
+    observed: Observed
 
 
 def capture(request: CaptureRequest, watcher: Watcher) -> Capture:
@@ -101,9 +116,15 @@ def capture(request: CaptureRequest, watcher: Watcher) -> Capture:
     return found
 
 
-def captured(where: Where, seconds: float, watcher: Watcher) -> Capture:
-    """Return the capture of a server's load, which has no value that its statistics have. Raises
-    SetupError as :func:`capture` does."""
+def captured(
+    where: Where,
+    seconds: float,
+    watcher: Watcher,
+    period: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> Capture:
+    """Return the capture of a server's load, which has no value that its statistics have.
+    ``period`` is entered for the time that is watched. Raises SetupError as :func:`capture`
+    does."""
     watcher.phase("connecting")
     reached = reach(where, watcher.note)
     with answering(reached.conninfo), session(reached.conninfo) as connection:
@@ -111,11 +132,12 @@ def captured(where: Where, seconds: float, watcher: Watcher) -> Capture:
         catalogue = Catalogue(connection)
         functions = Functions(connection, catalogue.ids, catalogue.known)
         watcher.phase(f"watching the load for {seconds:g} s", seconds)
-        load = _watched(connection, catalogue, seconds)
-        check_same_server(reached)
+        with observing(reached, watcher) as seen, period():
+            load = _watched(connection, catalogue, seconds)
+        settings = SourceSettings(connection)
         watcher.phase("finding the columns of parameters")
         major = connection.info.server_version // 10_000
-        found = _captured(catalogue, functions, load, major)
+        found = _captured(catalogue, functions, load, _Around(major, settings, seen))
         watcher.phase("looking for values")
         values = {"tables": catalogue.ids, "characters": VALUE_CHARACTERS_MIN}
         made = {*catalogue.known.labels.values()}
@@ -134,10 +156,12 @@ def _watched(connection: psycopg.Connection[Any], catalogue: Catalogue, seconds:
         source = source_of(connection)
         before, evicted = read_counts(connection, source), evictions(connection, source)
         updated, first_xid = _updates(connection, tables), next_xid(connection)
+        accesses = Accesses(connection, source.schema, tables)
         began_s, began = time.monotonic(), _transactions(connection)
         samples = Samples(connection)
         samples.watch(seconds)
         after = read_counts(connection, source)
+        accesses.end()
         elapsed_s = time.monotonic() - began_s
     except StatementsUnavailable as problem:
         raise SetupError(
@@ -167,6 +191,7 @@ def _watched(connection: psycopg.Connection[Any], catalogue: Catalogue, seconds:
             for number, table in zip(catalogue.ids, catalogue.tables, strict=True)
             if number in updates
         },
+        accesses,
         gaps,
     )
 
@@ -181,18 +206,19 @@ def _transactions(connection: psycopg.Connection[Any]) -> int:
     return int(row["transactions"])
 
 
-def _captured(catalogue: Catalogue, functions: Functions, load: _Load, major: int) -> Capture:
-    gaps = [*catalogue.gaps, *load.gaps]
+def _captured(catalogue: Catalogue, functions: Functions, load: _Load, around: _Around) -> Capture:
+    gaps = [*catalogue.gaps, *around.settings.gaps, *load.gaps]
     texts = {key: text for key, text in load.texts.items() if OWN not in text}
     left_out = {first_word(text).upper() for text in texts.values() if not is_kept(text)}
     left_out -= {"BEGIN", "COMMIT", "END", "START", "ROLLBACK", "SAVEPOINT", "RELEASE", ""}
     if left_out:
         gaps.append(f"utility statements are left out: {listed(sorted(left_out))}")
-    given = catalogue.with_updates(load.updates, load.skews, load.seconds)
-    by_id = dict(zip(catalogue.ids, given, strict=True))
+    updated = catalogue.with_updates(load.updates, load.skews, load.seconds)
+    by_id = load.accesses.with_scans(dict(zip(catalogue.ids, updated, strict=True)), load.seconds)
     with EmptySchema(*functions.of_load(texts.values(), by_id, gaps)) as schema:
         statements = _statements(schema, texts, load, gaps)
         tables, more = with_distinct(schema.tables, statements.values()), schema.gaps
+        differing = around.settings.beside(SourceSettings(schema.connection))
     if not statements:
         raise SetupError(
             f"no statement that a load could have was executed in {load.seconds:.0f} s",
@@ -219,11 +245,14 @@ def _captured(catalogue: Catalogue, functions: Functions, load: _Load, major: in
         version=VERSION,
         made_by=f"pgdyno {build_info()['version']}",
         source=Source(
-            major=major,
+            major=around.major,
             seconds=round(seconds, 1),
-            transactions_per_s=round(load.transactions / seconds, 3),
+            transactions_per_s=round(
+                (load.transactions - own_transactions(around.observed, load.samples)) / seconds, 3
+            ),
             sessions=sessions,
             busy_sessions=round(busy, 2),
+            **behaviour_of(around.observed, load.samples),
         ),
         tables=tables,
         statements=tuple(statements.values()),
@@ -231,6 +260,7 @@ def _captured(catalogue: Catalogue, functions: Functions, load: _Load, major: in
         gaps=(*gaps, *more, _EVEN),
         functions=schema.functions,
         views=schema.views,
+        settings=differing,
     )
 
 
@@ -252,7 +282,7 @@ def _statements(
             continue
         rise = load.rises[key]
         calls = rise["calls"] or 1.0
-        found[key] = Statement(
+        statement = Statement(
             text=plain,
             parameters=calls_of.resolved(plain, parameters),
             calls_per_s=round(calls / load.seconds, 4),
@@ -260,6 +290,7 @@ def _statements(
             ms=round((rise["exec_ms"] or 0.0) / calls, 6),
             wal_bytes=round((rise["wal_bytes"] or 0.0) / calls, 2),
         )
+        found[key] = load.accesses.with_pages(statement, key, rise)
     if refused:
         number = counted(len(refused), "statement is", "statements are")
         gaps.append(f"{number} left out, as the schema here does not have all of it: {refused[0]}")
@@ -296,7 +327,9 @@ def _check(found: Capture, values: list[str]) -> None:
         for table in found.tables
         for name in (table.schema, table.name, *(column.name for column in table.columns))
     ]
-    content = msgspec.json.encode(found).decode()
+    # Settings, waits and findings are words of PostgreSQL's and pgdyno's own.
+    source = replace(found.source, waits=None, findings=None)
+    content = msgspec.json.encode(replace(found, settings={}, source=source)).decode()
     code = [each.sql for each in found.functions]
     code += [each.sql for each in found.views]
     code += [each for table in found.tables for each in (*table.triggers, *table.checks)]

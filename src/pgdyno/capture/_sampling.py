@@ -38,7 +38,7 @@ class Samples:
         """Of each burst: process → beginning of a statement → its id."""
         self._busy: Counter[int] = Counter()
         """Process → looks in which it was within a transaction."""
-        self._looks = 0
+        self.looks = 0
 
     def watch(self, seconds: float) -> None:
         """Read sessions for so long, in bursts. Raises psycopg.Error."""
@@ -54,7 +54,7 @@ class Samples:
             time.sleep(max(0.0, left_s / left))
 
     def _look(self) -> None:
-        self._looks += 1
+        self.looks += 1
         burst = self._bursts[-1]
         for row in rows_of(self._connection, "sessions"):
             burst[row["pid"]][row["sent_us"]] = row["query_id"]
@@ -71,7 +71,7 @@ class Samples:
             for pid, ids in burst.items()
             if not {*ids.values()}.isdisjoint(statements)
         }
-        return len(mine), sum(self._busy[pid] for pid in mine) / max(1, self._looks)
+        return len(mine), sum(self._busy[pid] for pid in mine) / max(1, self.looks)
 
     def sequences(self) -> list[list[str]]:
         """Return the ids of the statements that were seen of each transaction, in order."""

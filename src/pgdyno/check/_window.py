@@ -13,7 +13,8 @@ texts only of those that took the most time.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -57,7 +58,13 @@ _STEP_S = 0.1
 class Window:
     """Probes on a server, for one period or several. A context manager."""
 
-    def __init__(self, reached: Reached, recorder: Recorder, note: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        reached: Reached,
+        recorder: Recorder,
+        note: Callable[[str], None],
+        pace: Pace = PACE,
+    ) -> None:
         self._reached = reached
         self._recorder = recorder
         self._counts = StatementCounts(reached.conninfo)
@@ -68,7 +75,7 @@ class Window:
             postmaster_pid=reached.facts.get("postmaster_pid"),
             data_dir=data_dir_of(reached),
             warn=note,
-            pace=PACE,
+            pace=pace,
         )
 
     def __enter__(self) -> Self:
@@ -85,20 +92,27 @@ class Window:
 
     def watch(self, seconds: float) -> int:
         """Record ``seconds`` of the server's load in a slice, and return its id. Raises SetupError
-        if the server does not answer at the end, or was restarted meanwhile."""
+        as :meth:`recording` does."""
+        with self.recording() as slice_id:
+            ends_s = time.monotonic() + seconds
+            while (left_s := ends_s - time.monotonic()) > 0:
+                time.sleep(min(_STEP_S, left_s))
+        return slice_id
+
+    @contextmanager
+    def recording(self) -> Iterator[int]:
+        """Record the server's load in a slice that lasts as long as the block, and yield its id.
+        Raises SetupError if the server does not answer at the end, or was restarted meanwhile."""
         self._counts.begin()
         slice_id = self._recorder.open_slice(SliceKind.RUN)
         self._probes.sample_now()
-        ends_s = time.monotonic() + seconds
-        while (left_s := ends_s - time.monotonic()) > 0:
-            time.sleep(min(_STEP_S, left_s))
+        yield slice_id
         self._probes.sample_now()
         self._recorder.close_slice(slice_id)
         check_same_server(self._reached)
         self._counts.end(self._recorder, slice_id)
         if why := self._counts.why_missing:
             note_missing(self._recorder, STATEMENTS, why)
-        return slice_id
 
 
 def data_dir_of(reached: Reached) -> Path | None:

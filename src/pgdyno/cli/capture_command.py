@@ -179,8 +179,9 @@ def alike_command(
     from pgdyno.capture import alike
     from pgdyno.cli.screen import watcher_for
     from pgdyno.clone import read_capture
+    from pgdyno.conduct.source_settings import with_source_settings
     from pgdyno.imports import Choices, fields_with_texts, read_foreign
-    from pgdyno.report.words.capture import alike_text
+    from pgdyno.report.words.capture import likeness_text
     from pgdyno.spec.read import spec_over
 
     path = Path(file)
@@ -188,9 +189,12 @@ def alike_command(
     fields = fields_with_texts(read_foreign(path, Choices()))
     group = {} if options.clients is None else {"count": options.clients}
     spec = spec_over(fields, {"server": {"statements": True}}, group, path=path)
+    spec, notes = with_source_settings(spec, capture.settings)
     with watcher_for(quiet=options.quiet, every_s=1.0) as watcher:
+        for note in notes:
+            watcher.note(note)
         found = alike(capture, spec, options.time / 1000, watcher)
-    _print_lines(found, alike_text(found), options.output_format)
+    _print_lines(found, likeness_text(found), options.output_format)
 
 
 def _path(output: str | None) -> Path:

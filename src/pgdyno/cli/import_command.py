@@ -112,7 +112,7 @@ def command(
         pauses=own.pauses,
         outside_files=own.allow_files,
     )
-    imported = read_foreign(path, choices)
+    imported = _with_settings(read_foreign(path, choices))
     directory = Path(path.stem) if own.output is None else Path(own.output)
     written = write_import(imported, directory, path)
     if own.output_format == "json":
@@ -125,6 +125,23 @@ def command(
         )
     else:
         _print(imported, written)
+
+
+def _with_settings(imported: Imported) -> Imported:
+    """Return an import with the settings of the server that its load was captured on, as far as
+    the server that would be started here can have them."""
+    if not imported.settings:
+        return imported
+    from msgspec.structs import replace
+
+    from pgdyno.conduct.source_settings import with_source_settings
+    from pgdyno.imports import fields_with_texts
+    from pgdyno.spec import spec_from_fields
+
+    spec = spec_from_fields(fields_with_texts(imported))
+    spec, notes = with_source_settings(spec, imported.settings)
+    fields = {**imported.fields, "server": {"settings": spec.server.settings}}
+    return replace(imported, fields=fields, notes=[*imported.notes, *notes])
 
 
 def _print(imported: Imported, written: list[Path]) -> None:

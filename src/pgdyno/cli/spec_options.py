@@ -161,6 +161,7 @@ def _name_of(options: ScriptOptions, tables: Fields) -> str:
 
 def _imported(path: Path, load: LoadOptions, tables: Fields, group: Fields, *, quiet: bool) -> Spec:
     """Return the spec of a file of another tool. Raises UsageError."""
+    from pgdyno.conduct.source_settings import with_source_settings
     from pgdyno.imports import Choices, fields_with_texts, read_foreign
     from pgdyno.spec.read import spec_over
 
@@ -172,12 +173,14 @@ def _imported(path: Path, load: LoadOptions, tables: Fields, group: Fields, *, q
         scale=tables.get("workload", {}).get("scale", 1),
     )
     imported = read_foreign(path, choices)
-    for note in imported.notes:
-        notes(quiet=quiet)(f"note: {note}")
     for key in ("script", "variables"):
         # The URL is the server's, and the variables are the file's.
         tables.get("workload", {}).pop(key, None)
-    return spec_over(fields_with_texts(imported), tables, group, path=path)
+    spec = spec_over(fields_with_texts(imported), tables, group, path=path)
+    spec, of_settings = with_source_settings(spec, imported.settings)
+    for note in (*imported.notes, *of_settings):
+        notes(quiet=quiet)(f"note: {note}")
+    return spec
 
 
 def _server(

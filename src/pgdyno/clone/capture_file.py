@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pgdyno.errors import UsageError
 from pgdyno.files import read_at_most, write_whole
@@ -91,6 +91,14 @@ class Partitions(Struct, frozen=True):
     count: int
 
 
+class Scans(Struct, frozen=True, omit_defaults=True):
+    """Scans of a table, or of one of its indexes, in a second."""
+
+    per_s: float
+    index: str = ""
+    """Its columns; '' if the whole table is read."""
+
+
 class Table(Struct, frozen=True, omit_defaults=True):
     """A table; of a partitioned one the whole."""
 
@@ -118,6 +126,7 @@ class Table(Struct, frozen=True, omit_defaults=True):
     """CREATE TRIGGER, without values."""
     checks: tuple[str, ...] = ()
     """CHECK (…), with no literals other than 0, 1 and the empty text."""
+    scans: tuple[Scans, ...] = ()
 
     @property
     def full_name(self) -> str:
@@ -176,6 +185,12 @@ class Statement(Struct, frozen=True, omit_defaults=True):
     """Of a call."""
     ms: float
     wal_bytes: float
+    pages: float | None = None
+    """Pages that a call reads, in memory or not."""
+    pages_dirtied: float | None = None
+    wal_records: float | None = None
+    wal_images: float | None = None
+    """Full-page images, which depend on the time since a checkpoint began."""
 
     @property
     def aggregates(self) -> bool:
@@ -202,6 +217,13 @@ class Transaction(Struct, frozen=True, omit_defaults=True):
     """True if it begins with BEGIN; otherwise each of its statements commits by itself."""
 
 
+class SeenFinding(Struct, frozen=True):
+    """A finding of a check."""
+
+    id: str
+    severity: str
+
+
 class Source(Struct, frozen=True):
     """The server and the period that were looked at."""
 
@@ -212,6 +234,13 @@ class Source(Struct, frozen=True):
     """Client sessions that were seen to execute its statements."""
     busy_sessions: float
     """Mean number of those within a transaction."""
+    cpu_ms: float | None = None
+    """CPU time of the sessions for a transaction; null: not known, as on another machine."""
+    waits: dict[str, float] | None = None
+    """Shares of the time of sessions at work by class of waits, ``cpu`` without one; null: not
+    known."""
+    findings: tuple[SeenFinding, ...] | None = None
+    """Those of a check in this time, the worst first; null: not known."""
 
 
 class Capture(Struct, frozen=True):
@@ -228,6 +257,8 @@ class Capture(Struct, frozen=True):
     """Parts that were not readable, are left out, or are guessed."""
     functions: tuple[Function, ...] = ()
     views: tuple[View, ...] = ()
+    settings: dict[str, str] = field(default_factory=dict)
+    """Settings that matter to a load, where they differ from the default."""
 
 
 class _Head(Struct):

@@ -58,6 +58,7 @@ def _of_capture(path: Path, scale: float) -> Imported:
         missing=[],
         notes=[*capture.gaps],
         setups={clone.setup: clone.setup_text},
+        settings=capture.settings,
     )
 
 

@@ -56,6 +56,8 @@ class Imported(Struct, frozen=True):
     """Parts that were left out or taken differently, without which the load is the same."""
     setups: dict[str, str] = field(default_factory=dict)
     """File name → text of the setup."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Settings of the server that a load was captured on."""
 
 
 class ImportAccount:

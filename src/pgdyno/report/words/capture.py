@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 
-from pgdyno.capture import Alike
-from pgdyno.clone.capture_file import Capture, Column, Statement, Table
-from pgdyno.clone.difference import HOT_SHARE, SHARE, Changed, Differences, Figure
+from pgdyno.clone.capture_file import Capture, Column, Source, Statement, Table
+from pgdyno.clone.difference import SHARE, Changed, Differences, Figure
+from pgdyno.clone.likeness import Compared, Likeness
 from pgdyno.numbers import counted, duration, figure, percent, ratio, size
+from pgdyno.wait_events import CLASS_WORDS
 
 _USES = {"least": "lower bound of", "most": "upper bound of"}
 """Uses of parameters that are no words by themselves."""
-_TIMES = ("before", "after")
-_OF_CLONE = ("of the source", "of the clone")
 
 
 def capture_text(capture: Capture) -> list[str]:
@@ -36,6 +36,19 @@ def _source(capture: Capture) -> Iterator[str]:
         f" {counted(source.sessions, 'session', 'sessions')},"
         f" {figure(source.busy_sessions)} of them within a transaction on average"
     )
+    yield from _behaviour(source)
+    if capture.settings:
+        yield f"settings: {', '.join(f'{name} = {v}' for name, v in capture.settings.items())}"
+
+
+def _behaviour(source: Source) -> Iterator[str]:
+    if source.cpu_ms is not None:
+        yield f"CPU of a transaction: {figure(source.cpu_ms)} ms"
+    if source.waits:
+        parts = (f"{_wait(name)} {percent(share)}" for name, share in source.waits.items())
+        yield f"sessions at work: {', '.join(parts)}"
+    if source.findings:
+        yield f"findings: {', '.join(f'{each.id} ({each.severity})' for each in source.findings)}"
 
 
 def _transactions(capture: Capture) -> Iterator[str]:
@@ -51,7 +64,7 @@ def _statement(times: str, each: Statement) -> Iterator[str]:
     yield f"  {times}{each.text}"
     yield (
         f"    {figure(each.calls_per_s)}/s, {figure(each.ms)} ms,"
-        f" {figure(each.rows)} rows and {size(each.wal_bytes)} of WAL a call"
+        f" {figure(each.rows)} rows{_pages(each)} and {size(each.wal_bytes)} of WAL a call"
     )
     uses = [
         f"${number} {parameter.type}"
@@ -65,6 +78,10 @@ def _statement(times: str, each: Statement) -> Iterator[str]:
     ]
     if uses:
         yield f"    {'; '.join(uses)}"
+
+
+def _pages(each: Statement) -> str:
+    return "" if each.pages is None else f", {figure(each.pages)} pages"
 
 
 def _tables(capture: Capture) -> Iterator[str]:
@@ -94,6 +111,9 @@ def _parts(table: Table) -> Iterator[str]:
         spread = "" if skew is None else f", spread over the rows {_spread(skew)}"
         hot = f"{percent(table.hot_share)} of them HOT"
         yield f"  {figure(table.updates_per_s)} updates/s, {hot}{spread}"
+    for scans in table.scans:
+        by = f"by the index on {scans.index}" if scans.index else "of the whole table"
+        yield f"  {figure(scans.per_s)} scans/s {by}"
 
 
 def _spread(skew: float) -> str:
@@ -154,18 +174,18 @@ def _load(statement: Statement) -> str:
     return f"{figure(statement.calls_per_s)}/s, {figure(statement.ms)} ms a call"
 
 
-def _changed(each: Changed, sides: tuple[str, str] = _TIMES) -> Iterator[str]:
+def _changed(each: Changed) -> Iterator[str]:
     yield f"differs: {each.name}"
     for one in each.figures:
-        yield f"  {_figure(one, sides)}"
+        yield f"  {_figure(one)}"
     yield from (f"  new: {part}" for part in each.added)
     yield from (f"  gone: {part}" for part in each.removed)
 
 
-def _figure(each: Figure, sides: tuple[str, str] = _TIMES) -> str:
+def _figure(each: Figure) -> str:
     first, second = _value(each.before, each.unit), _value(each.after, each.unit)
     times = "" if each.ratio is None else f", {ratio(each.ratio)}"
-    return f"{each.name}: {first} {sides[0]} and {second} {sides[1]}{times}"
+    return f"{each.name}: {first} before and {second} after{times}"
 
 
 def _value(value: float, unit: str) -> str:
@@ -176,44 +196,54 @@ def _value(value: float, unit: str) -> str:
     return f"{figure(value)}{'' if unit == '/s' else ' ' if unit else ''}{unit}"
 
 
-_KINDS = {
-    "data": ("rows a call", "WAL of a call"),
-    "performance": ("calls", "time of a call"),
-}
-"""Kinds of differences between a load and its clone: figures of statements."""
-
-
-def alike_text(found: Alike) -> list[str]:
-    """Return a clone's likeness in lines, what is unlike first."""
-    both = found.differences
-    failed = percent(found.failed / found.done) if found.failed else "none"
-    unlike = {
-        kind: [
-            each
-            for each in both.changed_statements
-            if any(figure.name in names for figure in each.figures)
-        ]
-        for kind, names in _KINDS.items()
-    }
-    missing, all_statements = len(both.gone_statements), both.statements + len(both.gone_statements)
+def likeness_text(found: Likeness) -> list[str]:
+    """Return a clone's likeness in lines, what is unlike first, in its kinds."""
+    verdict = (
+        f"alike in all {found.judged:,} figures"
+        if found.is_alike
+        else f"unlike in {found.unlike:,} of {found.judged:,} figures"
+    )
+    by_verdict: defaultdict[str, list[Compared]] = defaultdict(list)
+    for each in found.compared:
+        by_verdict[each.verdict].append(each)
     return [
-        _figure(both.transactions, _OF_CLONE),
-        f"errors: {failed} of {counted(found.done, 'transaction', 'transactions')} failed,"
-        f" {missing} of {counted(all_statements, 'statement', 'statements')} missing",
-        *(
-            f"{kind}: {both.statements - len(each)} of"
-            f" {counted(both.statements, 'statement', 'statements')} alike"
-            for kind, each in unlike.items()
-        ),
-        *(f"missing: {each.text} ({_load(each)})" for each in both.gone_statements),
-        *(line for each in both.changed_statements for line in _changed(each, _OF_CLONE)),
-        *(line for each in _with_other_updates(both) for line in _changed(each, _OF_CLONE)),
+        f"{verdict}, of {counted(found.done, 'transaction', 'transactions')} of the clone",
+        *(line for each in by_verdict["unlike"] for line in _compared(each)),
+        *(line for each in by_verdict["alike"] if not each.of for line in _compared(each)),
+        *_in_short(by_verdict["alike"]),
+        *(f"not known: {_name(each)}: {each.why}" for each in by_verdict["unknown"]),
     ]
 
 
-def _with_other_updates(both: Differences) -> Iterator[Changed]:
-    """Yield the tables whose updates differ; that a clone's tables grow says nothing."""
-    for each in both.changed_tables:
-        figures = tuple(one for one in each.figures if one.name == HOT_SHARE)
-        if figures:
-            yield Changed(each.name, figures)
+def _compared(each: Compared) -> Iterator[str]:
+    sides = (
+        f"{_side(value, each.unit)} {of}"
+        for value, of in ((each.source, "of the source"), (each.clone, "of the clone"))
+    )
+    by = "" if each.ratio is None else f", {ratio(each.ratio)}"
+    if each.points is not None:
+        by = f", {figure(abs(each.points))} points {'less' if each.points < 0 else 'more'}"
+    yield f"{each.verdict}, {each.kind}: {each.name}: {' and '.join(sides)}{by}"
+    if each.of:
+        yield f"  {_wait(each.of)}"
+
+
+def _wait(name: str) -> str:
+    return CLASS_WORDS.get(name, "CPU" if name == "cpu" else name)
+
+
+def _side(value: float | str | None, unit: str) -> str:
+    if isinstance(value, str):
+        return value or "none"
+    return _value(value or 0.0, unit)
+
+
+def _in_short(alike: Sequence[Compared]) -> Iterator[str]:
+    """Yield one line for all figures of single statements, tables and waits that are alike."""
+    counts = Counter(each.name for each in alike if each.of)
+    if counts:
+        yield f"alike: {', '.join(f'{name} ({count:,})' for name, count in counts.items())}"
+
+
+def _name(each: Compared) -> str:
+    return f"{each.name}: {each.of}" if each.of else each.name
