@@ -133,6 +133,24 @@ def test_it_runs_at_any_scale(pgdyno: Callable[..., Said], shop: str) -> None:
     assert pgdyno("run", "to/shop.toml", "-t", "5", "-o", "again.db").status == 0
 
 
+def test_how_far_the_clone_is_alike(pgdyno: Callable[..., Said], shop: str) -> None:
+    said = pgdyno("capture", "alike", shop, "-T", "1", "-c", "3", "--format=json")
+    assert said.status == 0, said.err
+    found = json.loads(said.out)
+    assert found["done"] > 0
+    assert found["failed"] == 0
+    compared = {(each["name"], each["of"]): each for each in found["compared"]}
+    rows = compared["rows of a call", SHOP["statements"][0]["text"]]
+    assert rows["source"] == rows["clone"] == rows["ratio"] == 1.0
+    assert (rows["kind"], rows["verdict"]) == ("data", "alike")
+    # Three clients do more than the two sessions of the source.
+    assert compared["transactions", ""]["verdict"] == "unknown"
+    assert compared["CPU of a transaction", ""]["source"] is None
+    verdicts = [each["verdict"] for each in found["compared"]]
+    assert found["unlike"] == verdicts.count("unlike")
+    assert found["judged"] == len(verdicts) - verdicts.count("unknown")
+
+
 REFUSED = {
     ("capture", "postgresql://127.0.0.1:1/x"): "a capture needs a file",
     ("capture", "postgresql://127.0.0.1:1/x", "-o", "x.db"): '"x.db" does not end with .pgdyno',

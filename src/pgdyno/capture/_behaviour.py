@@ -31,19 +31,12 @@ def behaviour_of(seen: Observed, samples: Samples) -> Behaviour:
     known = seen.cpu_ms is not None and transactions > 0
     return {
         "cpu_ms": round((seen.cpu_ms or 0.0) / transactions, 5) if known else None,
-        "waits": _shares(seen),
+        "waits": _shares(samples),
         "findings": tuple(SeenFinding(each.id, each.severity or "minor") for each in seen.findings),
     }
 
 
-def _shares(seen: Observed) -> dict[str, float] | None:
-    waits = seen.waits or {}
-    total = sum(waits.values())
-    if not total:
-        return None
-    shares = {name: round(sessions / total, 3) for name, sessions in waits.items()}
-    return {
-        name: share
-        for name, share in sorted(shares.items(), key=lambda item: -item[1])
-        if share >= _SHARE_MIN
-    }
+def _shares(samples: Samples) -> dict[str, float] | None:
+    total = samples.waits.total()
+    shares = {name: round(seen / total, 3) for name, seen in samples.waits.most_common()}
+    return {name: share for name, share in shares.items() if share >= _SHARE_MIN} or None

@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from pgdyno.capture._queries import rows_of
 from pgdyno.capture._units import Run
+from pgdyno.wait_events import wait_class
 
 if TYPE_CHECKING:
     import psycopg
+
+    from pgdyno.json_types import Row
 
 SHARE_MAX = 0.01
 """Share of the time in which sessions are read, of a minute or more."""
@@ -38,6 +41,8 @@ class Samples:
         """Of each burst: process → beginning of a statement → its id."""
         self._busy: Counter[int] = Counter()
         """Process → looks in which it was within a transaction."""
+        self.waits: Counter[str] = Counter()
+        """Class of waits → sessions at work that were seen in it."""
         self.looks = 0
 
     def watch(self, seconds: float) -> None:
@@ -55,12 +60,19 @@ class Samples:
 
     def _look(self) -> None:
         self.looks += 1
-        burst = self._bursts[-1]
         for row in rows_of(self._connection, "sessions"):
-            burst[row["pid"]][row["sent_us"]] = row["query_id"]
-            if row["began_us"] is not None:
-                self._seen[row["pid"], row["began_us"]][row["sent_us"]] = row["query_id"]
-                self._busy[row["pid"]] += 1
+            if row["query_id"] is not None:
+                self._add(row)
+            wait = wait_class(row["state"], row["wait_event_type"], row["wait_event"])
+            if wait not in (None, "client"):
+                self.waits[str(wait)] += 1
+
+    def _add(self, row: Row) -> None:
+        pid, sent_us, statement = row["pid"], row["sent_us"], row["query_id"]
+        self._bursts[-1][pid][sent_us] = statement
+        if row["began_us"] is not None:
+            self._seen[pid, row["began_us"]][sent_us] = statement
+            self._busy[pid] += 1
 
     def sessions(self, statements: Collection[str]) -> tuple[int, float]:
         """Return how many sessions executed some of these statements, and how many of them were

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from msgspec import Struct
@@ -16,10 +16,9 @@ from pgdyno.check._window import PACE, Window
 from pgdyno.conduct.watch import Watcher
 from pgdyno.diagnose import diagnose
 from pgdyno.facts.observed import ObservedRun
-from pgdyno.facts.slices import Facts
 from pgdyno.record import RunFile
 from pgdyno.record.fileformat import CLIENT_BACKENDS, OTHERS_BACKEND
-from pgdyno.record.finding import Finding, Skip
+from pgdyno.record.finding import Finding
 from pgdyno.results.check import worst_first
 
 _PACE = replace(PACE, tick_share_max=0.001, sample_share_max=0.002)
@@ -31,8 +30,6 @@ class Observed(Struct):
 
     findings: tuple[Finding, ...] = ()
     """Those that it reports, the worst first."""
-    waits: Mapping[str, float] | None = None
-    """Average sessions at work in a transaction by class of waits; None: not sampled, or hidden."""
     cpu_ms: float | None = None
     """CPU time of the sessions of others; None: the server is not on this machine."""
     transactions: int = 0
@@ -74,11 +71,6 @@ def _add_load(found: Observed, run: ObservedRun, slice_id: int) -> None:
     found.transactions = run.transactions([slice_id])
     found.own_transactions = round(run.delta("metric_load", "own_transactions", [slice_id]) or 0)
     found.cpu_ms = _cpu_ms(run, slice_id)
-    try:
-        by_class = Facts(run, [slice_id]).by_class
-    except Skip:
-        return
-    found.waits = {name: sessions for name, sessions in by_class.items() if name != "client"}
 
 
 def _cpu_ms(run: RunFile, slice_id: int) -> float | None:

@@ -221,7 +221,7 @@ def _compared(each: Compared) -> Iterator[str]:
         for value, of in ((each.source, "of the source"), (each.clone, "of the clone"))
     )
     by = "" if each.ratio is None else f", {ratio(each.ratio)}"
-    if each.points is not None:
+    if each.points:
         by = f", {figure(abs(each.points))} points {'less' if each.points < 0 else 'more'}"
     yield f"{each.verdict}, {each.kind}: {each.name}: {' and '.join(sides)}{by}"
     if each.of:
