@@ -28,7 +28,7 @@ from pgdyno.clone.capture_file import (
     Transaction,
 )
 from pgdyno.clone.keys import Keys
-from pgdyno.clone.schema import partitions_sql, table_sql
+from pgdyno.clone.schema import partitions_sql, setup_of, table_sql
 from pgdyno.clone.values import value_of
 from pgdyno.errors import UsageError
 
@@ -182,6 +182,35 @@ def test_a_reference_has_the_value_of_the_key_that_it_names() -> None:
     keys = Keys([owner, Table("public", "b", 500, 9, (other,), references=(to_owner,))])
     assert keys.value(("public.b", "who"), ":k") == keys.value(("public.a", "mail"), ":k")
     assert keys.value(("public.b", "who"), ":k") == "text_of(:k, 30)"
+
+
+def test_tables_may_refer_to_each_other() -> None:
+    def table(name: str, key: tuple[str, ...], other: str) -> Table:
+        columns = tuple(Column(each, "integer", "int4") for each in ("of", "part", "place"))
+        both = ("of", "part")
+        reference = Reference(both, f"public.{other}", both)
+        return Table("public", name, 900, 9, columns, (key,), True, (reference,))
+
+    keys = Keys([table("a", ("of", "part"), "b"), table("b", ("part", "of", "place"), "a")])
+    assert keys.root(("public.a", "of")) == keys.root(("public.b", "of")) == ("public.a", "of")
+    assert keys.count(("public.b", "of")) * keys.count(("public.b", "part")) >= 900
+
+    def named(name: str, other: str) -> Table:
+        columns = (Column("id", "integer", "int4"), Column(f"{other}_id", "integer", "int4"))
+        return Table("public", name, 9, 1, columns, (("id",),), True)
+
+    guessed = Keys([named("cat", "dog"), named("dog", "cat")])
+    assert guessed.root(("public.cat", "dog_id")) == ("public.dog", "id")
+    assert guessed.root(("public.dog", "cat_id")) == ("public.dog", "cat_id")
+
+
+def test_a_reference_to_a_table_without_rows_is_null() -> None:
+    keys = Keys([replace(CUSTOMERS, rows=0), ORDERS, LINES])
+    (of_orders,) = (each for each in setup_of(keys).splitlines() if '"Orders" (id, ' in each)
+    assert ", null, timestamp(" in of_orders
+    empty = replace(CAPTURE, tables=(replace(CUSTOMERS, rows=0), ORDERS, LINES))
+    (script,) = (each for each in clone_of(empty, "x").scripts.values() if "insert into" in each)
+    assert "(customer, total) values (null, :" in script
 
 
 def made(value: str, rows: int = 3) -> list[str]:

@@ -127,6 +127,9 @@ class Arguments:
                 root = self._keys.root(place)
                 count = self._listed(statement, place) if number in lists else 1
                 turn = turns[root]
+                if (root, turn) not in self._variables and self._keys.is_null(table, column):
+                    yield "null"
+                    continue
                 turns[root] += count
                 keys = (
                     self._key(statement, parameter, column, each)

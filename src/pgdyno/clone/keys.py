@@ -8,7 +8,7 @@ of the row where they are unique or in order, and are drawn otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from pgdyno.clone.capture_file import Column, Statement, Table
@@ -37,6 +37,7 @@ class Keys:
     def __init__(self, tables: Iterable[Table], scale: float = 1.0) -> None:
         self.tables = {each.full_name: each for each in tables}
         self._scale = scale
+        self._counts: dict[Place, int] = {}
 
     def rows(self, table: Table) -> int:
         """Return the rows of a table; those below a thousand are not scaled."""
@@ -44,12 +45,14 @@ class Keys:
         return round(rows if rows < 1000 else rows * self._scale)
 
     def root(self, place: Place) -> Place:
-        """Return the column whose keys a column has: that to which it refers, or itself."""
-        seen = {place}
-        while (to := self._referred(place)) is not None and to not in seen:
-            seen.add(to)
-            place = to
-        return place
+        """Return the column whose keys a column has: that to which it refers, or itself. Of columns
+        that refer to each other it is the first by name."""
+        seen = [place]
+        while (to := self._referred(seen[-1])) is not None:
+            if to in seen:
+                return min(seen[seen.index(to) :])
+            seen.append(to)
+        return seen[-1]
 
     def value(self, place: Place, key: str) -> str:
         """Return the expression of a column's value by its key: that of the column to which it
@@ -76,6 +79,10 @@ class Keys:
                 for name in _names_of_key(each):
                     keys.setdefault(name, (each.full_name, each.keys[0][-1]))
         found = {}
+        ways = {
+            each.full_name: {reference.table for reference in each.references}
+            for each in self.tables.values()
+        }
         for table in self.tables.values():
             referring = {name for each in table.references for name in each.columns}
             prefix = _prefix(table)
@@ -84,17 +91,31 @@ class Keys:
                 to = keys.get(column.name) or keys.get(column.name.removeprefix(prefix))
                 if to is None or column.name in referring or to[0] == table.full_name:
                     continue
-                if self._base(place) == self._base(to) and not _is_made_by_server(column):
+                is_like = self._base(place) == self._base(to) and not _is_made_by_server(column)
+                if is_like and not _leads(ways, to[0], place[0]):
                     found[place] = to
+                    ways[place[0]].add(to[0])
         return found
 
     def _base(self, place: Place) -> str:
         column = self.tables[place[0]].column(place[1])
         return "" if column is None else column.base
 
+    def is_null(self, table: Table, column: Column) -> bool:
+        """Return whether a column is null because there is no row that it could refer to."""
+        to = (each.table for each in table.references if column.name in each.columns)
+        return not column.not_null and any(not self.rows(self.tables[each]) for each in to)
+
     def count(self, place: Place) -> int:
         """Return how many keys a column has, from 1 on."""
         root = self.root(place)
+        if root not in self._counts:
+            # Keys of tables that refer to each other ask for it meanwhile.
+            self._counts[root] = max(1, self.rows(self.tables[root[0]]))
+            self._counts[root] = self._counted(root)
+        return self._counts[root]
+
+    def _counted(self, root: Place) -> int:
         table = self.tables[root[0]]
         column = table.column(root[1])
         rows = max(1, self.rows(table))
@@ -246,6 +267,17 @@ def _is_of_others(table: Table) -> tuple[bool, int, str]:
     keys = [table.column(each) for each in table.keys[0]] if table.has_primary else []
     is_made = any(each is not None and _is_made_by_server(each) for each in keys)
     return not is_made, len(table.name), table.full_name
+
+
+def _leads(ways: Mapping[str, Iterable[str]], start: str, end: str) -> bool:
+    """Return whether references lead from a table to another: a further one back would make a
+    circle, in which no column has keys of its own."""
+    reached = {start: None}
+    for each in (left := [start]):  # It grows meanwhile.
+        new = [to for to in ways.get(each, ()) if to not in reached]
+        reached.update(dict.fromkeys(new))
+        left += new
+    return end in reached
 
 
 def _names_of_key(table: Table) -> list[str]:

@@ -220,6 +220,8 @@ def rows_sql(table: Table, keys: Keys) -> Iterator[str]:
 
 
 def _cell(table: Table, column: Column, keys: Keys) -> str:
+    if keys.is_null(table, column):
+        return "null"
     value = keys.value((table.full_name, column.name), keys.of_row(table, column))
     nulls = round(column.null_share * _SHARES)
     if not nulls or table.is_in_key(column) or value.startswith("'"):
