@@ -94,6 +94,11 @@ def test_kinds_of_statements() -> None:
     assert is_kept("  (select 1)")
     assert is_kept("WITH x as (select 1) select 1")
     assert not is_kept("copy t to stdout")
+    assert is_kept('select 1 from only "t" x where "id" = 1 for key share of x')
+    assert not is_kept(
+        'SELECT $2 FROM ONLY "public"."t" x WHERE "id" OPERATOR(pg_catalog.=) $1 FOR KEY SHARE OF x'
+    )
+    assert not is_kept('DELETE FROM ONLY "public"."t" WHERE $1 OPERATOR(pg_catalog.=) "id"')
     assert begins("BEGIN ISOLATION LEVEL SERIALIZABLE")
     assert begins("start transaction")
     assert not begins("beginning")

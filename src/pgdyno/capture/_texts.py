@@ -11,6 +11,10 @@ from pgdyno.spec.change import first_word
 _KEPT = frozenset(("select", "insert", "update", "delete", "merge", "with", "values"))
 _BEGIN = re.compile(r"\s*(?:begin|start\s+transaction)\b", re.IGNORECASE)
 _OPENING = "( \t\r\n"
+_OF_FOREIGN_KEY = re.compile(
+    r'(?:select|delete|update)\b.*?\bonly "[^;]*\boperator\(pg_catalog\.', re.I | re.S
+)
+"""In the statements of its triggers, with names as these write them."""
 _DIGITS_MAX = 2
 """Digits of a number that pg_stat_statements leaves in a text: a length of a type, or the position
 of a column. Longer ones become parameters."""
@@ -28,8 +32,10 @@ _NUMBERED = re.compile(r"\$(\d+)")
 
 
 def is_kept(text: str) -> bool:
-    """Return whether a statement reads or changes rows."""
-    return first_word(text.lstrip(_OPENING)) in _KEPT
+    """Return whether a statement reads or changes rows, and is not one of a foreign key's: those of
+    deferred ones are counted beside the load's, and a clone has foreign keys itself."""
+    is_of_rows = first_word(text.lstrip(_OPENING)) in _KEPT
+    return is_of_rows and _OF_FOREIGN_KEY.match(text) is None
 
 
 def begins(text: str) -> bool:

@@ -72,7 +72,7 @@ class Reference(Struct, frozen=True):
     table: str
     keys: tuple[str, ...]
     action: str = ""
-    """ON DELETE …, if it is not the default."""
+    """ON DELETE … and DEFERRABLE …, if it is not the default."""
 
 
 class Index(Struct, frozen=True, omit_defaults=True):

@@ -7,7 +7,9 @@ select k.conrelid::bigint as table_id, k.contype::text as kind, k.confrelid::big
                join pg_attribute a on a.attrelid = k.confrelid and a.attnum = key.number
               order by key.place) as keys,
        case k.confdeltype when 'c' then 'on delete cascade' when 'n' then 'on delete set null'
-                          when 'd' then 'on delete set default' else '' end as action,
+                          when 'd' then 'on delete set default' else '' end
+       || case when k.condeferred then ' deferrable initially deferred'
+               when k.condeferrable then ' deferrable' else '' end as action,
        case when k.contype = 'c' and text !~ ' NOT ENFORCED'
             then regexp_replace(text, ' NOT VALID$', '') end as sql
   from pg_constraint k
