@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgdyno.capture._lists import rows_of_values
 from pgdyno.capture._sampling import Together
 from pgdyno.capture._scanning import values_in
-from pgdyno.capture._texts import begins, is_kept, without_values
+from pgdyno.capture._texts import begins, is_kept, is_recursive, without_values
 from pgdyno.capture._transactions import Kind, Seen, kinds_of
 
 
@@ -99,9 +100,22 @@ def test_kinds_of_statements() -> None:
         'SELECT $2 FROM ONLY "public"."t" x WHERE "id" OPERATOR(pg_catalog.=) $1 FOR KEY SHARE OF x'
     )
     assert not is_kept('DELETE FROM ONLY "public"."t" WHERE $1 OPERATOR(pg_catalog.=) "id"')
+    assert is_recursive("with recursive t as (select 1) select 1")
+    assert not is_recursive("with t as (select 1) select 1")
     assert begins("BEGIN ISOLATION LEVEL SERIALIZABLE")
     assert begins("start transaction")
     assert not begins("beginning")
+
+
+def test_a_list_in_an_array_is_one_of_in() -> None:
+    text = "select 1 from t where id = ANY(ARRAY[$1 /*, ... */]) and a = any (array[$2, $3])"
+    assert without_values(text) == "select 1 from t where id IN ($1 /*, ... */) and a IN ($2, $3)"
+    assert without_values("select 1 where $1 = any(array[a, b])").endswith("any(array[a, b])")
+
+
+def test_the_rows_of_values() -> None:
+    text = "values ($1, f($2, g($3))) , ( array[$4, $5], $6) on conflict (id) do nothing"
+    assert rows_of_values(text) == [[[1], [2, 3]], [[4, 5], [6]]]
 
 
 def test_values_are_found_however_they_are_written() -> None:

@@ -12,7 +12,7 @@ from pgdyno.spec.sql_text import NAME, folded
 _PLACE = re.compile(r"\$(\d+)")
 _VALUES = re.compile(r"(?i)\bvalues\s*(?=\()")
 _UNNEST = re.compile(rf"(?i)\bunnest\s*\(([^()]*)\)\s*(?:as\s+)?({NAME})(?:\s*\(([^()]*)\))?")
-_PART = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[(),]|[^'"(),]+""", re.DOTALL)
+_PART = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[][(),]|[^]['"(),]+""", re.DOTALL)
 Lists: TypeAlias = "Mapping[tuple[str, str], list[int]]"
 """Alias and column of rows in a statement, and the parameters that they have, in order."""
 
@@ -41,7 +41,7 @@ def rows_of_values(text: str) -> list[list[list[int]]]:
 def _rows(text: str) -> Iterator[list[list[int]]]:
     depth, row = 0, [""]
     for part in _PART.findall(text):
-        depth -= part == ")"
+        depth -= part in (")", "]")
         if depth == 0 and part == ")":
             yield [_numbers(each) for each in row]
             row = [""]
@@ -52,7 +52,7 @@ def _rows(text: str) -> Iterator[list[list[int]]]:
             row.append("")
         elif depth:
             row[-1] += part
-        depth += part == "("
+        depth += part in ("(", "[")
 
 
 def _numbers(text: str) -> list[int]:

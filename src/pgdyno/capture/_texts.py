@@ -15,6 +15,10 @@ _OF_FOREIGN_KEY = re.compile(
     r'(?:select|delete|update)\b.*?\bonly "[^;]*\boperator\(pg_catalog\.', re.I | re.S
 )
 """In the statements of its triggers, with names as these write them."""
+_OF_ARRAY = re.compile(
+    rf"(?i)=\s*any\s*\(\s*array\s*\[((?:\s*\$\d+(?:\s*{re.escape(SHORTENED)})?\s*,?)+)\]\s*\)"
+)
+_RECURSIVE = re.compile(r"\s*with\s+recursive\b", re.IGNORECASE)
 _DIGITS_MAX = 2
 """Digits of a number that pg_stat_statements leaves in a text: a length of a type, or the position
 of a column. Longer ones become parameters."""
@@ -43,9 +47,15 @@ def begins(text: str) -> bool:
     return _BEGIN.match(text) is not None
 
 
+def is_recursive(text: str) -> bool:
+    """Return whether a statement follows references from row to row."""
+    return _RECURSIVE.match(text) is not None
+
+
 def without_values(text: str) -> str:
     """Return a statement without comments, and with further parameters in place of values, that a
-    server can prepare: it takes no parameter in ``interval $1``, nor for a unit of time."""
+    server can prepare: it takes no parameter in ``interval $1``, nor for a unit of time, and those
+    in an array have no type of their own, as they have in IN."""
     number = max((int(each) for each in _NUMBERED.findall(text)), default=0)
 
     def replaced(part: re.Match[str]) -> str:
@@ -60,7 +70,7 @@ def without_values(text: str) -> str:
         return f"${number}"
 
     plain = SPACE.sub(" ", NOT_SHAPE.sub(replaced, text)).strip().rstrip(";").strip()
-    plain = _TYPED.sub(r"\2::\1", plain)
+    plain = _OF_ARRAY.sub(r"IN (\1)", _TYPED.sub(r"\2::\1", plain))
     for place, word in _OF_WORDS:
         plain = place.sub(rf"\g<1>{word}\g<2>", plain)
     return _renumbered(plain)
