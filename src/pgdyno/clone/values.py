@@ -65,7 +65,7 @@ _MOST = {"int4range": 2**31 - 2, **dict.fromkeys(_TIME_RANGES, 10**9)}
 _HEADER_BYTES = 1
 _ROW_BYTES = 28
 """Of a row beside its columns: header and line pointer."""
-_PAGES_MIN = 2
+_ROWS_MIN = 100
 _BYTES = {
     "int2": 2,
     "int4": 4,
@@ -212,9 +212,9 @@ def text_length(table: Table, column: Column) -> int:
 
 
 def _width_of_rows(table: Table) -> int:
-    """Return the characters of each text, where only the size of the table is known. That of a
-    single page tells nothing: it may be nearly empty."""
-    if table.rows < 1 or table.pages < _PAGES_MIN:
+    """Return the characters of each text, where only the size of the table is known. With few rows
+    it tells nothing: pages may be nearly empty, or full of old versions."""
+    if table.rows < _ROWS_MIN:
         return _LENGTH_DEFAULT
     texts = [each for each in table.columns if each.base in _TEXTS]
     others = sum(_BYTES.get(each.base, 8) for each in table.columns if each not in texts)
