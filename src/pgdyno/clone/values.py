@@ -214,7 +214,7 @@ def text_length(table: Table, column: Column) -> int:
 def _width_of_rows(table: Table) -> int:
     """Return the characters of each text, where only the size of the table is known. With few rows
     it tells nothing: pages may be nearly empty, or full of old versions."""
-    if table.rows < _ROWS_MIN:
+    if table.rows < _ROWS_MIN or not table.pages:
         return _LENGTH_DEFAULT
     texts = [each for each in table.columns if each.base in _TEXTS]
     others = sum(_BYTES.get(each.base, 8) for each in table.columns if each not in texts)

@@ -1,6 +1,6 @@
 -- Tables and materialized views of this database; a partition is counted with the table that it
 -- belongs to. Rows are those of the last analysis, or those that the statistics count if they are
--- more by now.
+-- more by now. Of a table that was empty then the pages are those of its file.
 with recursive tree (root, oid) as (
     select oid, oid from pg_class where relkind in ('r', 'p', 'm') and not relispartition
     union all
@@ -21,6 +21,8 @@ select c.oid::bigint as id, n.nspname as schema, c.relname as name,
                 0)::float8 as rows,
        sum(case when part.reltuples > 0
                 then part.relpages * greatest(1, live.tuples / part.reltuples)
+                when live.tuples > 0
+                then pg_relation_size(part.oid) / current_setting('block_size')::float8
                 else part.relpages end)::bigint as pages,
        coalesce(c.reloptions, '{}') as options,
        has_table_privilege(c.oid, 'select')
