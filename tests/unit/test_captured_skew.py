@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pgdyno._engine import MadeRows
 from pgdyno.capture._skew import EXPONENT_MIN, exponent
-from pgdyno.clone.capture_file import Column, Table
 from pgdyno.clone.keys import Keys
 
 
@@ -47,8 +46,7 @@ def test_any_counts_have_an_exponent(rows: float, updates: float, changed: float
 @pytest.mark.parametrize("exponent_", [0.5, 0.9, 1.0, 1.3])
 def test_keys_are_drawn_with_the_exponent(exponent_: float) -> None:
     rows, drawn = 20_000, 10_000
-    table = Table("public", "t", rows, 10, (Column("id", "integer", "int4"),), (("id",),), True)
-    expression = Keys([table]).skewed(("public.t", "id"), exponent_)
+    expression = Keys.skewed(rows, exponent_)
     made = MadeRows(f"copy t from stdin \\rows {drawn} {expression}", "t", [], 1)
     pieces = itertools.takewhile(bool, iter(lambda: made.piece(1 << 16), None))
     keys = b"".join(each for each in pieces if each).split()

@@ -497,7 +497,8 @@ def test_a_key_with_a_column_that_is_unique_by_itself() -> None:
         statements=(statement,),
         transactions=(Transaction(1.0, (Step(0),)),),
     )
-    assert clone_of(capture, "t").scripts["t-1.sql"].splitlines()[:2] == [
-        "\\set t_id_key random(1, 300)",
-        "\\set t_day_key (:t_id_key - 1) * 30 / 300 + 1",
+    assert clone_of(capture, "t").scripts["t-1.sql"].splitlines()[:3] == [
+        "\\set t_row random(0, 299)",
+        "\\set t_id_key :t_row + 1",
+        "\\set t_day_key :t_row * 30 / 300 + 1",
     ]

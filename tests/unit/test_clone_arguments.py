@@ -165,3 +165,48 @@ def test_a_list_that_the_server_has_shortened_has_as_many_values_as_rows() -> No
     kinds = _parameter("compared", "kind", "integer")
     by_kind = _statement(f"select * from t where kind in ($1 {SHORTENED})", kinds, rows=4000)
     assert "kind in (:t_kind_key, :t_kind_key_2)" in _script(by_kind)
+
+
+def test_a_row_that_the_source_did_not_find_is_not_there() -> None:
+    def script(rows: float, text: str = "select * from t where id = $1") -> str:
+        return _script(_statement(text, _parameter("compared"), rows=rows))
+
+    assert script(0.0).startswith("\\set t_id_key random(10001, ")
+    assert script(0.25).startswith(
+        "\\set t_id_key case when random(1, 1000) <= 750 then random(10001"
+    )
+    assert script(1.0).startswith("\\set t_id_key random(1, 10000)")
+    joined = "select * from t join u on u.t = t.id where t.id = $1"
+    assert script(0.0, joined).startswith("\\set t_id_key random(1, 10000)")
+
+
+def test_a_key_that_was_looked_for_in_vain_is_inserted() -> None:
+    search = _statement("select * from t where id = $1", _parameter("compared"), rows=0.0)
+    insert = _statement("insert into t (id) values ($1)", _parameter("inserted"))
+    assert _script(search, insert).count("\\set t_id_key") == 1
+    there = _statement("select * from t where id = $1", _parameter("compared"))
+    assert _script(there, insert).count("\\set t_id_key") == 2
+    changed = _statement("update t set id = $1", _parameter("set"))
+    assert _script(changed).startswith("\\set t_id_key 10001 + ")
+
+
+def test_a_key_of_several_columns_is_that_of_a_row() -> None:
+    both = _parameter("compared"), _parameter("compared", "kind", "integer")
+    whole = _statement("select * from t where id = $1 and kind = $2", *both)
+    first = _statement("select * from t where id = $1", both[0], rows=5.0)
+    table = _table(keys=(("id", "kind"),), columns=(replace(_ID, distinct=2000), _KIND))
+    assert _script(whole, table=table) == snapshot("""\
+\\set t_row random(0, 9999)
+\\set t_id_key mod(:t_row / 5, 2000) + 1
+\\set t_kind_key mod(:t_row, 5) + 1
+select * from t where id = :t_id_key and kind = :t_kind_key;
+""")
+    assert _script(first, whole, table=table) == snapshot("""\
+\\set t_id_key random(1, 2000)
+select * from t where id = :t_id_key;
+\\set t_row (:t_id_key - 1) * 5 + random(0, 4)
+\\set t_kind_key mod(:t_row, 5) + 1
+select * from t where id = :t_id_key and kind = :t_kind_key;
+""")
+    update = _statement("update t set placed = now() where id = $1 and kind = $2", *both)
+    assert "t_row permute(" in _script(update, table=replace(table, update_skew=1.2))

@@ -11,29 +11,19 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from pgdyno.clone._drawing import Drawing, short
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import SHORTENED, Column, Parameter, Statement, Table
-from pgdyno.clone.keys import Keys, Place, is_in_order
+from pgdyno.clone.keys import Keys, Place
 from pgdyno.clone.values import (
     DOCUMENTS,
     RANGES,
     elements_of,
     follows_keys,
-    most_key,
     value_of,
 )
-from pgdyno.spec.change import first_word
 
-_CONFLICT = re.compile(r"(?is)\bon\s+conflict\b.*?\bdo\s+(?:nothing|(?P<update>update))\b")
-ALWAYS = 0.95
-"""Share of the transactions from which on a statement is in all, and of rows from which all are
-new."""
-SHARES = 1000
-"""Parts of a whole in chances."""
 _ADDED = 100
-_ROOM_MIN = 2**30
-"""Free keys from which on sessions that begin at random ones hardly ever meet."""
-_FREE_MIN = 100
 _ARRAY = "[]"
 _BOUNDS = ("least", "most")
 _SHORTENED = re.compile(rf"\$(\d+) *{re.escape(SHORTENED)}")
@@ -59,48 +49,31 @@ class Arguments:
         self._statements = statements
         self._keys = keys
         self._lines = lines
-        self._variables: dict[tuple[Place, int], str] = {}
-        """Variable with the key of a column, by the column and its turn within a statement."""
+        self._drawing = Drawing(statements, keys, lines)
         self._arrays: dict[Place, str] = {}
         """Variable with keys of a column."""
         self._made: dict[str, str] = {}
         """Variable with the value of an expression."""
         self._returned: set[str] = set()
         """Variables with a value that a statement has returned, in place of a key."""
-        self._added: set[str] = set()
-        """Variables with the key of a row that the transaction inserts."""
-        self._skews = dict(skew for each in statements for skew in self._skewed(each))
-        """Exponents of the rows that the transaction updates, by their keys."""
-        self._rounds = 1
 
     @contextmanager
     def rounds(self, count: int) -> Iterator[None]:
         """Keep the variables that are set meanwhile within so many rounds."""
-        before = dict(self._variables), dict(self._arrays), dict(self._made)
-        self._rounds = count
+        drawing = self._drawing
+        before = dict(drawing.variables), dict(self._arrays), dict(self._made)
+        drawing.rounds = count
         yield
-        self._rounds, (self._variables, self._arrays, self._made) = 1, before
+        drawing.rounds, (drawing.variables, self._arrays, self._made) = 1, before
 
     def returned(self, place: Place, name: str) -> None:
         """Have a variable with the key of a row that a statement has inserted, and returned."""
-        self._variables[place, 0] = name
+        self._drawing.returned(place, name)
         self._returned.add(name)
-        self._added.add(name)
 
     def of(self, statement: Statement) -> list[str]:
         """Return a variable, or a literal, for each parameter of a statement."""
         return [*self._values(statement)]
-
-    def _skewed(self, statement: Statement) -> Iterator[tuple[Place, float]]:
-        """Yield the keys of the rows that a statement updates, with the exponent of these."""
-        if first_word(statement.text) != "update":
-            return
-        for each in statement.parameters:
-            table = self._keys.tables.get(each.table)
-            if table is None or not table.update_skew or (each.column,) not in table.keys:
-                continue
-            if each.use == "compared":
-                yield self._keys.root((each.table, each.column)), table.update_skew
 
     def _values(self, statement: Statement) -> Iterator[str]:
         """Yield a variable, or a literal, for each parameter."""
@@ -127,12 +100,14 @@ class Arguments:
                 root = self._keys.root(place)
                 count = self._listed(statement, place) if number in lists else 1
                 turn = turns[root]
-                if (root, turn) not in self._variables and self._keys.is_null(table, column):
+                if (root, turn) not in self._drawing.variables and self._keys.is_null(
+                    table, column
+                ):
                     yield "null"
                     continue
                 turns[root] += count
                 keys = (
-                    self._key(statement, parameter, column, each)
+                    self._drawing.of(statement, parameter, column, each)
                     for each in range(turn, turn + count)
                 )
                 yield ", ".join(self._value(root, each) for each in keys)
@@ -172,7 +147,7 @@ class Arguments:
                 drawn = f"random({1 if is_least else width}, {count - (width - 1) * is_least})"
             else:
                 drawn = str(count - width + 1 if is_least else width)
-            bounds[place] = self._lines.set(f"{_short(place)}_bound", drawn)
+            bounds[place] = self._lines.set(f"{short(place)}_bound", drawn)
             key = f":{bounds[place]}"
         value = self._keys.value(place, key)
         return value if _VARIABLE.fullmatch(value) else f":{self._lines.set('bound', value)}"
@@ -184,77 +159,6 @@ class Arguments:
         rows = _RANGE if statement.aggregates else statement.rows
         keys = rows if of_key else rows * count / max(1, self._keys.rows(table))
         return max(1, min(count, round(keys)))
-
-    def _key(self, statement: Statement, parameter: Parameter, column: Column, turn: int) -> str:
-        """Return the variable with the key of a parameter, which is set unless it was before."""
-        place = (parameter.table, column.name)
-        root, table = self._keys.root(place), self._keys.tables[parameter.table]
-        key = next((each for each in table.keys if column.name in each), ())
-        must_be_new = key == (column.name,) and _CONFLICT.search(statement.text) is None
-        is_single = parameter.use == "inserted" and must_be_new
-        known = self._variables.get((root, turn))
-        if known is not None and (known in self._added or not is_single):
-            return known
-        is_new = parameter.use == "inserted" and root == place and bool(key)
-        share = _new_share(statement, place) if is_new else 0.0
-        if is_new and share:
-            drawn = self._new(statement, table, column, turn)
-        elif is_single:
-            drawn = self._of_other(place)
-        elif root in self._skews:
-            drawn = self._keys.skewed(root, self._skews[root])
-        else:
-            is_written = parameter.use in ("inserted", "set")
-            frequent = self._keys.frequent(table, column) if is_written else ()
-            drawn = self._beside(parameter, table, column, turn) or self._keys.drawn(
-                place, frequent
-            )
-        if 0 < share < ALWAYS:
-            chance = f"random(1, {SHARES}) <= {round(share * SHARES)}"
-            drawn = f"case when {chance} then {drawn} else {self._keys.drawn(place)} end"
-        name = self._lines.set(f"{_short(root)}_key", drawn)
-        self._variables[root, turn] = name
-        if is_new and share >= ALWAYS:
-            self._added.add(name)
-        return name
-
-    def _beside(self, parameter: Parameter, table: Table, column: Column, turn: int) -> str | None:
-        """Return the key that a column has in the row of another that the statement names."""
-        beside = self._keys.beside(table, column) if parameter.use == "compared" else None
-        other = self._variables.get(((table.full_name, beside or ""), turn))
-        if beside is None or other is None or other in self._returned | self._added:
-            return None
-        return self._keys.of_number(table, column, f"(:{other} - 1)")
-
-    def _new(self, statement: Statement, table: Table, column: Column, turn: int) -> str:
-        """Return the expression of a key that no row has; of parts of a new row, their number.
-
-        Keys of numbers follow each other in a session, unless the rows are known to be in another
-        order. Each load begins at a place of its own.
-        """
-        place = (table.full_name, column.name)
-        key = next(each for each in table.keys if column.name in each)
-        others = (self._keys.root((table.full_name, each)) for each in key if each != column.name)
-        of_new_row = any(self._variables.get((each, 0)) in self._added for each in others)
-        if of_new_row and self._rounds > 1 and column.name == key[-1]:
-            return ":round"
-        least, most = self._keys.count(place) + 1, most_key(column)
-        if most - least < _ROOM_MIN or not (follows_keys(column) and is_in_order(column)):
-            return f"random({least}, {most})"
-        start = f"abs(mod(hash(:random_seed + :client_id), {most - least - _ROOM_MIN // 2}))"
-        number = f":txn * {self._rounds} + :round - 1" if self._rounds > 1 else ":txn"
-        if (in_turn := _values_of(statement, place)) > 1:
-            number = f"({number}) * {in_turn} + {turn}"
-        return f"{least} + {start} + {number}"
-
-    def _of_other(self, place: Place) -> str:
-        """Return the expression of a key of another table's that a table with at most one row for
-        each has not yet, as far as there are some."""
-        least = self._keys.rows(self._keys.tables[place[0]]) + 1
-        free = self._keys.count(place) + 1 - least
-        if free < _FREE_MIN:
-            return self._keys.drawn(place)
-        return f"{least} + mod(abs(hash(:random_seed + :client_id)) + :txn, {free})"
 
     def _unknown(self, parameter: Parameter) -> str:
         """Return a value of which only the type is known."""
@@ -291,7 +195,7 @@ class Arguments:
         root = self._keys.root(place)
         if (known := self._arrays.get(root)) is not None:
             return known
-        turns = [name for (of, _), name in self._variables.items() if of == root]
+        turns = [name for (of, _), name in self._drawing.variables.items() if of == root]
         count = max(1, min(_ELEMENTS_MAX, round(self._rows_most(root))))
         key = self._keys.drawn(place)
         if count > 1 and len(turns) > 1:
@@ -349,24 +253,6 @@ def _of_type(type_: str) -> str:
         return "null"
     column = Column(name="value", type=type_, base=base, width_bytes=_TEXT_BYTES)
     return value_of(_NO_TABLE, column, f"random(1, {_ELEMENTS})")
-
-
-def _values_of(statement: Statement, place: Place) -> int:
-    """Return how many values for a column a statement has: one for each row that it inserts."""
-    return sum((each.table, each.column) == place for each in statement.parameters)
-
-
-def _new_share(statement: Statement, place: Place) -> float:
-    """Return the share of the rows of an INSERT that are new. With ON CONFLICT DO NOTHING it is
-    that of the rows that are counted; with DO UPDATE all are counted, and taken for old ones."""
-    if (conflict := _CONFLICT.search(statement.text)) is None:
-        return 1.0
-    return 0.0 if conflict["update"] else min(1.0, statement.rows / _values_of(statement, place))
-
-
-def _short(place: Place) -> str:
-    """Return table and column as the name of a variable begins."""
-    return f"{place[0].rpartition('.')[2]}_{place[1]}"
 
 
 def _is_literal(value: str) -> bool:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from itertools import groupby
 
-from pgdyno.clone._arguments import ALWAYS, SHARES, Arguments
+from pgdyno.clone._arguments import Arguments
+from pgdyno.clone._drawing import ALWAYS, SHARES
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Step, Transaction
 from pgdyno.clone.keys import Keys, Place

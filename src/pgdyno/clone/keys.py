@@ -216,10 +216,10 @@ class Keys:
         other = f"random(1, {count})"
         return f"case {' '.join(choices)} else {other} end" if choices else other
 
-    def skewed(self, place: Place, exponent: float) -> str:
-        """Return the expression of a key of a column, drawn from a Zipf distribution over keys in
+    @staticmethod
+    def skewed(count: int, exponent: float) -> str:
+        """Return the expression of one of so many keys, drawn from a Zipf distribution over keys in
         random order. Below an exponent of 1 it is that of the integral, which can be inverted."""
-        count = self.count(place)
         if exponent >= _ZIPF_MIN:
             rank = f"random_zipfian(1, {count}, {max(exponent, _ZIPFIAN_MIN)})"
         else:

@@ -1,0 +1,234 @@
+"""The keys that the statements of a transaction name: of rows that are there, as the source's
+statements found them, and of rows that they add.
+
+A key is an expression of the script language (``keys.py``). It is drawn once for a transaction;
+later statements name the same row by its variable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from pgdyno.clone._lines import Lines
+from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
+from pgdyno.clone.keys import Keys, Place, is_in_order
+from pgdyno.clone.values import follows_keys, most_key
+from pgdyno.spec.change import first_word
+
+ALWAYS = 0.95
+"""Share of the transactions from which on a statement is in all, and of rows from which all are
+new, or there."""
+SHARES = 1000
+"""Parts of a whole in chances."""
+_CONFLICT = re.compile(r"(?is)\bon\s+conflict\b.*?\bdo\s+(?:nothing|(?P<update>update))\b")
+_JOINS = re.compile(r"(?i)\b(?:join|union|using|exists|and|or)\b|\bfrom\s+[^\s,]+(?:\s+\w+)?\s*,")
+"""Words, and a list of tables, by which a statement may find nothing although its row is there."""
+_WRITING = ("inserted", "set")
+_ROW = re.compile(r":row\b")
+_ROOM_MIN = 2**30
+"""Free keys from which on sessions that begin at random ones hardly ever meet."""
+_FREE_MIN = 100
+_START = "abs(mod(hash(:random_seed + :client_id), {}))"
+"""A place of a session's own in each load."""
+
+
+class Drawing:
+    """The variables with keys of one transaction."""
+
+    def __init__(self, statements: Sequence[Statement], keys: Keys, lines: Lines) -> None:
+        self._keys = keys
+        self._lines = lines
+        self.variables: dict[tuple[Place, int], str] = {}
+        """Variable with the key of a column, by the column and its turn within a statement."""
+        self.rounds = 1
+        """Times that the statements are executed in a loop."""
+        self._new: set[str] = set()
+        """Variables with the key of a row that the transaction adds, or that is not there."""
+        self._rows: dict[str, str] = {}
+        """Table → variable with the number of a row, from 0."""
+        self._skews = dict(skew for each in statements for skew in self._skewed(each))
+        """Exponents of the rows that the transaction updates, by table."""
+
+    def returned(self, place: Place, name: str) -> None:
+        """Have a variable with the key of a row that a statement has added, and returned."""
+        self.variables[place, 0] = name
+        self._new.add(name)
+
+    def of(self, statement: Statement, parameter: Parameter, column: Column, turn: int) -> str:
+        """Return the variable with the key of a parameter, which is set unless it was before."""
+        place = (parameter.table, column.name)
+        root, table = self._keys.root(place), self._keys.tables[parameter.table]
+        is_single = _must_be_new(statement, parameter, table)
+        known = self.variables.get((root, turn))
+        if known is not None and (known in self._new or not is_single):
+            return known
+        is_own = root == place and table.is_in_key(column)
+        if is_own and (parameter.use == "inserted" or is_single):
+            drawn, share_new = self._added(statement, table, column, turn)
+        elif is_single:
+            drawn, share_new = self._of_other(place), 0.0
+        else:
+            drawn, share_new = self._there(statement, parameter, column, turn)
+        name = self._lines.set(f"{short(root)}_key", drawn)
+        self.variables[root, turn] = name
+        if share_new >= ALWAYS:
+            self._new.add(name)
+        return name
+
+    def _added(
+        self, statement: Statement, table: Table, column: Column, turn: int
+    ) -> tuple[str, float]:
+        """Return the expression of a key of a row to be added, and the share of new ones."""
+        place = (table.full_name, column.name)
+        share = _new_share(statement, place)
+        return self._mixed(
+            self._keys.drawn(place), self._next(statement, table, column, turn), share
+        )
+
+    def _mixed(self, there: str, new: str, share: float) -> tuple[str, float]:
+        """Return an expression that is ``new`` in a share of the cases, and this share."""
+        if share >= ALWAYS:
+            return new, share
+        if not (chances := round(share * SHARES)):
+            return there, share
+        return f"case when random(1, {SHARES}) <= {chances} then {new} else {there} end", share
+
+    def _there(
+        self, statement: Statement, parameter: Parameter, column: Column, turn: int
+    ) -> tuple[str, float]:
+        """Return the expression of the key of a row that is looked for, or referred to, and the
+        share of those that are not there."""
+        place = (parameter.table, column.name)
+        root, table = self._keys.root(place), self._keys.tables[parameter.table]
+        if (root[1],) in self._keys.tables[root[0]].keys and (skew := self._skews.get(root[0])):
+            there = self._keys.skewed(self._keys.count(root), skew)
+        elif parameter.use in _WRITING:
+            there = self._keys.drawn(place, self._keys.frequent(table, column))
+        else:
+            there = self._keys.drawn(place)
+        if parameter.use in _WRITING:
+            return there, 0.0
+        if (row := self._of_row(statement, parameter, column, turn)) is not None:
+            return row, 0.0
+        if (beside := self._beside(table, column, turn)) is not None:
+            return beside, 0.0
+        if root != place or _found_share(statement, table) >= ALWAYS:
+            return there, 0.0
+        absent = f"random({self._keys.count(place) + 1}, {most_key(column)})"
+        return self._mixed(there, absent, 1 - _found_share(statement, table))
+
+    def _of_row(
+        self, statement: Statement, parameter: Parameter, column: Column, turn: int
+    ) -> str | None:
+        """Return the key of a column in a row of which the statement names the whole key of several
+        columns: few of their combinations may be there. None if it does not, or names a part of
+        it that was named before."""
+        table = self._keys.tables[parameter.table]
+        named = {each.column for each in statement.parameters if each.table == parameter.table}
+        wholes = (each for each in table.keys if len(each) > 1 and named.issuperset(each))
+        key = next((each for each in wholes if column.name in each), None)
+        if key is None or turn:
+            return None
+        if (row := self._rows.get(table.full_name)) is None:
+            if (drawn := self._drawn_row(table, key)) is None:
+                return None
+            row = self._rows[table.full_name] = self._lines.set(f"{table.name}_row", drawn)
+        return _ROW.sub(f":{row}", self._keys.of_row(table, column))
+
+    def _drawn_row(self, table: Table, key: tuple[str, ...]) -> str | None:
+        """Return the expression of the number of a row, from 0: of any, or of one with the first
+        column of the key, where that alone was named before."""
+        roots = [self._keys.root((table.full_name, each)) for each in key]
+        known = [self.variables.get((each, 0)) for each in roots]
+        if len({*roots}) < len(key) or any(known[1:]):
+            return None
+        rows = max(1, self._keys.rows(table))
+        if (first := known[0]) is None:
+            skew = self._skews.get(table.full_name)
+            return f"{self._keys.skewed(rows, skew)} - 1" if skew else f"random(0, {rows - 1})"
+        of_first = -(-rows // self._keys.count(roots[0]))
+        is_there = first not in self._new and of_first > 1
+        return f"(:{first} - 1) * {of_first} + random(0, {of_first - 1})" if is_there else None
+
+    def _beside(self, table: Table, column: Column, turn: int) -> str | None:
+        """Return the key that a column has in the row of another that the statement names."""
+        if (beside := self._keys.beside(table, column)) is None:
+            return None
+        other = self.variables.get(((table.full_name, beside), turn))
+        if other is None or other in self._new:
+            return None
+        return self._keys.of_number(table, column, f"(:{other} - 1)")
+
+    def _next(self, statement: Statement, table: Table, column: Column, turn: int) -> str:
+        """Return the expression of a key that no row has; of parts of a new row, their number.
+
+        Keys of numbers follow each other in a session, unless the rows are known to be in another
+        order. Each load begins at a place of its own.
+        """
+        place = (table.full_name, column.name)
+        key = next(each for each in table.keys if column.name in each)
+        others = (self._keys.root((table.full_name, each)) for each in key if each != column.name)
+        of_new_row = any(self.variables.get((each, 0)) in self._new for each in others)
+        if of_new_row and self.rounds > 1 and column.name == key[-1]:
+            return ":round"
+        least, most = self._keys.count(place) + 1, most_key(column)
+        if most - least < _ROOM_MIN or not (follows_keys(column) and is_in_order(column)):
+            return f"random({least}, {most})"
+        number = f":txn * {self.rounds} + :round - 1" if self.rounds > 1 else ":txn"
+        if (in_turn := _values_of(statement, place)) > 1:
+            number = f"({number}) * {in_turn} + {turn}"
+        return f"{least} + {_START.format(most - least - _ROOM_MIN // 2)} + {number}"
+
+    def _of_other(self, place: Place) -> str:
+        """Return the expression of a key of another table's that a table with at most one row for
+        each has not yet, as far as there are some."""
+        least = self._keys.rows(self._keys.tables[place[0]]) + 1
+        free = self._keys.count(place) + 1 - least
+        if free < _FREE_MIN:
+            return self._keys.drawn(place)
+        return f"{least} + mod({_START.format(free)} + :txn, {free})"
+
+    def _skewed(self, statement: Statement) -> Iterator[tuple[str, float]]:
+        """Yield a table that a statement updates, with the exponent of its rows."""
+        if first_word(statement.text) == "update":
+            for each in statement.parameters:
+                table = self._keys.tables.get(each.table)
+                if table is not None and table.update_skew and each.use == "compared":
+                    yield table.full_name, table.update_skew
+
+
+def short(place: Place) -> str:
+    """Return table and column as the name of a variable begins."""
+    return f"{place[0].rpartition('.')[2]}_{place[1]}"
+
+
+def _must_be_new(statement: Statement, parameter: Parameter, table: Table) -> bool:
+    """Return whether a value may be in no other row: that of a column that is a key by itself."""
+    is_written = parameter.use in _WRITING and (parameter.column,) in table.keys
+    return is_written and _CONFLICT.search(statement.text) is None
+
+
+def _values_of(statement: Statement, place: Place) -> int:
+    """Return how many values for a column a statement has: one for each row that it inserts."""
+    return max(1, sum((each.table, each.column) == place for each in statement.parameters))
+
+
+def _new_share(statement: Statement, place: Place) -> float:
+    """Return the share of the rows of an INSERT that are new. With ON CONFLICT DO NOTHING it is
+    that of the rows that are counted; with DO UPDATE all are counted, and taken for old ones."""
+    if (conflict := _CONFLICT.search(statement.text)) is None:
+        return 1.0
+    return 0.0 if conflict["update"] else min(1.0, statement.rows / _values_of(statement, place))
+
+
+def _found_share(statement: Statement, table: Table) -> float:
+    """Return the share of the executions that find their row, of a statement that names one by a
+    key of one column alone; 1 of others."""
+    named = [each for each in statement.parameters if each.use not in ("limit", "offset", "set")]
+    added = [each for each in named if each.use == "added"]
+    compared = [each for each in named if each.use == "compared"]
+    of_key = len(compared) == 1 and (compared[0].column,) in table.keys
+    is_plain = of_key and len(compared) + len(added) == len(named) and not statement.aggregates
+    is_one = is_plain and compared[0].table == table.full_name
+    return min(1.0, statement.rows) if is_one and not _JOINS.search(statement.text) else 1.0
