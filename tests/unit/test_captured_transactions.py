@@ -45,7 +45,7 @@ def test_equal_counts_are_one_kind_if_there_are_as_many_blocks(
 ) -> None:
     found = kinds_of({"a": 1000.0, "b": 999.0, "c": 300.0}, Seen(1.0, []), begins_)
     if together:
-        assert found[0] == Kind(("a", "b"), 1000.0, block=True, guessed=True)
+        assert found[0] == Kind(("b", "a"), 1000.0, block=True, guessed=True)
     assert len(found) == (2 if together else 3)
 
 

@@ -231,8 +231,8 @@ def _captured(catalogue: Catalogue, functions: Functions, load: _Load, around: _
     kinds = kinds_of(calls, seen, begun)
     if any(each.guessed for each in kinds):
         gaps.append(
-            "statements that are executed equally often are taken for one transaction, in the"
-            " order of their ids: none was seen long enough"
+            "statements that are executed equally often are taken for one transaction: none was"
+            " seen long enough"
         )
     if any(len(each.statements) > 1 and not each.block for each in kinds):
         gaps.append(
@@ -314,7 +314,7 @@ def _made_transactions(
     numbers = {key: number for number, key in enumerate(statements)}
     for kind in kinds:
         start = 0
-        if not kind.block:
+        if kind.guessed or not kind.block:
             start = beginning([statements[each] for each in kind.statements], keys)
         steps = tuple(
             Step(numbers[each], round(calls[each] / max(1.0, kind.transactions), 3))

@@ -12,12 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pgdyno.capture._sampling import Together
-from pgdyno.capture._units import Run, units_of
+from pgdyno.capture._units import Run, equally_often, in_order, units_of
 
-_ALIKE = 0.01
-"""Difference of calls up to which statements are executed equally often."""
-_CALLS_MIN = 50
-"""Calls below which equal numbers mean nothing."""
 _BLOCK_SHARE = 0.9
 
 
@@ -50,13 +46,16 @@ def kinds_of(calls: Mapping[str, float], seen: Seen, begins: float) -> list[Kind
     alone = [group[0] for group in groups if len(group) == 1]
     kinds = [_kind(group, calls, together) for group in groups if len(group) > 1]
     left = begins - sum(each.transactions for each in kinds)
-    for equal in _equal(alone, calls):
+    guessed = []
+    for equal in equally_often(alone, calls, seen.runs):
         times = max(calls[each] for each in equal)
-        if len(equal) > 1 and times >= _CALLS_MIN and left >= _BLOCK_SHARE * times:
+        if left >= _BLOCK_SHARE * times:
             left -= times
-            kinds.append(Kind(tuple(equal), times, block=True, guessed=True))
-        else:
-            kinds.extend(Kind((each,), calls[each], block=False) for each in equal)
+            ordered = in_order(equal, times, seen.runs, seen.seconds)
+            guessed.append(Kind(ordered, times, block=True, guessed=True))
+    taken = {each for kind in guessed for each in kind.statements}
+    kinds += guessed
+    kinds += [Kind((each,), calls[each], block=False) for each in alone if each not in taken]
     kinds = _in_units(_with_blocks(kinds, left), seen)
     return sorted(kinds, key=lambda each: -each.transactions)
 
@@ -111,15 +110,3 @@ def _kind(group: list[str], calls: Mapping[str, float], together: Together) -> K
     times = max(calls[each] for each in once) if once else min(calls[each] for each in group)
     ordered = sorted(group, key=lambda each: together.place(each, group))
     return Kind(tuple(ordered), times, block=True)
-
-
-def _equal(statements: Sequence[str], calls: Mapping[str, float]) -> list[list[str]]:
-    """Return statements in groups with equal calls."""
-    groups: list[list[str]] = []
-    for each in sorted(statements, key=lambda each: -calls[each]):
-        last = groups[-1] if groups else None
-        if last and calls[last[0]] - calls[each] <= _ALIKE * calls[last[0]]:
-            last.append(each)
-        else:
-            groups.append([each])
-    return groups

@@ -45,14 +45,13 @@ def units_of(calls: Mapping[str, float], runs: Sequence[Run], seconds: float) ->
     sessions = _sessions(runs)
     found = []
     left = dict.fromkeys(each for each in calls if each in sessions)
-    for base in _equal([*left], calls, len({pid for pid, _ in runs})):
+    for base in equally_often([*left], calls, runs):
         if any(each not in left for each in base):
             continue
         mine = set.union(*(sessions[each] for each in base))
         times = max(calls[each] for each in base)
         members = [each for each in left if sessions[each] <= mine]
-        turn_us = seconds * 1e6 * len(mine) / times
-        found.append(Unit(tuple(_ordered(members, base[0], runs, turn_us)), times))
+        found.append(Unit(in_order(members, times, runs, seconds, base[0]), times))
         for each in members:
             del left[each]
     return found
@@ -67,10 +66,11 @@ def _sessions(runs: Iterable[Run]) -> dict[str, set[int]]:
     return found
 
 
-def _equal(
-    statements: Sequence[str], calls: Mapping[str, float], sessions: int
+def equally_often(
+    statements: Sequence[str], calls: Mapping[str, float], runs: Sequence[Run]
 ) -> Iterator[list[str]]:
     """Yield groups of statements that are executed equally often, the largest first."""
+    sessions = max(1, len({pid for pid, _ in runs}))
     groups: list[list[str]] = []
     for each in sorted(statements, key=lambda each: calls[each]):
         last = groups[-1] if groups else None
@@ -142,7 +142,14 @@ class _Circle:
         return self._after[one, other] > self._after[other, one]
 
 
-def _ordered(members: Sequence[str], first: str, runs: Sequence[Run], turn_us: float) -> list[str]:
+def in_order(
+    members: Sequence[str], times: float, runs: Sequence[Run], seconds: float, first: str = ""
+) -> tuple[str, ...]:
+    """Return the statements of a unit that is executed so many times, in the order in which they
+    were seen from the ``first`` on."""
+    sessions = {pid for pid, seen in runs if any(each in members for _, each in seen)}
+    turn_us = seconds * 1e6 * max(1, len(sessions)) / times
+    first = first or members[0]
     circle = _Circle(members, runs, turn_us)
     ordered = sorted(members, key=lambda each: circle.angle(first, each))
     for _ in ordered:
@@ -154,4 +161,4 @@ def _ordered(members: Sequence[str], first: str, runs: Sequence[Run], turn_us: f
                 swapped = True
         if not swapped:
             break
-    return ordered
+    return tuple(ordered)
