@@ -96,6 +96,13 @@ exam-random: build ## Causes and loads that are drawn from seeds, 25 seconds eac
 exam-again: build ## Diagnose and grade again what KEPT='DIR …' has of drawn exams, by the rules as they are now
 	PYTHONPATH=tests $(BIN)/python -m exam.drawn.again $(KEPT)
 
+.PHONY: exam-captures
+exam-captures: build ## Capture seven loads, make them again, and compare both: LOADS='tpcb-like,orders' SECONDS=4 ROUNDS=4
+	PYTHONPATH=tests $(BIN)/python -m exam.captures --loads '$(LOADS)' --seconds $(SECONDS) --rounds $(ROUNDS) $(EXAM)
+
+LOADS ?= *
+SECONDS ?= 4
+ROUNDS ?= 4
 KEPT ?= kept
 SEEDS ?= 1
 SEED ?= 1

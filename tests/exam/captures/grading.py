@@ -1,0 +1,147 @@
+"""Grades: how far a clone is from its source, and whether that is within the tolerances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from msgspec import Struct
+
+from exam.captures.measuring import Executed, Slice
+from exam.captures.model import POINTS, RATIO, SHARE_MIN, Unit
+
+_EVEN = 1e-9
+_UNLIKE_MAX = 12
+"""Statements that are listed."""
+
+
+class Figure(Struct, frozen=True):
+    """A figure of both sides, as the median of the pairs."""
+
+    name: str
+    unit: Unit
+    source: float | None
+    clone: float | None
+    difference: float | None
+    """Clone divided by source; of shares the clone's less the source's. None: neither has any."""
+    low: float | None
+    high: float | None
+    """Of the pairs."""
+    tolerance: float
+    alike: bool
+
+
+class UnlikeStatement(Struct, frozen=True):
+    """A statement that is not alike on both sides."""
+
+    text: str
+    part: float
+    """Of the calls, or of the time."""
+    source: str
+    clone: str
+
+
+class Alike(Struct, frozen=True):
+    """Statements that are alike: what part of the source's they are, and those that are not."""
+
+    name: str
+    statements: int
+    alike_statements: int
+    share: float
+    unlike: tuple[UnlikeStatement, ...]
+    alike: bool
+
+
+def figures(pairs: Sequence[tuple[Slice, Slice]]) -> list[Figure]:
+    """Return the figures of slices of the source, each with the clone's next to it."""
+
+    def ratio(name: str, unit: Unit, values: Sequence[tuple[float, float]]) -> Figure:
+        both = [clone / max(_EVEN, source) for source, clone in values]
+        return _figure(name, unit, values, both, RATIO, 1.0)
+
+    return [
+        ratio("throughput", "/s", [(one.tps, other.tps) for one, other in pairs]),
+        ratio("CPU of a transaction", "ms", [(one.cpu_ms, other.cpu_ms) for one, other in pairs]),
+        ratio(
+            "WAL of a transaction",
+            "bytes",
+            [(one.wal_bytes, other.wal_bytes) for one, other in pairs],
+        ),
+        _hot(pairs),
+    ]
+
+
+def _hot(pairs: Sequence[tuple[Slice, Slice]]) -> Figure:
+    sides = [(one.hot_share, other.hot_share) for one, other in pairs]
+    values = [(one, other) for one, other in sides if one is not None and other is not None]
+    name: str = "updates that are HOT"
+    if not values:
+        is_same = all((one is None) == (other is None) for one, other in sides)
+        return Figure(name, "share", None, None, None, None, None, POINTS, is_same)
+    differences = [clone - source for source, clone in values]
+    return _figure(name, "share", values, differences, POINTS, 0.0)
+
+
+def _figure(
+    name: str,
+    unit: Unit,
+    values: Sequence[tuple[float, float]],
+    differences: Sequence[float],
+    tolerance: float,
+    same: float,
+) -> Figure:
+    middle = median(differences)
+    return Figure(
+        name=name,
+        unit=unit,
+        source=median(source for source, _ in values),
+        clone=median(clone for _, clone in values),
+        difference=middle,
+        low=min(differences),
+        high=max(differences),
+        tolerance=tolerance,
+        alike=abs(middle - same) <= tolerance,
+    )
+
+
+def rows_alike(source: Mapping[str, Executed], clone: Mapping[str, Executed]) -> Alike:
+    """Return the statements whose calls have as many rows, by their part of the source's calls."""
+    calls = sum(each.calls for each in source.values())
+    unlike = []
+    for shape, each in source.items():
+        other = clone.get(shape)
+        if other is not None and _is_near(each.rows, other.rows):
+            continue
+        said = "not executed" if other is None else f"{other.rows:.3g} rows"
+        unlike.append(UnlikeStatement(each.text, each.calls / calls, f"{each.rows:.3g} rows", said))
+    return _alike("rows of a call", len(source), unlike)
+
+
+def _is_near(one: float, other: float) -> bool:
+    return abs(one - other) <= RATIO * max(abs(one), abs(other))
+
+
+def plans_alike(source: Mapping[str, Executed], shapes: Mapping[str, tuple[str, str]]) -> Alike:
+    """Return the statements whose plans have the same shapes, by their part of the source's time.
+
+    ``shapes`` are those of both sides; a statement that is not among them is not captured.
+    """
+    time_ms = sum(each.ms for each in source.values())
+    unlike = []
+    for shape, each in source.items():
+        one, other = shapes.get(shape, ("", "not captured"))
+        if one != other:
+            unlike.append(UnlikeStatement(each.text, each.ms / time_ms, one, other))
+    return _alike("plans", len(source), unlike)
+
+
+def _alike(name: str, statements: int, unlike: Sequence[UnlikeStatement]) -> Alike:
+    share = 1.0 - sum(each.part for each in unlike)
+    return Alike(
+        name=name,
+        statements=statements,
+        alike_statements=statements - len(unlike),
+        share=share,
+        unlike=tuple(sorted(unlike, key=lambda each: -each.part)[:_UNLIKE_MAX]),
+        alike=share >= SHARE_MIN,
+    )

@@ -1,0 +1,64 @@
+"""The loads that are captured, and the tolerances of their clones."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Fields = dict[str, Any]
+ORDERS = Path(__file__).parent / "orders" / "orders.toml"
+CLIENTS = 4
+SHARE_MIN = 0.95
+"""Least share of the calls whose rows are alike, and of the time whose plans are."""
+RATIO, POINTS = 0.10, 0.05
+"""Tolerances: of a ratio, and of the difference of two shares."""
+Unit = Literal["/s", "ms", "bytes", "share"]
+
+
+class Load(Struct, frozen=True):
+    """A load of the source."""
+
+    name: str
+    fields: Fields
+    """Of its spec; of an application none, as that makes the load itself."""
+    words: tuple[str, ...] = ()
+    """The same on the command line."""
+    clients: int = CLIENTS
+    index: str = ""
+    """Table and column of an index that it lacks, for the changes that are transferred."""
+
+    @property
+    def is_application(self) -> bool:
+        """True if an application makes the load, not pgdyno."""
+        return not self.fields
+
+
+def loads() -> list[Load]:
+    """Return the loads; ``orders`` only if its spec is there."""
+    found = [
+        _builtin("tpcb-like", 10, "pgbench_accounts (abalance)"),
+        _builtin("mixed", 10),
+        _builtin("business", 1, "business_stock (in_stock)"),
+        _builtin("entity-resolution", 1),
+        _builtin("tpcc-like", 1),
+    ]
+    if ORDERS.exists():
+        found.append(Load("orders", _own(ORDERS), (str(ORDERS),)))
+    return [*found, Load("synapse", {})]
+
+
+def _builtin(script: str, scale: int, index: str = "") -> Load:
+    fields = {"workload": {"script": script, "scale": scale}}
+    return Load(script, fields, (script, "-s", str(scale)), index=index)
+
+
+def _own(path: Path) -> Fields:
+    """Return the fields of a spec, its files by their whole names."""
+    fields = tomllib.loads(path.read_text())
+    fields["workload"]["setup"] = str(path.parent / fields["workload"]["setup"])
+    for part in (part for group in fields["clients"] for part in group["script"]):
+        part["file"] = str(path.parent / part["file"])
+    return {name: fields[name] for name in ("workload", "clients")}
