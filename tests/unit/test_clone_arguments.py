@@ -210,3 +210,10 @@ select * from t where id = :t_id_key and kind = :t_kind_key;
 """)
     update = _statement("update t set placed = now() where id = $1 and kind = $2", *both)
     assert "t_row permute(" in _script(update, table=replace(table, update_skew=1.2))
+
+
+def test_a_relation_is_a_sequence_of_the_clone() -> None:
+    next_value = _statement("select nextval($1)", Parameter("regclass"))
+    made = _table(columns=(replace(_ID, identity=True), _PLACED, _KIND))
+    assert _script(next_value, table=made) == "select nextval('public.t_id_seq');\n"
+    assert _script(next_value) == "select nextval(null);\n"

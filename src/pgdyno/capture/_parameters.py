@@ -37,6 +37,7 @@ _BOUNDS: tuple[dict[str, Use], dict[str, Use]] = (
     {"<": "least", "<=": "least", ">": "most", ">=": "most"},
 )
 """Uses of a value behind an operator, and before it."""
+_SERIES = re.compile(r"(?i)\bgenerate_series\s*\([^()]*\)")
 _NAME = "pgdyno_capture"
 _OF_VALUES, _CHANGING = "Values Scan", "ModifyTable"
 """Kinds of nodes: rows of VALUES, and changes of rows."""
@@ -52,7 +53,7 @@ class Unplannable(Exception):
 
 def with_types(connection: psycopg.Connection, text: str) -> str:
     """Return a statement in which parameters that could be of any type, such as those that
-    jsonb_build_object takes, are texts."""
+    jsonb_build_object takes, are texts, and those of a series numbers."""
     import psycopg
 
     while True:
@@ -63,6 +64,11 @@ def with_types(connection: psycopg.Connection, text: str) -> str:
             if found is None or f"{found[0]}::" in text or found[0] not in text:
                 return text
             text = re.sub(rf"\${found[1]}(?!\d)", r"\g<0>::text", text)
+        except psycopg.errors.AmbiguousFunction:
+            typed = _SERIES.sub(lambda each: _PLACE.sub(r"\g<0>::bigint", each[0]), text)
+            if typed == text or "::bigint::bigint" in typed:
+                return text
+            text = typed
         except psycopg.Error:
             return text
         else:

@@ -15,6 +15,7 @@ from pgdyno.clone._drawing import Drawing, short
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import SHORTENED, Column, Parameter, Statement, Table
 from pgdyno.clone.keys import Keys, Place
+from pgdyno.clone.schema import sequence_of
 from pgdyno.clone.values import (
     DOCUMENTS,
     RANGES,
@@ -22,6 +23,7 @@ from pgdyno.clone.values import (
     follows_keys,
     value_of,
 )
+from pgdyno.spec.sql_text import literal
 
 _ADDED = 100
 _ARRAY = "[]"
@@ -36,6 +38,7 @@ _ELEMENTS, _ELEMENTS_MAX = 10, 1000
 element's."""
 _TEXT_BYTES = 9
 _NO_TABLE = Table("", "", 0, 0, ())
+_RELATION = "regclass"
 _KEY = "'w'"
 """Of a document's part that a statement sets: another one than documents are made with."""
 _WITH_PARTS = ("document_of(", "array_of(", "range_of(")
@@ -161,9 +164,14 @@ class Arguments:
         return max(1, min(count, round(keys)))
 
     def _unknown(self, parameter: Parameter) -> str:
-        """Return a value of which only the type is known."""
-        value = _of_type(parameter.type)
+        """Return a value of which only the type is known; of relations, the name of a sequence."""
+        value = self._sequence() if parameter.type == _RELATION else _of_type(parameter.type)
         return value if _is_literal(value) else f":{self._lines.set('value', value)}"
+
+    def _sequence(self) -> str:
+        tables = self._keys.tables.values()
+        names = (sequence_of(table, column) for table in tables for column in table.columns)
+        return next((literal(each) for each in names if each is not None), "null")
 
     def _part(self, parameter: Parameter, column: Column | None) -> str | None:
         """Return a part of a value that a statement looks for, or adds: an element of an array, or
