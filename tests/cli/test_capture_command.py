@@ -152,6 +152,7 @@ def test_how_far_the_clone_is_alike(pgdyno: Callable[..., Said], shop: str) -> N
 
 
 REFUSED = {
+    ("capture", "postgresql://127.0.0.1:1/x", "-o", "shop.pgdyno/x.pgdyno"): "cannot be written",
     ("capture", "postgresql://127.0.0.1:1/x"): "a capture needs a file",
     ("capture", "postgresql://127.0.0.1:1/x", "-o", "x.db"): '"x.db" does not end with .pgdyno',
     ("capture", "postgresql://127.0.0.1:1/x", "-o", "shop.pgdyno"): "exists already",

@@ -4,6 +4,8 @@ the clone that is made of it."""
 from __future__ import annotations
 
 import base64
+import contextlib
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,13 +15,13 @@ import psycopg
 import pytest
 
 from patience import PATIENCE_S
-from pgdyno.capture import CaptureRequest, alike, capture
+from pgdyno.capture import CaptureRequest, _readings, alike, capture
 from pgdyno.check import Where
 from pgdyno.clone import Capture, read_capture
 from pgdyno.clone.capture_file import Parameter, Partitions
 from pgdyno.conduct import Silent
 from pgdyno.conduct.source_settings import with_source_settings
-from pgdyno.errors import SetupError
+from pgdyno.errors import Interrupted, SetupError
 from pgdyno.imports import Choices, fields_with_texts, read_foreign
 from pgdyno.server import Cluster, connect_plain
 from pgdyno.spec import spec_from_fields
@@ -48,6 +50,7 @@ create table "Shop; 1".events (day date, id bigint, primary key (day, id)) parti
 create table "Shop; 1".e1 partition of "Shop; 1".events for values from ('2024-01-01') to ('2024-02-01');
 create table "Shop; 1".e2 partition of "Shop; 1".events for values from ('2024-02-01') to ('2024-04-01');
 insert into "Shop; 1".events select date '2024-01-01' + i % 60, i from generate_series(1, 600) i;
+create table "Shop; 1"."People" ("Größe" int primary key, "größe" text, "a""b" int);
 create table "Shop; 1".booked (slot int4multirange primary key, person bigint unique);
 create index on "Shop; 1".visits (person);
 create index on "Shop; 1".people (lower(email)) where "Kind of" = '{SECRET.format(1)}';
@@ -67,13 +70,14 @@ UPDATE = "update \"Shop; 1\".visits set note = 'hush-set' where id = %s /* hush-
 
 
 @contextmanager
-def load(cluster: Cluster) -> Iterator[None]:
-    """Two sessions with one transaction each over and over."""
+def load(cluster: Cluster, *, ends: bool = False) -> Iterator[Cluster]:
+    """Two sessions with one transaction each over and over; the server may end meanwhile."""
     ended, begun = threading.Event(), threading.Barrier(3)
     values = {**cluster.conninfo.kwargs(), "application_name": None}
 
     def work(number: int) -> None:
-        with psycopg.connect(**values, autocommit=True) as conn:
+        lost = (psycopg.OperationalError,) if ends else ()
+        with contextlib.suppress(*lost), psycopg.connect(**values, autocommit=True) as conn:
             person = number
             while not ended.is_set():
                 person = person % 3000 + 1
@@ -92,20 +96,21 @@ def load(cluster: Cluster) -> Iterator[None]:
         each.start()
     try:
         begun.wait(PATIENCE_S)
-        yield
+        yield cluster
     finally:
         ended.set()
         for each in threads:
             each.join()
 
 
-def source(new_cluster: Callable[..., Cluster], major: int) -> Cluster:
+def source(new_cluster: Callable[..., Cluster], major: int, **settings: str) -> Cluster:
     cluster = new_cluster(
         major,
         shared_preload_libraries="pg_stat_statements",
         work_mem="7MB",
         synchronous_commit="off",
         log_line_prefix=SECRET.format("prefix"),
+        **settings,
     )
     with connect_plain(cluster.conninfo) as conn:
         conn.execute(SCHEMA.encode())
@@ -117,7 +122,11 @@ def captured(cluster: Cluster, path: Path, role: str) -> Capture:
         return taken(cluster, path, user=role, password=SECRET.format("role"))
 
 
-def taken(cluster: Cluster, path: Path, **values: str) -> Capture:
+def taken(
+    cluster: Cluster,
+    path: Path,
+    **values: str,
+) -> Capture:
     kwargs = {**cluster.conninfo.kwargs(), "application_name": None, **values}
     where = Where(psycopg.conninfo.make_conninfo("", **kwargs))
     return capture(CaptureRequest(where, SECONDS, path), Silent())
@@ -147,6 +156,8 @@ def test_a_load_and_its_clone(
     assert read.parameters == (Parameter("date", "compared", "Shop; 1.events", "day"),)
     booked = tables["Shop; 1.booked"]
     assert (booked.keys, booked.has_primary) == ((("person",),), False)
+    other = tables["Shop; 1.People"]
+    assert [each.name for each in other.columns] == ["Größe", "größe", 'a"b']
     people = tables["Shop; 1.people"]
     assert people.rows == 3000
     assert people.keys == (("id",), ("email",))
@@ -199,4 +210,80 @@ def test_a_load_without_statements(new_cluster: Callable[..., Cluster], tmp_path
     cluster = source(new_cluster, 18)
     with pytest.raises(SetupError, match="no statement") as failed:
         taken(cluster, tmp_path / "x.pgdyno")
+    assert failed.value.hint is not None
+
+
+def test_the_server_ends_meanwhile(
+    new_cluster: Callable[..., Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = source(new_cluster, 18)
+    monkeypatch.setattr(_readings, "EVERY_S", 0.01)
+    after_reads(monkeypatch, 3, lambda: cluster.stop("immediate"))
+    with load(cluster, ends=True):
+        found = taken(cluster, tmp_path / "shop.pgdyno")
+    assert any("the load was watched for" in each for each in found.gaps)
+    assert len(found.transactions) >= 2
+    assert read_capture(tmp_path / "shop.pgdyno") == found
+
+
+def test_the_user_stops_it(
+    new_cluster: Callable[..., Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = source(new_cluster, 18)
+    monkeypatch.setattr(_readings, "EVERY_S", 0.01)
+    after_reads(monkeypatch, 2, lambda: signal.raise_signal(signal.SIGINT))
+    path = tmp_path / "shop.pgdyno"
+    with load(cluster), pytest.raises(Interrupted) as stopped:
+        taken(cluster, path)
+    assert stopped.value.exit_status == 130
+    assert str(path) in str(stopped.value.hint)
+    assert any("it was interrupted" in each for each in read_capture(path).gaps)
+
+
+def after_reads(monkeypatch: pytest.MonkeyPatch, number: int, happens: Callable[[], None]) -> None:
+    """Have something happen between two readings of counters."""
+    reads: list[None] = []
+    read = _readings.Readings._read_if_due
+
+    def read_if_due(self: _readings.Readings) -> None:
+        read(self)
+        reads.append(None)
+        if len(reads) == number:
+            happens()
+
+    monkeypatch.setattr(_readings.Readings, "_read_if_due", read_if_due)
+
+
+def test_counters_that_are_reset_meanwhile(
+    new_cluster: Callable[..., Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = source(new_cluster, 18)
+    monkeypatch.setattr(_readings, "EVERY_S", 0.01)
+
+    def reset() -> None:
+        with connect_plain(cluster.conninfo) as conn:
+            conn.execute("select pg_stat_statements_reset(), pg_stat_reset()")
+
+    after_reads(monkeypatch, 3, reset)
+    with load(cluster):
+        found = taken(cluster, tmp_path / "shop.pgdyno")
+    gaps = " ".join(found.gaps)
+    assert "pg_stat_statements was reset" in gaps
+    assert "the database's statistics were reset" in gaps
+    assert found.source.transactions_per_s > 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [({"compute_query_id": "off"}, "capture-query-ids"), ({}, "capture-statements")],
+)
+def test_statements_that_are_not_seen(
+    new_cluster: Callable[..., Cluster], tmp_path: Path, settings: dict[str, str], code: str
+) -> None:
+    cluster = source(new_cluster, 18, **settings)
+    with connect_plain(cluster.conninfo) as conn:
+        conn.execute("create role nobody login")
+    with load(cluster), pytest.raises(SetupError) as failed:
+        taken(cluster, tmp_path / "x.pgdyno", user="nobody")
+    assert failed.value.code == code
     assert failed.value.hint is not None

@@ -388,10 +388,10 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     ("change", "code"),
     [
         (lambda text: text[: len(text) // 2], "capture-malformed"),
-        (lambda text: text.replace(b'"version": 1', b'"version": 9'), "capture-version"),
+        (lambda text: text.replace(b'"version":1', b'"version":9'), "capture-version"),
         (lambda text: text.replace(b"pgdyno capture", b"other"), "capture-malformed"),
-        (lambda text: text.replace(b'"statement": 3', b'"statement": 4'), "capture-malformed"),
-        (lambda text: text.replace(b'"rows": 2000', b'"rows": "many"'), "capture-malformed"),
+        (lambda text: text.replace(b'"statement":3', b'"statement":4'), "capture-malformed"),
+        (lambda text: text.replace(b'"rows":2000', b'"rows":"many"'), "capture-malformed"),
         (lambda _: b"\xff\xfe", "capture-malformed"),
         (lambda _: b"", "capture-malformed"),
     ],
@@ -405,6 +405,22 @@ def test_a_file_that_is_not_a_capture(tmp_path: Path, change: object, code: str)
         read_capture(path)
     assert found.value.code == code
     assert str(path) in found.value.message
+
+
+def test_two_thousand_statements_are_a_small_file(tmp_path: Path) -> None:
+    path = tmp_path / "large.pgdyno"
+    columns = tuple(replace(each, frequent=(0.123456,) * 20) for each in ORDERS.columns * 3)
+    text = "select " + ", ".join(f"o.some_column_{number}" for number in range(20))
+    capture = replace(
+        CAPTURE,
+        tables=tuple(replace(ORDERS, columns=columns) for _ in range(300)),
+        statements=tuple(
+            replace(STATEMENTS[number % 4], text=f"{text} {number}") for number in range(2000)
+        ),
+        transactions=tuple(Transaction(1.0, (Step(number),)) for number in range(2000)),
+    )
+    write_capture(capture, path)
+    assert path.stat().st_size < 5_000_000
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

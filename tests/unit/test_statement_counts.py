@@ -62,6 +62,14 @@ def test_what_was_executed_between_two_readings_is_their_difference() -> None:
     assert rises["4"]["jit_ms"] is None, "not counted is not nothing"
 
 
+def test_an_entry_that_begins_later_was_made_again() -> None:
+    before = {"1": {**counts(3, 1.0), "since": 100.0}, "2": {**counts(3, 1.0), "since": 100.0}}
+    after = {"1": {**counts(7, 2.0), "since": 200.0}, "2": {**counts(7, 2.0), "since": None}}
+    rises = risen(before, after)
+    assert [rises[key]["calls"] for key in "12"] == [7, 4]
+    assert "since" not in rises["1"]
+
+
 def test_shapes_are_summed_and_what_takes_little_time_is_kept_as_a_sum() -> None:
     rises = {str(n): counts(1, float(n), plan_ms=1.0) for n in range(KEPT + 20)}
     rises |= {"own": counts(7, 1e6), "again": counts(5, 2000.0), "gone": counts(4, 3.0)}

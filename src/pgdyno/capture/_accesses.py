@@ -6,7 +6,7 @@ its tables, which a role in pg_monitor has not.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -24,19 +24,22 @@ Counts: TypeAlias = "dict[tuple[str, str], float]"
 
 
 class Accesses:
-    """Counts from when it is made until ``end``."""
+    """Counts from when it is made until ``read`` is called the last time."""
 
     def __init__(self, connection: psycopg.Connection[Any], schema: str, tables: list[int]) -> None:
         """``schema`` is that of pg_stat_statements. Raises psycopg.Error."""
         self._connection = connection
         self._schema = schema
         self._tables = tables
-        self._pages, self._scans = self._read()
+        self._last = self._read()
+        self._pages: Counter[tuple[str, str]] = Counter()
+        self._scans: Counter[tuple[str, str]] = Counter()
 
-    def end(self) -> None:
+    def read(self) -> None:
         """Read the counts again. Raises psycopg.Error."""
-        pages, scans = self._read()
-        self._pages, self._scans = _risen(self._pages, pages), _risen(self._scans, scans)
+        before, self._last = self._last, self._read()
+        for rises, earlier, now in zip((self._pages, self._scans), before, self._last, strict=True):
+            rises.update(_risen(earlier, now))
 
     def _read(self) -> tuple[Counts, Counts]:
         pages = rows_of(self._connection, "pages", schema=self._schema)

@@ -3,11 +3,13 @@ of sessions, findings."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 from pgdyno.capture._sampling import Samples
 from pgdyno.check.observing import Observed
 from pgdyno.clone.capture_file import SeenFinding
+from pgdyno.record.finding import Finding
 
 _SHARE_MIN = 0.005
 
@@ -17,11 +19,11 @@ class Behaviour(TypedDict):
 
     cpu_ms: float | None
     waits: dict[str, float] | None
-    findings: tuple[SeenFinding, ...]
+    findings: tuple[SeenFinding, ...] | None
 
 
 def own_transactions(seen: Observed, samples: Samples) -> int:
-    """Return the transactions of the capture's own sessions."""
+    """Return the transactions of the capture's own sessions, without those of ``Readings``."""
     return seen.own_transactions + samples.looks
 
 
@@ -32,8 +34,12 @@ def behaviour_of(seen: Observed, samples: Samples) -> Behaviour:
     return {
         "cpu_ms": round((seen.cpu_ms or 0.0) / transactions, 5) if known else None,
         "waits": _shares(samples),
-        "findings": tuple(SeenFinding(each.id, each.severity or "minor") for each in seen.findings),
+        "findings": None if seen.findings is None else _kinds(seen.findings),
     }
+
+
+def _kinds(findings: Sequence[Finding]) -> tuple[SeenFinding, ...]:
+    return tuple(SeenFinding(each.id, each.severity or "minor") for each in findings)
 
 
 def _shares(samples: Samples) -> dict[str, float] | None:

@@ -109,13 +109,13 @@ class Catalogue:
             generated=expression,
             virtual=bool(expression) and row["generated"] == "v",
             labels=row["labels"] or 0,
-            null_share=row["null_share"] or 0.0,
-            distinct=row["distinct_values"],
+            null_share=_rounded(row["null_share"]) or 0.0,
+            distinct=_rounded(row["distinct_values"]),
             width_bytes=row["width_bytes"],
-            correlation=row["correlation"],
-            elements=row["elements"],
-            distinct_elements=row["distinct_elements"],
-            frequent=tuple(row["frequent"] or ()),
+            correlation=_rounded(row["correlation"]),
+            elements=_rounded(row["elements"]),
+            distinct_elements=_rounded(row["distinct_elements"]),
+            frequent=tuple(_rounded(each) or 0.0 for each in row["frequent"] or ()),
         )
 
     def with_updates(
@@ -225,3 +225,8 @@ def _check(constraint: Row) -> str | None:
         return None if sql is None or has_values(sql) else sql
     except Unreadable:
         return None
+
+
+def _rounded(value: float | None) -> float | None:
+    """Return a statistic with the six digits that a real number has."""
+    return None if value is None else float(f"{value:.6g}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.capture._queries import rows_of
@@ -45,16 +45,18 @@ class Samples:
         """Class of waits → sessions at work that were seen in it."""
         self.looks = 0
 
-    def watch(self, seconds: float) -> None:
-        """Read sessions for so long, in bursts. Raises psycopg.Error."""
+    def watch(self, seconds: float, between: Callable[[], None]) -> None:
+        """Read sessions for so long, in bursts, and call a function between them. Raises
+        psycopg.Error."""
         looks_s = max(SHARE_MAX * seconds, min(LOOKS_S_MIN, seconds / 2))
         bursts = max(1, round(looks_s / BURST_S))
         ends_s = time.monotonic() + seconds
         for left in range(bursts, 0, -1):
-            burst_ends_s = time.monotonic() + BURST_S
             self._bursts.append(defaultdict(dict))
+            burst_ends_s = time.monotonic() + BURST_S
             while time.monotonic() < burst_ends_s:
                 self._look()
+            between()
             left_s = ends_s - time.monotonic() - (left - 1) * BURST_S
             time.sleep(max(0.0, left_s / left))
 

@@ -45,10 +45,13 @@ class Updates(Struct, frozen=True):
     updated: float = 0.0
     hot: float = 0.0
 
-    def since(self, earlier: Updates) -> Updates:
-        """Return the rows after an earlier count."""
+    def and_since(self, earlier: Updates, now: Updates) -> Updates:
+        """Return these and the rows from one count to another; those of counters that were reset
+        meanwhile are not known."""
         return Updates(
-            self.inserted - earlier.inserted, self.updated - earlier.updated, self.hot - earlier.hot
+            self.inserted + max(0.0, now.inserted - earlier.inserted),
+            self.updated + max(0.0, now.updated - earlier.updated),
+            self.hot + max(0.0, now.hot - earlier.hot),
         )
 
 

@@ -28,8 +28,8 @@ _PACE = replace(PACE, tick_share_max=0.001, sample_share_max=0.002)
 class Observed(Struct):
     """The view that a check has of a period, complete once that has ended."""
 
-    findings: tuple[Finding, ...] = ()
-    """Those that it reports, the worst first."""
+    findings: tuple[Finding, ...] | None = None
+    """Those that it reports, the worst first; None until it is complete."""
     cpu_ms: float | None = None
     """CPU time of the sessions of others; None: the server is not on this machine."""
     transactions: int = 0

@@ -90,7 +90,8 @@ def take(what: Database, connect: ConnectOptions, options: CaptureOptions) -> No
 
     path = _path(options.output)
     conninfo = conninfo_without_load(what, connect, "capture")
-    request = CaptureRequest(Where(conninfo, connect.control), options.time / 1000, path)
+    where = Where(conninfo, connect.control)
+    request = CaptureRequest(where, options.time / 1000, path)
     with watcher_for(quiet=options.quiet, every_s=1.0) as watcher:
         found = capture(request, watcher)
     _print(found, options.output_format)
@@ -186,8 +187,8 @@ def alike_command(
 
     path = Path(file)
     capture = read_capture(path)
-    fields = fields_with_texts(read_foreign(path, Choices()))
     group = {} if options.clients is None else {"count": options.clients}
+    fields = fields_with_texts(read_foreign(path, Choices()))
     spec = spec_over(fields, {"server": {"statements": True}}, group, path=path)
     spec, notes = with_source_settings(spec, capture.settings)
     with watcher_for(quiet=options.quiet, every_s=1.0) as watcher:

@@ -7,14 +7,9 @@ statements, which are those of pg_stat_statements, and not in defaults, bounds o
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Literal
 
-import msgspec
 from msgspec import Struct, field
-
-from pgdyno.errors import UsageError
-from pgdyno.files import read_at_most, write_whole
 
 SUFFIX = ".pgdyno"
 FORMAT: Literal["pgdyno capture"] = "pgdyno capture"
@@ -25,7 +20,6 @@ _AGGREGATES = (
     r"(?is)\s*select\s+(?:coalesce\s*\()?(?:array_agg|avg|count|max|min|sum)\s*\("
     r"(?!.*\bgroup\s+by\b)"
 )
-_BYTES_MAX = 64 << 20
 _PAGE_BYTES = 8192
 
 Default = Literal["none", "sequence", "time", "uuid", "value"]
@@ -259,57 +253,3 @@ class Capture(Struct, frozen=True):
     views: tuple[View, ...] = ()
     settings: dict[str, str] = field(default_factory=dict)
     """Settings that matter to a load, where they differ from the default."""
-
-
-class _Head(Struct):
-    format: str = ""
-    version: int = 0
-
-
-def write_capture(capture: Capture, path: Path) -> None:
-    """Write a capture file. Raises OSError."""
-    content = msgspec.json.format(msgspec.json.encode(capture), indent=1)
-    write_whole(path, content + b"\n")
-
-
-def read_capture(path: Path) -> Capture:
-    """Return a capture file. Raises UsageError for one that cannot be read, is of another version,
-    or is not complete."""
-    try:
-        content = read_at_most(path.expanduser(), _BYTES_MAX)
-    except OSError as problem:
-        raise UsageError(
-            f"{path} cannot be read: {problem.strerror}", code="capture-unreadable"
-        ) from None
-    try:
-        head = msgspec.json.decode(content, type=_Head)
-        if head.format == FORMAT and head.version > VERSION:
-            raise UsageError(
-                f"{path} is a capture of version {head.version}, and this pgdyno reads {VERSION}",
-                code="capture-version",
-                hint="read it with the pgdyno that wrote it, or a newer one",
-            )
-        found = msgspec.json.decode(content, type=Capture)
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise UsageError(
-            f"{path} is not a capture of pgdyno, or not all of one: {problem}",
-            code="capture-malformed",
-            hint="pgdyno capture writes such files",
-        ) from None
-    if missing := _missing(found):
-        raise UsageError(
-            f"{path} names a {missing} that it does not have",
-            code="capture-malformed",
-            hint="it was altered: capture it again",
-        )
-    return found
-
-
-def _missing(found: Capture) -> str | None:
-    """Return the kind of what a capture names, and has not."""
-    steps = (step for each in found.transactions for step in each.steps)
-    if any(step.statement not in range(len(found.statements)) for step in steps):
-        return "statement"
-    tables = {each.full_name for each in found.tables}
-    references = (reference for each in found.tables for reference in each.references)
-    return "table" if any(each.table not in tables for each in references) else None

@@ -21,6 +21,7 @@ _TEXT_MAX = 65_535
 _LENGTH_DEFAULT = 16
 _TIMES = {"date": 200_000, "timestamp": 10**9, "timestamptz": 10**9}
 """Highest keys of times, which are days or seconds."""
+_DIGITS_MAX = 18
 _KEY_MAX = 2**53
 """Of columns that hold any number: a float has it too."""
 _WHOLE = {"int2": 32_767, "int4": 2**31 - 1, "int8": 2**63 - 1, "oid": 2**31 - 1}
@@ -181,7 +182,7 @@ def most_key(column: Column) -> int:
     """Return the highest key that a column of its own has."""
     limit = re.search(r"\((\d+)\)", column.type)
     if column.base in _TEXTS and limit:
-        return min(_KEY_MAX, int(10 ** int(limit[1])) - 1)
+        return min(_KEY_MAX, int(10 ** min(_DIGITS_MAX, int(limit[1]))) - 1)
     most = (
         _TIMES.get(column.base)
         or _MOST.get(column.base)
@@ -196,7 +197,7 @@ def _most(column: Column) -> int | None:
     found = re.search(r"\((\d+)(?:,(-?\d+))?\)", column.type)
     if column.base == "numeric" and found:
         digits = int(found[1]) - int(found[2] or 0)
-        return 10**digits if digits < 18 else None
+        return 10 ** max(0, digits) if digits < _DIGITS_MAX else None
     return _WHOLE["int2"] if column.base == "int2" else None
 
 

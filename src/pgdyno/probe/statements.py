@@ -41,6 +41,8 @@ COUNTS = (
 """Columns of the table statement_count; None: not counted by this version, or switched off."""
 MAJOR_OF_VERSION = {9: 14, 10: 15, 11: 17, 12: 18}
 """Minor version of the extension → the first major version of PostgreSQL that comes with it."""
+_SINCE = "since"
+"""Beginning of an entry, which is not a count; None before version 1.11, or for several entries."""
 _OF_IO = ("read_ms", "write_ms")
 _SHAPE_CHARACTERS = 2000
 
@@ -107,8 +109,9 @@ def read_counts(connection: psycopg.Connection[Any], source: StatementSource) ->
             f"the role {role} may not read {STATEMENTS}", f"GRANT pg_read_all_stats TO {role}"
         ) from None
     off = {*(() if source.io else _OF_IO), *(() if source.plan else ("plan_ms",))}
+    names = (*COUNTS, _SINCE)
     return {
-        row.pop("id"): {name: None if name in off else row[name] for name in COUNTS} for row in rows
+        row.pop("id"): {name: None if name in off else row[name] for name in names} for row in rows
     }
 
 
@@ -116,6 +119,12 @@ def evictions(connection: psycopg.Connection[Any], source: StatementSource) -> i
     """Return how often statements were evicted as the view was full, since the counters began."""
     (row,) = _rows(connection, source, "statement_evictions", {})
     return int(row["dealloc"])
+
+
+def counted_since(connection: psycopg.Connection[Any], source: StatementSource) -> str:
+    """Return the time when the counters of all statements began, '' if it is not known."""
+    (row,) = _rows(connection, source, "statement_evictions", {})
+    return str(row["since"])
 
 
 def read_shapes(
@@ -135,20 +144,25 @@ def read_texts(
     """Return the beginnings of the texts of some statements, without those that are gone."""
     values = {"ids": list(ids), "characters": characters}
     rows = _rows(connection, source, "statement_texts", values)
-    return {row["id"]: row["text"] for row in rows}
+    return {row["id"]: row["text"] for row in rows if row["text"] is not None}
 
 
 def risen(before: Counts, after: Counts) -> dict[str, Rise]:
     """Return the increase of the counts of each statement that was executed in between.
 
-    An entry with fewer calls than before was thrown out, or reset, and made again.
+    An entry with fewer calls than before, or one that begins later, was thrown out, or reset, and
+    made again.
     """
     rises = {}
     for key, counts in after.items():
         earlier = before.get(key, {})
-        if (counts["calls"] or 0) < (earlier.get("calls") or 0):
+        began = earlier.get(_SINCE), counts.get(_SINCE)
+        is_new = None not in began and began[0] != began[1]
+        if is_new or (counts["calls"] or 0) < (earlier.get("calls") or 0):
             earlier = {}
-        rise = {name: _difference(value, earlier.get(name)) for name, value in counts.items()}
+        rise = {
+            name: _difference(counts[name], earlier.get(name)) for name in counts if name != _SINCE
+        }
         if (rise["calls"] or 0) > 0:
             rises[key] = rise
     return rises

@@ -25,7 +25,7 @@ select a.attrelid::bigint as table_id, a.attname as name,
        as distinct_elements,
        array(select share::float8 from unnest(s.most_common_freqs) as share
               where share * greatest(c.reltuples, 0) >= %(rows_min)s
-              order by share desc limit 100) as frequent
+              order by share desc limit 20) as frequent
   from pg_attribute a
   join pg_class c on c.oid = a.attrelid
   join pg_namespace cn on cn.oid = c.relnamespace

@@ -1,3 +1,4 @@
--- Transactions of this database.
-select xact_commit + xact_rollback as transactions from pg_stat_database
+-- Transactions of this database, and the beginning of its statistics.
+select xact_commit + xact_rollback as transactions, coalesce(stats_reset::text, '') as since
+  from pg_stat_database
  where datname = current_database()

@@ -11,7 +11,8 @@ select queryid::text as id, sum(calls)::bigint as calls, sum(total_exec_time) as
        sum(temp_blks_read + temp_blks_written)::bigint as temp_blocks,
        sum(blk_read_time) as read_ms,
        sum(blk_write_time) as write_ms,
-       null::float8 as jit_ms
+       null::float8 as jit_ms,
+       null::float8 as since
   from {schema}.pg_stat_statements(false)
  where dbid = (select oid from pg_database where datname = current_database())
    and queryid is not null and toplevel

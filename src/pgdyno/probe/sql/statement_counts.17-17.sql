@@ -12,7 +12,8 @@ select queryid::text as id, sum(calls)::bigint as calls, sum(total_exec_time) as
        sum(shared_blk_read_time + local_blk_read_time) as read_ms,
        sum(shared_blk_write_time + local_blk_write_time) as write_ms,
        sum(jit_generation_time + jit_inlining_time
-           + jit_optimization_time + jit_emission_time) as jit_ms
+           + jit_optimization_time + jit_emission_time) as jit_ms,
+       case when count(*) = 1 then extract(epoch from min(stats_since))::float8 end as since
   from {schema}.pg_stat_statements(false)
  where dbid = (select oid from pg_database where datname = current_database())
    and queryid is not null and toplevel

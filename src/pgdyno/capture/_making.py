@@ -1,0 +1,191 @@
+"""The Capture of a server and its load: statements that an empty schema accepts, with the columns
+of their parameters, and the transactions that they form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pgdyno._engine import build_info
+from pgdyno.capture._behaviour import behaviour_of, own_transactions
+from pgdyno.capture._calls import Calls
+from pgdyno.capture._distinct import with_distinct
+from pgdyno.capture._parameters import Unplannable, parameters_of, with_types
+from pgdyno.capture._period import Load
+from pgdyno.capture._schema import EmptySchema
+from pgdyno.capture._server import SourceServer
+from pgdyno.capture._settings import SourceSettings
+from pgdyno.capture._texts import begins, is_kept, is_recursive, without_values
+from pgdyno.capture._transactions import Kind, Seen, kinds_of
+from pgdyno.capture._units import beginning
+from pgdyno.clone.capture_file import (
+    FORMAT,
+    VERSION,
+    Capture,
+    Source,
+    Statement,
+    Step,
+    Transaction,
+)
+from pgdyno.clone.keys import Keys
+from pgdyno.errors import SetupError
+from pgdyno.numbers import counted, listed
+from pgdyno.server.sql_files import OWN
+from pgdyno.spec.change import first_word
+
+_EVEN = "the rows that statements read more often than others are not known: all alike"
+_OF_BLOCKS = frozenset(("BEGIN", "COMMIT", "END", "START", "ROLLBACK", "SAVEPOINT", "RELEASE", ""))
+
+
+def capture_of(server: SourceServer, load: Load) -> Capture:
+    """Return the capture of a server with its load. Raises SetupError for a load without
+    statements."""
+    gaps = [*server.catalogue.gaps, *server.settings.gaps, *load.gaps]
+    texts = {key: text for key, text in load.texts.items() if OWN not in text}
+    left_out = {first_word(text).upper() for text in texts.values() if not is_kept(text)}
+    if left_out := left_out - _OF_BLOCKS:
+        gaps.append(f"utility statements are left out: {listed(sorted(left_out))}")
+    with _schema(server, load, texts, gaps) as schema:
+        statements = _statements(schema, texts, load, gaps)
+        tables, more = with_distinct(schema.tables, statements.values()), schema.gaps
+        differing = server.settings.beside(SourceSettings(schema.connection))
+    if not statements:
+        raise _idle(load)
+    calls = {key: load.rises[key]["calls"] or 0.0 for key in statements}
+    kinds = _kinds(load, texts, calls, gaps)
+    return Capture(
+        format=FORMAT,
+        version=VERSION,
+        made_by=f"pgdyno {build_info()['version']}",
+        source=_source(server, load, statements),
+        tables=tables,
+        statements=tuple(statements.values()),
+        transactions=tuple(_transactions(kinds, statements, calls, load, Keys(tables))),
+        gaps=(*gaps, *more, _EVEN),
+        functions=schema.functions,
+        views=schema.views,
+        settings=differing,
+    )
+
+
+def _schema(
+    server: SourceServer, load: Load, texts: Mapping[str, str], gaps: list[str]
+) -> EmptySchema:
+    """Return the schema, with what happened to its tables in the period."""
+    catalogue = server.catalogue
+    updated = catalogue.with_updates(load.updates, load.skews, load.seconds)
+    by_id = load.accesses.with_scans(dict(zip(catalogue.ids, updated, strict=True)), load.seconds)
+    return EmptySchema(*server.functions.of_load(texts.values(), by_id, gaps))
+
+
+def _source(server: SourceServer, load: Load, statements: Mapping[str, Statement]) -> Source:
+    sessions, busy = load.samples.sessions(statements)
+    transactions = load.transactions - own_transactions(load.observed, load.samples)
+    return Source(
+        major=server.major,
+        seconds=round(load.seconds, 1),
+        transactions_per_s=round(max(0.0, transactions) / load.seconds, 3),
+        sessions=sessions,
+        busy_sessions=round(busy, 2),
+        **behaviour_of(load.observed, load.samples),
+    )
+
+
+def _idle(load: Load) -> SetupError:
+    """Return the error where a load has no statement."""
+    if load.server["query_ids"] == "off":
+        return SetupError(
+            "the server gives statements no ids (compute_query_id is off)",
+            code="capture-query-ids",
+            hint="ALTER SYSTEM SET compute_query_id = 'auto'; SELECT pg_reload_conf()",
+        )
+    if not load.server["sees_others"]:
+        return SetupError(
+            "the role may not see statements of other roles",
+            code="capture-statements",
+            hint="GRANT pg_monitor TO the role",
+        )
+    return SetupError(
+        f"no statement that a load could have was executed in {load.seconds:.0f} s",
+        code="capture-idle",
+        hint="capture the server while it works, or longer (-T)",
+    )
+
+
+def _kinds(
+    load: Load, texts: Mapping[str, str], calls: Mapping[str, float], gaps: list[str]
+) -> list[Kind]:
+    """Return the kinds of transactions; what is guessed of them goes to the ``gaps``."""
+    begun = sum(load.rises[key]["calls"] or 0.0 for key, text in texts.items() if begins(text))
+    seen = Seen(load.seconds, load.samples.sequences(), load.samples.runs())
+    kinds = kinds_of(calls, seen, begun)
+    if any(each.guessed for each in kinds):
+        gaps.append(
+            "statements that are executed equally often are taken for one transaction: none was"
+            " seen long enough"
+        )
+    if any(len(each.statements) > 1 and not each.block for each in kinds):
+        gaps.append(
+            "statements that commit by themselves are taken for one unit of work where the same"
+            " sessions execute them equally often"
+        )
+    return kinds
+
+
+def _statements(
+    schema: EmptySchema, texts: Mapping[str, str], load: Load, gaps: list[str]
+) -> dict[str, Statement]:
+    """Return the statements that can be executed on the schema."""
+    found: dict[str, Statement] = {}
+    calls_of = Calls(schema.connection, schema.by_name)
+    refused = []
+    kept = {key: text for key, text in texts.items() if is_kept(text)}
+    if any(map(is_recursive, kept.values())):
+        gaps.append("recursive queries are left out: rows here may refer to each other in a circle")
+    for key, text in kept.items():
+        if is_recursive(text):
+            continue
+        plain = with_types(schema.connection, without_values(text))
+        try:
+            parameters = parameters_of(schema.connection, plain, schema.by_name)
+        except Unplannable as why:
+            refused.append(str(why))
+            continue
+        rise = load.rises[key]
+        calls = rise["calls"] or 1.0
+        statement = Statement(
+            text=plain,
+            parameters=calls_of.resolved(plain, parameters),
+            calls_per_s=round(calls / load.seconds, 4),
+            rows=round((rise["rows"] or 0.0) / calls, 4),
+            ms=round((rise["exec_ms"] or 0.0) / calls, 6),
+            wal_bytes=round((rise["wal_bytes"] or 0.0) / calls, 2),
+        )
+        found[key] = load.accesses.with_pages(statement, key, rise)
+    if refused:
+        number = counted(len(refused), "statement is", "statements are")
+        gaps.append(f"{number} left out, as the schema here does not have all of it: {refused[0]}")
+    unknown = sum(p.use == "other" for each in found.values() for p in each.parameters)
+    if unknown:
+        number = counted(unknown, "parameter belongs", "parameters belong")
+        gaps.append(f"{number} to no column that is known: the values are random")
+    return found
+
+
+def _transactions(
+    kinds: Sequence[Kind],
+    statements: Mapping[str, Statement],
+    calls: Mapping[str, float],
+    load: Load,
+    keys: Keys,
+) -> Iterator[Transaction]:
+    numbers = {key: number for number, key in enumerate(statements)}
+    for kind in kinds:
+        per_s = round(kind.transactions / load.seconds, 4)
+        start = 0
+        if kind.guessed or not kind.block:
+            start = beginning([statements[each] for each in kind.statements], keys)
+        steps = tuple(
+            Step(numbers[each], round(calls[each] / max(1.0, kind.transactions), 3))
+            for each in (*kind.statements[start:], *kind.statements[:start])
+        )
+        yield Transaction(per_s, steps, kind.block)
