@@ -86,6 +86,19 @@ note: tables of temporary sessions are left out
     assert as_json["transactions"] == SHOP["transactions"]
 
 
+def test_a_share_of_the_transactions_is_shown(pgdyno: Callable[..., Said]) -> None:
+    steps = [{"statement": 0}, {"statement": 0, "times": 0.8, "share": 0.4}]
+    transactions = [{"per_s": 250.0, "steps": steps}]
+    apps = {**SHOP, "transactions": transactions}
+    Path("apps.pgdyno").write_text(json.dumps(apps))
+    shown = pgdyno("capture", "show", "apps.pgdyno").out.splitlines()
+    assert [line for line in shown if "application" in line or "in 40" in line] == snapshot(
+        [
+            "  in 40 %, 0.8 times: select state from orders where id = $1",
+        ]
+    )
+
+
 def test_the_difference_of_two(pgdyno: Callable[..., Said], shop: str) -> None:
     later = json.loads(json.dumps(SHOP))
     later["source"]["transactions_per_s"] = 500.0
@@ -158,6 +171,8 @@ REFUSED = {
     ("capture", "postgresql://127.0.0.1:1/x", "-o", "shop.pgdyno"): "exists already",
     ("capture", "tpcb-like", "-o", "x.pgdyno"): "makes no load",
     ("capture", "postgresql://127.0.0.1:1/x", "-o", "x.pgdyno"): "127.0.0.1:1",
+    ("capture", "postgresql://127.0.0.1:1/x", "-o", "x.pgdyno", "--log", "shop.pgdyno"): "neither",
+    ("capture", "postgresql://127.0.0.1:1/x", "-o", "x.pgdyno", "--log", "none"): "cannot be read",
     ("capture", "diff", "shop.pgdyno", "cut.pgdyno"): "cut.pgdyno is not a capture of pgdyno",
     ("capture", "alike", "cut.pgdyno"): "cut.pgdyno is not a capture of pgdyno",
     ("capture", "show", "none.pgdyno"): "none.pgdyno cannot be read",

@@ -125,11 +125,12 @@ def captured(cluster: Cluster, path: Path, role: str) -> Capture:
 def taken(
     cluster: Cluster,
     path: Path,
+    logs: tuple[Path, ...] = (),
     **values: str,
 ) -> Capture:
     kwargs = {**cluster.conninfo.kwargs(), "application_name": None, **values}
     where = Where(psycopg.conninfo.make_conninfo("", **kwargs))
-    return capture(CaptureRequest(where, SECONDS, path), Silent())
+    return capture(CaptureRequest(where, SECONDS, path, logs), Silent())
 
 
 @pytest.mark.parametrize(("major", "role"), [(18, "reader"), (15, "watcher")])
@@ -194,6 +195,27 @@ def test_a_load_and_its_clone(
     assert not any(each.name == "rows of a call" for each in unlike)
     known = {each.name for each in likeness.compared if each.verdict != "unknown"}
     assert {"transactions", "CPU of a transaction", "sessions at work", "first finding"} <= known
+
+
+@pytest.mark.parametrize(("major", "destination"), [(18, "jsonlog"), (15, "csvlog")])
+def test_transactions_of_the_log(
+    new_cluster: Callable[..., Cluster], tmp_path: Path, major: int, destination: str
+) -> None:
+    settings = {"logging_collector": "on", "log_destination": destination, "log_directory": "log"}
+    # A plan in the log is not a second execution.
+    settings |= {"log_transaction_sample_rate": "0.5", "session_preload_libraries": "auto_explain"}
+    cluster = source(new_cluster, major, **settings)
+    with connect_plain(cluster.conninfo) as conn:
+        conn.execute("alter database postgres set auto_explain.log_min_duration = 0")
+    with load(cluster):
+        found = taken(cluster, tmp_path / "shop.pgdyno", (cluster.data_dir / "log",))
+    assert not [each for each in found.gaps if "the log" in each]
+    (block,) = (each for each in found.transactions if len(each.steps) > 1)
+    texts = [found.statements[each.statement].text for each in block.steps]
+    assert [text.split()[0].lower() for text in texts] == ["select", "insert", "update"]
+    assert block.block
+    assert {(each.times, each.share) for each in block.steps} == {(1.0, 1.0)}
+    assert "hush" not in (tmp_path / "shop.pgdyno").read_text()
 
 
 def test_without_the_extension(new_cluster: Callable[..., Cluster], tmp_path: Path) -> None:

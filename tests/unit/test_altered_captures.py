@@ -90,7 +90,7 @@ CAPTURE = Capture(
             300.0,
         ),
     ),
-    transactions=(Transaction(10.0, (Step(0), Step(1, 4.0)), block=True),),
+    transactions=(Transaction(10.0, (Step(0), Step(1, 4.0, 0.5)), block=True),),
     gaps=(),
     functions=(Function("public", "f", "CREATE FUNCTION f() RETURNS trigger …"),),
     views=(View("public", "v", "select a from t"),),

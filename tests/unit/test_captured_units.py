@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgdyno.capture._transactions import Seen, kinds_of
+from pgdyno.capture._transactions import Seen
 from pgdyno.capture._units import Run, Unit, beginning, units_of
+from pgdyno.capture._whole import all_kinds
 from pgdyno.clone.capture_file import Column, Parameter, Statement, Table, Use
 from pgdyno.clone.keys import Keys
 
@@ -92,7 +93,7 @@ def test_without_looks_there_is_no_unit() -> None:
 
 def test_a_unit_is_a_kind_without_a_block() -> None:
     runs = _sampled(_of_all("ab"), 900)
-    found = kinds_of({"a": 9000.0, "b": 9001.0}, Seen(_SECONDS, [], runs), begins=0)
+    found = all_kinds({"a": 9000.0, "b": 9001.0}, [], Seen(_SECONDS, [], runs), begins=0)
     assert [({*each.statements}, each.transactions, each.block) for each in found] == [
         ({"a", "b"}, 9001.0, False)
     ]

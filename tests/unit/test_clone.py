@@ -518,3 +518,15 @@ def test_a_key_with_a_column_that_is_unique_by_itself() -> None:
         "\\set t_id_key :t_row + 1",
         "\\set t_day_key :t_row * 30 / 300 + 1",
     ]
+
+
+def test_a_part_of_the_transactions_repeats_a_statement() -> None:
+    steps = (Step(3, 1.0, 1.0), Step(1, 2.0, 0.5), Step(2, 2.0, 0.5), Step(3, 1.2, 0.4))
+    capture = replace(CAPTURE, transactions=(Transaction(1.0, steps, block=True),))
+    (text,) = clone_of(capture, "shop").scripts.values()
+    check_script(text, "shop")
+    control = [line for line in text.splitlines() if line.startswith(("\\if", "\\for", "\\end"))]
+    assert control == [
+        *("\\if :chance <= 500", "\\for round 4", "\\endfor", "\\endif"),
+        *("\\if :chance_2 <= 400", "\\for round 3", "\\endfor", "\\endif"),
+    ]

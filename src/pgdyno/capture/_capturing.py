@@ -3,12 +3,13 @@ make, and a search for values in that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from msgspec import Struct
 
+from pgdyno.capture._logs import check_logs
 from pgdyno.capture._making import capture_of
 from pgdyno.capture._period import observed_load, watched
 from pgdyno.capture._scanning import check_values
@@ -26,6 +27,8 @@ class CaptureRequest(Struct, frozen=True):
     where: Where
     seconds: float
     path: Path
+    logs: tuple[Path, ...] = ()
+    """Files of the server's log, or directories of them."""
 
 
 def capture(request: CaptureRequest, watcher: Watcher) -> Capture:
@@ -34,9 +37,10 @@ def capture(request: CaptureRequest, watcher: Watcher) -> Capture:
     Raises SetupError for a server that does not answer, or does not count statements, and
     Interrupted, with the load until then in the file, if the user stops it.
     """
+    check_logs(request.logs)
     with _writing(request.path):
         check_writable(request.path)
-    found, stopped = _taken(request.where, request.seconds, watcher)
+    found, stopped = _taken(request.where, request.seconds, watcher, request.logs)
     with _writing(request.path):
         write_capture(found, request.path)
     if stopped is not None:
@@ -66,7 +70,7 @@ def captured(
     """Return the capture of a server's load, which has no value that its statistics have.
     ``period`` is entered for the time that is watched. Raises SetupError and Interrupted as
     :func:`capture` does."""
-    found, stopped = _taken(where, seconds, watcher, period)
+    found, stopped = _taken(where, seconds, watcher, period=period)
     if stopped is not None:
         raise stopped
     return found
@@ -76,6 +80,7 @@ def _taken(
     where: Where,
     seconds: float,
     watcher: Watcher,
+    logs: Sequence[Path] = (),
     period: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> tuple[Capture, Interrupted | None]:
     """Return a capture, and why it was stopped before its end."""
@@ -89,7 +94,7 @@ def _taken(
             reached,
             watcher,
             period,
-            lambda: watched(connection, server.catalogue, seconds),
+            lambda: watched(connection, server.catalogue, seconds, logs),
         )
     watcher.phase("finding the columns of parameters")
     found = capture_of(server, load)

@@ -15,8 +15,9 @@ from pgdyno.capture._schema import EmptySchema
 from pgdyno.capture._server import SourceServer
 from pgdyno.capture._settings import SourceSettings
 from pgdyno.capture._texts import begins, is_kept, is_recursive, without_values
-from pgdyno.capture._transactions import Kind, Seen, kinds_of
+from pgdyno.capture._transactions import Kind, Seen
 from pgdyno.capture._units import beginning
+from pgdyno.capture._whole import all_kinds
 from pgdyno.clone.capture_file import (
     FORMAT,
     VERSION,
@@ -39,7 +40,7 @@ _OF_BLOCKS = frozenset(("BEGIN", "COMMIT", "END", "START", "ROLLBACK", "SAVEPOIN
 def capture_of(server: SourceServer, load: Load) -> Capture:
     """Return the capture of a server with its load. Raises SetupError for a load without
     statements."""
-    gaps = [*server.catalogue.gaps, *server.settings.gaps, *load.gaps]
+    gaps = [*server.catalogue.gaps, *server.settings.gaps, *load.gaps, *load.log.gaps]
     texts = {key: text for key, text in load.texts.items() if OWN not in text}
     left_out = {first_word(text).upper() for text in texts.values() if not is_kept(text)}
     if left_out := left_out - _OF_BLOCKS:
@@ -117,13 +118,13 @@ def _kinds(
     """Return the kinds of transactions; what is guessed of them goes to the ``gaps``."""
     begun = sum(load.rises[key]["calls"] or 0.0 for key, text in texts.items() if begins(text))
     seen = Seen(load.seconds, load.samples.sequences(), load.samples.runs())
-    kinds = kinds_of(calls, seen, begun)
+    kinds = all_kinds(calls, load.log.transactions, seen, begun)
     if any(each.guessed for each in kinds):
         gaps.append(
             "statements that are executed equally often are taken for one transaction: none was"
             " seen long enough"
         )
-    if any(len(each.statements) > 1 and not each.block for each in kinds):
+    if any(each.is_unit for each in kinds):
         gaps.append(
             "statements that commit by themselves are taken for one unit of work where the same"
             " sessions execute them equally often"
@@ -181,6 +182,13 @@ def _transactions(
     numbers = {key: number for number, key in enumerate(statements)}
     for kind in kinds:
         per_s = round(kind.transactions / load.seconds, 4)
+        if kind.times:
+            both = zip(kind.statements, kind.times, kind.shares, strict=True)
+            logged = (Step(numbers[one], round(n, 3), round(share, 3)) for one, n, share in both)
+            # Statements of a pipeline without a block commit together.
+            block = kind.block or len(kind.statements) > 1
+            yield Transaction(per_s, tuple(logged), block)
+            continue
         start = 0
         if kind.guessed or not kind.block:
             start = beginning([statements[each] for each in kind.statements], keys)

@@ -1,16 +1,19 @@
-"""The load of a period: counters, samples of sessions, and the window of a check. It is kept as far
-as it was read if the server ends, or the user stops it."""
+"""The load of a period: counters and samples of sessions, the server's log, and the window of a
+check. It is kept as far as it was read if the server ends, or the user stops it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from pgdyno.capture._accesses import Accesses
 from pgdyno.capture._catalogue import Catalogue
+from pgdyno.capture._log_lines import Period
+from pgdyno.capture._logs import LogTransactions, transactions_in
 from pgdyno.capture._readings import STATEMENTS_MAX, Readings
 from pgdyno.capture._sampling import Samples
 from pgdyno.capture._skew import Updates
@@ -43,6 +46,7 @@ class Load(Struct):
     skews: dict[int, float | None]
     """Exponents of updates, likewise."""
     accesses: Accesses
+    log: LogTransactions
     gaps: list[str]
     stopped: Interrupted | None
     """The user's signal, if it was stopped before its end."""
@@ -74,7 +78,9 @@ def observed_load(
     return load
 
 
-def watched(connection: psycopg.Connection[Any], catalogue: Catalogue, seconds: float) -> Load:
+def watched(
+    connection: psycopg.Connection[Any], catalogue: Catalogue, seconds: float, logs: Sequence[Path]
+) -> Load:
     """Watch the load of a server for so long, or until it ends. Raises SetupError for one that does
     not count statements, and psycopg.Error for one that ends at once."""
     try:
@@ -98,6 +104,7 @@ def watched(connection: psycopg.Connection[Any], catalogue: Catalogue, seconds: 
         updates=readings.updates,
         skews=readings.exponents(catalogue.tables),
         accesses=readings.accesses,
+        log=_logged(readings, logs),
         gaps=[*readings.gaps, *_unseen(readings, rises)],
         stopped=stopped,
         ended=readings.ended,
@@ -111,3 +118,14 @@ def _unseen(readings: Readings, rises: Mapping[str, Rise]) -> Iterator[str]:
     if gone := sum(each not in readings.texts for each in rises):
         number = counted(gone, "statement has", "statements have")
         yield f"{number} no text any more, and are left out"
+
+
+def _logged(readings: Readings, logs: Sequence[Path]) -> LogTransactions:
+    """Return the transactions of logs in the time between the readings."""
+    if not logs:
+        return LogTransactions([], [])
+    period = Period(readings.server["now"], readings.last_at)
+    try:
+        return transactions_in(logs, readings.server["database"], period)
+    except OSError as problem:
+        return LogTransactions([], [f"the log cannot be read any more: {problem.strerror}"])

@@ -64,6 +64,8 @@ class Readings:
         self._connection, self._source, self._tables = connection, source, tables
         self._first_xid = next_xid(connection)
         self.server = self._look()
+        self.last_at: str = self.server["now"]
+        """Time of the last reading as the server's log has it."""
         self.seconds = 0.0
         self.rises: dict[str, Rise] = {}
         self.texts: dict[str, str] = {}
@@ -145,6 +147,7 @@ class Readings:
         self._last = now
         new = [each for each in busiest(self.rises)[:STATEMENTS_MAX] if each not in self.texts]
         self.texts |= read_texts(self._connection, self._source, new)
+        self.last_at = self._look()["now"]
 
     def _tell_lost(self, before: _Counters, now: _Counters) -> None:
         """Add the losses of counters to the gaps."""

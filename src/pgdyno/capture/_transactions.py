@@ -6,6 +6,7 @@ unit of work without a block.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -27,6 +28,15 @@ class Kind(Struct, frozen=True):
     block: bool
     guessed: bool = False
     """True if no two of its statements were seen in one transaction: they have equal calls."""
+    times: tuple[float, ...] = ()
+    """Mean executions of each in a transaction; () if only their calls tell."""
+    shares: tuple[float, ...] = ()
+    """Share of the transactions that have each, as ``times``."""
+
+    @property
+    def is_unit(self) -> bool:
+        """True for statements that commit by themselves and follow each other."""
+        return not self.block and not self.times and len(self.statements) > 1
 
 
 class Seen(Struct, frozen=True):
@@ -40,7 +50,7 @@ class Seen(Struct, frozen=True):
 
 def kinds_of(calls: Mapping[str, float], seen: Seen, begins: float) -> list[Kind]:
     """Return the kinds of transactions of statements with so many calls, of which BEGIN has
-    ``begins``."""
+    ``begins``, without units of work."""
     together = Together([[each for each in ids if each in calls] for ids in seen.sequences])
     groups = _joined([*calls], together)
     alone = [group[0] for group in groups if len(group) == 1]
@@ -56,17 +66,22 @@ def kinds_of(calls: Mapping[str, float], seen: Seen, begins: float) -> list[Kind
     taken = {each for kind in guessed for each in kind.statements}
     kinds += guessed
     kinds += [Kind((each,), calls[each], block=False) for each in alone if each not in taken]
-    kinds = _in_units(_with_blocks(kinds, left), seen)
-    return sorted(kinds, key=lambda each: -each.transactions)
+    return sorted(_with_blocks(kinds, left), key=lambda each: -each.transactions)
 
 
-def _in_units(kinds: Sequence[Kind], seen: Seen) -> list[Kind]:
-    """Put statements that have no block, and follow each other, into one kind."""
-    single = {each.statements[0]: each.transactions for each in kinds if not each.block}
+def in_units(kinds: Sequence[Kind], seen: Seen) -> list[Kind]:
+    """Put statements that have no block, are in no other kind, and follow each other, into one
+    kind."""
+    having = Counter(each for kind in kinds for each in kind.statements)
+    single = {
+        each.statements[0]: each.transactions
+        for each in kinds
+        if not each.block and len(each.statements) == 1 and having[each.statements[0]] == 1
+    }
     units = units_of(single, seen.runs, seen.seconds)
     taken = {each for unit in units for each in unit.statements}
     return [
-        *(each for each in kinds if each.block or each.statements[0] not in taken),
+        *(each for each in kinds if each.statements[0] not in taken),
         *(Kind(each.statements, each.times, block=False) for each in units),
     ]
 

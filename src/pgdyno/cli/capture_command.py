@@ -67,6 +67,18 @@ class CaptureOptions(Struct, frozen=True, kw_only=True):
             help="File to write, with a name that ends with .pgdyno.",
         ),
     ]
+    logs: Annotated[
+        tuple[str, ...],
+        click.option(
+            "--log",
+            "logs",
+            multiple=True,
+            metavar="FILE",
+            shell_complete=complete_files,
+            help="Take transactions from the server's log, csvlog or jsonlog: a file of it, or its"
+            " directory.",
+        ),
+    ]
     output_format: TextOrJson
     quiet: Quiet
 
@@ -82,6 +94,7 @@ def take(what: Database, connect: ConnectOptions, options: CaptureOptions) -> No
     \b
       pgdyno capture -h db.example.com shop -o shop.pgdyno
       pgdyno capture postgresql://db.example.com/shop -T 2min -o shop.pgdyno
+      pgdyno capture shop --log /var/lib/postgresql/18/main/log -o shop.pgdyno
     """
     from pgdyno.capture import CaptureRequest, capture
     from pgdyno.check import Where
@@ -91,7 +104,8 @@ def take(what: Database, connect: ConnectOptions, options: CaptureOptions) -> No
     path = _path(options.output)
     conninfo = conninfo_without_load(what, connect, "capture")
     where = Where(conninfo, connect.control)
-    request = CaptureRequest(where, options.time / 1000, path)
+    logs = tuple(Path(each).expanduser() for each in options.logs)
+    request = CaptureRequest(where, options.time / 1000, path, logs)
     with watcher_for(quiet=options.quiet, every_s=1.0) as watcher:
         found = capture(request, watcher)
     _print(found, options.output_format)

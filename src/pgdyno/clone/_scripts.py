@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 
 from pgdyno.clone._arguments import Arguments
@@ -38,8 +39,9 @@ class _Script:
         if self._transaction.block:
             self._lines.add("begin;")
         steps = enumerate(self._transaction.steps)
-        for times, group in groupby(steps, lambda each: round(_times(each[1]))):
-            self._write(list(group), times)
+        for (times, chance), group in groupby(steps, lambda each: _repeated(each[1])):
+            with self._by_chance(chance):
+                self._write(list(group), times)
         if self._transaction.block:
             self._lines.add("commit;")
         return self._lines.text()
@@ -56,18 +58,24 @@ class _Script:
         self._lines.add("\\endfor")
 
     def _write_step(self, place: int, step: Step, *, is_once: bool) -> None:
-        statement = self._statements[place]
-        is_chance = step.times < ALWAYS
-        text = self._with_variables(statement)
-        if is_chance:
-            chance = self._lines.set("chance", f"random(1, {SHARES})")
-            self._lines.add(f"\\if :{chance} <= {max(1, round(step.times * SHARES))}")
-        captured = self._captured(place) if is_once and not is_chance else None
-        self._lines.add(text + (f" \\gset s{place}_" if captured else ";"))
-        if is_chance:
-            self._lines.add("\\endif")
+        chance = _chance(step) if is_once else 1.0
+        text = self._with_variables(self._statements[place])
+        captured = self._captured(place) if is_once and chance == 1 else None
+        with self._by_chance(chance):
+            self._lines.add(text + (f" \\gset s{place}_" if captured else ";"))
         if captured:
             self._arguments.returned(captured[0], f"s{place}_{captured[1]}")
+
+    @contextmanager
+    def _by_chance(self, chance: float) -> Iterator[None]:
+        """Have lines that are written meanwhile executed in this share of the transactions."""
+        if chance >= 1:
+            yield
+            return
+        name = self._lines.set("chance", f"random(1, {SHARES})")
+        self._lines.add(f"\\if :{name} <= {max(1, round(chance * SHARES))}")
+        yield
+        self._lines.add("\\endif")
 
     def _captured(self, place: int) -> tuple[Place, str] | None:
         """Return the key of the row that a statement inserts, and the name under which it returns
@@ -109,5 +117,14 @@ def _returned(listed: str, key: str) -> str | None:
     return name if re.fullmatch(r"\w+", name, re.ASCII) else None
 
 
-def _times(step: Step) -> float:
-    return step.times if step.times >= _OFTEN else 1.0
+def _chance(step: Step) -> float:
+    """Return the share of the transactions that have a step, 1 for nearly all."""
+    share = step.times if step.share is None else step.share
+    return share if share < ALWAYS else 1.0
+
+
+def _repeated(step: Step) -> tuple[int, float]:
+    """Return how often a step is repeated, and the chance of all of its executions."""
+    chance = _chance(step)
+    times = step.times / max(chance, 1 / SHARES)
+    return (round(times), round(chance, 2)) if times >= _OFTEN else (1, 1.0)

@@ -199,6 +199,8 @@ class Step(Struct, frozen=True, omit_defaults=True):
     """Its place in the file's statements."""
     times: float = 1.0
     """Mean executions in a transaction."""
+    share: float | None = None
+    """Share of the transactions that have it; null: not known."""
 
 
 class Transaction(Struct, frozen=True, omit_defaults=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from pgdyno.clone.capture_file import Capture, Column, Source, Statement, Table
+from pgdyno.clone.capture_file import Capture, Column, Source, Statement, Step, Table
 from pgdyno.clone.difference import SHARE, Changed, Differences, Figure
 from pgdyno.clone.likeness import Compared, Likeness
 from pgdyno.numbers import counted, duration, figure, percent, ratio, size
@@ -56,8 +56,17 @@ def _transactions(capture: Capture) -> Iterator[str]:
         block = "in a block" if each.block else "without a block"
         yield f"transaction {number}: {figure(each.per_s)}/s, {block}"
         for step in each.steps:
-            times = "" if step.times == 1 else f"{figure(step.times)} times: "
-            yield from _statement(times, capture.statements[step.statement])
+            yield from _statement(_often(step), capture.statements[step.statement])
+
+
+def _often(step: Step) -> str:
+    """Return how often a transaction executes a statement; '' for always and once."""
+    is_sure = step.share is None or step.share == 1
+    parts = [
+        *([] if is_sure else [f"in {percent(step.share)}"]),
+        *([] if step.times == (step.share or 1) else [f"{figure(step.times)} times"]),
+    ]
+    return f"{', '.join(parts)}: " if parts else ""
 
 
 def _statement(times: str, each: Statement) -> Iterator[str]:
