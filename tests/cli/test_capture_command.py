@@ -86,17 +86,27 @@ note: tables of temporary sessions are left out
     assert as_json["transactions"] == SHOP["transactions"]
 
 
-def test_a_share_of_the_transactions_is_shown(pgdyno: Callable[..., Said]) -> None:
+def test_options_of_clients_are_about_all_applications(pgdyno: Callable[..., Said]) -> None:
+    both = [{"sessions": 3, "busy_sessions": 2.0, "per_s": [200.0]}] * 2
     steps = [{"statement": 0}, {"statement": 0, "times": 0.8, "share": 0.4}]
     transactions = [{"per_s": 250.0, "steps": steps}]
-    apps = {**SHOP, "transactions": transactions}
+    apps = {**SHOP, "applications": both, "transactions": transactions}
     Path("apps.pgdyno").write_text(json.dumps(apps))
     shown = pgdyno("capture", "show", "apps.pgdyno").out.splitlines()
     assert [line for line in shown if "application" in line or "in 40" in line] == snapshot(
         [
+            "application 1: 3 sessions, 2 within a transaction; transactions 1 (200/s)",
+            "application 2: 3 sessions, 2 within a transaction; transactions 1 (200/s)",
             "  in 40 %, 0.8 times: select state from orders where id = $1",
         ]
     )
+    said = pgdyno("run", "apps.pgdyno", "-c", "2", "-t", "5", "-o", "one.db")
+    assert said.status == 0, said.err
+    assert "2 clients" in said.out
+    said = pgdyno("run", "apps.pgdyno", "-t", "5", "-o", "two.db")
+    assert said.status == 0, said.err
+    both_groups = "3 clients (application 1) · 3 clients (application 2)"
+    assert both_groups in " ".join(said.out.split())
 
 
 def test_the_difference_of_two(pgdyno: Callable[..., Said], shop: str) -> None:

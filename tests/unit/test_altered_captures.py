@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from pgdyno.clone import Capture, clone_of, read_capture, write_capture
 from pgdyno.clone.capture_file import (
+    Application,
     Column,
     Function,
     Parameter,
@@ -95,6 +96,7 @@ CAPTURE = Capture(
     functions=(Function("public", "f", "CREATE FUNCTION f() RETURNS trigger …"),),
     views=(View("public", "v", "select a from t"),),
     settings={"work_mem": "7MB"},
+    applications=(Application(4, 3.0, (5.0,)), Application(4, 0.1, (5.0,))),
 )
 CONTENT: Any = msgspec.to_builtins(CAPTURE)
 VALUES = st.one_of(
@@ -162,7 +164,7 @@ def test_an_altered_file_is_refused_or_made(
     )
     if found is not None:
         clone_of(found, "shop")
-        clone_of(found, "shop", 0.5)
+        clone_of(found, "shop", 0.5, one_group=True)
 
 
 @given(data=st.data())
@@ -191,6 +193,7 @@ def changed(**values: Any) -> dict[str, Any]:
         changed(transactions=[{"per_s": 1.0, "steps": [{"statement": 0, "times": 10**9}]}]),
         changed(transactions=[{"per_s": 1.0, "steps": [{"statement": -1}]}]),
         changed(transactions=[{"per_s": 1.0, "steps": []}]),
+        changed(transactions=[]),
         changed(
             statements=[
                 {**each, "parameters": [{"type": "integer", "table": "public.x", "column": "a"}]}

@@ -24,12 +24,12 @@ class Behaviour(TypedDict):
 
 def own_transactions(seen: Observed, samples: Samples) -> int:
     """Return the transactions of the capture's own sessions, without those of ``Readings``."""
-    return seen.own_transactions + samples.looks
+    return seen.own_transactions + samples.queries
 
 
 def behaviour_of(seen: Observed, samples: Samples) -> Behaviour:
     """Return the behaviour in the time of the samples. Of findings only their kinds are kept."""
-    transactions = seen.transactions - samples.looks
+    transactions = seen.transactions - samples.queries
     known = seen.cpu_ms is not None and transactions > 0
     return {
         "cpu_ms": round((seen.cpu_ms or 0.0) / transactions, 5) if known else None,

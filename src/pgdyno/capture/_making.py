@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno._engine import build_info
+from pgdyno.capture._applications import applications_of
 from pgdyno.capture._behaviour import behaviour_of, own_transactions
 from pgdyno.capture._calls import Calls
 from pgdyno.capture._distinct import with_distinct
@@ -21,6 +22,7 @@ from pgdyno.capture._whole import all_kinds
 from pgdyno.clone.capture_file import (
     FORMAT,
     VERSION,
+    Application,
     Capture,
     Source,
     Statement,
@@ -65,6 +67,7 @@ def capture_of(server: SourceServer, load: Load) -> Capture:
         functions=schema.functions,
         views=schema.views,
         settings=differing,
+        applications=_applications(kinds, load),
     )
 
 
@@ -89,6 +92,12 @@ def _source(server: SourceServer, load: Load, statements: Mapping[str, Statement
         busy_sessions=round(busy, 2),
         **behaviour_of(load.observed, load.samples),
     )
+
+
+def _applications(kinds: Sequence[Kind], load: Load) -> tuple[Application, ...]:
+    logged = ((each.client, each.statements) for each in load.log.transactions)
+    seen = [*load.samples.by_client(), *logged]
+    return applications_of(kinds, seen, load.samples.connected(), load.seconds)
 
 
 def _idle(load: Load) -> SetupError:

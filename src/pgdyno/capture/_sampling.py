@@ -12,7 +12,9 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct
 
 from pgdyno.capture._queries import rows_of
 from pgdyno.capture._units import Run
@@ -28,6 +30,16 @@ SHARE_MAX = 0.01
 LOOKS_S_MIN = 0.5
 """Time in which they are read in a shorter period."""
 BURST_S = 0.05
+Client: TypeAlias = tuple[str, str]
+"""Role and name of the application."""
+
+
+class Connected(Struct, frozen=True):
+    """Sessions of a client, on average."""
+
+    sessions: float = 0.0
+    busy: float = 0.0
+    """Those within a transaction."""
 
 
 class Samples:
@@ -44,6 +56,10 @@ class Samples:
         self.waits: Counter[str] = Counter()
         """Class of waits → sessions at work that were seen in it."""
         self.looks = 0
+        self._clients: dict[int, Client] = {}
+        """By the process."""
+        self._connected: Counter[Client] = Counter()
+        """Sessions of each in all bursts."""
 
     def watch(self, seconds: float, between: Callable[[], None]) -> None:
         """Read sessions for so long, in bursts, and call a function between them. Raises
@@ -53,6 +69,7 @@ class Samples:
         ends_s = time.monotonic() + seconds
         for left in range(bursts, 0, -1):
             self._bursts.append(defaultdict(dict))
+            self._look_at_clients()
             burst_ends_s = time.monotonic() + BURST_S
             while time.monotonic() < burst_ends_s:
                 self._look()
@@ -75,6 +92,45 @@ class Samples:
         if row["began_us"] is not None:
             self._seen[pid, row["began_us"]][sent_us] = statement
             self._busy[pid] += 1
+
+    @property
+    def queries(self) -> int:
+        """Queries, each of which is a transaction."""
+        return self.looks + len(self._bursts)
+
+    def _look_at_clients(self) -> None:
+        found = {
+            int(row["pid"]): (row["role"], row["application"])
+            for row in rows_of(self._connection, "clients")
+        }
+        self._clients |= found
+        self._connected.update(found.values())
+
+    def by_client(self) -> list[tuple[Client, list[str]]]:
+        """Return the ids of the statements that were seen of each transaction, and of each
+        statement that was only seen after it had ended, with the client."""
+        pids = [pid for pid, _ in self._seen]
+        within = {(pid, at) for (pid, _), ids in self._seen.items() for at in ids}
+        ended = {
+            (pid, at): each
+            for pid, seen in self.runs()
+            for at, each in seen
+            if (pid, at) not in within
+        }
+        pairs = [*zip(pids, self.sequences(), strict=True)]
+        pairs += [(pid, [each]) for (pid, _), each in ended.items()]
+        return [(self._clients[pid], ids) for pid, ids in pairs if pid in self._clients]
+
+    def connected(self) -> dict[Client, Connected]:
+        """Return the sessions of each client, on average."""
+        busy: Counter[Client] = Counter()
+        for pid, looks in self._busy.items():
+            if pid in self._clients:
+                busy[self._clients[pid]] += looks
+        return {
+            each: Connected(number / len(self._bursts), busy[each] / max(1, self.looks))
+            for each, number in self._connected.items()
+        }
 
     def sessions(self, statements: Collection[str]) -> tuple[int, float]:
         """Return how many sessions executed some of these statements, and how many of them were

@@ -202,7 +202,7 @@ def alike_command(
     path = Path(file)
     capture = read_capture(path)
     group = {} if options.clients is None else {"count": options.clients}
-    fields = fields_with_texts(read_foreign(path, Choices()))
+    fields = fields_with_texts(read_foreign(path, Choices(one_group=bool(group))))
     spec = spec_over(fields, {"server": {"statements": True}}, group, path=path)
     spec, notes = with_source_settings(spec, capture.settings)
     with watcher_for(quiet=options.quiet, every_s=1.0) as watcher:

@@ -68,7 +68,9 @@ def build_spec(
     tables = _tables(given)
     group = tables.pop("clients", {})
     if path is not None and is_foreign(path):
-        return _imported(path, load, tables, group, quiet=quiet), ""
+        chosen = any(getattr(each, "group", None) is not None for each in own)
+        one_group = bool(group) or (varied is not None and not chosen)
+        return _imported(path, load, tables, group, one_group=one_group, quiet=quiet), ""
     if path is not None:
         spec, text = read_spec_or_run(path, tables, group)
         check_server_named(spec, path)
@@ -159,8 +161,11 @@ def _name_of(options: ScriptOptions, tables: Fields) -> str:
     return "http" if "http" in tables else DEFAULT_SCRIPT
 
 
-def _imported(path: Path, load: LoadOptions, tables: Fields, group: Fields, *, quiet: bool) -> Spec:
-    """Return the spec of a file of another tool. Raises UsageError."""
+def _imported(
+    path: Path, load: LoadOptions, tables: Fields, group: Fields, *, one_group: bool, quiet: bool
+) -> Spec:
+    """Return the spec of a file of another tool, a capture's in ``one_group`` if options are about
+    all of its clients. Raises UsageError."""
     from pgdyno.conduct.source_settings import with_source_settings
     from pgdyno.imports import Choices, fields_with_texts, read_foreign
     from pgdyno.spec.read import spec_over
@@ -171,6 +176,7 @@ def _imported(path: Path, load: LoadOptions, tables: Fields, group: Fields, *, q
         credentials=credentials.are_kept(),
         outside_files=load.urls.allow_files,
         scale=tables.get("workload", {}).get("scale", 1),
+        one_group=one_group,
     )
     imported = read_foreign(path, choices)
     for key in ("script", "variables"):

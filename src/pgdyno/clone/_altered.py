@@ -67,6 +67,8 @@ def _found(capture: Capture) -> Iterator[str]:
         yield "the number of a statement that it does not have"
     if not all(each.steps for each in capture.transactions):
         yield "a transaction without statements"
+    if any(len(each.per_s) != len(capture.transactions) for each in capture.applications):
+        yield "an application with other transactions"
 
 
 def _of_table(table: Table, known: dict[str, Table]) -> Iterator[str]:

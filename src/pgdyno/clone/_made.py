@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from pgdyno.clone._scripts import script_of
-from pgdyno.clone.capture_file import Capture, Source
+from pgdyno.clone.capture_file import Application, Capture
 from pgdyno.clone.keys import Keys
 from pgdyno.clone.schema import setup_of
 from pgdyno.json_types import Fields
@@ -16,6 +18,7 @@ _IDLE_S_MAX = 0.005
 clients do not wait between two: those of a closed loop are idle while the client reads an answer
 and sends the next statement."""
 _WEIGHT = 1000
+_RATE_MIN = 0.001
 
 
 class Clone(Struct, frozen=True):
@@ -29,30 +32,61 @@ class Clone(Struct, frozen=True):
     """File name → text."""
 
 
-def clone_of(capture: Capture, name: str, scale: float = 1.0) -> Clone:
-    """Return the load of a capture, with rows ``scale`` times as many as the source's."""
+def clone_of(capture: Capture, name: str, scale: float = 1.0, *, one_group: bool = False) -> Clone:
+    """Return the load of a capture, with rows ``scale`` times as many as the source's; in
+    ``one_group`` of clients, or in one for each application."""
     keys = Keys(capture.tables, scale)
-    scripts, parts = {}, []
-    most = max((each.per_s for each in capture.transactions), default=1.0)
-    for number, each in enumerate(capture.transactions, 1):
-        file = f"{name}-{number}.sql"
-        scripts[file] = script_of(capture, each, keys)
-        parts.append({"file": file, "weight": max(1, round(_WEIGHT * each.per_s / most))})
-    source = capture.source
-    clients: Fields = {"name": "captured", "count": max(1, source.sessions), "script": parts}
-    if not _is_closed(source):
-        clients["arrival"] = {"rate": round(sum(each.per_s for each in capture.transactions), 3)}
+    files = [f"{name}-{number}.sql" for number in range(1, len(capture.transactions) + 1)]
+    scripts = {
+        file: script_of(capture, each, keys)
+        for file, each in zip(files, capture.transactions, strict=True)
+    }
+    applications = () if one_group else capture.applications
     setup = f"{name}-setup.sql"
     fields: Fields = {
         "name": name,
         "workload": {"setup": setup},
-        "clients": [clients],
+        "clients": [
+            _group(f"application {number}", files, each, _commits_per_s(capture, each))
+            for number, each in enumerate(applications, 1)
+        ]
+        or [_group("captured", files, _all(capture), capture.source.transactions_per_s)],
     }
     return Clone(fields, setup, setup_of(keys, capture.functions, capture.views), scripts)
 
 
-def _is_closed(source: Source) -> bool:
-    """Return whether the source's clients send one transaction after the other."""
-    idle = source.sessions - source.busy_sessions
-    is_short = idle <= _IDLE_S_MAX * source.transactions_per_s
-    return is_short or source.busy_sessions >= _BUSY_MIN * source.sessions
+def _all(capture: Capture) -> Application:
+    """Return all sessions as one application."""
+    source, per_s = capture.source, tuple(each.per_s for each in capture.transactions)
+    return Application(source.sessions, source.busy_sessions, per_s)
+
+
+def _commits_per_s(capture: Capture, of: Application) -> float:
+    """Return the commits of an application in a second: of a unit without a block each statement
+    has its own."""
+    return sum(
+        per_s * (1.0 if each.block else sum(step.times for step in each.steps))
+        for per_s, each in zip(of.per_s, capture.transactions, strict=True)
+    )
+
+
+def _group(name: str, files: Sequence[str], of: Application, commits_per_s: float) -> Fields:
+    """Return the client group of an application, whose transactions begin at a rate if its sessions
+    wait between two."""
+    most = max(of.per_s, default=1.0)
+    parts = [
+        {"file": file, "weight": max(1, round(_WEIGHT * per_s / most))}
+        for file, per_s in zip(files, of.per_s, strict=True)
+        if per_s > 0
+    ]
+    group: Fields = {"name": name, "count": max(1, of.sessions), "script": parts}
+    if not _is_closed(of, commits_per_s):
+        group["arrival"] = {"rate": max(_RATE_MIN, round(sum(of.per_s), 3))}
+    return group
+
+
+def _is_closed(of: Application, commits_per_s: float) -> bool:
+    """Return whether clients send one transaction after the other."""
+    idle = of.sessions - of.busy_sessions
+    is_short = idle <= _IDLE_S_MAX * commits_per_s
+    return is_short or of.busy_sessions >= _BUSY_MIN * of.sessions

@@ -239,6 +239,17 @@ class Source(Struct, frozen=True):
     """Those of a check in this time, the worst first; null: not known."""
 
 
+class Application(Struct, frozen=True):
+    """Sessions that execute other transactions than those of other applications."""
+
+    sessions: int
+    """Mean number of those that are connected."""
+    busy_sessions: float
+    """Mean number of those within a transaction."""
+    per_s: tuple[float, ...]
+    """Number of each of the file's transactions in a second."""
+
+
 class Capture(Struct, frozen=True):
     """A capture file."""
 
@@ -255,3 +266,5 @@ class Capture(Struct, frozen=True):
     views: tuple[View, ...] = ()
     settings: dict[str, str] = field(default_factory=dict)
     """Settings that matter to a load, where they differ from the default."""
+    applications: tuple[Application, ...] = ()
+    """Those with most sessions first; () if all sessions do the same."""

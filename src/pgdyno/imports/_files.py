@@ -34,7 +34,7 @@ def read_foreign(path: Path, choices: Choices) -> Imported:
             hint="their names end with .jmx, .har and .pgdyno",
         )
     if kind == SUFFIX:
-        imported = _of_capture(path, choices.scale)
+        imported = _of_capture(path, choices)
     elif kind == PLAN:
         from pgdyno.imports._plan import import_plan
 
@@ -47,9 +47,9 @@ def read_foreign(path: Path, choices: Choices) -> Imported:
     return imported
 
 
-def _of_capture(path: Path, scale: float) -> Imported:
+def _of_capture(path: Path, choices: Choices) -> Imported:
     capture = read_capture(path)
-    clone = clone_of(capture, path.stem, scale)
+    clone = clone_of(capture, path.stem, choices.scale, one_group=choices.one_group)
     return Imported(
         name=path.stem,
         fields=clone.fields,

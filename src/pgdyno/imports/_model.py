@@ -38,6 +38,8 @@ class Choices(Struct, frozen=True):
     """Read files that a plan names outside of its directory."""
     scale: float = 1.0
     """Times the rows of the source that the clone of a capture has."""
+    one_group: bool = False
+    """Have one client group for all applications of a capture."""
 
 
 class Imported(Struct, frozen=True):

@@ -100,13 +100,13 @@ def found_in(result: Mapping[str, Any]) -> list[str]:
 
 @contextmanager
 def side_of(fields: Fields, clients: Fields, seconds: float, run: Path) -> Iterator[PgdynoSide]:
-    """Start a server with the load of a spec; ``clients`` are the fields of its only group that
+    """Start a server with the load of a spec; ``clients`` are the fields of its first group that
     count."""
-    group = {**(fields.get("clients") or [{}])[0], **clients}
+    first, *others = fields.get("clients") or [{}]
     whole = {
         **fields,
         "server": {"statements": True, "settings": _SETTINGS},
-        "clients": [group],
+        "clients": [{**first, **clients}, *others],
         "load": {"hold": f"{seconds:g}s"},
     }
     spec = spec_from_fields(whole, where=run.stem)
@@ -119,7 +119,7 @@ def clone_side(
     capture: Path, clients: int | None, seconds: float, run: Path
 ) -> Iterator[PgdynoSide]:
     """Start a server with the load of a capture, as ``pgdyno run`` does; ``clients`` as ``-c``."""
-    fields = fields_with_texts(read_foreign(capture, Choices()))
+    fields = fields_with_texts(read_foreign(capture, Choices(one_group=clients is not None)))
     with side_of(fields, {} if clients is None else {"count": clients}, seconds, run) as side:
         yield side
 

@@ -19,6 +19,7 @@ def capture_text(capture: Capture) -> list[str]:
     """Return all of a capture in lines."""
     return [
         *_source(capture),
+        *_applications(capture),
         "",
         *_transactions(capture),
         "",
@@ -49,6 +50,17 @@ def _behaviour(source: Source) -> Iterator[str]:
         yield f"sessions at work: {', '.join(parts)}"
     if source.findings:
         yield f"findings: {', '.join(f'{each.id} ({each.severity})' for each in source.findings)}"
+
+
+def _applications(capture: Capture) -> Iterator[str]:
+    for number, each in enumerate(capture.applications, 1):
+        parts = [
+            f"{place} ({figure(per_s)}/s)" for place, per_s in enumerate(each.per_s, 1) if per_s
+        ]
+        yield (
+            f"application {number}: {counted(each.sessions, 'session', 'sessions')},"
+            f" {figure(each.busy_sessions)} within a transaction; transactions {', '.join(parts)}"
+        )
 
 
 def _transactions(capture: Capture) -> Iterator[str]:
