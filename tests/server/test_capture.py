@@ -126,11 +126,13 @@ def taken(
     cluster: Cluster,
     path: Path,
     logs: tuple[Path, ...] = (),
+    *,
+    rename: bool = False,
     **values: str,
 ) -> Capture:
     kwargs = {**cluster.conninfo.kwargs(), "application_name": None, **values}
     where = Where(psycopg.conninfo.make_conninfo("", **kwargs))
-    return capture(CaptureRequest(where, SECONDS, path, logs), Silent())
+    return capture(CaptureRequest(where, SECONDS, path, logs, rename), Silent())
 
 
 @pytest.mark.parametrize(("major", "role"), [(18, "reader"), (15, "watcher")])
@@ -309,3 +311,16 @@ def test_statements_that_are_not_seen(
         taken(cluster, tmp_path / "x.pgdyno", user="nobody")
     assert failed.value.code == code
     assert failed.value.hint is not None
+
+
+def test_other_names(new_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+    path = tmp_path / "shop.pgdyno"
+    with load(source(new_cluster, 18)) as cluster:
+        found = taken(cluster, path, rename=True)
+    content = path.read_text().lower()
+    for name in ("shop; 1", "people", "visits", "events", "person", "email", "kind of", "größe"):
+        assert name not in content
+    (block,) = (each for each in found.transactions if len(each.steps) == 3)
+    texts = [found.statements[each.statement].text for each in block.steps]
+    assert [text.split()[0].lower() for text in texts] == ["select", "insert", "update"]
+    assert not [each for each in found.gaps if "not certain" in each]

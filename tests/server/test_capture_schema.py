@@ -3,6 +3,7 @@ does what its source does, and has no value of it."""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,8 +13,9 @@ import psycopg
 
 from patience import PATIENCE_S
 from pgdyno.capture import CaptureRequest, alike, capture
+from pgdyno.capture._renaming import renamed
 from pgdyno.check import Where
-from pgdyno.clone import Capture
+from pgdyno.clone import Capture, write_capture
 from pgdyno.conduct import Silent
 from pgdyno.imports import Choices, fields_with_texts, read_foreign
 from pgdyno.server import Cluster, connect_plain
@@ -144,6 +146,16 @@ def test_functions_and_triggers(new_cluster: Callable[..., Cluster], tmp_path: P
     assert "views with values" in gaps
     assert "trigger is left out" in gaps
     assert "CHECK constraints with values" in gaps
+
+    other = renamed(found)
+    assert len(other.gaps) == len(found.gaps)
+    assert [len(each.triggers) for each in other.tables] == [
+        len(each.triggers) for each in found.tables
+    ]
+    assert len(other.functions) == len(found.functions)
+    assert len(other.statements) == len(found.statements)
+    write_capture(other, renamed_path := tmp_path / "renamed.pgdyno")
+    assert not re.findall(r"stock|audit|mood|touch|_of\b", renamed_path.read_text())
 
     spec = spec_from_fields(
         {**fields_with_texts(read_foreign(path, Choices())), "server": {"statements": True}}

@@ -12,6 +12,7 @@ from msgspec import Struct
 from pgdyno.capture._logs import check_logs
 from pgdyno.capture._making import capture_of
 from pgdyno.capture._period import observed_load, watched
+from pgdyno.capture._renaming import renamed
 from pgdyno.capture._scanning import check_values
 from pgdyno.capture._server import SourceServer
 from pgdyno.check import Where, answering, reach, session
@@ -29,6 +30,8 @@ class CaptureRequest(Struct, frozen=True):
     path: Path
     logs: tuple[Path, ...] = ()
     """Files of the server's log, or directories of them."""
+    rename: bool = False
+    """Replace names of tables, columns and all else that SQL names."""
 
 
 def capture(request: CaptureRequest, watcher: Watcher) -> Capture:
@@ -41,6 +44,9 @@ def capture(request: CaptureRequest, watcher: Watcher) -> Capture:
     with _writing(request.path):
         check_writable(request.path)
     found, stopped = _taken(request.where, request.seconds, watcher, request.logs)
+    if request.rename:
+        watcher.phase("replacing names")
+        found = renamed(found)
     with _writing(request.path):
         write_capture(found, request.path)
     if stopped is not None:

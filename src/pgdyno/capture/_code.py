@@ -44,6 +44,8 @@ _PLACE = re.compile(r"%(?:\d\$)?[sIL]?")
 """Place of a value in the texts of RAISE and format(), which have as many as there are values."""
 _MARKS_MAX = 8
 _PERIOD = re.compile(r"\d{4}-\d\d-\d\d.*", re.DOTALL)
+_CODE = re.compile(r"[0-9A-Z]{5}")
+"""Of an error."""
 _STATE = re.compile(r"[0-9A-Z]{5}|[a-z_]+")
 _FALLBACKS = {
     "json": "{}",
@@ -84,6 +86,14 @@ class Known(Struct, frozen=True):
             return True
         parts = text.split(".")
         return len(parts) <= 3 and all(each.strip('"') in self.names for each in parts)
+
+
+def is_of_no_schema(text: str) -> bool:
+    """Return whether a text of code without values is none of its schema's: one of the language, or
+    one that is in place of another."""
+    letters = {each for each in _PLACE.sub("", text) if each.isalpha()}
+    is_known = text in LANGUAGE or text.upper() in LANGUAGE or _CODE.fullmatch(text) is not None
+    return letters <= {"x"} or is_known or _is_plain(text)
 
 
 def is_dynamic(body: str) -> bool:

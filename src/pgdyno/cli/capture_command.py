@@ -79,6 +79,14 @@ class CaptureOptions(Struct, frozen=True, kw_only=True):
             " directory.",
         ),
     ]
+    rename: Annotated[
+        bool,
+        click.option(
+            "--rename",
+            is_flag=True,
+            help="Replace the names of tables, columns, functions and all else that SQL names.",
+        ),
+    ]
     output_format: TextOrJson
     quiet: Quiet
 
@@ -105,7 +113,7 @@ def take(what: Database, connect: ConnectOptions, options: CaptureOptions) -> No
     conninfo = conninfo_without_load(what, connect, "capture")
     where = Where(conninfo, connect.control)
     logs = tuple(Path(each).expanduser() for each in options.logs)
-    request = CaptureRequest(where, options.time / 1000, path, logs)
+    request = CaptureRequest(where, options.time / 1000, path, logs, options.rename)
     with watcher_for(quiet=options.quiet, every_s=1.0) as watcher:
         found = capture(request, watcher)
     _print(found, options.output_format)

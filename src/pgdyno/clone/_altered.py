@@ -77,13 +77,14 @@ def _of_table(table: Table, known: dict[str, Table]) -> Iterator[str]:
     if table.has_primary and not table.keys:
         yield f"a primary key of {table.full_name} without columns"
     partitioned = [] if table.partitions is None else [table.partitions.columns]
-    own = [*table.keys, *partitioned, *(each.columns for each in table.references)]
+    references = [*table.references, *table.likely]
+    own = [*table.keys, *partitioned, *(each.columns for each in references)]
     for columns in own:
         if not columns or not set(names).issuperset(columns) or _twice(columns):
             yield f"a key of {table.full_name} with columns that it does not have"
     if table.partitions is not None and not 1 <= table.partitions.count <= _PARTITIONS_MAX:
         yield f"{table.partitions.count} partitions of {table.full_name}"
-    for each in table.references:
+    for each in references:
         to = known.get(each.table)
         if to is None:
             yield f"a reference to the table {each.table}, which it does not have"

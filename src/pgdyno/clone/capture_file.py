@@ -105,6 +105,8 @@ class Table(Struct, frozen=True, omit_defaults=True):
     """Columns of the primary key, if there is one, and then of the unique ones."""
     has_primary: bool = False
     references: tuple[Reference, ...] = ()
+    likely: tuple[Reference, ...] = ()
+    """References that no constraint has, and that names showed before they were replaced."""
     indexes: tuple[Index, ...] = ()
     options: tuple[str, ...] = ()
     """Storage parameters: NAME=VALUE."""

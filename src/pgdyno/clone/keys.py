@@ -68,23 +68,30 @@ class Keys:
             if place[1] in reference.columns and (other := self.tables.get(reference.table)):
                 key = reference.keys[reference.columns.index(place[1])]
                 return (reference.table, key) if other.column(key) is not None else None
-        return self._guessed.get(place)
+        return self.guessed.get(place)
 
     @cached_property
-    def _guessed(self) -> dict[Place, Place]:
-        """References that no constraint has: columns with the name of a key of another table."""
+    def guessed(self) -> dict[Place, Place]:
+        """References that no constraint has: columns with the name of a key of another table, or
+        those that had it before names were replaced."""
         keys: dict[str, Place] = {}
         for each in sorted(self.tables.values(), key=_is_of_others):
             if each.has_primary:
                 for name in _names_of_key(each):
                     keys.setdefault(name, (each.full_name, each.keys[0][-1]))
-        found = {}
+        found = {
+            (table.full_name, each.columns[0]): (each.table, each.keys[0])
+            for table in self.tables.values()
+            for each in table.likely
+            if each.table in self.tables
+        }
         ways = {
-            each.full_name: {reference.table for reference in each.references}
+            each.full_name: {to.table for to in (*each.references, *each.likely)}
             for each in self.tables.values()
         }
         for table in self.tables.values():
-            referring = {name for each in table.references for name in each.columns}
+            both = (*table.references, *table.likely)
+            referring = {name for each in both for name in each.columns}
             prefix = _prefix(table)
             for column in table.columns:
                 place = (table.full_name, column.name)
