@@ -79,5 +79,5 @@ def without_values(text: str) -> str:
 def _renumbered(text: str) -> str:
     """Number parameters from 1 on without gaps, in their order."""
     found = sorted({int(each) for each in _NUMBERED.findall(text)})
-    numbers = {str(each): number for number, each in enumerate(found, 1)}
-    return _NUMBERED.sub(lambda each: f"${numbers[each[1]]}", text)
+    numbers = {each: number for number, each in enumerate(found, 1)}
+    return _NUMBERED.sub(lambda each: f"${numbers[int(each[1])]}", text)
