@@ -135,7 +135,11 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES, max_size=12))
 def test_no_value_is_left(pieces: list[str]) -> None:
     code = " ".join(pieces)
-    assert "".join(each.text for each in tokens_of(code)) == code
+    try:
+        tokens = [*tokens_of(code)]
+    except Unreadable:  # A text with escapes that goes on behind a comment.
+        return
+    assert "".join(each.text for each in tokens) == code
     found = bare(code, KNOWN)
     assert "hush" not in found
     assert "4711" not in found
