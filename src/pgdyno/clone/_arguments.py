@@ -251,11 +251,15 @@ _BASES = {
     **{each: each for each in RANGES},
 }
 """Types of parameters by their names in SQL."""
+_WORDS = {"regconfig": "simple", '"char"': "A"}
+"""A value of a type that has few: text search configurations, and weights in a vector."""
 _TEXTS = frozenset(("text", "character varying", "character", "name", "unknown", "bytea"))
 
 
 def _of_type(type_: str) -> str:
     """Return the expression of a random value of a type; NULL for one that is not known."""
+    if type_ in _WORDS:
+        return literal(_WORDS[type_])
     base = "text" if type_ in _TEXTS else _BASES.get(type_)
     if base is None:
         return "null"
