@@ -337,7 +337,7 @@ select * from shop."Orders" where customer = :customers_id_key order by placed l
             "shop-2.sql": """\
 begin;
 \\set customers_id_key case when random(1, 100000) <= 5000 then 1 when random(1, 100000) <= 2105 then 1001 else random(1, 2000) end
-\\set Orders_total_key random(1, 5000)
+\\set Orders_total_key case when random(1, 1000) <= 500 then random(5001, 1000000) else random(1, 5000) end
 \\set Orders_total mod(:Orders_total_key, 1000000)
 insert into shop."Orders" (customer, total) values (:customers_id_key, :Orders_total) returning id \\gset s0_
 \\for round 4
@@ -528,5 +528,5 @@ def test_a_part_of_the_transactions_repeats_a_statement() -> None:
     control = [line for line in text.splitlines() if line.startswith(("\\if", "\\for", "\\end"))]
     assert control == [
         *("\\if :chance <= 500", "\\for round 4", "\\endfor", "\\endif"),
-        *("\\if :chance_2 <= 400", "\\for round 3", "\\endfor", "\\endif"),
+        *("\\if :chance_2 <= 400", "\\for round :rounds", "\\endfor", "\\endif"),
     ]

@@ -217,3 +217,31 @@ def test_a_relation_is_a_sequence_of_the_clone() -> None:
     made = _table(columns=(replace(_ID, identity=True), _PLACED, _KIND))
     assert _script(next_value, table=made) == "select nextval('public.t_id_seq');\n"
     assert _script(next_value) == "select nextval(null);\n"
+
+
+def test_values_that_most_rows_have_alone_grow_with_the_rows() -> None:
+    placed = replace(_PLACED, type="timestamptz", base="timestamptz", correlation=1.0, distinct=-1)
+    kind = replace(_KIND, distinct=-0.5)
+    table = _table(columns=(_ID, placed, kind))
+    written = _parameter("inserted", "placed"), _parameter("inserted", "kind")
+    insert = _statement("insert into t (placed, kind) values ($1, $2)", *written)
+    assert _script(insert, table=table) == snapshot("""\
+\\set t_placed_key 10001 + :txn
+\\set t_placed timestamp(1735689600 + :t_placed_key)
+\\set t_kind_key case when random(1, 1000) <= 500 then random(5001, 2147483647) else random(1, 5000) end
+insert into t (placed, kind) values (:t_placed, :t_kind_key);
+""")
+    assert "random(1, 100)" in _script(insert)
+
+
+def test_a_loop_has_the_mean_number_of_rounds() -> None:
+    read = _statement("select * from t where id = $1", _parameter("compared"))
+    assert _script(read, times=6.5) == snapshot("""\
+\\set rounds 6 + case when random(1, 1000) <= 500 then 1 else 0 end
+\\for round :rounds
+\\set t_id_key random(1, 10000)
+select * from t where id = :t_id_key;
+\\endfor
+""")
+    near = _script(read, read, times=6.0)
+    assert near.count("\\for") == 1

@@ -38,6 +38,7 @@ _BOUNDS: tuple[dict[str, Use], dict[str, Use]] = (
 )
 """Uses of a value behind an operator, and before it."""
 _SERIES = re.compile(r"(?i)\bgenerate_series\s*\([^()]*\)")
+_COMPUTED = re.compile(r"\$\d+(?=\s*[-+*/%]\s*\$\d)")
 _NAME = "pgdyno_capture"
 _OF_VALUES, _CHANGING = "Values Scan", "ModifyTable"
 """Kinds of nodes: rows of VALUES, and changes of rows."""
@@ -53,7 +54,7 @@ class Unplannable(Exception):
 
 def with_types(connection: psycopg.Connection, text: str) -> str:
     """Return a statement in which parameters that could be of any type, such as those that
-    jsonb_build_object takes, are texts, and those of a series numbers."""
+    jsonb_build_object takes, are texts, and those of a series or a sum numbers."""
     import psycopg
 
     while True:
@@ -66,6 +67,7 @@ def with_types(connection: psycopg.Connection, text: str) -> str:
             text = re.sub(rf"\${found[1]}(?!\d)", r"\g<0>::text", text)
         except psycopg.errors.AmbiguousFunction:
             typed = _SERIES.sub(lambda each: _PLACE.sub(r"\g<0>::bigint", each[0]), text)
+            typed = _COMPUTED.sub(r"\g<0>::bigint", typed)
             if typed == text or "::bigint::bigint" in typed:
                 return text
             text = typed

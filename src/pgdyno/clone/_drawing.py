@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
 from pgdyno.clone.keys import Keys, Place, is_in_order
-from pgdyno.clone.values import follows_keys, most_key
+from pgdyno.clone.values import follows_keys, is_time, most_key
 from pgdyno.spec.change import first_word
 
 ALWAYS = 0.95
@@ -29,6 +29,8 @@ _ROW = re.compile(r":row\b")
 _ROOM_MIN = 2**30
 """Free keys from which on sessions that begin at random ones hardly ever meet."""
 _FREE_MIN = 100
+_GROWING_MIN = 0.1
+"""Different values for each row from which on new rows bring new ones, as in ANALYZE."""
 _START = "abs(mod(hash(:random_seed + :client_id), {}))"
 """A place of a session's own in each load."""
 
@@ -108,7 +110,7 @@ class Drawing:
         else:
             there = self._keys.drawn(place)
         if parameter.use in _WRITING:
-            return there, 0.0
+            return self._grown(there, statement, parameter, turn), 0.0
         if (row := self._of_row(statement, parameter, column, turn)) is not None:
             return row, 0.0
         if (beside := self._beside(table, column, turn)) is not None:
@@ -117,6 +119,22 @@ class Drawing:
             return there, 0.0
         absent = f"random({self._keys.count(place) + 1}, {most_key(column)})"
         return self._mixed(there, absent, 1 - _found_share(statement, table))
+
+    def _grown(self, there: str, statement: Statement, parameter: Parameter, turn: int) -> str:
+        """Return the expression of a value to be written, a new one as often as the rows have
+        different ones: their number grows with the rows."""
+        place = (parameter.table, parameter.column)
+        table = self._keys.tables[place[0]]
+        column, count = table.column(place[1]), self._keys.count(place)
+        share = count / max(1, self._keys.rows(table))
+        if column is None or column.distinct is None or share < _GROWING_MIN:
+            return there
+        if self._keys.root(place) != place:
+            return there
+        if column.correlation is not None:
+            return self._mixed(there, self._following(statement, place, column, turn), share)[0]
+        most = most_key(column)
+        return self._mixed(there, f"random({count + 1}, {max(count + 1, most)})", share)[0]
 
     def _of_row(
         self, statement: Statement, parameter: Parameter, column: Column, turn: int
@@ -161,24 +179,33 @@ class Drawing:
         return self._keys.of_number(table, column, f"(:{other} - 1)")
 
     def _next(self, statement: Statement, table: Table, column: Column, turn: int) -> str:
-        """Return the expression of a key that no row has; of parts of a new row, their number.
-
-        Keys of numbers follow each other in a session, unless the rows are known to be in another
-        order. Each load begins at a place of its own.
-        """
+        """Return the expression of a key that no row has; of parts of a new row, their number."""
         place = (table.full_name, column.name)
         key = next(each for each in table.keys if column.name in each)
         others = (self._keys.root((table.full_name, each)) for each in key if each != column.name)
         of_new_row = any(self.variables.get((each, 0)) in self._new for each in others)
         if of_new_row and self.rounds > 1 and column.name == key[-1]:
             return ":round"
+        return self._following(statement, place, column, turn)
+
+    def _following(self, statement: Statement, place: Place, column: Column, turn: int) -> str:
+        """Return the expression of a key behind those that are there.
+
+        Keys of numbers and times follow each other in a session, unless the rows are known to be in
+        another order. Each load begins at a place of its own.
+        """
         least, most = self._keys.count(place) + 1, most_key(column)
+        if is_time(column) and is_in_order(column) and not self._is_key(place):
+            return f"{least} + :txn"
         if most - least < _ROOM_MIN or not (follows_keys(column) and is_in_order(column)):
             return f"random({least}, {most})"
         number = f":txn * {self.rounds} + :round - 1" if self.rounds > 1 else ":txn"
         if (in_turn := _values_of(statement, place)) > 1:
             number = f"({number}) * {in_turn} + {turn}"
         return f"{least} + {_START.format(most - least - _ROOM_MIN // 2)} + {number}"
+
+    def _is_key(self, place: Place) -> bool:
+        return (place[1],) in self._keys.tables[place[0]].keys
 
     def _of_other(self, place: Place) -> str:
         """Return the expression of a key of another table's that a table with at most one row for

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 
 from pgdyno.clone._arguments import Arguments
 from pgdyno.clone._drawing import ALWAYS, SHARES
@@ -15,6 +15,8 @@ from pgdyno.clone.keys import Keys, Place
 
 _PARAMETER = re.compile(r"\$(\d+)")
 _RETURNING = re.compile(r"(?is).*\breturning\b(.+)$")
+_SAME = 0.05
+"""Part by which the executions of statements of one loop may differ."""
 _OFTEN = 1.5
 """Executions in a transaction from which on a statement is repeated."""
 
@@ -38,24 +40,31 @@ class _Script:
         """Return the script."""
         if self._transaction.block:
             self._lines.add("begin;")
-        steps = enumerate(self._transaction.steps)
-        for (times, chance), group in groupby(steps, lambda each: _repeated(each[1])):
+        for times, chance, group in _groups(self._transaction.steps):
             with self._by_chance(chance):
-                self._write(list(group), times)
+                self._write(group, times)
         if self._transaction.block:
             self._lines.add("commit;")
         return self._lines.text()
 
-    def _write(self, group: Sequence[tuple[int, Step]], times: int) -> None:
+    def _write(self, group: Sequence[tuple[int, Step]], times: float) -> None:
         if times == 1:
             for place, step in group:
                 self._write_step(place, step, is_once=True)
             return
-        self._lines.add(f"\\for round {times}")
-        with self._arguments.rounds(times):
+        self._lines.add(f"\\for round {self._rounds(times)}")
+        with self._arguments.rounds(math.ceil(times)):
             for place, step in group:
                 self._write_step(place, step, is_once=False)
         self._lines.add("\\endfor")
+
+    def _rounds(self, times: float) -> str:
+        """Return a number of rounds that is ``times`` on average."""
+        least = math.floor(times)
+        if not (chances := round((times - least) * SHARES)):
+            return str(least)
+        more = f"case when random(1, {SHARES}) <= {chances} then 1 else 0 end"
+        return f":{self._lines.set('rounds', f'{least} + {more}')}"
 
     def _write_step(self, place: int, step: Step, *, is_once: bool) -> None:
         chance = _chance(step) if is_once else 1.0
@@ -123,8 +132,25 @@ def _chance(step: Step) -> float:
     return share if share < ALWAYS else 1.0
 
 
-def _repeated(step: Step) -> tuple[int, float]:
+def _repeated(step: Step) -> tuple[float, float]:
     """Return how often a step is repeated, and the chance of all of its executions."""
     chance = _chance(step)
     times = step.times / max(chance, 1 / SHARES)
-    return (round(times), round(chance, 2)) if times >= _OFTEN else (1, 1.0)
+    return (times, round(chance, 2)) if times >= _OFTEN else (1.0, 1.0)
+
+
+def _groups(steps: Sequence[Step]) -> Iterator[tuple[float, float, list[tuple[int, Step]]]]:
+    """Yield steps that follow each other and are repeated as often, with the mean of their
+    executions and the chance of all; each step with its place."""
+    group: list[tuple[int, Step]] = []
+    first = (0.0, 0.0)
+    for place, step in enumerate(steps):
+        times, chance = _repeated(step)
+        if group and (chance != first[1] or abs(times - first[0]) > _SAME * first[0]):
+            yield *first, group
+            group = []
+        if not group:
+            first = times, chance
+        group.append((place, step))
+    if group:
+        yield *first, group

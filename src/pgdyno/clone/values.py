@@ -67,6 +67,8 @@ _HEADER_BYTES = 1
 _ROW_BYTES = 28
 """Of a row beside its columns: header and line pointer."""
 _ROWS_MIN = 100
+_ELEMENTS = 3
+"""Elements of an array, where nothing is known of it."""
 _BYTES = {
     "int2": 2,
     "int4": 4,
@@ -94,7 +96,7 @@ def value_of(table: Table, column: Column, key: str) -> str:
     if base in _FIXED:
         return _FIXED[base]
     if base in DOCUMENTS or base == "array":
-        return _with_parts(column, key)
+        return _with_parts(table, column, key)
     if base in _NUMBER_RANGES:
         return f"range_of({key}, 1)"
     if base in _TIME_RANGES:
@@ -116,10 +118,11 @@ def value_of(table: Table, column: Column, key: str) -> str:
     return key if unique or most is None else f"mod({key}, {most})"
 
 
-def _with_parts(column: Column, key: str) -> str:
+def _with_parts(table: Table, column: Column, key: str) -> str:
     """Return the document or the array of a key, as wide as the mean. It cannot be compressed."""
-    width = min(_TEXT_MAX, round(column.width_bytes or 0))
     if column.base in DOCUMENTS:
+        known = column.width_bytes
+        width = min(_TEXT_MAX, _width_of_rows(table) if known is None else round(known))
         return f"document_of({key}, {max(0, width - _DOCUMENT_BYTES)})"
     if (elements := elements_of(column)) is None:
         return "'{}'"
@@ -149,8 +152,9 @@ def elements_of(column: Column) -> Elements | None:
     is_text = type_ in _ELEMENT_TEXTS
     if not is_text and type_ not in _NUMBERS:
         return None
-    bytes_ = max(0, round(column.width_bytes or 0) - _ARRAY_BYTES)
     each = _ELEMENT_BYTES + _ELEMENT_LENGTH if is_text else _NUMBERS[type_]
+    width = column.width_bytes
+    bytes_ = _ELEMENTS * each if width is None else max(0, round(width) - _ARRAY_BYTES)
     count = min(
         _ELEMENTS_MAX, bytes_ // each if column.elements is None else round(column.elements)
     )
@@ -163,6 +167,11 @@ def elements_of(column: Column) -> Elements | None:
 def follows_keys(column: Column) -> bool:
     """Return whether higher keys of a column have higher values."""
     return column.base in ("int4", "int8", *_TIMES)
+
+
+def is_time(column: Column) -> bool:
+    """Return whether a column has dates, or times with a date."""
+    return column.base in _TIMES
 
 
 def literal_of(column: Column, key: int) -> str:
@@ -217,7 +226,7 @@ def _width_of_rows(table: Table) -> int:
     it tells nothing: pages may be nearly empty, or full of old versions."""
     if table.rows < _ROWS_MIN or not table.pages:
         return _LENGTH_DEFAULT
-    texts = [each for each in table.columns if each.base in _TEXTS]
+    texts = [each for each in table.columns if each.base in _TEXTS or each.base in DOCUMENTS]
     others = sum(_BYTES.get(each.base, 8) for each in table.columns if each not in texts)
     row = table.size_bytes / table.rows - _ROW_BYTES - others
     return max(1, round(row / max(1, len(texts))) - _HEADER_BYTES)

@@ -136,5 +136,7 @@ def executed(connection: psycopg.Connection[Any]) -> dict[str, Executed]:
 
 
 def shape_of(text: str) -> str:
-    """Return a statement with the same sign for each parameter, and for a list of them."""
-    return _LISTED.sub("(?)", re.sub(r"\$\d+", "?", text).lower())
+    """Return a statement with the same sign for each parameter, and for a list of them, without the
+    types that a capture writes behind parameters."""
+    signs = re.sub(r"\$\d+(?:::(?:text|bigint)\b)?", "?", text)
+    return _LISTED.sub("(?)", signs.lower())
