@@ -16,6 +16,8 @@ from pgdyno.clone.keys import Keys, Place
 
 _ROWS_MIN = 0.01
 """Rows of a call below which nothing can be told: values are sought that are not there."""
+_GROWING_MIN = 0.1
+"""Part of the rows from which on the number grows with them, as ANALYZE has it."""
 
 
 def with_distinct(tables: tuple[Table, ...], statements: Iterable[Statement]) -> tuple[Table, ...]:
@@ -43,7 +45,8 @@ def _told(statement: Statement, keys: Keys) -> tuple[Place, float] | None:
         return None
     others = math.prod(keys.count(each) for each in compared if each not in unknown)
     rows = max(1, keys.rows(keys.tables[names.pop()]))
-    return unknown[0], min(rows, max(1.0, rows / others / statement.rows))
+    count = min(rows, max(1.0, rows / others / statement.rows))
+    return unknown[0], -count / rows if count > _GROWING_MIN * rows else count
 
 
 def _is_unknown(place: Place, keys: Keys) -> bool:
@@ -55,7 +58,7 @@ def _is_unknown(place: Place, keys: Keys) -> bool:
 
 def _with(table: Table, told: Mapping[Place, float]) -> Table:
     columns = (
-        replace(each, distinct=round(told[place], 1))
+        replace(each, distinct=round(told[place], 4))
         if (place := (table.full_name, each.name)) in told
         else each
         for each in table.columns

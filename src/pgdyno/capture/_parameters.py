@@ -38,6 +38,7 @@ _BOUNDS: tuple[dict[str, Use], dict[str, Use]] = (
 )
 """Uses of a value behind an operator, and before it."""
 _SERIES = re.compile(r"(?i)\bgenerate_series\s*\([^()]*\)")
+_SUM = re.compile(r"\(*\$(\d+)(?:::bigint)?\)* [-+] \(*\$(\d+)\)*(?:::[^$]*)?")
 _COMPUTED = re.compile(r"\$\d+(?=\s*[-+*/%]\s*\$\d)")
 _NAME = "pgdyno_capture"
 _OF_VALUES, _CHANGING = "Values Scan", "ModifyTable"
@@ -135,6 +136,9 @@ def _compared(condition: str, relations: Mapping[str, str], lists: Lists) -> Ite
             if column is not None:
                 use = bounds.get(each.operator, "compared")
                 yield from ((number, (use, *column)) for number in numbers)
+                if computed := _SUM.fullmatch(other):
+                    yield int(computed[1]), (use, *column)
+                    yield int(computed[2]), ("added", *column)
 
 
 def _column(side: str, relations: Mapping[str, str]) -> tuple[str, str] | None:
