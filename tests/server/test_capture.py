@@ -180,6 +180,7 @@ def test_a_load_and_its_clone(
     assert {each.index for each in events.scans} == {"day, id"}
     assert found.source.waits is not None
     assert sum(found.source.waits.values()) == pytest.approx(1.0, abs=0.1)
+    assert found.source.is_simple is False
     assert found.source.cpu_ms is not None
     assert found.source.cpu_ms > 0
     assert found.source.findings

@@ -376,6 +376,8 @@ def test_the_load() -> None:
     )
     seldom = replace(CAPTURE, source=replace(CAPTURE.source, busy_sessions=0.5))
     assert clone_of(seldom, "shop").fields["clients"][0]["arrival"] == snapshot({"rate": 110.0})
+    simple = replace(CAPTURE, source=replace(CAPTURE.source, is_simple=True))
+    assert clone_of(simple, "shop").fields["load"] == {"protocol": "simple"}
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -84,12 +84,14 @@ def _schema(
 def _source(server: SourceServer, load: Load, statements: Mapping[str, Statement]) -> Source:
     sessions, busy = load.samples.sessions(statements)
     transactions = load.transactions - own_transactions(load.observed, load.samples)
+    with_parameters = [key for key, each in statements.items() if each.parameters]
     return Source(
         major=server.major,
         seconds=round(load.seconds, 1),
         transactions_per_s=round(max(0.0, transactions) / load.seconds, 3),
         sessions=sessions,
         busy_sessions=round(busy, 2),
+        is_simple=load.samples.sends_values(with_parameters),
         **behaviour_of(load.observed, load.samples),
     )
 

@@ -53,6 +53,8 @@ class Samples:
         """Of each burst: process → beginning of a statement → its id."""
         self._busy: Counter[int] = Counter()
         """Process → looks in which it was within a transaction."""
+        self._sent: defaultdict[str, Counter[bool]] = defaultdict(Counter)
+        """Id of a statement → looks at it with and without parameters in its text."""
         self.waits: Counter[str] = Counter()
         """Class of waits → sessions at work that were seen in it."""
         self.looks = 0
@@ -89,9 +91,18 @@ class Samples:
     def _add(self, row: Row) -> None:
         pid, sent_us, statement = row["pid"], row["sent_us"], row["query_id"]
         self._bursts[-1][pid][sent_us] = statement
+        self._sent[statement][row["has_parameters"]] += 1
         if row["began_us"] is not None:
             self._seen[pid, row["began_us"]][sent_us] = statement
             self._busy[pid] += 1
+
+    def sends_values(self, statements: Collection[str]) -> bool | None:
+        """Return whether clients send statements with parameters as texts that have the values, as
+        in the simple protocol; None if none of these statements was seen."""
+        looks: Counter[bool] = Counter()
+        for each in statements:
+            looks.update(self._sent.get(each, {}))
+        return looks[False] > looks[True] if looks else None
 
     @property
     def queries(self) -> int:

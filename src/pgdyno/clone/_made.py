@@ -52,6 +52,8 @@ def clone_of(capture: Capture, name: str, scale: float = 1.0, *, one_group: bool
         ]
         or [_group("captured", files, _all(capture), capture.source.transactions_per_s)],
     }
+    if capture.source.is_simple:
+        fields["load"] = {"protocol": "simple"}
     return Clone(fields, setup, setup_of(keys, capture.functions, capture.views), scripts)
 
 

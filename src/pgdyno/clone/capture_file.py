@@ -232,6 +232,8 @@ class Source(Struct, frozen=True):
     """Client sessions that were seen to execute its statements."""
     busy_sessions: float
     """Mean number of those within a transaction."""
+    is_simple: bool | None = None
+    """True if clients send values within the texts of statements, by the simple protocol."""
     cpu_ms: float | None = None
     """CPU time of the sessions for a transaction; null: not known, as on another machine."""
     waits: dict[str, float] | None = None

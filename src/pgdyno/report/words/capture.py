@@ -37,6 +37,8 @@ def _source(capture: Capture) -> Iterator[str]:
         f" {counted(source.sessions, 'session', 'sessions')},"
         f" {figure(source.busy_sessions)} of them within a transaction on average"
     )
+    if source.is_simple:
+        yield "clients send values within the texts of statements (simple protocol)"
     yield from _behaviour(source)
     if capture.settings:
         yield f"settings: {', '.join(f'{name} = {v}' for name, v in capture.settings.items())}"
