@@ -36,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"no load matches {given.loads}")
     if given.keep is not None:
         given.keep.mkdir(parents=True, exist_ok=True)
+        if taken := [each.name for each in chosen if (given.keep / each.name).exists()]:
+            parser.error(f"{given.keep} has {', '.join(taken)} already")
     rows = _kept(given.output) if given.add else {}
     with home():
         for load in chosen:
