@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from pgdyno.capture._parameters import Unplannable, parameters_of, with_types
+from pgdyno.capture._parameters import Unplannable, planned
 from pgdyno.capture._schema import EmptySchema
 from pgdyno.capture._texts import without_values
 from pgdyno.clone.capture_file import Column, Table
@@ -76,12 +76,11 @@ def schema() -> Iterator[EmptySchema]:
 )
 def test_the_columns_of_parameters(schema: EmptySchema, text: str, uses: list[str]) -> None:
     connection: psycopg.Connection = schema.connection
-    typed = with_types(connection, without_values(text))
-    found = parameters_of(connection, typed, schema.by_name)
+    _, found = planned(connection, without_values(text), schema.by_name)
     assert [f"{each.use} {each.column}" for each in found] == uses
 
 
 @pytest.mark.alike
 def test_a_statement_of_another_schema_is_refused(schema: EmptySchema) -> None:
     with pytest.raises(Unplannable, match="does not exist"):
-        parameters_of(schema.connection, "select * from absent where id = $1", schema.by_name)
+        planned(schema.connection, "select * from absent where id = $1", schema.by_name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from pgdyno.capture._parameters import Unplannable, parameters_of, with_types
+from pgdyno.capture._parameters import Unplannable, planned
 from pgdyno.capture._tokens import Token, Unreadable, tokens_of
 from pgdyno.clone.capture_file import Parameter, Table
 from pgdyno.spec.sql_text import NAME, folded
@@ -85,8 +85,7 @@ class Calls:
             return found
         for statement, names in statements:
             try:
-                typed = with_types(self._connection, statement)
-                parameters = parameters_of(self._connection, typed, self._tables)
+                _, parameters = planned(self._connection, statement, self._tables)
             except Unplannable:
                 continue
             for name, each in zip(names, parameters, strict=False):

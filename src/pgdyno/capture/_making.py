@@ -10,7 +10,7 @@ from pgdyno.capture._applications import applications_of
 from pgdyno.capture._behaviour import behaviour_of, own_transactions
 from pgdyno.capture._calls import Calls
 from pgdyno.capture._distinct import with_distinct
-from pgdyno.capture._parameters import Unplannable, parameters_of, with_types
+from pgdyno.capture._parameters import Unplannable, planned
 from pgdyno.capture._period import Load
 from pgdyno.capture._schema import EmptySchema
 from pgdyno.capture._server import SourceServer
@@ -156,9 +156,8 @@ def _statements(
     for key, text in kept.items():
         if is_recursive(text):
             continue
-        plain = with_types(schema.connection, without_values(text))
         try:
-            parameters = parameters_of(schema.connection, plain, schema.by_name)
+            plain, parameters = planned(schema.connection, without_values(text), schema.by_name)
         except Unplannable as why:
             refused.append(str(why))
             continue

@@ -53,55 +53,63 @@ class Unplannable(Exception):
     """A statement that the server refuses on the empty schema."""
 
 
-def with_types(connection: psycopg.Connection, text: str) -> str:
-    """Return a statement in which parameters that could be of any type, such as those that
-    jsonb_build_object takes, are texts, and those of a series or a sum numbers."""
+def planned(
+    connection: psycopg.Connection, text: str, tables: Mapping[str, Table]
+) -> tuple[str, tuple[Parameter, ...]]:
+    """Return a statement that the server can prepare, and its parameters in order of their numbers.
+    Raises Unplannable."""
+    import psycopg
+
+    try:
+        typed, types = _prepared(connection, text)
+        answer = connection.execute(
+            f"explain (generic_plan, verbose, format json) {typed}".encode(), prepare=False
+        ).fetchone()
+    except psycopg.Error as problem:
+        raise Unplannable(problem.diag.message_primary or str(problem)) from None
+    assert answer is not None
+    plan = read_plan(answer[0][0])
+    found = {**dict(_limits(typed)), **dict(_uses(plan.root, typed, tables))}
+    return typed, tuple(
+        Parameter(type_, *found.get(number, ("other", "", "")))
+        for number, type_ in enumerate(types, 1)
+    )
+
+
+def _prepared(connection: psycopg.Connection, text: str) -> tuple[str, list[str]]:
+    """Return a statement and the types of its parameters. Those that could be of any type, such as
+    the ones that jsonb_build_object takes, are texts, and those of a series or a sum numbers.
+    Raises psycopg.Error."""
     import psycopg
 
     while True:
         try:
             connection.execute(f"prepare {_NAME} as {text}".encode())
-        except psycopg.errors.IndeterminateDatatype as problem:
-            found = _PLACE.search(problem.diag.message_primary or "")
-            if found is None or f"{found[0]}::" in text or found[0] not in text:
-                return text
-            text = re.sub(rf"\${found[1]}(?!\d)", r"\g<0>::text", text)
-        except psycopg.errors.AmbiguousFunction:
-            typed = _SERIES.sub(lambda each: _PLACE.sub(r"\g<0>::bigint", each[0]), text)
-            typed = _COMPUTED.sub(r"\g<0>::bigint", typed)
-            if typed == text or "::bigint::bigint" in typed:
-                return text
+        except (psycopg.errors.IndeterminateDatatype, psycopg.errors.AmbiguousFunction) as problem:
+            typed = _with_type(text, problem)
+            if typed == text:
+                raise
             text = typed
-        except psycopg.Error:
-            return text
-        else:
-            connection.execute(f"deallocate {_NAME}".encode())
-            return text
-
-
-def parameters_of(
-    connection: psycopg.Connection, text: str, tables: Mapping[str, Table]
-) -> tuple[Parameter, ...]:
-    """Return the parameters of a statement, in order of their numbers. Raises Unplannable."""
-    import psycopg
-
-    try:
-        connection.execute(f"prepare {_NAME} as {text}".encode())
+            continue
         row = connection.execute(_TYPES, prepare=False).fetchone()
         connection.execute(f"deallocate {_NAME}".encode())
-        answer = connection.execute(
-            f"explain (generic_plan, verbose, format json) {text}".encode(), prepare=False
-        ).fetchone()
-    except psycopg.Error as problem:
-        raise Unplannable(problem.diag.message_primary or str(problem)) from None
-    assert row is not None
-    assert answer is not None
-    plan = read_plan(answer[0][0])
-    found = {**dict(_limits(text)), **dict(_uses(plan.root, text, tables))}
-    return tuple(
-        Parameter(type_, *found.get(number, ("other", "", "")))
-        for number, type_ in enumerate(row[0], 1)
-    )
+        assert row is not None
+        return text, row[0]
+
+
+def _with_type(text: str, problem: psycopg.Error) -> str:
+    """Return a statement with the type of parameters for want of which the server refuses it; the
+    same if it has one."""
+    import psycopg
+
+    if isinstance(problem, psycopg.errors.AmbiguousFunction):
+        typed = _SERIES.sub(lambda each: _PLACE.sub(r"\g<0>::bigint", each[0]), text)
+        typed = _COMPUTED.sub(r"\g<0>::bigint", typed)
+        return text if "::bigint::bigint" in typed else typed
+    found = _PLACE.search(problem.diag.message_primary or "")
+    if found is None or f"{found[0]}::" in text:
+        return text
+    return re.sub(rf"\${found[1]}(?!\d)", r"\g<0>::text", text)
 
 
 Found = tuple[int, tuple[Use, str, str]]

@@ -19,7 +19,7 @@ from msgspec.structs import fields, replace
 
 from pgdyno.capture._calls import Calls
 from pgdyno.capture._code import is_of_no_schema
-from pgdyno.capture._parameters import Unplannable, parameters_of
+from pgdyno.capture._parameters import Unplannable, planned
 from pgdyno.capture._queries import rows_of
 from pgdyno.capture._schema import EmptySchema
 from pgdyno.clone.capture_file import Capture, Reference, Scans, Table
@@ -76,7 +76,7 @@ def renamed(capture: Capture) -> Capture:
         calls = Calls(schema.connection, schema.by_name)
         for number, each in enumerate(found.statements):
             try:
-                parameters = parameters_of(schema.connection, each.text, schema.by_name)
+                _, parameters = planned(schema.connection, each.text, schema.by_name)
             except Unplannable:
                 wrong.add(number)
                 continue
