@@ -12,7 +12,7 @@ from pgdyno.capture._code import Known, has_values, without_literals
 from pgdyno.capture._queries import rows_of
 from pgdyno.capture._skew import Updates
 from pgdyno.capture._tokens import Unreadable
-from pgdyno.clone.capture_file import Column, Index, Partitions, Reference, Table
+from pgdyno.clone.capture_file import Column, Index, Partitions, Reference, Table, sequence_name
 from pgdyno.clone.schema import labels_of
 from pgdyno.clone.values import is_made
 from pgdyno.numbers import counted, listed
@@ -208,7 +208,7 @@ def _texts_of(tables: Sequence[Row], columns: Sequence[Row]) -> Iterator[str]:
     for row in columns:
         yield row["name"]
         if row["identity"] or row["default_kind"] == "sequence":
-            yield f"{names[int(row['table_id'])]}_{row['name']}_seq"
+            yield sequence_name(names[int(row["table_id"])], row["name"])
 
 
 def _without_values(expression: str, known: Known) -> str:

@@ -12,12 +12,10 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from pgdyno.clone.capture_file import Statement, Table
-from pgdyno.clone.keys import Keys, Place
+from pgdyno.clone.keys import GROWING_MIN, Keys, Place
 
 _ROWS_MIN = 0.01
 """Rows of a call below which nothing can be told: values are sought that are not there."""
-_GROWING_MIN = 0.1
-"""Part of the rows from which on the number grows with them, as ANALYZE has it."""
 
 
 def with_distinct(tables: tuple[Table, ...], statements: Iterable[Statement]) -> tuple[Table, ...]:
@@ -46,7 +44,7 @@ def _told(statement: Statement, keys: Keys) -> tuple[Place, float] | None:
     others = math.prod(keys.count(each) for each in compared if each not in unknown)
     rows = max(1, keys.rows(keys.tables[names.pop()]))
     count = min(rows, max(1.0, rows / others / statement.rows))
-    return unknown[0], -count / rows if count > _GROWING_MIN * rows else count
+    return unknown[0], -count / rows if count > GROWING_MIN * rows else count
 
 
 def _is_unknown(place: Place, keys: Keys) -> bool:

@@ -22,7 +22,7 @@ from pgdyno.capture._code import is_of_no_schema
 from pgdyno.capture._parameters import Unplannable, planned
 from pgdyno.capture._queries import rows_of
 from pgdyno.capture._schema import EmptySchema
-from pgdyno.clone.capture_file import Capture, Reference, Scans, Table
+from pgdyno.clone.capture_file import Capture, Reference, Scans, Table, sequence_name
 from pgdyno.clone.keys import Keys
 from pgdyno.clone.schema import labels_of
 from pgdyno.numbers import counted
@@ -109,9 +109,9 @@ class Names:
             new = f"{self.of(table.schema)}.{self.of(table.name)}"
             self._tables[table.full_name] = new
             for each in table.columns:
-                if each.identity or each.default == "sequence":
-                    sequence = f"{self.of(table.name)}_{self.of(each.name)}_seq"
-                    self._new.setdefault(f"{table.name}_{each.name}_seq", sequence)
+                if each.has_sequence:
+                    sequence = sequence_name(self.of(table.name), self.of(each.name))
+                    self._new.setdefault(sequence_name(table.name, each.name), sequence)
 
     def _take(self, value: object) -> None:
         """Give new names to all that has one."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
-from pgdyno.clone.keys import Keys, Place, is_in_order
+from pgdyno.clone.keys import GROWING_MIN, Keys, Place, is_in_order
 from pgdyno.clone.values import follows_keys, is_time, most_key
 from pgdyno.spec.change import first_word
 
@@ -29,8 +29,6 @@ _ROW = re.compile(r":row\b")
 _ROOM_MIN = 2**30
 """Free keys from which on sessions that begin at random ones hardly ever meet."""
 _FREE_MIN = 100
-_GROWING_MIN = 0.1
-"""Different values for each row from which on new rows bring new ones, as in ANALYZE."""
 _START = "abs(mod(hash(:random_seed + :client_id), {}))"
 """A place of a session's own in each load."""
 
@@ -127,7 +125,7 @@ class Drawing:
         table = self._keys.tables[place[0]]
         column, count = table.column(place[1]), self._keys.count(place)
         share = count / max(1, self._keys.rows(table))
-        if column is None or column.distinct is None or share < _GROWING_MIN:
+        if column is None or column.distinct is None or share < GROWING_MIN:
             return there
         if self._keys.root(place) != place:
             return there

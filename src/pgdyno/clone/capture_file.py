@@ -58,6 +58,17 @@ class Column(Struct, frozen=True, omit_defaults=True):
     frequent: tuple[float, ...] = ()
     """Shares of the most common values, of those with at least ``ROWS_MIN`` rows."""
 
+    @property
+    def has_sequence(self) -> bool:
+        """True if the server numbers its values."""
+        return self.identity or self.default == "sequence"
+
+
+def sequence_name(table: str, column: str) -> str:
+    """Return the name that the server gives the sequence of a column, by the names of both; it
+    shortens a long one."""
+    return f"{table}_{column}_seq"
+
 
 class Reference(Struct, frozen=True):
     """Columns that point to those of another table."""

@@ -20,6 +20,9 @@ _FREQUENT_MAX = 20
 _CHANCES = 100_000
 _UNIQUE_MIN = 0.95
 """Different values, as a share of the rows, from which on a column is unique."""
+GROWING_MIN = 0.1
+"""Different values, as a share of the rows, from which on their number grows with these: ANALYZE
+has it so."""
 _ORDERED_MIN = 0.9
 """Correlation from which on a column's values follow the order of the rows."""
 _ZIPF_MIN, _ZIPFIAN_MIN = 0.99, 1.001
@@ -265,7 +268,7 @@ def is_in_order(column: Column) -> bool:
 
 
 def _is_made_by_server(column: Column) -> bool:
-    return column.identity or column.default in ("sequence", "uuid")
+    return column.has_sequence or column.default == "uuid"
 
 
 def _is_of_others(table: Table) -> tuple[bool, int, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from pgdyno.clone.capture_file import Column, Function, Index, Reference, Table, View
+from pgdyno.clone.capture_file import Column, Function, Index, Reference, Table, View, sequence_name
 from pgdyno.clone.keys import Keys
 from pgdyno.clone.values import LABEL_CHARACTERS, follows_keys, is_made, literal_of
 from pgdyno.spec.sql_text import NAME, columns_text, folded, literal, quoted
@@ -199,12 +199,12 @@ def sequence_of(table: Table, column: Column) -> str | None:
     none, or one with a shortened name."""
     if not _has_sequence(column):
         return None
-    name = f"{table.name}_{column.name}_seq"
+    name = sequence_name(table.name, column.name)
     return f"{quoted(table.schema)}.{quoted(name)}" if len(name.encode()) <= _NAME_BYTES else None
 
 
 def _has_sequence(column: Column) -> bool:
-    return (column.identity or column.default == "sequence") and column.base in _IDENTITY
+    return column.has_sequence and column.base in _IDENTITY
 
 
 def _value(column: Column) -> str | None:

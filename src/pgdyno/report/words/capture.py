@@ -145,7 +145,7 @@ def _spread(skew: float) -> str:
 
 def _statistics(column: Column) -> str:
     parts = ["not null"] if column.not_null else []
-    if column.identity or column.default == "sequence":
+    if column.has_sequence:
         parts.append("by a sequence")
     elif column.default != "none":
         parts.append(f"default: a {column.default}")
