@@ -140,7 +140,11 @@ class Catalogue:
     def _tell(self, found: Sequence[Row]) -> None:
         """Add what is left out, or guessed, to the gaps."""
         name = {int(row["id"]): quoted(row["name"]) for row in found}
-        columns = [each for rows in self._columns.values() for each in rows]
+        columns = [
+            (each, made)
+            for number, table in zip(self.ids, self.tables, strict=True)
+            for each, made in zip(self._columns[number], table.columns, strict=True)
+        ]
         lacking = {
             "tables with partitions by expressions have none here": [
                 quoted(row["name"]) for row in found if row["is_by_expression"]
@@ -151,12 +155,12 @@ class Catalogue:
             "without statistics that this role may read, the numbers of different values are"
             " guessed": [quoted(row["name"]) for row in found if not row["is_readable"]],
             "columns of these types are left out": sorted(
-                {each["type"] for each in columns if not is_made(self._column(each))}
+                {each["type"] for each, made in columns if not is_made(made)}
             ),
             "columns that the server computes are stored as others": [
                 f"{name[int(each['table_id'])]}.{quoted(each['name'])}"
-                for each in columns
-                if each["generated"] and not self._column(each).generated
+                for each, made in columns
+                if each["generated"] and not made.generated
             ],
             "CHECK constraints with values, and EXCLUDE constraints, are left out": sorted(
                 {
