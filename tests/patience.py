@@ -1,9 +1,11 @@
-"""Helper of tests that wait for what happens a moment later."""
+"""Helpers of tests that wait for what happens a moment later, and that work beside something."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 PATIENCE_S = 400
 """For what never comes, and only that: no machine, however slow and busy, is to reach it. Less than
@@ -33,3 +35,18 @@ def wait_until(
         else:
             time.sleep(pause_s)
         pause_s = min(1.2 * pause_s, PAUSE_S_MAX)
+
+
+@contextmanager
+def beside(work: Callable[[threading.Event, threading.Event], None]) -> Iterator[None]:
+    """Call ``work`` in a thread, with an event that it sets when it has begun, which is waited for,
+    and one that is set at the end."""
+    begun, ended = threading.Event(), threading.Event()
+    thread = threading.Thread(target=work, args=(begun, ended))
+    thread.start()
+    try:
+        assert begun.wait(PATIENCE_S)
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psycopg
 
-from patience import PATIENCE_S
+from patience import beside
 from pgdyno.capture import CaptureRequest, alike, capture
 from pgdyno.capture._renaming import renamed
 from pgdyno.check import Where
@@ -75,12 +75,10 @@ READ = "select name from app.many where id = %s"
 SOME = "select id from app.some where id = %s"
 
 
-@contextmanager
-def load(cluster: Cluster) -> Iterator[None]:
+def load(cluster: Cluster) -> AbstractContextManager[None]:
     """A session with one transaction over and over."""
-    ended, begun = threading.Event(), threading.Event()
 
-    def work() -> None:
+    def work(begun: threading.Event, ended: threading.Event) -> None:
         with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
             conn.execute("set search_path = app")
             number = 0
@@ -94,14 +92,7 @@ def load(cluster: Cluster) -> Iterator[None]:
                     conn.execute(SOME, (number,))
                 begun.set()
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        assert begun.wait(PATIENCE_S)
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    return beside(work)
 
 
 def captured(cluster: Cluster, path: Path) -> Capture:

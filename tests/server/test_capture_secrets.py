@@ -7,13 +7,13 @@ import random
 import string
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from patience import PATIENCE_S
+from patience import beside
 from pgdyno.capture import CaptureRequest, capture
 from pgdyno.check import Where
 from pgdyno.conduct import Silent
@@ -69,10 +69,8 @@ def setup(parts: list[list[str]]) -> Iterator[str]:
     yield "analyze"
 
 
-@contextmanager
-def load(cluster: Cluster, literals: list[str]) -> Iterator[None]:
+def load(cluster: Cluster, literals: list[str]) -> AbstractContextManager[None]:
     """A session with literals in its statements, also in those that are no queries."""
-    ended, begun = threading.Event(), threading.Event()
     texts = [
         "select 1 from people where email = '{}'",
         "update people set kind = kind where email = '{}' and id = 1 -- {}",
@@ -82,21 +80,14 @@ def load(cluster: Cluster, literals: list[str]) -> Iterator[None]:
         "do $a$ begin perform '{}'; end $a$",
     ]
 
-    def work() -> None:
+    def work(begun: threading.Event, ended: threading.Event) -> None:
         with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as connection:
             while not ended.is_set():
                 for number, each in enumerate(literals):
                     connection.execute(texts[number % len(texts)].replace("{}", each).encode())
                 begun.set()
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        assert begun.wait(PATIENCE_S)
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    return beside(work)
 
 
 def forms(secret: str) -> Iterator[str]:
