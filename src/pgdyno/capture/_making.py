@@ -31,10 +31,13 @@ from pgdyno.clone.capture_file import (
 )
 from pgdyno.clone.keys import Keys
 from pgdyno.errors import SetupError
-from pgdyno.numbers import counted, listed
+from pgdyno.numbers import counted, listed, percent
 from pgdyno.server.sql_files import OWN
 from pgdyno.spec.change import first_word
 
+_REPORTED_S = 1.0
+"""Sessions report the numbers of their transactions at most as often (PGSTAT_MIN_INTERVAL)."""
+_SHARE_TOLD = 0.1
 _EVEN = "the rows that statements read more often than others are not known: all alike"
 _OF_BLOCKS = frozenset(("BEGIN", "COMMIT", "END", "START", "ROLLBACK", "SAVEPOINT", "RELEASE", ""))
 
@@ -55,14 +58,17 @@ def capture_of(server: SourceServer, load: Load) -> Capture:
         raise _idle(load)
     calls = {key: load.rises[key]["calls"] or 0.0 for key in statements}
     kinds = _kinds(load, texts, calls, gaps)
+    source = _source(server, load, statements)
+    transactions = tuple(_transactions(kinds, statements, calls, load, Keys(tables)))
+    gaps += _unknown_commits(source, transactions)
     return Capture(
         format=FORMAT,
         version=VERSION,
         made_by=f"pgdyno {build_info()['version']}",
-        source=_source(server, load, statements),
+        source=source,
         tables=tables,
         statements=tuple(statements.values()),
-        transactions=tuple(_transactions(kinds, statements, calls, load, Keys(tables))),
+        transactions=transactions,
         gaps=(*gaps, *more, _EVEN),
         functions=schema.functions,
         views=schema.views,
@@ -94,6 +100,17 @@ def _source(server: SourceServer, load: Load, statements: Mapping[str, Statement
         is_simple=load.samples.sends_values(with_parameters),
         **behaviour_of(load.observed, load.samples),
     )
+
+
+def _unknown_commits(source: Source, transactions: Sequence[Transaction]) -> Iterator[str]:
+    """Yield the share of the server's transactions that is not in the capture, if it matters."""
+    known = sum(each.commits_per_s for each in transactions)
+    share = 1 - known / source.transactions_per_s if source.transactions_per_s else 0.0
+    if share > _SHARE_TOLD + _REPORTED_S / source.seconds:
+        yield (
+            f"{percent(share)} of the server's transactions have none of the captured statements:"
+            " the clone does without them"
+        )
 
 
 def _applications(kinds: Sequence[Kind], load: Load) -> tuple[Application, ...]:

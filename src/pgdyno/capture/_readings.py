@@ -152,9 +152,8 @@ class Readings:
     def _tell_lost(self, before: _Counters, now: _Counters) -> None:
         """Add the losses of counters to the gaps."""
         lost = {
-            f"{STATEMENTS} evicted statements meanwhile: rare ones are missing": (
-                now.evicted > before.evicted
-            ),
+            f"{STATEMENTS} evicted statements meanwhile, which are missing: pg_stat_statements.max"
+            " is too small for them": now.evicted > before.evicted,
             f"{STATEMENTS} was reset meanwhile: up to {EVERY_S:.0f} s of the statements are"
             " missing": now.counted_since != before.counted_since,
             f"the database's statistics were reset meanwhile: up to {EVERY_S:.0f} s of its"

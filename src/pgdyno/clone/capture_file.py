@@ -225,6 +225,11 @@ class Transaction(Struct, frozen=True, omit_defaults=True):
     block: bool = False
     """True if it begins with BEGIN; otherwise each of its statements commits by itself."""
 
+    @property
+    def commits_per_s(self) -> float:
+        """Commits in a second."""
+        return self.per_s * (1.0 if self.block else sum(each.times for each in self.steps))
+
 
 class SeenFinding(Struct, frozen=True):
     """A finding of a check."""

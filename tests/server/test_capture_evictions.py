@@ -1,0 +1,69 @@
+"""Captures of a server that counts fewer statements than it executes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from patience import PATIENCE_S
+from pgdyno.capture import CaptureRequest, capture
+from pgdyno.check import Where
+from pgdyno.conduct import Silent
+from pgdyno.server import Cluster, connect_plain
+
+pytestmark = [pytest.mark.server]
+
+TABLES = 300
+"""More than pg_stat_statements.max, of which 100 is the least."""
+SECONDS = 3.0
+MISSING = "of the server's transactions have none of the captured statements"
+EVICTED = "pg_stat_statements evicted statements meanwhile"
+
+
+@contextmanager
+def load(cluster: Cluster, tables: int) -> Iterator[None]:
+    """Execute an update of each of so many tables, over and over."""
+    ended, begun = threading.Event(), threading.Barrier(2)
+    values = {**cluster.conninfo.kwargs(), "application_name": None}
+
+    def work() -> None:
+        with psycopg.connect(**values, autocommit=True) as connection:
+            begun.wait(PATIENCE_S)
+            while not ended.is_set():
+                for number in range(tables):
+                    connection.execute(f"update t{number} set v = v + %s", (1,))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        begun.wait(PATIENCE_S)
+        yield
+    finally:
+        ended.set()
+        thread.join(PATIENCE_S)
+
+
+def test_evicted_statements_are_said_with_their_share(
+    new_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    cluster = new_cluster(
+        18,
+        **{"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.max": "100"},
+    )
+    path = tmp_path / "load.pgdyno"
+    with connect_plain(cluster.conninfo) as connection:
+        connection.execute("create extension pg_stat_statements")
+        for number in range(TABLES):
+            connection.execute(f"create table t{number} as select 1 as v")
+    values = {**cluster.conninfo.kwargs(), "application_name": None}
+    where = Where(psycopg.conninfo.make_conninfo("", **values))
+    for tables, lost in ((TABLES, True), (2, False)):
+        with load(cluster, tables):
+            gaps = capture(CaptureRequest(where, SECONDS, path), Silent()).gaps
+        assert any(MISSING in each for each in gaps) is lost, gaps
+        assert any(EVICTED in each for each in gaps) is lost, gaps
