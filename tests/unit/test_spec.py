@@ -261,3 +261,30 @@ def test_a_text_that_no_server_accepts(text: str, problem: str) -> None:
     with pytest.raises(UsageError) as caught:
         spec_from_fields({"workload": {"init": {"steps": text}}})
     assert caught.value.message == f"workload.init.steps: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("shape", "faster"),
+    [
+        ({}, {}),
+        ({"steps": [{"at": "1s", "rate": 4}]}, {"steps": [{"at": "1s", "rate": 12}]}),
+        (
+            {"burst": {"every": "9s", "length": "1s", "rate": 50}},
+            {"burst": {"every": "9s", "length": "1s", "rate": 150}},
+        ),
+        (
+            {"sine": {"amplitude": 5, "period": "9s"}},
+            {"sine": {"amplitude": 15, "period": "9s"}},
+        ),
+        ({"day": {"factors": [1] * 24}}, {"day": {"factors": [1] * 24}}),
+    ],
+)
+def test_a_speed_multiplies_all_rates_and_keeps_the_times(
+    shape: dict[str, Any], faster: dict[str, Any]
+) -> None:
+    group = {"name": "steady"}
+    before, after = (
+        spec_from_fields({"clients": [{"arrival": {"rate": rate, **keys}}, group]})
+        for rate, keys in ((10, shape), (30, faster))
+    )
+    assert before.at_speed(3) == after

@@ -13,9 +13,10 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from pgdyno import credentials
+from pgdyno.cli.arrival_options import ArrivalOptions
 from pgdyno.cli.connection import conninfo_of
 from pgdyno.cli.grouping import Sets, set_options
-from pgdyno.cli.load_options import ArrivalOptions, LoadOptions, ScriptOptions
+from pgdyno.cli.load_options import LoadOptions, ScriptOptions
 from pgdyno.cli.options import parse_assignments
 from pgdyno.cli.output import notes
 from pgdyno.cli.positional import Positional
@@ -30,6 +31,7 @@ from pgdyno.cli.scripts import (
 from pgdyno.cli.server_options import ServerOptions
 from pgdyno.cli.types import Duration, LatencyLimit
 from pgdyno.errors import UsageError
+from pgdyno.numbers import listed
 
 if TYPE_CHECKING:
     from pgdyno.json_types import Fields
@@ -55,16 +57,30 @@ def build_spec(
     ``own`` are groups of options that ``command`` has alone, ``varied`` is a key that is not set
     because the command varies it, and ``adapt`` may refuse or change what the options set.
     """
+    _check_arrival(load.arrival, has_file=positional.spec_path is not None)
+    given = _given(positional, load, own, varied)
+    if adapt is not None:
+        adapt(given)
+    spec, text = _spec(command, positional, load, own, given, varied=varied, quiet=quiet)
+    return _at_speed(spec, load.arrival.speed, quiet=quiet), text
+
+
+def _spec(
+    command: str,
+    positional: Positional,
+    load: LoadOptions,
+    own: tuple[Struct, ...],
+    given: Given,
+    *,
+    varied: str | None,
+    quiet: bool,
+) -> tuple[Spec, str]:
+    """Return the spec with what the options set, and the spec file's text."""
     from pgdyno.conduct import check_server_named, read_spec_or_run
     from pgdyno.imports import is_foreign
     from pgdyno.spec import spec_from_fields
 
     path = positional.spec_path
-    if path is None:
-        _check_arrival(load.arrival)
-    given = _given(positional, load, own, varied)
-    if adapt is not None:
-        adapt(given)
     tables = _tables(given)
     group = tables.pop("clients", {})
     if path is not None and is_foreign(path):
@@ -80,6 +96,29 @@ def build_spec(
     name = _safe_name(positional.builtin or _name_of(load.scripts, tables))
     fields = {"name": name, **tables, "clients": [group]}
     return spec_from_fields(fields, names=_names(load, *own)), ""
+
+
+def _at_speed(spec: Spec, speed: float | None, *, quiet: bool) -> Spec:
+    """Return the spec with its rates so many times as high. Raises UsageError without a rate."""
+    if speed is None:
+        return spec
+    closed = [group.name for group in spec.clients if not (group.open_loop or group.idle)]
+    if not any(group.open_loop for group in spec.clients):
+        raise UsageError(
+            "--speed requires transactions that begin at a rate; those of this load follow each"
+            " other as fast as they are answered",
+            code="rate-missing",
+            hint="-c makes more clients of it, and -R has its transactions begin at a rate",
+        )
+    if closed:
+        notes(quiet=quiet)(
+            f"note: transactions of {listed(closed)} follow each other as fast as they are"
+            " answered, at any --speed"
+        )
+    try:
+        return spec.at_speed(speed)
+    except ValueError as problem:
+        raise UsageError(f"--speed {speed:g} makes {problem}", code="bad-rate") from None
 
 
 def _given(
@@ -276,11 +315,16 @@ def _workload(positional: Positional, load: LoadOptions, urls: Urls) -> Given:
     }
 
 
-def _check_arrival(options: ArrivalOptions) -> None:
-    """Raise UsageError for options of an open loop without a rate."""
+def _check_arrival(options: ArrivalOptions, *, has_file: bool) -> None:
+    """Raise UsageError for options of an open loop without a rate, and for two that give it."""
+    if options.rate is not None and options.speed is not None:
+        raise UsageError(
+            "-R and --speed exclude each other: one is a rate, the other multiplies rates",
+            code="contradiction",
+        )
     for each, value in set_options(options):
         of_rate = each.key.startswith("clients.arrival.")
-        if of_rate and value is not None and options.rate is None:
+        if of_rate and value is not None and options.rate is None and not has_file:
             raise UsageError(
                 f"{each.option} requires an open loop, with -R",
                 code="rate-missing",

@@ -99,6 +99,24 @@ class Rate(click.ParamType[float]):
         return float(value)
 
 
+class Speed(click.ParamType[float]):
+    """A factor of rates: ``2x``, ``0.5`` or ``50%``."""
+
+    name = "factor"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        from pgdyno.spec.units import parse_factor
+
+        if isinstance(value, float):
+            return value
+        try:
+            return parse_factor(value)
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
+
+
 class FailuresLimit(click.ParamType[str]):
     """Maximum of failed transactions: ``1%`` or ``100``."""
 

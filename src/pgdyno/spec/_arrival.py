@@ -105,6 +105,19 @@ class Arrival(SpecTable):
         """Name of the shape that the rate follows; ``None`` for a constant rate."""
         return next((name for name in _SHAPES if getattr(self, name)), None)
 
+    def at_speed(self, factor: float) -> Self:
+        """Return the same course with rates this many times as high. Raises ValueError for rates
+        that are too high."""
+        steps = [each.model_copy(update={"rate": factor * each.rate}) for each in self.steps]
+        burst = self.burst and self.burst.model_copy(update={"rate": factor * self.burst.rate})
+        sine = self.sine and self.sine.model_copy(
+            update={"amplitude": factor * self.sine.amplitude}
+        )
+        rate = factor * self.rate
+        if max(rate, burst.rate if burst else 0, *(each.rate for each in steps)) > RATE_MAX:
+            raise ValueError(f"a rate of more than {RATE_MAX:,.0f} transactions per second")
+        return self.model_copy(update={"rate": rate, "steps": steps, "burst": burst, "sine": sine})
+
     @model_validator(mode="after")
     def _one_shape(self) -> Self:
         shapes = [name for name in _SHAPES if getattr(self, name)]

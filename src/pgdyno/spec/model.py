@@ -296,6 +296,17 @@ class Spec(SpecTable):
         workload = self.workload.model_copy(update={"scale": scale})
         return self.model_copy(update={"workload": workload})
 
+    def at_speed(self, factor: float) -> Self:
+        """Return a copy whose rates are this many times as high, those of all groups. Raises
+        ValueError for rates that are too high."""
+        clients = [
+            group.model_copy(update={"arrival": group.open_loop.at_speed(factor)})
+            if group.open_loop
+            else group
+            for group in self.clients
+        ]
+        return self.model_copy(update={"clients": clients})
+
     def runs(self, builtin: str) -> bool:
         """Return whether a client group runs this built-in workload, alone or within a mix."""
         groups = [group for group in self.clients if not group.idle]

@@ -21,6 +21,8 @@ _TIME_UNITS_MS = {
 _SIZE_UNITS_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 _SHARE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%?)\s*")
+_FACTOR = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([x×%]?)\s*")
+_FACTOR_MIN, _FACTOR_MAX = 0.001, 1000
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -48,6 +50,19 @@ def parse_share(text: str | int | float) -> float:
     if share > 1:
         raise ValueError(f'"{text}" is more than 100%')
     return share
+
+
+def parse_factor(text: str) -> float:
+    """Parse ``2x``, ``2`` or ``200%`` into a factor. Raises ``ValueError`` with a message for
+    users."""
+    match = _FACTOR.fullmatch(text)
+    factor = float(match[1]) / (100 if match[2] == "%" else 1) if match else 0.0
+    if not _FACTOR_MIN <= factor <= _FACTOR_MAX:
+        raise ValueError(
+            f'"{text}" is not a factor from {_FACTOR_MIN:g} to {_FACTOR_MAX}, such as 2x, 0.5 or'
+            " 50%"
+        )
+    return factor
 
 
 def parse_size_bytes(text: str | int) -> int:
