@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import os
+import shutil
 import signal
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +24,7 @@ from pgdyno.clone import Capture, read_capture
 from pgdyno.clone.capture_file import Parameter, Partitions
 from pgdyno.conduct import Silent
 from pgdyno.conduct.source_settings import with_source_settings
-from pgdyno.errors import Interrupted, SetupError
+from pgdyno.errors import Interrupted, RunError, SetupError
 from pgdyno.imports import Choices, fields_with_texts, read_foreign
 from pgdyno.server import Cluster, connect_plain
 from pgdyno.spec import spec_from_fields
@@ -263,6 +266,62 @@ def test_the_user_stops_it(
     assert stopped.value.exit_status == 130
     assert str(path) in str(stopped.value.hint)
     assert any("it was interrupted" in each for each in read_capture(path).gaps)
+
+
+def disk_full(place: Path) -> None:
+    with (place / "rest").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 1 MB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting is not allowed here")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_the_disk_fills_meanwhile(
+    new_cluster: Callable[..., Cluster], small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_kept_elsewhere(new_cluster, small, monkeypatch, lambda: disk_full(small))
+
+
+def test_the_directory_goes_meanwhile(
+    new_cluster: Callable[..., Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "place"
+    check_kept_elsewhere(new_cluster, place, monkeypatch, place.rmdir)
+
+
+def check_kept_elsewhere(
+    new_cluster: Callable[..., Cluster],
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    happens: Callable[[], None],
+) -> None:
+    """A capture whose file cannot be written any more is whole in another place."""
+    cluster = source(new_cluster, 18)
+    monkeypatch.setattr(_readings, "EVERY_S", 0.01)
+    after_reads(monkeypatch, 2, happens)
+    path = place / "shop.pgdyno"
+    with load(cluster), pytest.raises(RunError) as failed:
+        taken(cluster, path)
+    assert failed.value.code == "capture-elsewhere"
+    assert str(path) in failed.value.message
+    assert failed.value.hint is not None
+    kept = Path(failed.value.hint.removesuffix(" has the capture"))
+    try:
+        assert read_capture(kept).transactions
+        assert (kept.name, kept.stat().st_mode & 0o777) == (path.name, 0o600)
+    finally:
+        shutil.rmtree(kept.parent)
+    assert not path.exists()
 
 
 def after_reads(monkeypatch: pytest.MonkeyPatch, number: int, happens: Callable[[], None]) -> None:

@@ -3,12 +3,13 @@ make, and a search for values in that."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from msgspec import Struct
 
+from pgdyno.capture._keeping import write_or_keep
 from pgdyno.capture._logs import check_logs
 from pgdyno.capture._making import capture_of
 from pgdyno.capture._period import observed_load, watched
@@ -16,7 +17,7 @@ from pgdyno.capture._renaming import renamed
 from pgdyno.capture._scanning import check_values
 from pgdyno.capture._server import SourceServer
 from pgdyno.check import Where, answering, reach, session
-from pgdyno.clone import Capture, write_capture
+from pgdyno.clone import Capture
 from pgdyno.conduct.watch import Watcher
 from pgdyno.errors import Interrupted, SetupError
 from pgdyno.files import check_writable
@@ -37,28 +38,25 @@ class CaptureRequest(Struct, frozen=True):
 def capture(request: CaptureRequest, watcher: Watcher) -> Capture:
     """Capture the load of a server, and write it to the file. The server is only read.
 
-    Raises SetupError for a server that does not answer, or does not count statements, and
-    Interrupted, with the load until then in the file, if the user stops it.
+    Raises SetupError for a server that does not answer, or does not count statements, Interrupted,
+    with the load until then in the file, if the user stops it, and RunError if another file has it.
     """
     check_logs(request.logs)
-    with _writing(request.path):
-        check_writable(request.path)
+    _check_writable(request.path)
     found, stopped = _taken(request.where, request.seconds, watcher, request.logs)
     if request.rename:
         watcher.phase("replacing names")
         found = renamed(found)
-    with _writing(request.path):
-        write_capture(found, request.path)
+    write_or_keep(found, request.path)
     if stopped is not None:
         stopped.hint = f"{request.path} has the load of {found.source.seconds:.0f} s"
         raise stopped
     return found
 
 
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _check_writable(path: Path) -> None:
     try:
-        yield
+        check_writable(path)
     except OSError as problem:
         raise SetupError(
             f"{path} cannot be written: {problem.strerror}",
