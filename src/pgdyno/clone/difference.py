@@ -16,6 +16,8 @@ POINTS_MIN = 0.05
 SHARE = "share"
 """Unit of a part of a whole."""
 HOT_SHARE = "updates that are HOT"
+_PARAMETER = re.compile(r"\$\d+(?:::(?:text|bigint)\b)?")
+_LIST = re.compile(r"\bin \(\?(?:\s*,\s*\?)*\s*\)")
 Item = TypeVar("Item", Statement, Table)
 
 
@@ -70,7 +72,7 @@ class Differences(Struct, frozen=True):
 def differences(before: Capture, after: Capture) -> Differences:
     """Return the differences between two captures. Statements are the same if only the
     numbers of their parameters differ."""
-    both, new, gone = _paired(before.statements, after.statements, shape_of)
+    both, new, gone = _paired(before.statements, after.statements, lambda each: shape_of(each.text))
     tables, new_tables, gone_tables = _paired(
         before.tables, after.tables, lambda each: each.full_name
     )
@@ -107,10 +109,11 @@ def _paired(
     )
 
 
-def shape_of(statement: Statement) -> str:
-    """Return a statement without the numbers of its parameters, and the lengths of its lists."""
-    text = re.sub(r"\$\d+", "?", statement.text.replace(SHORTENED, ""))
-    return re.sub(r"(?i)\bin \(\?(?:\s*,\s*\?)*\s*\)", "in (?)", text)
+def shape_of(text: str) -> str:
+    """Return a statement with the same sign for each parameter, and for a list of them, without the
+    types that a capture writes behind parameters, and in small letters."""
+    signs = _PARAMETER.sub("?", text.replace(SHORTENED, "")).lower()
+    return _LIST.sub("in (?)", signs)
 
 
 def _time(statement: Statement) -> float:

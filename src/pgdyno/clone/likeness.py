@@ -128,10 +128,10 @@ def _errors(source: Capture, clone: Capture, done: int, failed: int) -> Iterator
     yield Compared(
         "errors", "transactions that fail", "", SHARE, 0.0, share, verdict, points=100 * share
     )
-    there = {shape_of(each) for each in clone.statements}
+    there = {shape_of(each.text) for each in clone.statements}
     for each in source.statements:
         # The clone's statements are executed as often; one that is rare may miss its time.
-        if shape_of(each) in there:
+        if shape_of(each.text) in there:
             continue
         expected = each.calls_per_s * clone.source.seconds >= _CALLS_MIN
         yield Compared(
@@ -148,8 +148,12 @@ def _errors(source: Capture, clone: Capture, done: int, failed: int) -> Iterator
 
 def _pairs(source: Capture, clone: Capture) -> list[tuple[Statement, Statement]]:
     """Return the statements that both execute often enough."""
-    there = {shape_of(each): each for each in clone.statements}
-    both = ((each, there[shape_of(each)]) for each in source.statements if shape_of(each) in there)
+    there = {shape_of(each.text): each for each in clone.statements}
+    both = (
+        (each, there[shape_of(each.text)])
+        for each in source.statements
+        if shape_of(each.text) in there
+    )
     return [
         (one, other)
         for one, other in both

@@ -25,6 +25,7 @@ from exam.captures.sides import Side
 from exam.captures.transfer import transferred
 from exam.machine import neighbours
 from pgdyno.clone import Capture, read_capture
+from pgdyno.clone.difference import shape_of
 from pgdyno.errors import PgdynoError
 
 _WARM_S = 3.0
@@ -158,12 +159,12 @@ def _shapes(
                 shapes.append(shape_of_plan(end, each.text, names))
             except psycopg.Error as problem:
                 shapes.append(f"refused by the {'source' if not shapes else 'clone'}: {problem}")
-        found[measuring.shape_of(each.text)] = (shapes[0], shapes[1])
+        found[shape_of(each.text)] = (shapes[0], shapes[1])
     return found
 
 
 def _coverage(source: dict[str, Executed], clone: dict[str, Executed], capture: Capture) -> Fields:
-    captured = {measuring.shape_of(each.text) for each in capture.statements}
+    captured = {shape_of(each.text) for each in capture.statements}
     calls = sum(each.calls for each in source.values()) or 1.0
     return {
         "source": len(source),

@@ -18,6 +18,7 @@ from psycopg.rows import namedtuple_row
 
 from exam.machine import cpu_s_of
 from pgdyno.capture._texts import is_kept, without_values
+from pgdyno.clone.difference import shape_of
 from pgdyno.server import ConnInfo
 from pgdyno.server.sql_files import OWN
 
@@ -38,7 +39,6 @@ select {OWN} query, sum(calls)::float8 as calls, sum(rows)::float8 as rows,
 """
 _OF_CATALOGUE = re.compile(r"\bfrom pg_\w+|\bpg_catalog\.", re.IGNORECASE)
 """In statements of pgdyno's and the exam's that have no mark."""
-_LISTED = re.compile(r"(?<=\bin )\(\?(?:\s*,\s*\?)*\s*\)")
 _SETTLED_S = 0.3
 """Time in which backends that end report their counts."""
 
@@ -133,10 +133,3 @@ def executed(connection: psycopg.Connection[Any]) -> dict[str, Executed]:
         rows = (before.calls * before.rows + row.rows) / max(1.0, calls)
         found[shape] = Executed(before.text, calls, rows, before.ms + row.ms)
     return found
-
-
-def shape_of(text: str) -> str:
-    """Return a statement with the same sign for each parameter, and for a list of them, without the
-    types that a capture writes behind parameters."""
-    signs = re.sub(r"\$\d+(?:::(?:text|bigint)\b)?", "?", text)
-    return _LISTED.sub("(?)", signs.lower())
