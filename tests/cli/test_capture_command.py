@@ -141,6 +141,66 @@ transactions: 250/s before and 250/s after, 1.00x
 """)
 
 
+def test_the_difference_of_what_is_around_the_statements(pgdyno: Callable[..., Said]) -> None:
+    scans = [{"index": "state", "per_s": 90.0}, {"per_s": 10.0}]
+    both = [{**SHOP["statements"][0], "text": text} for text in ("select 1", "select 2")]
+    first, second = (
+        {"sessions": sessions, "busy_sessions": 1.0, "per_s": per_s}
+        for sessions, per_s in ((5, [50.0, 0.0]), (4, [0.0, 200.0]))
+    )
+    before = {
+        **SHOP,
+        "source": {**SHOP["source"], "cpu_ms": 0.2, "waits": {"cpu": 0.7, "row": 0.3}}
+        | {"findings": [{"id": "row-locks", "severity": "limit"}]},
+        "tables": [{**SHOP["tables"][0], "scans": scans}],
+        "statements": [{**each, "parameters": []} for each in both],
+        "transactions": [{"per_s": 125.0, "steps": [{"statement": each}]} for each in (0, 1)],
+        "applications": [first, second],
+    }
+    third = {"sessions": 1, "busy_sessions": 0.5, "per_s": [0.0, 0.0, 3.0]}
+    after = {
+        **before,
+        "source": {**SHOP["source"], "cpu_ms": 0.3, "waits": {"cpu": 0.9, "row": 0.1}}
+        | {"findings": [{"id": "few-clients", "severity": "minor"}], "sessions": 8},
+        "tables": [{**SHOP["tables"][0], "scans": [{"per_s": 400.0}]}],
+        "statements": [*before["statements"], {**both[0], "text": "select 3", "parameters": []}],
+        "transactions": [*before["transactions"], {"per_s": 3.0, "steps": [{"statement": 2}]}],
+        # The second of the file before has the most sessions now.
+        "applications": [
+            {"sessions": 6, "busy_sessions": 1.0, "per_s": [0.0, 200.0, 0.0]},
+            {**first, "per_s": [50.0, 0.0, 0.0]},
+            third,
+        ],
+        "settings": {"work_mem": "9MB", "fsync": "off"},
+    }
+    for name, capture in (("a", before), ("b", after)):
+        Path(f"{name}.pgdyno").write_text(json.dumps(capture))
+    said = pgdyno("capture", "diff", "a.pgdyno", "b.pgdyno")
+    assert said.status == 0, said.err
+    assert said.out == snapshot("""\
+transactions: 250/s before and 250/s after, 1.00x
+sessions: 2 before and 8 after, 4.00x
+CPU of a transaction: 0.2 ms before and 0.3 ms after, 1.50x
+sessions at work, CPU: 70 % before and 90 % after, 1.29x
+sessions at work, row locks: 30 % before and 10 % after, 0.33x
+new finding: few-clients
+gone finding: row-locks
+setting: enable_gone: off before and the default after
+setting: fsync: the default before and off after
+setting: work_mem: 7MB before and 9MB after
+new application: 1 session, 3/s
+differs: application 1
+  sessions: 4 before and 6 after, 1.50x
+2 statements of both, 1 new and 0 gone; 1 table of both, 0 new and 0 gone
+new: select 3 (250/s, 0.02 ms a call)
+differs: public.orders
+  scans by the index on state: 90 % before and 0 % after, 0x
+  scans of the whole table: 10 % before and 100 % after, 10.0x
+""")
+    same = pgdyno("capture", "diff", "b.pgdyno", "b.pgdyno")
+    assert len(same.out.splitlines()) == 2
+
+
 def test_it_runs_at_any_scale(pgdyno: Callable[..., Said], shop: str) -> None:
     said = pgdyno("run", shop, "-s", "3", "-t", "20", "-o", "shop.db")
     assert said.status == 0, said.err

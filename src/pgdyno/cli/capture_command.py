@@ -146,7 +146,8 @@ def diff(
 ) -> None:
     """Show the differences between two captures of a load.
 
-    Statements and tables that only one of them has, and figures that differ by a tenth or more.
+    Settings, applications, statements and tables that only one of them has, and figures that differ
+    by a tenth or more, or shares by five points.
 
     \b
       pgdyno capture diff monday.pgdyno today.pgdyno

@@ -50,17 +50,11 @@ def clone_of(capture: Capture, name: str, scale: float = 1.0, *, one_group: bool
             _group(f"application {number}", files, each, _commits_per_s(capture, each))
             for number, each in enumerate(applications, 1)
         ]
-        or [_group("captured", files, _all(capture), capture.source.transactions_per_s)],
+        or [_group("captured", files, capture.all_sessions, capture.source.transactions_per_s)],
     }
     if capture.source.is_simple:
         fields["load"] = {"protocol": "simple"}
     return Clone(fields, setup, setup_of(keys, capture.functions, capture.views), scripts)
-
-
-def _all(capture: Capture) -> Application:
-    """Return all sessions as one application."""
-    source, per_s = capture.source, tuple(each.per_s for each in capture.transactions)
-    return Application(source.sessions, source.busy_sessions, per_s)
 
 
 def _commits_per_s(capture: Capture, of: Application) -> float:

@@ -288,3 +288,9 @@ class Capture(Struct, frozen=True):
     """Settings that matter to a load, where they differ from the default."""
     applications: tuple[Application, ...] = ()
     """Those with most sessions first; () if all sessions do the same."""
+
+    @property
+    def all_sessions(self) -> Application:
+        """All sessions as one application."""
+        source, per_s = self.source, tuple(each.per_s for each in self.transactions)
+        return Application(source.sessions, source.busy_sessions, per_s)

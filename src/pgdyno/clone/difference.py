@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Table
+from pgdyno.clone.capture_file import (
+    SHORTENED,
+    Application,
+    Capture,
+    Source,
+    Statement,
+    Table,
+)
 
 DIFFERENCE_MIN = 0.1
 """Share from which on a figure differs: that of the tolerances of a clone."""
@@ -16,6 +25,8 @@ POINTS_MIN = 0.05
 SHARE = "share"
 """Unit of a part of a whole."""
 HOT_SHARE = "updates that are HOT"
+_SAME_MIN = 0.5
+"""Part of its calls that an application has in common with one that is taken for the same."""
 _PARAMETER = re.compile(r"\$\d+(?:::(?:text|bigint)\b)?")
 _LIST = re.compile(r"\bin \(\?(?:\s*,\s*\?)*\s*\)")
 Item = TypeVar("Item", Statement, Table)
@@ -44,7 +55,7 @@ class Figure(Struct, frozen=True):
 
 
 class Changed(Struct, frozen=True):
-    """A statement or a table that both have, with the figures that differ."""
+    """A statement, a table or an application that both have, with the figures that differ."""
 
     name: str
     figures: tuple[Figure, ...]
@@ -53,10 +64,28 @@ class Changed(Struct, frozen=True):
     removed: tuple[str, ...] = ()
 
 
+class Setting(Struct, frozen=True):
+    """A setting that differs; None: it has its default."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
 class Differences(Struct, frozen=True):
-    """Statements and tables that only one capture has, and the figures that differ."""
+    """All that only one capture has, and the figures that differ."""
 
     transactions: Figure
+    sessions: tuple[Figure, ...]
+    """Number of sessions, those within a transaction, and their CPU time."""
+    waits: tuple[Figure, ...]
+    """Shares of the time of sessions at work, by class of waits."""
+    new_findings: tuple[str, ...]
+    gone_findings: tuple[str, ...]
+    settings: tuple[Setting, ...]
+    new_applications: tuple[Application, ...]
+    gone_applications: tuple[Application, ...]
+    changed_applications: tuple[Changed, ...]
     statements: int
     """Statements that both have."""
     new_statements: tuple[Statement, ...]
@@ -78,9 +107,18 @@ def differences(before: Capture, after: Capture) -> Differences:
     )
     by_time = sorted(both, key=lambda pair: -_time(pair[1]))
     changed_tables = (_of_tables(one, other) for one, other in tables)
-    transactions = (before.source.transactions_per_s, after.source.transactions_per_s)
+    one, other = before.source, after.source
+    applications, new_applications, gone_applications = _of_applications(before, after)
     return Differences(
-        transactions=Figure("transactions", "/s", *transactions),
+        transactions=Figure("transactions", "/s", one.transactions_per_s, other.transactions_per_s),
+        sessions=_differing(_of_sources(one, other)),
+        waits=_differing(_of_shares(one.waits, other.waits)),
+        new_findings=_beside(_findings(other), _findings(one)),
+        gone_findings=_beside(_findings(one), _findings(other)),
+        settings=_of_settings(before.settings, after.settings),
+        new_applications=new_applications,
+        gone_applications=gone_applications,
+        changed_applications=applications,
         statements=len(both),
         new_statements=tuple(sorted(new, key=lambda each: -_time(each))),
         gone_statements=tuple(sorted(gone, key=lambda each: -_time(each))),
@@ -116,6 +154,98 @@ def shape_of(text: str) -> str:
     return _LIST.sub("in (?)", signs)
 
 
+def _of_sources(one: Source, other: Source) -> Iterator[Figure]:
+    yield Figure("sessions", "", one.sessions, other.sessions)
+    yield Figure("sessions within a transaction", "", one.busy_sessions, other.busy_sessions)
+    if one.cpu_ms is not None and other.cpu_ms is not None:
+        yield Figure("CPU of a transaction", "ms", one.cpu_ms, other.cpu_ms)
+
+
+def _of_shares(
+    one: Mapping[str, float] | None, other: Mapping[str, float] | None
+) -> Iterator[Figure]:
+    """Yield the shares of both, by their names; nothing if one side is not known."""
+    if one is not None and other is not None:
+        for name in dict.fromkeys([*one, *other]):
+            yield Figure(name, SHARE, one.get(name, 0.0), other.get(name, 0.0))
+
+
+def _findings(source: Source) -> list[str] | None:
+    return None if source.findings is None else [each.id for each in source.findings]
+
+
+def _beside(these: Sequence[str] | None, others: Sequence[str] | None) -> tuple[str, ...]:
+    """Return those that the others are not; nothing if one side is not known."""
+    if these is None or others is None:
+        return ()
+    return tuple(each for each in these if each not in others)
+
+
+def _of_settings(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[Setting, ...]:
+    return tuple(
+        Setting(name, one.get(name), other.get(name))
+        for name in sorted({*one, *other})
+        if one.get(name) != other.get(name)
+    )
+
+
+def _of_applications(
+    before: Capture, after: Capture
+) -> tuple[tuple[Changed, ...], tuple[Application, ...], tuple[Application, ...]]:
+    """Return the applications of both that differ, the new and the gone ones. They have no names:
+    those are the same that execute the same statements for the most part."""
+    if not (before.applications or after.applications):
+        return (), (), ()
+    sides = [each.applications or (each.all_sessions,) for each in (before, after)]
+    mixes = [
+        [_mix(capture, each) for each in side]
+        for capture, side in zip((before, after), sides, strict=True)
+    ]
+    pairs = _most_alike(*mixes)
+    both = (
+        Changed(f"application {there + 1}", _differing(_of_sessions(sides[0][here], of)))
+        for there, of in enumerate(sides[1])
+        if (here := pairs.get(there)) is not None
+    )
+    return (
+        tuple(each for each in both if each.figures),
+        tuple(each for place, each in enumerate(sides[1]) if place not in pairs),
+        tuple(each for place, each in enumerate(sides[0]) if place not in pairs.values()),
+    )
+
+
+def _mix(capture: Capture, application: Application) -> dict[str, float]:
+    """Return the parts of an application's calls, by the shapes of statements."""
+    calls: Counter[str] = Counter()
+    for transaction, per_s in zip(capture.transactions, application.per_s, strict=True):
+        for step in transaction.steps:
+            calls[shape_of(capture.statements[step.statement].text)] += per_s * step.times
+    total = sum(calls.values())
+    return {shape: of / total for shape, of in calls.items()} if total else {}
+
+
+def _most_alike(
+    one: Sequence[Mapping[str, float]], other: Sequence[Mapping[str, float]]
+) -> dict[int, int]:
+    """Return the place of the most similar of one side, by places of the other, each used once."""
+    shared = {
+        (here, there): sum(min(part, second.get(name, 0.0)) for name, part in first.items())
+        for here, first in enumerate(one)
+        for there, second in enumerate(other)
+    }
+    found: dict[int, int] = {}
+    for (here, there), part in sorted(shared.items(), key=lambda each: -each[1]):
+        if part >= _SAME_MIN and there not in found and here not in found.values():
+            found[there] = here
+    return found
+
+
+def _of_sessions(one: Application, other: Application) -> Iterator[Figure]:
+    yield Figure("transactions", "/s", sum(one.per_s), sum(other.per_s))
+    yield Figure("sessions", "", one.sessions, other.sessions)
+    yield Figure("sessions within a transaction", "", one.busy_sessions, other.busy_sessions)
+
+
 def _time(statement: Statement) -> float:
     return statement.calls_per_s * statement.ms
 
@@ -129,7 +259,7 @@ def _of_statements(one: Statement, other: Statement) -> list[Figure]:
     ]
 
 
-def _differing(figures: Sequence[Figure]) -> tuple[Figure, ...]:
+def _differing(figures: Iterable[Figure]) -> tuple[Figure, ...]:
     return tuple(each for each in figures if each.differs)
 
 
@@ -139,6 +269,7 @@ def _of_tables(one: Table, other: Table) -> Changed | None:
             Figure("rows", "", one.rows, other.rows),
             Figure("size", "bytes", one.size_bytes, other.size_bytes),
             *_of_updates(one, other),
+            *_of_scans(one, other),
         ]
     )
     before, after = _parts(one), _parts(other)
@@ -152,6 +283,29 @@ def _of_tables(one: Table, other: Table) -> Changed | None:
 def _of_updates(one: Table, other: Table) -> Iterator[Figure]:
     if one.hot_share is not None and other.hot_share is not None:
         yield Figure(HOT_SHARE, SHARE, one.hot_share, other.hot_share)
+
+
+def _of_scans(one: Table, other: Table) -> Iterator[Figure]:
+    """Yield the shares of scans, which show other plans at any rate."""
+    if scanned(one) and scanned(other):
+        for each in _of_shares(scan_shares(one), scan_shares(other)):
+            yield replace(each, name=scans_by(f"the index on {each.name}" if each.name else ""))
+
+
+def scanned(table: Table) -> float:
+    """Return the scans of a table in a second."""
+    return sum(each.per_s for each in table.scans)
+
+
+def scan_shares(table: Table) -> dict[str, float]:
+    """Return the shares of the scans of a table by its indexes; '' for those of the whole."""
+    total = scanned(table)
+    return {each.index: each.per_s / total for each in table.scans} if total else {}
+
+
+def scans_by(index: str) -> str:
+    """Return the name of a figure of scans by an index; '' if the whole table is read."""
+    return f"scans by {index}" if index else "scans of the whole table"
 
 
 def _parts(table: Table) -> list[str]:

@@ -13,7 +13,16 @@ from typing import Literal
 from msgspec import Struct
 
 from pgdyno.clone.capture_file import Capture, Statement, Table
-from pgdyno.clone.difference import DIFFERENCE_MIN, HOT_SHARE, POINTS_MIN, SHARE, shape_of
+from pgdyno.clone.difference import (
+    DIFFERENCE_MIN,
+    HOT_SHARE,
+    POINTS_MIN,
+    SHARE,
+    scan_shares,
+    scanned,
+    scans_by,
+    shape_of,
+)
 
 Kind = Literal["errors", "data", "performance"]
 KINDS: tuple[Kind, ...] = ("errors", "data", "performance")
@@ -268,7 +277,7 @@ def _plans(source: Capture, clone: Capture) -> Iterator[Compared]:
     seen = [
         (each, tables[each.full_name])
         for each in source.tables
-        if each.full_name in tables and _scanned(each) * source.source.seconds >= _CALLS_MIN
+        if each.full_name in tables and scanned(each) * source.source.seconds >= _CALLS_MIN
     ]
     if not seen:
         why = _unknown_of(None, None)
@@ -276,10 +285,10 @@ def _plans(source: Capture, clone: Capture) -> Iterator[Compared]:
         return
     unlike = []
     for one, other in seen:
-        shares = [_scan_shares(each) for each in (one, other)]
+        shares = [scan_shares(each) for each in (one, other)]
         for index in dict.fromkeys([*shares[0], *shares[1]]):
             of = f"{one.full_name} ({index})" if index else one.full_name
-            scans = "scans by this index" if index else "scans of the whole table"
+            scans = scans_by("this index" if index else "")
             each = _share("performance", scans, *(s.get(index, 0.0) for s in shares), of=of)
             if each.verdict == "unlike":
                 unlike.append(one)
@@ -288,15 +297,6 @@ def _plans(source: Capture, clone: Capture) -> Iterator[Compared]:
     verdict: Verdict = "alike" if share >= TIME_SHARE_MIN else "unlike"
     points = 100 * (share - 1.0)
     yield Compared("performance", name, "", SHARE, 1.0, share, verdict, points=points)
-
-
-def _scanned(table: Table) -> float:
-    return sum(each.per_s for each in table.scans)
-
-
-def _scan_shares(table: Table) -> dict[str, float]:
-    total = _scanned(table)
-    return {each.index: each.per_s / total for each in table.scans} if total else {}
 
 
 def _time_outside(capture: Capture, tables: Collection[Table]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from pgdyno.clone.capture_file import Capture, Column, Source, Statement, Step, Table
+from pgdyno.clone.capture_file import Application, Capture, Column, Source, Statement, Step, Table
 from pgdyno.clone.difference import SHARE, Changed, Differences, Figure
 from pgdyno.clone.likeness import Compared, Likeness
 from pgdyno.numbers import counted, duration, figure, percent, ratio, size
@@ -13,6 +13,7 @@ from pgdyno.wait_events import CLASS_WORDS
 
 _USES = {"least": "lower bound of", "most": "upper bound of"}
 """Uses of parameters that are no words by themselves."""
+_DEFAULT = "the default"
 
 
 def capture_text(capture: Capture) -> list[str]:
@@ -180,6 +181,18 @@ def differences_text(found: Differences) -> list[str]:
     """Return the differences between two captures in lines."""
     return [
         _figure(found.transactions),
+        *map(_figure, found.sessions),
+        *(f"sessions at work, {_wait(each.name)}: {_values(each)}" for each in found.waits),
+        *(f"new finding: {each}" for each in found.new_findings),
+        *(f"gone finding: {each}" for each in found.gone_findings),
+        *(
+            f"setting: {each.name}: {each.before or _DEFAULT} before and"
+            f" {each.after or _DEFAULT} after"
+            for each in found.settings
+        ),
+        *(f"new application: {_of_application(each)}" for each in found.new_applications),
+        *(f"gone application: {_of_application(each)}" for each in found.gone_applications),
+        *(line for each in found.changed_applications for line in _changed(each)),
         f"{counted(found.statements, 'statement', 'statements')} of both,"
         f" {len(found.new_statements)} new and {len(found.gone_statements)} gone;"
         f" {counted(found.tables, 'table', 'tables')} of both,"
@@ -205,10 +218,18 @@ def _changed(each: Changed) -> Iterator[str]:
     yield from (f"  gone: {part}" for part in each.removed)
 
 
+def _of_application(each: Application) -> str:
+    return f"{counted(each.sessions, 'session', 'sessions')}, {figure(sum(each.per_s))}/s"
+
+
 def _figure(each: Figure) -> str:
+    return f"{each.name}: {_values(each)}"
+
+
+def _values(each: Figure) -> str:
     first, second = _value(each.before, each.unit), _value(each.after, each.unit)
     times = "" if each.ratio is None else f", {ratio(each.ratio)}"
-    return f"{each.name}: {first} before and {second} after{times}"
+    return f"{first} before and {second} after{times}"
 
 
 def _value(value: float, unit: str) -> str:
