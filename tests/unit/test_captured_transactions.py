@@ -49,6 +49,33 @@ def test_equal_counts_are_one_kind_if_there_are_as_many_blocks(
     assert len(found) == (2 if together else 3)
 
 
+def test_equal_counts_are_one_kind_if_fewer_transactions_ended_than_statements() -> None:
+    # Clients prepare BEGIN, which is not counted then.
+    calls = {"a": 1000.0, "b": 999.0, "c": 300.0}
+    found = kinds_of(calls, Seen(1.0, []), begins=0, ended=1301)
+    assert found[0] == Kind(("b", "a"), 1000.0, block=True, guessed=True)
+    assert len(kinds_of(calls, Seen(1.0, []), begins=0, ended=2299)) == 3
+
+
+@pytest.mark.parametrize(
+    ("ended", "transactions"),
+    [
+        pytest.param(None, 100.0, id="as often as it was seen"),
+        pytest.param(1020.0, 120.0, id="as many as are left"),
+        pytest.param(1900.0, 100.0, id="far more are left, which are of something else"),
+        pytest.param(1100.0, 140.0, id="never more than the calls of a statement"),
+    ],
+)
+def test_transactions_with_a_loop_alone_are_counted_by_all(
+    ended: float | None, transactions: float
+) -> None:
+    sequences = [["a", "b"]] * 90 + [["c", "d", "c", "d"]] * 10
+    calls = {"a": 900.0, "b": 900.0, "c": 1000.0, "d": 140.0}
+    found = kinds_of(calls, Seen(1.0, sequences), begins=0, ended=ended)
+    assert found[1].statements == ("c", "d")
+    assert found[1].transactions == pytest.approx(transactions)
+
+
 def test_a_single_statement_has_a_block_where_there_are_enough() -> None:
     (found,) = kinds_of({"a": 100.0}, Seen(1.0, [["a"]]), begins=100)
     assert found.block

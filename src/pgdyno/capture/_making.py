@@ -89,12 +89,11 @@ def _schema(
 
 def _source(server: SourceServer, load: Load, statements: Mapping[str, Statement]) -> Source:
     sessions, busy = load.samples.sessions(statements)
-    transactions = load.transactions - own_transactions(load.observed, load.samples)
     with_parameters = [key for key, each in statements.items() if each.parameters]
     return Source(
         major=server.major,
         seconds=round(load.seconds, 1),
-        transactions_per_s=round(max(0.0, transactions) / load.seconds, 3),
+        transactions_per_s=round(_ended(load) / load.seconds, 3),
         sessions=sessions,
         busy_sessions=round(busy, 2),
         is_simple=load.samples.sends_values(with_parameters),
@@ -111,6 +110,11 @@ def _unknown_commits(source: Source, transactions: Sequence[Transaction]) -> Ite
             f"{percent(share)} of the server's transactions have none of the captured statements:"
             " the clone does without them"
         )
+
+
+def _ended(load: Load) -> float:
+    """Return the transactions of the load, without the capture's own."""
+    return max(0.0, load.transactions - own_transactions(load.observed, load.samples))
 
 
 def _applications(kinds: Sequence[Kind], load: Load) -> tuple[Application, ...]:
@@ -146,7 +150,7 @@ def _kinds(
     """Return the kinds of transactions; what is guessed of them goes to the ``gaps``."""
     begun = sum(load.rises[key]["calls"] or 0.0 for key, text in texts.items() if begins(text))
     seen = Seen(load.seconds, load.samples.sequences(), load.samples.runs())
-    kinds = all_kinds(calls, load.log.transactions, seen, begun)
+    kinds = all_kinds(calls, load.log.transactions, seen, begun, _ended(load) or None)
     if any(each.guessed for each in kinds):
         gaps.append(
             "statements that are executed equally often are taken for one transaction: none was"

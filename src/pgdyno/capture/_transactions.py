@@ -16,6 +16,8 @@ from pgdyno.capture._sampling import Together
 from pgdyno.capture._units import Run, equally_often, in_order, units_of
 
 _BLOCK_SHARE = 0.9
+_AGREES = 2.5
+"""Times by which a number that was estimated from some samples may be another one."""
 
 
 class Kind(Struct, frozen=True):
@@ -32,6 +34,8 @@ class Kind(Struct, frozen=True):
     """Mean executions of each in a transaction; () if only their calls tell."""
     shares: tuple[float, ...] = ()
     """Share of the transactions that have each, as ``times``."""
+    looped: bool = False
+    """True if all of its statements are repeated: their calls are more than its transactions."""
 
     @property
     def is_unit(self) -> bool:
@@ -48,25 +52,70 @@ class Seen(Struct, frozen=True):
     runs: Sequence[Run] = ()
 
 
-def kinds_of(calls: Mapping[str, float], seen: Seen, begins: float) -> list[Kind]:
-    """Return the kinds of transactions of statements with so many calls, of which BEGIN has
-    ``begins``, without units of work."""
+def kinds_of(
+    calls: Mapping[str, float], seen: Seen, begins: float, ended: float | None = None
+) -> list[Kind]:
+    """Return the kinds of transactions of statements with so many calls, without units of work.
+    ``begins`` counts BEGIN, but for those that clients prepare; ``ended`` are all transactions of
+    the period, those of single statements too; None: not known."""
     together = Together([[each for each in ids if each in calls] for ids in seen.sequences])
     groups = _joined([*calls], together)
     alone = [group[0] for group in groups if len(group) == 1]
-    kinds = [_kind(group, calls, together) for group in groups if len(group) > 1]
-    left = begins - sum(each.transactions for each in kinds)
+    kinds = _with_loops([_kind(group, calls, together) for group in groups if len(group) > 1], seen)
+    counted = sum(each.transactions for each in kinds)
+    left = begins - counted
+    over = 0.0 if ended is None else counted + sum(calls[each] for each in alone) - ended
     guessed = []
     for equal in equally_often(alone, calls, seen.runs):
         times = max(calls[each] for each in equal)
-        if left >= _BLOCK_SHARE * times:
-            left -= times
+        saved = times * (len(equal) - 1)
+        if max(left / times, over / saved) >= _BLOCK_SHARE:
+            left, over = left - times, over - saved
             ordered = in_order(equal, times, seen.runs, seen.seconds)
             guessed.append(Kind(ordered, times, block=True, guessed=True))
     taken = {each for kind in guessed for each in kind.statements}
     kinds += guessed
     kinds += [Kind((each,), calls[each], block=False) for each in alone if each not in taken]
+    if ended is not None:
+        kinds = _agreeing(kinds, calls, ended)
     return sorted(_with_blocks(kinds, left), key=lambda each: -each.transactions)
+
+
+def _with_loops(kinds: list[Kind], seen: Seen) -> list[Kind]:
+    """Return the kinds with as many transactions of those that only have a loop as were seen,
+    compared with others, whose calls tell them; without others they stay."""
+    known = [each for each in kinds if not each.looped]
+    sequences = [frozenset(ids) for ids in seen.sequences]
+
+    def times_seen(kind: Kind) -> int:
+        return sum(not ids.isdisjoint(kind.statements) for ids in sequences)
+
+    if not (seen_of_known := sum(map(times_seen, known))):
+        return kinds
+    each_seen = sum(each.transactions for each in known) / seen_of_known
+    return [
+        replace(each, transactions=min(each.transactions, times_seen(each) * each_seen))
+        if each.looped
+        else each
+        for each in kinds
+    ]
+
+
+def _agreeing(kinds: list[Kind], calls: Mapping[str, float], ended: float) -> list[Kind]:
+    """Return the kinds with so many transactions of those that only have a loop that all together
+    are as many as have ended, as far as that agrees with how often they were seen."""
+    looped = sum(each.transactions for each in kinds if each.looped)
+    others = sum(each.transactions for each in kinds if not each.looped)
+    if not looped:
+        return kinds
+    factor = (ended - others) / looped
+    if not 1 / _AGREES <= factor <= _AGREES:
+        return kinds
+
+    def all_of(kind: Kind) -> float:
+        return min(kind.transactions * factor, *(calls[each] for each in kind.statements))
+
+    return [replace(each, transactions=all_of(each)) if each.looped else each for each in kinds]
 
 
 def in_units(kinds: Sequence[Kind], seen: Seen) -> list[Kind]:
@@ -124,4 +173,4 @@ def _kind(group: list[str], calls: Mapping[str, float], together: Together) -> K
     once = [each for each in group if each not in together.repeated]
     times = max(calls[each] for each in once) if once else min(calls[each] for each in group)
     ordered = sorted(group, key=lambda each: together.place(each, group))
-    return Kind(tuple(ordered), times, block=True)
+    return Kind(tuple(ordered), times, block=True, looped=not once)

@@ -61,6 +61,7 @@ def all_kinds(
     transactions: Sequence[Whole],
     seen: Seen,
     begins: float,
+    ended: float | None = None,
 ) -> list[Kind]:
     """Return the kinds of whole transactions, those of other statements as ``kinds_of``, and the
     units of work of statements without a block."""
@@ -68,7 +69,8 @@ def all_kinds(
     known = {each for kind in whole for each in kind.statements}
     left = {key: count for key, count in calls.items() if key not in known}
     begun = sum(each.transactions for each in whole if each.block)
-    kinds = in_units([*whole, *kinds_of(left, seen, begins - begun)], seen)
+    others = None if ended is None else ended - sum(each.transactions for each in whole)
+    kinds = in_units([*whole, *kinds_of(left, seen, begins - begun, others)], seen)
     return sorted(kinds, key=lambda each: -each.transactions)
 
 
