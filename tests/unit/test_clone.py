@@ -204,6 +204,14 @@ def test_tables_may_refer_to_each_other() -> None:
     assert guessed.root(("public.dog", "cat_id")) == ("public.dog", "cat_id")
 
 
+def test_a_key_of_several_columns_refers_to_the_key_whose_name_its_last_one_has() -> None:
+    item = Column("i_id", "integer", "int4")
+    stock = tuple(Column(each, "integer", "int4") for each in ("s_w_id", "s_i_id"))
+    items = Table("public", "items", 1000, 9, (item,), (("i_id",),), True)
+    both = Table("public", "stock", 2000, 9, stock, (("s_w_id", "s_i_id"),), True)
+    assert Keys([items, both]).root(("public.stock", "s_i_id")) == ("public.items", "i_id")
+
+
 def test_a_reference_to_a_table_without_rows_is_null() -> None:
     keys = Keys([replace(CUSTOMERS, rows=0), ORDERS, LINES])
     (of_orders,) = (each for each in setup_of(keys).splitlines() if '"Orders" (id, ' in each)

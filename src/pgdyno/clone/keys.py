@@ -98,8 +98,10 @@ class Keys:
             prefix = _prefix(table)
             for column in table.columns:
                 place = (table.full_name, column.name)
-                to = keys.get(column.name) or keys.get(column.name.removeprefix(prefix))
-                if to is None or column.name in referring or to[0] == table.full_name:
+                names = (column.name, column.name.removeprefix(prefix))
+                others = (keys[each] for each in names if each in keys)
+                to = next((each for each in others if each[0] != table.full_name), None)
+                if to is None or column.name in referring:
                     continue
                 is_like = self._base(place) == self._base(to) and not _is_made_by_server(column)
                 if is_like and not _leads(ways, to[0], place[0]):
