@@ -29,7 +29,7 @@ from pgdyno.clone.capture_file import (
 )
 from pgdyno.clone.keys import Keys
 from pgdyno.clone.schema import partitions_sql, setup_of, table_sql
-from pgdyno.clone.values import value_of
+from pgdyno.clone.values import text_length, value_of
 from pgdyno.errors import UsageError
 
 CUSTOMERS = Table(
@@ -210,6 +210,23 @@ def test_a_key_of_several_columns_refers_to_the_key_whose_name_its_last_one_has(
     items = Table("public", "items", 1000, 9, (item,), (("i_id",),), True)
     both = Table("public", "stock", 2000, 9, stock, (("s_w_id", "s_i_id"),), True)
     assert Keys([items, both]).root(("public.stock", "s_i_id")) == ("public.items", "i_id")
+
+
+@pytest.mark.parametrize(
+    ("options", "pages", "lengths"),
+    [
+        pytest.param((), 400, (2, 10, 274), id="the widest takes what is left"),
+        pytest.param((), 60, (2, 6, 6), id="all have the same"),
+        pytest.param(("fillfactor=50",), 800, (2, 10, 268), id="half of each page"),
+    ],
+)
+def test_texts_are_as_wide_as_the_table_says(
+    options: tuple[str, ...], pages: int, lengths: tuple[int, ...]
+) -> None:
+    types = ("character(2)", "bpchar"), ("character varying(10)", "varchar"), ("text", "text")
+    columns = tuple(Column(f"c{place}", *each) for place, each in enumerate(types))
+    table = Table("public", "t", 10_000, pages, columns, options=options)
+    assert tuple(text_length(table, each) for each in columns) == lengths
 
 
 def test_a_reference_to_a_table_without_rows_is_null() -> None:

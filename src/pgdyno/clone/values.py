@@ -66,6 +66,10 @@ _MOST = {"int4range": 2**31 - 2, **dict.fromkeys(_TIME_RANGES, 10**9)}
 _HEADER_BYTES = 1
 _ROW_BYTES = 28
 """Of a row beside its columns: header and line pointer."""
+_PAGE_BYTES = 8168
+"""Of a page without its header."""
+_UNUSED_ROWS, _ALIGNED_BYTES = 0.5, 3.5
+"""What a page, and a row, leave unused on average."""
 _ROWS_MIN = 100
 _ELEMENTS = 3
 """Elements of an array, where nothing is known of it."""
@@ -212,21 +216,42 @@ def _most(column: Column) -> int | None:
 
 def text_length(table: Table, column: Column) -> int:
     """Return the characters of a text, which all its values have."""
-    limit = re.search(r"\((\d+)\)", column.type)
-    most = min(_TEXT_MAX, int(limit[1])) if limit and column.base != "bytea" else _TEXT_MAX
+    most = _length_most(column)
     if column.base == "bpchar":
-        return most if limit else 1
+        return most
     if column.width_bytes is not None:
         return max(1, min(most, round(column.width_bytes) - _HEADER_BYTES))
     return max(1, min(most, _width_of_rows(table)))
 
 
+def _length_most(column: Column) -> int:
+    """Return the characters that a text can have."""
+    limit = re.search(r"\((\d+)\)", column.type)
+    if column.base == "bpchar":
+        return min(_TEXT_MAX, int(limit[1])) if limit else 1
+    return min(_TEXT_MAX, int(limit[1])) if limit and column.base != "bytea" else _TEXT_MAX
+
+
 def _width_of_rows(table: Table) -> int:
-    """Return the characters of each text, where only the size of the table is known. With few rows
-    it tells nothing: pages may be nearly empty, or full of old versions."""
+    """Return the characters of each text, where only the size of the table is known: those that
+    cannot have as many leave the rest to the others. With few rows it tells nothing: pages may be
+    nearly empty, or full of old versions."""
     if table.rows < _ROWS_MIN or not table.pages:
         return _LENGTH_DEFAULT
     texts = [each for each in table.columns if each.base in _TEXTS or each.base in DOCUMENTS]
     others = sum(_BYTES.get(each.base, 8) for each in table.columns if each not in texts)
-    row = table.size_bytes / table.rows - _ROW_BYTES - others
-    return max(1, round(row / max(1, len(texts))) - _HEADER_BYTES)
+    left = _bytes_of_row(table) - _ROW_BYTES - others - len(texts) * _HEADER_BYTES
+    left -= sum(_length_most(each) for each in texts if each.base == "bpchar")
+    limits = sorted(_length_most(each) for each in texts if each.base != "bpchar")
+    for number, limit in enumerate(limits):
+        if limit * (len(limits) - number) >= left:
+            return max(1, round(left / (len(limits) - number)))
+        left -= limit
+    return _TEXT_MAX
+
+
+def _bytes_of_row(table: Table) -> float:
+    """Return the bytes that a row takes in its page: half of one finds no room there."""
+    filled = re.search(r"\bfillfactor=(\d+)", " ".join(table.options))
+    used = _PAGE_BYTES * int(filled[1]) / 100 if filled else _PAGE_BYTES
+    return max(0.0, used / (table.rows / table.pages + _UNUSED_ROWS) - _ALIGNED_BYTES)
