@@ -239,9 +239,38 @@ def test_a_loop_has_the_mean_number_of_rounds() -> None:
     assert _script(read, times=6.5) == snapshot("""\
 \\set rounds 6 + case when random(1, 1000) <= 500 then 1 else 0 end
 \\for round :rounds
-\\set t_id_key random(1, 10000)
+\\set t_id_key random((:round - 1) * 10000 / :rounds, :round * 10000 / :rounds - 1) + 1
 select * from t where id = :t_id_key;
 \\endfor
 """)
     near = _script(read, read, times=6.0)
     assert near.count("\\for") == 1
+
+
+def test_rounds_name_rows_in_order_so_that_sessions_do_not_wait_for_each_other() -> None:
+    both = _parameter("compared"), _parameter("compared", "kind")
+    update = _statement("update t set placed = now() where id = $1 and kind = $2", *both)
+    table = _table(keys=(("id", "kind"),), columns=(replace(_ID, distinct=2000), _PLACED, _KIND))
+    row = "random((:round - 1) * 10000 / 3, :round * 10000 / 3 - 1)"
+    assert f"\\set t_row {row}\n" in _script(update, table=table, times=3.0)
+    few = _script(_statement("select from t where id = $1", both[0]), times=20_000.0)
+    assert "\\set t_id_key random(0, 9999) + 1\n" in few
+
+
+def test_a_column_has_the_same_value_in_all_queries_of_a_statement() -> None:
+    three = [_parameter("compared"), _parameter("compared", "kind"), _parameter("compared")]
+    within = "delete from t where id = $1 and kind = (select max(kind) from t where id = ($3))"
+    assert _script(_statement(f"{within} or kind = $2", *three)).endswith("""\
+delete from t where id = :t_id_key and kind = (select max(kind) from t where id = (:t_id_key)) \
+or kind = :t_kind_key;
+""")
+    beside = _script(_statement("select from t where id = $1 or id = ($2)", *three[::2]))
+    assert beside.endswith("select from t where id = :t_id_key or id = (:t_id_key_2);\n")
+
+
+def test_what_is_added_to_a_bound_does_not_move_it() -> None:
+    bounds = _parameter("least"), _parameter("most"), _parameter("added"), _parameter("added")
+    read = "select * from t where id between $1::bigint - $3 and $2::bigint - $4"
+    assert _script(_statement(read, *bounds, rows=20)).endswith("""\
+select * from t where id between :t_id_bound::bigint - 0 and :bound::bigint - 0;
+""")

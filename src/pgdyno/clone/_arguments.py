@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pgdyno.clone._drawing import Drawing, short
+from pgdyno.clone._drawing import Drawing, Rounds, short
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import SHORTENED, Column, Parameter, Statement, Table
 from pgdyno.clone.keys import Keys, Place
@@ -31,6 +31,11 @@ _BOUNDS = ("least", "most")
 _SHORTENED = re.compile(rf"\$(\d+) *{re.escape(SHORTENED)}")
 _LIST_MAX = 100
 _VARIABLE = re.compile(r":\w+")
+_SET = re.compile(r"(?i)\bset\b")
+_PARTS = re.compile(
+    r"(?i)(?P<query>\(\s*(?:select|with|insert|update|delete)\b)|(?P<open>\()|(?P<close>\))|\$(\d+)"
+)
+"""What begins a query within another one, parentheses, and parameters."""
 _RANGE = 20
 """Keys in a range, if the rows of the statement do not tell it."""
 _ELEMENTS, _ELEMENTS_MAX = 10, 1000
@@ -61,13 +66,13 @@ class Arguments:
         """Variables with a value that a statement has returned, in place of a key."""
 
     @contextmanager
-    def rounds(self, count: int) -> Iterator[None]:
+    def rounds(self, rounds: Rounds) -> Iterator[None]:
         """Keep the variables that are set meanwhile within so many rounds."""
         drawing = self._drawing
         before = dict(drawing.variables), dict(self._arrays), dict(self._made)
-        drawing.rounds = count
+        once, drawing.rounds = drawing.rounds, rounds
         yield
-        drawing.rounds, (drawing.variables, self._arrays, self._made) = 1, before
+        drawing.rounds, (drawing.variables, self._arrays, self._made) = once, before
 
     def returned(self, place: Place, name: str) -> None:
         """Have a variable with the key of a row that a statement has inserted, and returned."""
@@ -80,7 +85,8 @@ class Arguments:
 
     def _values(self, statement: Statement) -> Iterator[str]:
         """Yield a variable, or a literal, for each parameter."""
-        turns: defaultdict[Place, int] = defaultdict(int)
+        turns: defaultdict[tuple[Place, int], int] = defaultdict(int)
+        queries = queries_of(statement.text)
         bounds: dict[Place, str] = {}
         lists = {int(each) for each in _SHORTENED.findall(statement.text)}
         for number, parameter in enumerate(statement.parameters, 1):
@@ -95,25 +101,33 @@ class Arguments:
             elif table is None or column is None:
                 yield self._unknown(parameter)
             elif parameter.use == "added":
-                yield f":{self._lines.set('amount', f'random(1, {_ADDED})')}"
+                yield self._amount(statement)
             elif parameter.use in _BOUNDS and follows_keys(column):
                 yield self._bound(statement, parameter, column, bounds)
             else:
                 place = (table.full_name, column.name)
                 root = self._keys.root(place)
                 count = self._listed(statement, place) if number in lists else 1
-                turn = turns[root]
+                within = root, queries.get(number, 0)
+                turn = turns[within]
                 if (root, turn) not in self._drawing.variables and self._keys.is_null(
                     table, column
                 ):
                     yield "null"
                     continue
-                turns[root] += count
+                turns[within] += count
                 keys = (
                     self._drawing.of(statement, parameter, column, each)
                     for each in range(turn, turn + count)
                 )
                 yield ", ".join(self._value(root, each) for each in keys)
+
+    def _amount(self, statement: Statement) -> str:
+        """Return a number that is added to a value. One beside a bound that a statement compares,
+        which has as many rows as they find already, moves it nowhere."""
+        if not _SET.search(statement.text):
+            return "0"
+        return f":{self._lines.set('amount', f'random(1, {_ADDED})')}"
 
     def _value(self, root: Place, key: str) -> str:
         """Return the value of a variable with a key."""
@@ -231,6 +245,22 @@ class Arguments:
         if _is_literal(value) or value.startswith(_WITH_PARTS):
             return "'{}'"
         return f":{self._lines.array('several', count, value)}"
+
+
+def queries_of(text: str) -> dict[int, int]:
+    """Return the query that each parameter of a statement is in: 0, or the number of one within. A
+    column has the same value in all, as in statements that follow each other."""
+    found: dict[int, int] = {}
+    around, count = [0], 0
+    for part in _PARTS.finditer(text):
+        if part["close"]:
+            around = around[:-1] or [0]
+        elif part["query"] or part["open"]:
+            count += bool(part["query"])
+            around.append(count if part["query"] else around[-1])
+        else:
+            found.setdefault(int(part[4]), around[-1])
+    return found
 
 
 _BASES = {

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
 from pgdyno.clone.keys import GROWING_MIN, Keys, Place, is_in_order
@@ -33,6 +35,21 @@ _START = "abs(mod(hash(:random_seed + :client_id), {}))"
 """A place of a session's own in each load."""
 
 
+class Rounds(Struct, frozen=True):
+    """Times that statements are executed in a loop."""
+
+    most: int
+    text: str
+    """The number, or the variable that has it."""
+
+    def one_of(self, count: int) -> str:
+        """Return the expression of one of so many numbers from 0. Those of later rounds are higher,
+        so that no two transactions wait for each other."""
+        if not 1 < self.most <= count:
+            return f"random(0, {count - 1})"
+        return f"random((:round - 1) * {count} / {self.text}, :round * {count} / {self.text} - 1)"
+
+
 class Drawing:
     """The variables with keys of one transaction."""
 
@@ -41,8 +58,8 @@ class Drawing:
         self._lines = lines
         self.variables: dict[tuple[Place, int], str] = {}
         """Variable with the key of a column, by the column and its turn within a statement."""
-        self.rounds = 1
-        """Times that the statements are executed in a loop."""
+        self.rounds = Rounds(1, "1")
+        """Of the loop in which the statements are executed."""
         self._new: set[str] = set()
         """Variables with the key of a row that the transaction adds, or that is not there."""
         self._rows: dict[str, str] = {}
@@ -105,6 +122,8 @@ class Drawing:
             there = self._keys.skewed(self._keys.count(root), skew)
         elif parameter.use in _WRITING:
             there = self._keys.drawn(place, self._keys.frequent(table, column))
+        elif self.rounds.most > 1:
+            there = f"{self.rounds.one_of(self._keys.count(place))} + 1"
         else:
             there = self._keys.drawn(place)
         if parameter.use in _WRITING:
@@ -162,10 +181,10 @@ class Drawing:
         rows = max(1, self._keys.rows(table))
         if (first := known[0]) is None:
             skew = self._skews.get(table.full_name)
-            return f"{self._keys.skewed(rows, skew)} - 1" if skew else f"random(0, {rows - 1})"
+            return f"{self._keys.skewed(rows, skew)} - 1" if skew else self.rounds.one_of(rows)
         of_first = -(-rows // self._keys.count(roots[0]))
         is_there = first not in self._new and of_first > 1
-        return f"(:{first} - 1) * {of_first} + random(0, {of_first - 1})" if is_there else None
+        return f"(:{first} - 1) * {of_first} + {self.rounds.one_of(of_first)}" if is_there else None
 
     def _beside(self, table: Table, column: Column, turn: int) -> str | None:
         """Return the key that a column has in the row of another that the statement names."""
@@ -182,7 +201,7 @@ class Drawing:
         key = next(each for each in table.keys if column.name in each)
         others = (self._keys.root((table.full_name, each)) for each in key if each != column.name)
         of_new_row = any(self.variables.get((each, 0)) in self._new for each in others)
-        if of_new_row and self.rounds > 1 and column.name == key[-1]:
+        if of_new_row and self.rounds.most > 1 and column.name == key[-1]:
             return ":round"
         return self._following(statement, place, column, turn)
 
@@ -197,7 +216,7 @@ class Drawing:
             return f"{least} + :txn"
         if most - least < _ROOM_MIN or not (follows_keys(column) and is_in_order(column)):
             return f"random({least}, {most})"
-        number = f":txn * {self.rounds} + :round - 1" if self.rounds > 1 else ":txn"
+        number = f":txn * {self.rounds.most} + :round - 1" if self.rounds.most > 1 else ":txn"
         if (in_turn := _values_of(statement, place)) > 1:
             number = f"({number}) * {in_turn} + {turn}"
         return f"{least} + {_START.format(most - least - _ROOM_MIN // 2)} + {number}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pgdyno.clone._arguments import Arguments
-from pgdyno.clone._drawing import ALWAYS, SHARES
+from pgdyno.clone._drawing import ALWAYS, SHARES, Rounds
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Step, Transaction
 from pgdyno.clone.keys import Keys, Place
@@ -52,8 +52,9 @@ class _Script:
             for place, step in group:
                 self._write_step(place, step, is_once=True)
             return
-        self._lines.add(f"\\for round {self._rounds(times)}")
-        with self._arguments.rounds(math.ceil(times)):
+        rounds = Rounds(math.ceil(times), self._rounds(times))
+        self._lines.add(f"\\for round {rounds.text}")
+        with self._arguments.rounds(rounds):
             for place, step in group:
                 self._write_step(place, step, is_once=False)
         self._lines.add("\\endfor")
