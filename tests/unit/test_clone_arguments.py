@@ -9,6 +9,7 @@ from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno._engine import check_script
+from pgdyno.clone._outputs import outputs_of
 from pgdyno.clone._scripts import script_of
 from pgdyno.clone.capture_file import (
     SHORTENED,
@@ -274,3 +275,40 @@ def test_what_is_added_to_a_bound_does_not_move_it() -> None:
     assert _script(_statement(read, *bounds, rows=20)).endswith("""\
 select * from t where id between :t_id_bound::bigint - 0 and :bound::bigint - 0;
 """)
+
+
+def test_rows_that_a_statement_returns_are_those_that_later_ones_name() -> None:
+    placed, id_ = _parameter("compared", "placed", "date"), _parameter("compared")
+    oldest = _statement("select id as oldest, kind from t where placed = $1 order by id", placed)
+    delete = _statement("delete from t where id = $1", id_)
+    assert _script(oldest, delete) == snapshot("""\
+\\set t_placed_key random(1, 100)
+\\set t_placed timestamp(1735689600 + mod(:t_placed_key, 200000) * 86400)
+\\set s0_oldest random(1, 10000)
+select id as oldest, kind from t where placed = :t_placed order by id \\aset s0_
+delete from t where id = :s0_oldest;
+""")
+    insert = _statement("insert into t (id) values ($1)", _parameter("inserted"))
+    assert "aset" not in _script(oldest, delete, insert)
+    known = _statement("select id, kind from t where id = $1", id_)
+    assert "aset" not in _script(known, delete)
+
+
+@pytest.mark.parametrize(
+    ("text", "returned"),
+    [
+        ("select t.id, max(a) as most from t", [("id", "id"), ("", "most")]),
+        ("select coalesce(max(id), $1) as got from t", [("id", "got")]),
+        (
+            "with x as (delete from t where id in (select a from b) returning id)"
+            " select id as old from x",
+            [("id", "old")],
+        ),
+        ("update t set a = $1 where b = $2 returning id", [("id", "id")]),
+        ("insert into t (a) select b from c", []),
+        ("select id, count(*) from t", []),
+        ('select id, b as "No. 1" from t', []),
+    ],
+)
+def test_outputs_of_a_statement(text: str, returned: list[tuple[str, str]]) -> None:
+    assert [(each.column, each.name) for each in outputs_of(text)] == returned

@@ -74,6 +74,10 @@ class Arguments:
         yield
         drawing.rounds, (drawing.variables, self._arrays, self._made) = once, before
 
+    def has(self, place: Place) -> bool:
+        """Return whether statements have named a row by this key already."""
+        return (place, 0) in self._drawing.variables
+
     def returned(self, place: Place, name: str) -> None:
         """Have a variable with the key of a row that a statement has inserted, and returned."""
         self._drawing.returned(place, name)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pgdyno.clone._arguments import Arguments
 from pgdyno.clone._drawing import ALWAYS, SHARES, Rounds
 from pgdyno.clone._lines import Lines
+from pgdyno.clone._outputs import Output, outputs_of
 from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Step, Transaction
 from pgdyno.clone.keys import Keys, Place
 
@@ -71,10 +72,61 @@ class _Script:
         chance = _chance(step) if is_once else 1.0
         text = self._with_variables(self._statements[place])
         captured = self._captured(place) if is_once and chance == 1 else None
+        found = self._found(place) if captured is None and chance == 1 else {}
+        for name, value in found.items():
+            self._lines.add(f"\\set {name} {value}")
         with self._by_chance(chance):
-            self._lines.add(text + (f" \\gset s{place}_" if captured else ";"))
+            ends = f" \\gset s{place}_" if captured else f" \\aset s{place}_" if found else ";"
+            self._lines.add(text + ends)
         if captured:
             self._arguments.returned(captured[0], f"s{place}_{captured[1]}")
+
+    def _found(self, place: int) -> dict[str, str]:
+        """Have later statements name the rows whose keys a statement returns; return the variables
+        of these, with the values that they have where it returns no row."""
+        statement = self._statements[place]
+        compared, written = self._named_after(place)
+        found = {}
+        for output in outputs_of(statement.text):
+            of = self._place_of(statement, output)
+            root = None if of is None else self._keys.root(of)
+            if root is None or root not in compared - written or self._arguments.has(root):
+                continue
+            name, value = f"s{place}_{output.name}", self._keys.value(root, self._keys.drawn(root))
+            found[name] = value
+            self._arguments.returned(root, name)
+        return found
+
+    def _named_after(self, place: int) -> tuple[set[Place], set[Place]]:
+        """Return the keys by which statements after another one find rows, and those that they
+        write."""
+        compared, written = set(), set()
+        for statement in self._statements[place + 1 :]:
+            for each in statement.parameters:
+                if not each.table:
+                    continue
+                own = each.table, each.column
+                root = self._keys.root(own)
+                if each.use == "compared":
+                    compared.add(root)
+                elif root == own:
+                    written.add(root)
+        return compared, written
+
+    def _place_of(self, statement: Statement, output: Output) -> Place | None:
+        """Return the column of a key that an output has; None if it is not known, or may be
+        null."""
+        for name in dict.fromkeys(each.table for each in statement.parameters):
+            table = self._keys.tables.get(name)
+            column = None if table is None else table.column(output.column)
+            if table is None or column is None:
+                continue
+            is_there = column.not_null or table.is_in_key(column) or output.is_never_null
+            root = self._keys.root((name, column.name))
+            of = self._keys.tables[root[0]]
+            key = of.column(root[1])
+            return (name, column.name) if is_there and key and of.is_in_key(key) else None
+        return None
 
     @contextmanager
     def _by_chance(self, chance: float) -> Iterator[None]:

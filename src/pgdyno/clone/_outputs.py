@@ -1,0 +1,86 @@
+"""The columns that a statement returns, by the names under which a script has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from pgdyno.spec.sql_text import NAME, folded
+
+_BEGINS = re.compile(r"(?i)\b(select|insert|update|delete|merge|values)\b")
+_FROM = re.compile(r"(?i)\bfrom\b")
+_RETURNING = re.compile(r"(?i)\breturning\b")
+_COMMA = re.compile(",")
+_NAMED = re.compile(rf"(?is)(?P<whole>.*?)(?:\s+as\s+(?P<name>{NAME}))?")
+_COLUMN = re.compile(rf"(?:{NAME}\.)?({NAME})")
+_ONE_OF = re.compile(
+    rf"(?is)coalesce\s*\(\s*(?:min|max)\s*\(\s*(?:{NAME}\.)?({NAME})\s*\)\s*,[^()]*\)"
+)
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+class Output(Struct, frozen=True):
+    """A column that a statement returns."""
+
+    column: str
+    """'' of an expression."""
+    name: str
+    is_never_null: bool = False
+    """True if it is a value that replaces null."""
+
+
+def outputs_of(text: str) -> list[Output]:
+    """Return what a statement returns; nothing if a script could not have all of it as
+    variables."""
+    found = [_output(each) for each in _items(_listed(text))]
+    outputs = [each for each in found if each is not None]
+    return outputs if len(outputs) == len(found) else []
+
+
+def _listed(text: str) -> str:
+    """Return the list of what a statement returns."""
+    begin = next(_outside(_BEGINS, text), None)
+    if begin is None:
+        return ""
+    if begin[0].lower() != "select":
+        returning = next(_outside(_RETURNING, text), None)
+        return "" if returning is None else text[returning.end() :]
+    end = next((each.start() for each in _outside(_FROM, text)), len(text))
+    return text[begin.end() : end]
+
+
+def _items(listed: str) -> Iterator[str]:
+    begin = 0
+    for comma in (*_outside(_COMMA, listed), None):
+        item = listed[begin : None if comma is None else comma.start()].strip()
+        if item:
+            yield item
+        begin = len(listed) if comma is None else comma.end()
+
+
+def _output(item: str) -> Output | None:
+    """Return an output; None if its name is no variable."""
+    named = _NAMED.fullmatch(item)
+    assert named is not None
+    column, one = _COLUMN.fullmatch(named["whole"]), _ONE_OF.fullmatch(named["whole"])
+    name = named["name"] or (column[1] if column else "")
+    if not _VARIABLE.fullmatch(folded(name)):
+        return None
+    of = column or one
+    return Output(folded(of[1]) if of else "", folded(name), is_never_null=one is not None)
+
+
+def _outside(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield what is found outside of parentheses and brackets."""
+    depths = _depths(text)
+    yield from (each for each in pattern.finditer(text) if not depths[each.start()])
+
+
+def _depths(text: str) -> Sequence[int]:
+    depth, found = 0, []
+    for character in text:
+        found.append(depth)
+        depth += (character in "([") - (character in ")]")
+    return found
