@@ -1,6 +1,7 @@
 -- Tables and materialized views of this database; a partition is counted with the table that it
 -- belongs to. Rows are those of the last analysis, or those that the statistics count if they are
--- more by now. Of a table that was empty then the pages are those of its file.
+-- more by now. Of a table that was empty then the pages are those of its file, without the part
+-- that old versions of its rows take.
 with recursive tree (root, oid) as (
     select oid, oid from pg_class where relkind in ('r', 'p', 'm') and not relispartition
     union all
@@ -23,6 +24,7 @@ select c.oid::bigint as id, n.nspname as schema, c.relname as name,
                 then part.relpages * greatest(1, live.tuples / part.reltuples)
                 when live.tuples > 0
                 then pg_relation_size(part.oid) / current_setting('block_size')::float8
+                     * live.tuples / (live.tuples + dead.tuples)
                 else part.relpages end)::bigint as pages,
        coalesce(c.reloptions, '{}') as options,
        has_table_privilege(c.oid, 'select')
@@ -33,6 +35,7 @@ select c.oid::bigint as id, n.nspname as schema, c.relname as name,
   join pg_namespace n on n.oid = c.relnamespace
   left join pg_partitioned_table p on p.partrelid = c.oid
   left join lateral (select pg_stat_get_live_tuples(part.oid)::float8 as tuples) live on true
+  left join lateral (select pg_stat_get_dead_tuples(part.oid)::float8 as tuples) dead on true
  where n.nspname not in ('pg_catalog', 'information_schema')
    and n.nspname !~ '^pg_(toast|temp)' and c.relpersistence <> 't'
    and not exists (select from pg_depend d
