@@ -76,6 +76,16 @@ def test_transactions_with_a_loop_alone_are_counted_by_all(
     assert found[1].transactions == pytest.approx(transactions)
 
 
+def test_statements_of_a_loop_are_in_the_order_in_which_they_follow_each_other() -> None:
+    turn = ["c", "a", "d", "b"] * 4
+    sequences = [[*turn[place : place + 9 : 1 + place % 2]] for place in range(6)]
+    found = Together(sequences).in_circle(["a", "b", "c", "d"])
+    start = found.index("c")
+    assert [*found[start:], *found[:start]] == ["c", "a", "d", "b"]
+    many = [*map(str, range(40))]
+    assert Together([many * 2]).in_circle(many[::-1]) == many[::-1]
+
+
 def test_a_single_statement_has_a_block_where_there_are_enough() -> None:
     (found,) = kinds_of({"a": 100.0}, Seen(1.0, [["a"]]), begins=100)
     assert found.block

@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pgdyno.capture._transactions import Seen
 from pgdyno.capture._units import Run, Unit, beginning, units_of
@@ -113,3 +114,5 @@ def test_a_unit_begins_with_the_row_that_others_name() -> None:
     assert beginning([names, makes, looks], Keys(tables)) == 1
     assert beginning([makes, looks, names], Keys(tables)) == 0
     assert beginning([looks, looks], Keys(tables)) == 0
+    returns = replace(looks, text="delete from t where of = $1 returning id")
+    assert beginning([looks, names, returns], Keys(tables)) == 2

@@ -9,7 +9,6 @@ from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno._engine import check_script
-from pgdyno.clone._outputs import outputs_of
 from pgdyno.clone._scripts import script_of
 from pgdyno.clone.capture_file import (
     SHORTENED,
@@ -24,6 +23,7 @@ from pgdyno.clone.capture_file import (
     Use,
 )
 from pgdyno.clone.keys import Keys
+from pgdyno.clone.outputs import outputs_of
 
 _ID, _PLACED = Column("id", "bigint", "int8"), Column("placed", "date", "date", distinct=100)
 _KIND = Column("kind", "integer", "int4", distinct=5)

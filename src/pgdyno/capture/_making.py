@@ -221,7 +221,7 @@ def _transactions(
             yield Transaction(per_s, tuple(logged), block)
             continue
         start = 0
-        if kind.guessed or not kind.block:
+        if kind.guessed or kind.looped or not kind.block:
             start = beginning([statements[each] for each in kind.statements], keys)
         steps = tuple(
             Step(numbers[each], round(calls[each] / max(1.0, kind.transactions), 3))

@@ -9,6 +9,7 @@ its last statement.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection
@@ -30,6 +31,8 @@ SHARE_MAX = 0.01
 LOOKS_S_MIN = 0.5
 """Time in which they are read in a shorter period."""
 BURST_S = 0.05
+_CIRCLE_MAX = 16
+"""Statements of a loop above which their order is not looked for."""
 Client: TypeAlias = tuple[str, str]
 """Role and name of the application."""
 
@@ -174,6 +177,8 @@ class Together:
         self._before: Counter[tuple[str, str]] = Counter()
         self._met: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """Statement → those that were seen in a transaction with it, in order."""
+        self._next: Counter[tuple[str, str]] = Counter()
+        """Two statements, and how often the other one was the next that was seen."""
         self.repeated: set[str] = set()
         for ids in sequences:
             self._add(ids)
@@ -184,6 +189,7 @@ class Together:
             if each in first:
                 self.repeated.add(each)
             first.setdefault(each, place)
+        self._next.update(itertools.pairwise(ids))
         self.seen.update(first.keys())
         for one, place in first.items():
             for other, later in first.items():
@@ -209,3 +215,30 @@ class Together:
             if self._both[other, statement]
         ]
         return sum(shares) / len(shares) if shares else 0.5
+
+    def in_circle(self, statements: list[str]) -> list[str]:
+        """Return the statements of a loop in order, from any of them on: so that it is not far from
+        each to the next one that was seen. Many stay as they are."""
+
+        def way(order: list[str]) -> int:
+            places = {each: place for place, each in enumerate(order)}
+            return sum(
+                count * ((places[other] - places[one]) % len(order))
+                for (one, other), count in self._next.items()
+                if one in places and other in places
+            )
+
+        best = list(statements)
+        places = [*itertools.product(range(len(best)), repeat=2)]
+        while len(best) <= _CIRCLE_MAX:
+            better = min((_moved(best, *each) for each in places), key=way)
+            if way(better) >= way(best):
+                break
+            best = better
+        return best
+
+
+def _moved(order: list[str], start: int, to: int) -> list[str]:
+    """Return an order with one of its statements at another place."""
+    others = order[:start] + order[start + 1 :]
+    return [*others[:to], order[start], *others[to:]]

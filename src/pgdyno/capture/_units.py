@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from pgdyno.clone.capture_file import Statement
 from pgdyno.clone.keys import Keys, Place
+from pgdyno.clone.outputs import returned_keys
 
 CALLS_MIN = 100
 """Calls below which equal counts mean nothing."""
@@ -90,20 +91,19 @@ def _tells(calls: float, sessions: int) -> bool:
 
 def beginning(unit: Sequence[Statement], keys: Keys) -> int:
     """Return the place of the statement that a unit begins with: the one from which on most
-    statements name rows that others have made before them."""
+    statements name rows that others have made, or returned, before them."""
     named = [
         {keys.root((each.table, each.column)) for each in statement.parameters if each.table}
         for statement in unit
     ]
-    made = [keys.made_by(each) for each in unit]
+    made = [{keys.made_by(each), *returned_keys(each, keys)} for each in unit]
 
     def linked(start: int) -> int:
         known: set[Place] = set()
         count = 0
         for place in (*range(start, len(unit)), *range(start)):
             count += len(named[place] & known)
-            if (key := made[place]) is not None:
-                known.add(key)
+            known.update(each for each in made[place] - named[place] if each is not None)
         return count
 
     return max(range(len(unit)), key=linked)

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pgdyno.clone._arguments import Arguments
 from pgdyno.clone._drawing import ALWAYS, SHARES, Rounds
 from pgdyno.clone._lines import Lines
-from pgdyno.clone._outputs import Output, outputs_of
 from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Step, Transaction
 from pgdyno.clone.keys import Keys, Place
+from pgdyno.clone.outputs import returned_keys
 
 _PARAMETER = re.compile(r"\$(\d+)")
 _RETURNING = re.compile(r"(?is).*\breturning\b(.+)$")
@@ -84,17 +84,13 @@ class _Script:
     def _found(self, place: int) -> dict[str, str]:
         """Have later statements name the rows whose keys a statement returns; return the variables
         of these, with the values that they have where it returns no row."""
-        statement = self._statements[place]
         compared, written = self._named_after(place)
         found = {}
-        for output in outputs_of(statement.text):
-            of = self._place_of(statement, output)
-            root = None if of is None else self._keys.root(of)
-            if root is None or root not in compared - written or self._arguments.has(root):
-                continue
-            name, value = f"s{place}_{output.name}", self._keys.value(root, self._keys.drawn(root))
-            found[name] = value
-            self._arguments.returned(root, name)
+        for root, output in returned_keys(self._statements[place], self._keys).items():
+            if root in compared - written and not self._arguments.has(root):
+                name = f"s{place}_{output}"
+                found[name] = self._keys.value(root, self._keys.drawn(root))
+                self._arguments.returned(root, name)
         return found
 
     def _named_after(self, place: int) -> tuple[set[Place], set[Place]]:
@@ -112,21 +108,6 @@ class _Script:
                 elif root == own:
                     written.add(root)
         return compared, written
-
-    def _place_of(self, statement: Statement, output: Output) -> Place | None:
-        """Return the column of a key that an output has; None if it is not known, or may be
-        null."""
-        for name in dict.fromkeys(each.table for each in statement.parameters):
-            table = self._keys.tables.get(name)
-            column = None if table is None else table.column(output.column)
-            if table is None or column is None:
-                continue
-            is_there = column.not_null or table.is_in_key(column) or output.is_never_null
-            root = self._keys.root((name, column.name))
-            of = self._keys.tables[root[0]]
-            key = of.column(root[1])
-            return (name, column.name) if is_there and key and of.is_in_key(key) else None
-        return None
 
     @contextmanager
     def _by_chance(self, chance: float) -> Iterator[None]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from pgdyno.clone.capture_file import Statement
+from pgdyno.clone.keys import Keys, Place
 from pgdyno.spec.sql_text import NAME, folded
 
 _BEGINS = re.compile(r"(?i)\b(select|insert|update|delete|merge|values)\b")
@@ -29,6 +31,23 @@ class Output(Struct, frozen=True):
     name: str
     is_never_null: bool = False
     """True if it is a value that replaces null."""
+
+
+def returned_keys(statement: Statement, keys: Keys) -> dict[Place, str]:
+    """Return the keys of rows that a statement returns, with their names: those that are never
+    null, and of columns of tables that it has parameters of."""
+    found: dict[Place, str] = {}
+    tables = dict.fromkeys(each.table for each in statement.parameters if each.table in keys.tables)
+    for output in outputs_of(statement.text):
+        for table in (keys.tables[each] for each in tables):
+            if (column := table.column(output.column)) is None:
+                continue
+            root = keys.root((table.full_name, column.name))
+            is_there = column.not_null or table.is_in_key(column) or output.is_never_null
+            if is_there and any(root[1] in key for key in keys.tables[root[0]].keys):
+                found.setdefault(root, output.name)
+            break
+    return found
 
 
 def outputs_of(text: str) -> list[Output]:
