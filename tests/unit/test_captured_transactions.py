@@ -58,22 +58,36 @@ def test_equal_counts_are_one_kind_if_fewer_transactions_ended_than_statements()
 
 
 @pytest.mark.parametrize(
-    ("ended", "transactions"),
+    ("ended", "seconds", "transactions"),
     [
-        pytest.param(None, 100.0, id="as often as it was seen"),
-        pytest.param(1020.0, 120.0, id="as many as are left"),
-        pytest.param(1900.0, 100.0, id="far more are left, which are of something else"),
-        pytest.param(1100.0, 140.0, id="never more than the calls of a statement"),
+        pytest.param(None, 600.0, 100.0, id="as often as it was seen"),
+        pytest.param(1020.0, 600.0, 120.0, id="as many as are left"),
+        pytest.param(1020.0, 2.0, 101.0, id="hardly so after a short time"),
+        pytest.param(1900.0, 600.0, 100.0, id="far more are left, which are of something else"),
+        pytest.param(1100.0, 600.0, 140.0, id="never more than the calls of a statement"),
     ],
 )
 def test_transactions_with_a_loop_alone_are_counted_by_all(
-    ended: float | None, transactions: float
+    ended: float | None, seconds: float, transactions: float
 ) -> None:
     sequences = [["a", "b"]] * 90 + [["c", "d", "c", "d"]] * 10
     calls = {"a": 900.0, "b": 900.0, "c": 1000.0, "d": 140.0}
-    found = kinds_of(calls, Seen(1.0, sequences), begins=0, ended=ended)
+    found = kinds_of(calls, Seen(seconds, sequences), begins=0, ended=ended)
     assert found[1].statements == ("c", "d")
-    assert found[1].transactions == pytest.approx(transactions)
+    assert found[1].transactions == pytest.approx(transactions, rel=0.01)
+
+
+def test_a_load_of_a_loop_has_as_many_transactions_as_ended() -> None:
+    (found,) = kinds_of(
+        {"c": 1000.0, "d": 1000.0}, Seen(1.0, [["c", "d", "c", "d"]]), begins=0, ended=100.0
+    )
+    assert found.transactions == 100.0
+
+
+def test_one_accidental_repetition_is_no_loop() -> None:
+    sequences = [["a", "b"]] * 30 + [["a", "b", "a", "b"]]
+    (found,) = kinds_of({"a": 500.0, "b": 500.0}, Seen(60.0, sequences), begins=0, ended=500)
+    assert (found.transactions, found.looped) == (500.0, False)
 
 
 def test_statements_of_a_loop_are_in_the_order_in_which_they_follow_each_other() -> None:

@@ -31,6 +31,9 @@ SHARE_MAX = 0.01
 LOOKS_S_MIN = 0.5
 """Time in which they are read in a shorter period."""
 BURST_S = 0.05
+_REPEATED_MIN = 0.1
+"""Part of the transactions with a statement in which it is seen again, if it is in a loop: two
+transactions may be taken for one by chance."""
 _CIRCLE_MAX = 16
 """Statements of a loop above which their order is not looked for."""
 Client: TypeAlias = tuple[str, str]
@@ -179,16 +182,15 @@ class Together:
         """Statement → those that were seen in a transaction with it, in order."""
         self._next: Counter[tuple[str, str]] = Counter()
         """Two statements, and how often the other one was the next that was seen."""
-        self.repeated: set[str] = set()
+        self._repeated: Counter[str] = Counter()
         for ids in sequences:
             self._add(ids)
 
     def _add(self, ids: list[str]) -> None:
         first: dict[str, int] = {}
         for place, each in enumerate(ids):
-            if each in first:
-                self.repeated.add(each)
             first.setdefault(each, place)
+        self._repeated.update(each for each, count in Counter(ids).items() if count > 1)
         self._next.update(itertools.pairwise(ids))
         self.seen.update(first.keys())
         for one, place in first.items():
@@ -197,6 +199,10 @@ class Together:
                     self._both[one, other] += 1
                     self._met[one][other] = None
                     self._before[one, other] += place < later
+
+    def is_repeated(self, statement: str) -> bool:
+        """Return whether a statement is executed several times in a transaction."""
+        return self._repeated[statement] >= max(1.0, _REPEATED_MIN * self.seen[statement])
 
     def partners(self, statement: str) -> list[str]:
         """Return the statements that belong to the same transactions as one."""

@@ -16,6 +16,9 @@ from pgdyno.capture._sampling import Together
 from pgdyno.capture._units import Run, equally_often, in_order, units_of
 
 _BLOCK_SHARE = 0.9
+_LATE_S = 0.3
+"""Time by which the server counts transactions late or early at one of two looks: sessions report
+them once a second, and statements at once."""
 _AGREES = 2.5
 """Times by which a number that was estimated from some samples may be another one."""
 
@@ -51,6 +54,10 @@ class Seen(Struct, frozen=True):
     """Statements of each transaction."""
     runs: Sequence[Run] = ()
 
+    def times(self, kind: Kind) -> int:
+        """Return how many transactions of a kind were seen."""
+        return sum(not {*ids}.isdisjoint(kind.statements) for ids in self.sequences)
+
 
 def kinds_of(
     calls: Mapping[str, float], seen: Seen, begins: float, ended: float | None = None
@@ -77,7 +84,7 @@ def kinds_of(
     kinds += guessed
     kinds += [Kind((each,), calls[each], block=False) for each in alone if each not in taken]
     if ended is not None:
-        kinds = _agreeing(kinds, calls, ended)
+        kinds = _agreeing(kinds, calls, ended, seen)
     return sorted(_with_blocks(kinds, left), key=lambda each: -each.transactions)
 
 
@@ -85,32 +92,36 @@ def _with_loops(kinds: list[Kind], seen: Seen) -> list[Kind]:
     """Return the kinds with as many transactions of those that only have a loop as were seen,
     compared with others, whose calls tell them; without others they stay."""
     known = [each for each in kinds if not each.looped]
-    sequences = [frozenset(ids) for ids in seen.sequences]
-
-    def times_seen(kind: Kind) -> int:
-        return sum(not ids.isdisjoint(kind.statements) for ids in sequences)
-
-    if not (seen_of_known := sum(map(times_seen, known))):
+    if not (seen_of_known := sum(map(seen.times, known))):
         return kinds
     each_seen = sum(each.transactions for each in known) / seen_of_known
     return [
-        replace(each, transactions=min(each.transactions, times_seen(each) * each_seen))
+        replace(each, transactions=min(each.transactions, seen.times(each) * each_seen))
         if each.looped
         else each
         for each in kinds
     ]
 
 
-def _agreeing(kinds: list[Kind], calls: Mapping[str, float], ended: float) -> list[Kind]:
+def _agreeing(
+    kinds: list[Kind], calls: Mapping[str, float], ended: float, seen: Seen
+) -> list[Kind]:
     """Return the kinds with so many transactions of those that only have a loop that all together
-    are as many as have ended, as far as that agrees with how often they were seen."""
-    looped = sum(each.transactions for each in kinds if each.looped)
-    others = sum(each.transactions for each in kinds if not each.looped)
+    are as many as have ended, as far as that agrees with how often they were seen. Of the two the
+    one counts more that is less uncertain."""
+    looped = [each for each in kinds if each.looped]
     if not looped:
         return kinds
-    factor = (ended - others) / looped
-    if not 1 / _AGREES <= factor <= _AGREES:
+    before = sum(each.transactions for each in looped)
+    left = ended - sum(each.transactions for each in kinds if not each.looped)
+    if len(looped) == len(kinds):
+        factor = left / before
+    elif not 1 / _AGREES <= left / before <= _AGREES:
         return kinds
+    else:
+        of_samples = before**2 / max(1, sum(map(seen.times, looped)))
+        of_count = (ended * _LATE_S / seen.seconds) ** 2
+        factor = (before * of_count + left * of_samples) / (of_count + of_samples) / before
 
     def all_of(kind: Kind) -> float:
         return min(kind.transactions * factor, *(calls[each] for each in kind.statements))
@@ -170,7 +181,7 @@ def _kind(group: list[str], calls: Mapping[str, float], together: Together) -> K
     Its transactions are as many as the most frequent statement that is in one only once was
     executed.
     """
-    once = [each for each in group if each not in together.repeated]
+    once = [each for each in group if not together.is_repeated(each)]
     times = max(calls[each] for each in once) if once else min(calls[each] for each in group)
     ordered = sorted(group, key=lambda each: together.place(each, group))
     if not once:

@@ -1,0 +1,102 @@
+"""The capture of transactions that only have a loop, on a real server: how many there are, and the
+rows that their clone names."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from patience import PATIENCE_S
+from pgdyno.capture import CaptureRequest, alike, capture
+from pgdyno.check import Where
+from pgdyno.conduct import Silent
+from pgdyno.imports import Choices, fields_with_texts, read_foreign
+from pgdyno.server import Cluster, connect_plain
+from pgdyno.spec import spec_from_fields
+
+pytestmark = [pytest.mark.server]
+
+SECONDS = 2.0
+KINDS = 5
+SCHEMA = f"""
+create extension pg_stat_statements;
+create table jobs (kind int, id bigint, state int not null, primary key (kind, id));
+create table results (kind int, job_id bigint, found int not null, primary key (kind, job_id));
+insert into jobs select i % {KINDS}, i, 0 from generate_series(1, 50000) i;
+insert into results select i % {KINDS}, i, 0 from generate_series(1, 50000) i;
+create table words (id bigint primary key, uses int not null);
+insert into words select i, 0 from generate_series(1, 1000) i;
+analyze;
+"""
+OLDEST = "delete from jobs where kind = %s and id = (select min(id) from jobs where kind = %s) returning id"
+RESULT = "update results set found = 1 where kind = %s and job_id = %s"
+WORD = "update words set uses = uses + 1 where id = %s"
+
+
+@contextmanager
+def loaded(cluster: Cluster) -> Iterator[None]:
+    """A session that empties queues, the oldest of each in one transaction, and one that does
+    something else."""
+    ended, begun = threading.Event(), threading.Barrier(3)
+    values = {**cluster.conninfo.kwargs(), "application_name": None}
+
+    def empty(conn: psycopg.Connection) -> None:
+        for kind in range(KINDS):
+            row = conn.execute(OLDEST, (kind, kind)).fetchone()
+            assert row is not None
+            ended.wait(0.001)
+            conn.execute(RESULT, (kind, row[0]))
+            ended.wait(0.001)
+
+    def use(conn: psycopg.Connection) -> None:
+        conn.execute(WORD, (1,))
+        ended.wait(0.002)
+        conn.execute("select uses from words where id = %s", (2,))
+
+    def work(does: Callable[[psycopg.Connection], None]) -> None:
+        with psycopg.connect(**values, autocommit=True) as conn:
+            begun.wait(PATIENCE_S)
+            while not ended.is_set():
+                with conn.transaction():
+                    does(conn)
+
+    threads = [threading.Thread(target=work, args=(each,)) for each in (empty, use)]
+    for each in threads:
+        each.start()
+    try:
+        begun.wait(PATIENCE_S)
+        yield
+    finally:
+        ended.set()
+        for each in threads:
+            each.join()
+
+
+def test_a_loop_over_queues_and_its_clone(
+    new_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    cluster = new_cluster(18, shared_preload_libraries="pg_stat_statements")
+    with connect_plain(cluster.conninfo) as conn:
+        conn.execute(SCHEMA.encode())
+    path = tmp_path / "queues.pgdyno"
+    kwargs = {**cluster.conninfo.kwargs(), "application_name": None}
+    with loaded(cluster):
+        found = capture(CaptureRequest(Where(make_conninfo("", **kwargs)), SECONDS, path), Silent())
+    (loop,) = (each for each in found.transactions if each.steps[0].times > 1.5)
+    texts = [found.statements[each.statement].text.split()[0] for each in loop.steps]
+    assert texts == ["delete", "update"]
+    assert [each.times for each in loop.steps] == pytest.approx([KINDS, KINDS], rel=0.5)
+
+    fields = fields_with_texts(read_foreign(path, Choices()))
+    spec = spec_from_fields({**fields, "server": {"statements": True}})
+    likeness = alike(found, spec, SECONDS, Silent())
+    assert likeness.done > 10
+    assert not likeness.failed
+    rows = [each for each in likeness.compared if each.name == "rows of a call"]
+    assert all(each.verdict == "alike" for each in rows)
