@@ -255,7 +255,32 @@ def test_rounds_name_rows_in_order_so_that_sessions_do_not_wait_for_each_other()
     row = "random((:round - 1) * 10000 / 3, :round * 10000 / 3 - 1)"
     assert f"\\set t_row {row}\n" in _script(update, table=table, times=3.0)
     few = _script(_statement("select from t where id = $1", both[0]), times=20_000.0)
-    assert "\\set t_id_key random(0, 9999) + 1\n" in few
+    assert "\\set t_id_key (:round - 1) * 10000 / 20000 + 1\n" in few
+
+
+def test_rows_are_updated_as_unevenly_if_a_part_of_their_key_is_named_before() -> None:
+    id_, kind = _parameter("compared"), _parameter("compared", "kind")
+    update = _statement("update t set placed = now() where id = $1 and kind = $2", id_, kind)
+    columns = (replace(_ID, distinct=20), _PLACED, replace(_KIND, distinct=500))
+    table = _table(keys=(("id", "kind"),), columns=columns, update_skew=1.2)
+    first = _statement("select from t where id = $1", id_)
+    one = "random_zipfian(1, 500, 1.2)"
+    assert f"\\set t_row (:t_id_key - 1) * 500 + permute({one} - 1, 500)" in _script(
+        first, update, table=table
+    )
+    last = _statement("select from t where kind = $1", kind)
+    assert f"\\set t_kind_key permute({one} - 1, 500) + 1" in _script(
+        first, last, update, table=table
+    )
+    rounds = _script(update, table=table, times=4.0)
+    assert "(:round - 1) * 10000 / 4 + permute(random_zipfian(1, 2500, 1.2)" in rounds
+
+
+def test_new_keys_follow_each_other_behind_the_first_column_of_a_key() -> None:
+    columns = (replace(_ID, correlation=0.1), _PLACED, replace(_KIND, correlation=0.1))
+    insert = _statement("insert into t (id) values ($1)", _parameter("inserted"))
+    assert ":txn" in _script(insert, table=_table(keys=(("kind", "id"),), columns=columns))
+    assert ":txn" not in _script(insert, table=_table(keys=(("id", "kind"),), columns=columns))
 
 
 def test_a_column_has_the_same_value_in_all_queries_of_a_statement() -> None:

@@ -42,12 +42,18 @@ class Rounds(Struct, frozen=True):
     text: str
     """The number, or the variable that has it."""
 
-    def one_of(self, count: int) -> str:
-        """Return the expression of one of so many numbers from 0. Those of later rounds are higher,
-        so that no two transactions wait for each other."""
-        if not 1 < self.most <= count:
-            return f"random(0, {count - 1})"
-        return f"random((:round - 1) * {count} / {self.text}, :round * {count} / {self.text} - 1)"
+    def one_of(self, count: int, skew: float | None = None) -> str:
+        """Return the expression of one of so many numbers from 0, all alike or with the exponent of
+        a Zipf distribution. Those of later rounds are higher, so that no two transactions wait for
+        each other."""
+        if self.most == 1:
+            return f"{Keys.skewed(count, skew)} - 1" if skew else f"random(0, {count - 1})"
+        least = f"(:round - 1) * {count} / {self.text}"
+        if count < self.most:
+            return least
+        if skew:
+            return f"{least} + {Keys.skewed(count // self.most, skew)} - 1"
+        return f"random({least}, :round * {count} / {self.text} - 1)"
 
 
 class Drawing:
@@ -118,8 +124,8 @@ class Drawing:
         share of those that are not there."""
         place = (parameter.table, column.name)
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
-        if (root[1],) in self._keys.tables[root[0]].keys and (skew := self._skews.get(root[0])):
-            there = self._keys.skewed(self._keys.count(root), skew)
+        if (skew := self._skews.get(root[0])) and self._finds_row(root):
+            there = f"{self.rounds.one_of(self._keys.count(root), skew)} + 1"
         elif parameter.use in _WRITING:
             there = self._keys.drawn(place, self._keys.frequent(table, column))
         elif self.rounds.most > 1:
@@ -171,6 +177,13 @@ class Drawing:
             row = self._rows[table.full_name] = self._lines.set(f"{table.name}_row", drawn)
         return _ROW.sub(f":{row}", self._keys.of_row(table, column))
 
+    def _finds_row(self, root: Place) -> bool:
+        """Return whether a key finds a row, alone or with the others of its key, which the
+        transaction has named."""
+        key = next((each for each in self._keys.tables[root[0]].keys if root[1] in each), ())
+        others = (self._keys.root((root[0], each)) for each in key if each != root[1])
+        return bool(key) and all((each, 0) in self.variables for each in others)
+
     def _drawn_row(self, table: Table, key: tuple[str, ...]) -> str | None:
         """Return the expression of the number of a row, from 0: of any, or of one with the first
         column of the key, where that alone was named before."""
@@ -178,13 +191,16 @@ class Drawing:
         known = [self.variables.get((each, 0)) for each in roots]
         if len({*roots}) < len(key) or any(known[1:]):
             return None
-        rows = max(1, self._keys.rows(table))
+        rows, skew = max(1, self._keys.rows(table)), self._skews.get(table.full_name)
         if (first := known[0]) is None:
-            skew = self._skews.get(table.full_name)
-            return f"{self._keys.skewed(rows, skew)} - 1" if skew else self.rounds.one_of(rows)
+            return self.rounds.one_of(rows, skew)
         of_first = -(-rows // self._keys.count(roots[0]))
         is_there = first not in self._new and of_first > 1
-        return f"(:{first} - 1) * {of_first} + {self.rounds.one_of(of_first)}" if is_there else None
+        return (
+            f"(:{first} - 1) * {of_first} + {self.rounds.one_of(of_first, skew)}"
+            if is_there
+            else None
+        )
 
     def _beside(self, table: Table, column: Column, turn: int) -> str | None:
         """Return the key that a column has in the row of another that the statement names."""
@@ -214,12 +230,20 @@ class Drawing:
         least, most = self._keys.count(place) + 1, most_key(column)
         if is_time(column) and is_in_order(column) and not self._is_key(place):
             return f"{least} + :txn"
-        if most - least < _ROOM_MIN or not (follows_keys(column) and is_in_order(column)):
+        if most - least < _ROOM_MIN or not (follows_keys(column) and self._is_in_order(place)):
             return f"random({least}, {most})"
         number = f":txn * {self.rounds.most} + :round - 1" if self.rounds.most > 1 else ":txn"
         if (in_turn := _values_of(statement, place)) > 1:
             number = f"({number}) * {in_turn} + {turn}"
         return f"{least} + {_START.format(most - least - _ROOM_MIN // 2)} + {number}"
+
+    def _is_in_order(self, place: Place) -> bool:
+        """Return whether new rows have higher keys. In a key of several columns those behind the
+        first one begin again with each of its values, so that their correlation does not tell."""
+        table = self._keys.tables[place[0]]
+        column = table.column(place[1])
+        assert column is not None
+        return is_in_order(column) or any(column.name in each[1:] for each in table.keys)
 
     def _is_key(self, place: Place) -> bool:
         return (place[1],) in self._keys.tables[place[0]].keys
