@@ -20,5 +20,9 @@ def test_statements_of_one_shape(one: str, other: str) -> None:
     assert shape_of(one) == shape_of(other)
 
 
+def test_quoted_names_are_equal_in_the_same_case() -> None:
+    assert shape_of('select "A"') != shape_of('select "a"')
+
+
 def test_other_types_are_another_shape() -> None:
     assert shape_of("select $1::date") != shape_of("select $1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from pgdyno.clone import Capture, write_capture
@@ -45,4 +46,5 @@ def _elsewhere(capture: Capture, name: str) -> Path | None:
 def _places() -> Iterator[Path]:
     yield Path(tempfile.gettempdir())
     yield Path("/var/tmp")
-    yield Path.home()
+    with suppress(RuntimeError):  # A user without a home.
+        yield Path.home()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -27,6 +27,7 @@ SHARE = "share"
 HOT_SHARE = "updates that are HOT"
 _SAME_MIN = 0.5
 """Part of its calls that an application has in common with one that is taken for the same."""
+_QUOTED = re.compile(r'("[^"]*")')
 _PARAMETER = re.compile(r"\$\d+(?:::(?:text|bigint)\b)?")
 _LIST = re.compile(r"\bin \(\?(?:\s*,\s*\?)*\s*\)")
 Item = TypeVar("Item", Statement, Table)
@@ -149,9 +150,13 @@ def _paired(
 
 def shape_of(text: str) -> str:
     """Return a statement with the same sign for each parameter, and for a list of them, without the
-    types that a capture writes behind parameters, and in small letters."""
-    signs = _PARAMETER.sub("?", text.replace(SHORTENED, "")).lower()
-    return _LIST.sub("in (?)", signs)
+    types that a capture writes behind parameters, and in small letters but for quoted names."""
+    parts = _QUOTED.split(text.replace(SHORTENED, ""))
+    return "".join(each if each.startswith('"') else _folded(each) for each in parts)
+
+
+def _folded(part: str) -> str:
+    return _LIST.sub("in (?)", _PARAMETER.sub("?", part.lower()))
 
 
 def _of_sources(one: Source, other: Source) -> Iterator[Figure]:
@@ -216,7 +221,7 @@ def _of_applications(
 
 def _mix(capture: Capture, application: Application) -> dict[str, float]:
     """Return the parts of an application's calls, by the shapes of statements."""
-    calls: Counter[str] = Counter()
+    calls: defaultdict[str, float] = defaultdict(float)
     for transaction, per_s in zip(capture.transactions, application.per_s, strict=True):
         for step in transaction.steps:
             calls[shape_of(capture.statements[step.statement].text)] += per_s * step.times
