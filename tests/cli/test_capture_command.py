@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from inline_snapshot import snapshot
 
+from pgdyno.record import RunFile
+
 if TYPE_CHECKING:
     from printed import Said
 
@@ -214,6 +216,29 @@ def test_it_runs_at_any_scale(pgdyno: Callable[..., Said], shop: str) -> None:
     ]
     assert 'work_mem = "7MB"' in Path("to/shop.toml").read_text()
     assert pgdyno("run", "to/shop.toml", "-t", "5", "-o", "again.db").status == 0
+
+
+def test_a_statement_that_is_refused_fails_its_transactions_alone(
+    pgdyno: Callable[..., Said],
+) -> None:
+    good = SHOP["statements"][0]
+    texts = ("select gone from orders where id = $1", "select 1 / (id - id) from orders")
+    bad = [{**good, "text": text} for text in texts]
+    steps = [{"per_s": 50.0, "steps": [{"statement": number}]} for number in range(3)]
+    capture = {**SHOP, "statements": [good, *bad], "transactions": steps}
+    Path("bad.pgdyno").write_text(json.dumps(capture))
+    words = ("bad.pgdyno", "-t", "30", "--max-failures", "100%", "--format", "json")
+    said = pgdyno("run", *words, "-o", "bad.db")
+    assert said.status == 0, said.err
+    assert "the server refuses statements" in said.err
+    assert 'column "gone" does not exist' in said.err
+    with RunFile(Path("bad.db")) as run:
+        ledger = run.ledger()
+    assert ledger.done > 0
+    assert ledger.failed > 0
+    assert ledger.done + ledger.failed == 2 * 30
+    assert pgdyno("import", "bad.pgdyno", "-o", "to").status == 0
+    assert 'refused = "fail"' in Path("to/bad.toml").read_text()
 
 
 def test_how_far_the_clone_is_alike(pgdyno: Callable[..., Said], shop: str) -> None:

@@ -541,6 +541,22 @@ def test_statements_that_are_refused_each_time_are_told_before_the_load(
     assert check_statements(pg.conninfo, [expecting], protocol) is None
 
 
+def test_statements_that_are_refused_may_fail_in_the_load(pg: Cluster, run: Run) -> None:
+    run("create table there (id int)")
+    scripts = [
+        WeightedScript(name, text, f"{name}.sql", 1, own=True)
+        for name, text in (("a", "select nme from there;"), ("b", "select 1;\nselect * from gone;"))
+    ]
+    note = check_statements(pg.conninfo, scripts, "prepared", stops=False)
+    assert note is not None
+    assert note.splitlines() == [
+        "the server refuses statements, and the transactions with them fail:",
+        'a.sql:1:8: column "nme" does not exist',
+        'b.sql:2:15: relation "gone" does not exist',
+    ]
+    assert check_statements(pg.conninfo, [], "prepared", stops=False) is None
+
+
 @pytest.mark.parametrize(
     "text",
     [

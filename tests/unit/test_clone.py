@@ -386,7 +386,7 @@ def test_the_load() -> None:
     assert clone_of(CAPTURE, "shop").fields == snapshot(
         {
             "name": "shop",
-            "workload": {"setup": "shop-setup.sql"},
+            "workload": {"setup": "shop-setup.sql", "refused": "fail"},
             "clients": [
                 {
                     "name": "captured",

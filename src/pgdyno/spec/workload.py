@@ -279,6 +279,12 @@ class WorkloadSpec(SpecTable):
         " text permits that: a trial of what the application could do",
     )
 
+    refused: Literal["stop", "fail"] = Field(
+        "stop",
+        description="If the server refuses a statement of the scripts: stop before the load, or"
+        " fail: the transactions with it fail, and a note names it",
+    )
+
     @field_validator("batch")
     @classmethod
     def _whole_batches(cls, batch: int | None) -> int | None:

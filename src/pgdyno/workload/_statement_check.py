@@ -13,7 +13,7 @@ control, missing names are left to the run.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -46,6 +46,7 @@ _INTO_TABLE = re.compile(r"\bselect\b.*\binto\b", re.IGNORECASE | re.DOTALL)
 _PARAMETER = re.compile(r"\$\d+")
 _VARIABLE = re.compile(r":[A-Za-z_]\w*")
 _SHOWN = 10
+_WILL_FAIL = "the server refuses statements, and the transactions with them fail:"
 _MADE_BY = {
     "pgbench's tables": PGBENCH_COLUMNS,
     **{own.what: own.columns for own in OWN.values()},
@@ -81,9 +82,12 @@ def check_statements(
     scripts: Iterable[WeightedScript],
     protocol: str,
     defined: Collection[str] = (),
+    *,
+    stops: bool = True,
 ) -> str | None:
     """Prepare the statements of the scripts, as the load sends them by the protocol; ``defined``
-    are variables that no script need set. Return a note if missing names are left to the run.
+    are variables that no script need set. Return a note if missing names are left to the run, and
+    of statements that the server refuses unless that ``stops`` the load.
 
     Raises SetupError for a missing table, or one that another session has locked for long, and
     UsageError for other statements that the server refuses.
@@ -102,6 +106,8 @@ def check_statements(
                 if refusal is not None and _is_of_text(refusal, statement, protocol):
                     refused.append(refusal)
     if told := [each for each in refused if not (makers and each.sqlstate in _NAMES)]:
+        if not stops:
+            return "\n".join((_WILL_FAIL, *_in_lines(told)))
         raise _error(told, conninfo, protocol)
     return _left_to_the_run(sorted(makers)) if makers else None
 
@@ -194,11 +200,14 @@ def _error(refused: list[_Refusal], conninfo: ConnInfo, protocol: str) -> Pgdyno
             code="statement-refused",
             hint=expected if first.sqlstate in _UNKNOWN_TYPE else first.hint or expected,
         )
-    lines = [each.in_words for each in others[:_SHOWN]]
-    if len(others) > _SHOWN:
-        lines.append(f"and {len(others) - _SHOWN} more")
-    error.message = "\n".join((error.message, *lines))
+    error.message = "\n".join((error.message, *_in_lines(others)))
     return error
+
+
+def _in_lines(refused: Sequence[_Refusal]) -> Iterator[str]:
+    yield from (each.in_words for each in refused[:_SHOWN])
+    if len(refused) > _SHOWN:
+        yield f"and {len(refused) - _SHOWN} more"
 
 
 def _missing_table(refusal: _Refusal, conn: Control) -> SetupError:

@@ -97,7 +97,8 @@ def prepare(
             progress(Path(wanted.setup).name, 1, 1)
     scripts = [script for workload in distinct for script in workload.scripts]
     defined = [*INITIAL_VARIABLES, *wanted.variables]
-    if note := check_statements(conninfo, scripts, protocol, defined):
+    stops = wanted.refused == "stop"
+    if note := check_statements(conninfo, scripts, protocol, defined, stops=stops):
         prepared.notes.append(note)
     if wanted.unlogged:
         progress("unlogged tables", 0, 1)
