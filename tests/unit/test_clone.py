@@ -204,6 +204,34 @@ def test_tables_may_refer_to_each_other() -> None:
     assert guessed.root(("public.dog", "cat_id")) == ("public.dog", "cat_id")
 
 
+def test_a_name_refers_to_a_table_that_can_have_its_values() -> None:
+    def table(name: str, rows: float, *columns: str, **more: Any) -> Table:
+        texts = tuple(Column(each, "text", "text") for each in columns)
+        return Table("public", name, rows, 9, texts, ((columns[0],),), **more)
+
+    events = table("events", 109, "event_id")
+    of_events = Reference(("cause",), "public.events", ("event_id",))
+    others = (
+        table("expiry", 0, "event_id", has_primary=True),
+        table("bodies", 109, "event_id", "note"),
+        table("links", 90, "link", "cause", references=(of_events,)),
+        table("people", 12, "name", has_primary=True),
+    )
+    told = table("told", 300, "no", "event_id", "cause", "people_id", "link")
+    found = Keys([events, *others, told]).guessed
+    assert found == {
+        ("public.bodies", "event_id"): ("public.events", "event_id"),
+        ("public.expiry", "event_id"): ("public.events", "event_id"),
+        ("public.told", "event_id"): ("public.events", "event_id"),
+        ("public.told", "cause"): ("public.events", "event_id"),
+        ("public.told", "people_id"): ("public.people", "name"),
+        ("public.told", "link"): ("public.links", "link"),
+    }
+    # Each of many rows cannot have one of the few of another table.
+    many = replace(table("many", 500, "event_id"), keys=(("event_id",),))
+    assert ("public.many", "event_id") not in Keys([replace(many, name="m"), *others[:1]]).guessed
+
+
 def test_a_reference_to_a_table_without_rows_is_null() -> None:
     keys = Keys([replace(CUSTOMERS, rows=0), ORDERS, LINES])
     (of_orders,) = (each for each in setup_of(keys).splitlines() if '"Orders" (id, ' in each)

@@ -190,6 +190,30 @@ def test_a_key_that_was_looked_for_in_vain_is_inserted() -> None:
     assert _script(changed).startswith("\\set t_id_key 10001 + ")
 
 
+def test_a_row_beside_that_of_another_table_is_a_new_one() -> None:
+    of = Column("event_id", "text", "text", width_bytes=45)
+    events = Table("public", "events", 100, 9, (of,), keys=(("event_id",),))
+    bodies = replace(events, name="bodies")
+
+    def written(table: str) -> Statement:
+        parameter = Parameter("text", "inserted", f"public.{table}", "event_id")
+        return _statement(f"insert into {table} (event_id) values ($1)", parameter)
+
+    statements = written("bodies"), written("events")
+    transaction = Transaction(10.0, (Step(0), Step(1)), True)
+    source = Source(18, 60.0, 10.0, 2, 1.0)
+    tables = (events, bodies)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
+    assert script_of(capture, transaction, Keys(tables)) == snapshot("""\
+begin;
+\\set events_event_id_key random(101, 9007199254740992)
+\\set events_event_id text_of(:events_event_id_key, 44)
+insert into bodies (event_id) values (:events_event_id);
+insert into events (event_id) values (:events_event_id);
+commit;
+""")
+
+
 def test_a_key_of_several_columns_is_that_of_a_row() -> None:
     both = _parameter("compared"), _parameter("compared", "kind", "integer")
     whole = _statement("select * from t where id = $1 and kind = $2", *both)

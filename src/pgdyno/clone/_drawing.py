@@ -67,7 +67,7 @@ class Drawing:
         if is_own and (parameter.use == "inserted" or is_single):
             drawn, share_new = self._added(statement, table, column, turn)
         elif is_single:
-            drawn, share_new = self._of_other(place), 0.0
+            drawn, share_new = self._of_other(statement, place, turn)
         else:
             drawn, share_new = self._there(statement, parameter, column, turn)
         name = self._lines.set(f"{short(root)}_key", drawn)
@@ -205,14 +205,19 @@ class Drawing:
     def _is_key(self, place: Place) -> bool:
         return (place[1],) in self._keys.tables[place[0]].keys
 
-    def _of_other(self, place: Place) -> str:
-        """Return the expression of a key of another table's that a table with at most one row for
-        each has not yet, as far as there are some."""
+    def _of_other(self, statement: Statement, place: Place, turn: int) -> tuple[str, float]:
+        """Return the expression of a key for a table with at most one row for each of another's,
+        and the share of those that are in neither: all, where no constraint wants it there, and
+        otherwise one that this table has not yet, as far as there are some."""
+        root = self._keys.root(place)
+        column = self._keys.tables[root[0]].column(root[1])
+        if self._keys.guessed.get(place) == root and column is not None:
+            return self._following(statement, root, column, turn), 1.0
         least = self._keys.rows(self._keys.tables[place[0]]) + 1
         free = self._keys.count(place) + 1 - least
         if free < _FREE_MIN:
-            return self._keys.drawn(place)
-        return f"{least} + mod({_START.format(free)} + :txn, {free})"
+            return self._keys.drawn(place), 0.0
+        return f"{least} + mod({_START.format(free)} + :txn, {free})", 0.0
 
     def _skewed(self, statement: Statement) -> Iterator[tuple[str, float]]:
         """Yield a table that a statement updates, with the exponent of its rows."""
