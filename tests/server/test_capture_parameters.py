@@ -68,6 +68,10 @@ def schema() -> Iterator[EmptySchema]:
             "insert into t (name, id) values ($1, $2), (upper($3), $4) on conflict do nothing",
             ["inserted name", "inserted id", "other ", "inserted id"],
         ),
+        (
+            "insert into t values ($1, (select max(kind) from t where id = $2), $3)",
+            ["inserted id", "compared id", "inserted name"],
+        ),
         ("insert into t (id) select * from unnest($1::bigint[])", ["other "]),
         ("select now() + interval $1 from t where id = $2", ["other ", "compared id"]),
         ("select nextval($1) from generate_series($2, $3)", ["other "] * 3),

@@ -189,12 +189,13 @@ def _inserted(node: Node, text: str, table: Table, lists: Lists) -> Iterator[Fou
     plan."""
     listed = _INSERT.match(text)
     names = [folded(each) for each in re.findall(NAME, listed[1])] if listed else []
-    if listed and node.children[0].kind == _OF_VALUES:
+    rows = next(each for each in node.children if not each.is_apart)
+    if listed and rows.kind == _OF_VALUES:
         for row in rows_of_values(text):
             for name, value in zip(names, row, strict=False):
                 yield from ((number, ("inserted", table.full_name, name)) for number in value)
         return
     made = filter(is_made, table.columns)
-    for column, expression in zip(made, node.children[0].output, strict=False):
+    for column, expression in zip(made, rows.output, strict=False):
         for number in _numbers(expression, {}, lists):
             yield number, ("inserted", table.full_name, column.name)
