@@ -113,3 +113,5 @@ def test_a_unit_begins_with_the_row_that_others_name() -> None:
     assert beginning([names, makes, looks], Keys(tables)) == 1
     assert beginning([makes, looks, names], Keys(tables)) == 0
     assert beginning([looks, looks], Keys(tables)) == 0
+    ends = statement("compared", "public.t", "id")
+    assert beginning([ends, statement("inserted", "public.t", "id")], Keys(tables)) == 1

@@ -95,18 +95,29 @@ def beginning(unit: Sequence[Statement], keys: Keys) -> int:
         {keys.root((each.table, each.column)) for each in statement.parameters if each.table}
         for statement in unit
     ]
-    made = [keys.made_by(each) for each in unit]
+    added = [{*_added(each, keys)} for each in unit]
 
     def linked(start: int) -> int:
         known: set[Place] = set()
         count = 0
         for place in (*range(start, len(unit)), *range(start)):
             count += len(named[place] & known)
-            if (key := made[place]) is not None:
-                known.add(key)
+            known |= added[place]
         return count
 
     return max(range(len(unit)), key=linked)
+
+
+def _added(statement: Statement, keys: Keys) -> Iterator[Place]:
+    """Yield the keys of a row that a statement adds: the one that the server makes, and those that
+    it gives the row."""
+    if (made := keys.made_by(statement)) is not None:
+        yield made
+    for each in statement.parameters:
+        place, table = (each.table, each.column), keys.tables.get(each.table)
+        is_key = table is not None and any(each.column in key for key in table.keys)
+        if each.use == "inserted" and is_key and keys.root(place) == place:
+            yield place
 
 
 class _Circle:
