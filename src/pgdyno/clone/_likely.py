@@ -46,12 +46,19 @@ def _target(
     table: Table, column: Column, named: Mapping[str, list[Place]], tables: Mapping[str, Table]
 ) -> Place | None:
     """Return the key that a column's name is that of: the first one that can have its values."""
-    names = dict.fromkeys((column.name, column.name.removeprefix(_prefix(table))))
-    for each in (to for name in names for to in named.get(name, ())):
+    for each in (to for name in _names(table, column) for to in named.get(name, ())):
         key = tables[each[0]].column(each[1])
         if key is not None and key.base == column.base and _has(tables[each[0]], table, column):
             return each
     return None
+
+
+def _names(table: Table, column: Column) -> dict[str, None]:
+    """Return the names that a column of a table has as a reference: its own, and without what it
+    begins with, such as the role of what it refers to: ``billing_address_id``."""
+    words = column.name.split("_")
+    ends = ("_".join(words[place:]) for place in range(1, len(words) - 1))
+    return dict.fromkeys((column.name, column.name.removeprefix(_prefix(table)), *ends))
 
 
 def _has(to: Table, table: Table, column: Column) -> bool:

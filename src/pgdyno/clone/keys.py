@@ -30,7 +30,7 @@ _ORDERED_MIN = 0.9
 _ZIPF_MIN, _ZIPFIAN_MIN = 0.99, 1.001
 """Exponent from which on random_zipfian is used, and the least that it takes."""
 _PARTS = 10**12
-_STEP = 7919
+STEP = 7919
 """A prime, by which rows of a composite key are spread over those that they refer to."""
 
 
@@ -106,7 +106,8 @@ class Keys:
     def _distinct(self, column: Column, rows: int) -> int:
         most = 2 if column.base == "bool" else column.labels or rows
         if column.distinct is None:
-            return most
+            # Flags are set for few rows.
+            return 1 if column.base == "bool" else most
         share = -column.distinct * rows if column.distinct < 0 else column.distinct
         return max(1, min(most, round(share)))
 
@@ -222,11 +223,16 @@ class Keys:
                 digit, whole = f"mod({row}, {digits[column.name]})", self.count(place)
                 if column.name == key[-1] and whole > digits[column.name]:
                     # The rows of one beginning refer to others than those of the next.
-                    digit = f"mod({digit} + :row / {digits[column.name]} * {_STEP}, {whole})"
+                    digit = f"mod({digit} + :row / {digits[column.name]} * {STEP}, {whole})"
                 return f"{digit} + 1"
         if column.correlation is not None and is_in_order(column):
             return self.of_number(table, column, ":row")
-        return self.drawn(place, self.frequent(table, column))
+        frequent = self.frequent(table, column)
+        rows = self.rows(table)
+        if self.count(place) >= rows > 1 and not frequent and column.distinct is not None:
+            is_unique = self._distinct(column, rows) >= _UNIQUE_MIN * rows
+            return f"permute(:row, {rows}) + 1" if is_unique else self.drawn(place)
+        return self.drawn(place, frequent)
 
 
 def is_in_order(column: Column) -> bool:
