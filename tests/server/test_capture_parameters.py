@@ -74,7 +74,15 @@ def schema() -> Iterator[EmptySchema]:
         ),
         ("insert into t (id) select * from unnest($1::bigint[])", ["other "]),
         ("select now() + interval $1 from t where id = $2", ["other ", "compared id"]),
-        ("select nextval($1) from generate_series($2, $3)", ["other "] * 3),
+        ("select nextval($1) from generate_series($2, $3)", ["other ", "least ", "most "]),
+        (
+            "select * from t as a left join t as b on a.id = b.kind where a.id in ($1)",
+            ["compared id"],
+        ),
+        (
+            "update t set kind = case when kind < $1 then $2 else kind end where id = $3",
+            ["set kind", "set kind", "compared id"],
+        ),
         ("select jsonb_build_object($1, $2)", ["other "] * 2),
     ],
 )

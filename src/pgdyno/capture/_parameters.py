@@ -29,6 +29,8 @@ _LIST = re.compile(r"(?:ANY\s*)?\(*ARRAY\[(.*)\]\)*(?:::[^$]*)?", re.DOTALL)
 _LIMIT = re.compile(r"\b(limit|offset|fetch\s+(?:first|next))\s+\(?\$(\d+)", re.IGNORECASE)
 _SET = re.compile(r"\bset\b(.*?)(?:\bwhere\b|\bfrom\b|\breturning\b|$)", re.IGNORECASE | re.DOTALL)
 _ASSIGNED = re.compile(rf"({NAME})\s*=([^=]*?)(?=,\s*{NAME}\s*=|$)", re.DOTALL)
+_CHOOSING = re.compile(r"\b(?:case|coalesce|greatest|least)\b", re.IGNORECASE)
+_COMPUTING = re.compile(r"[-+*/|]")
 _INSERT = re.compile(
     rf"\s*insert\s+into\s+[^\s(]+(?:\s+as\s+{NAME})?\s*\(([^()]*)\)\s*values", re.I
 )
@@ -38,6 +40,7 @@ _BOUNDS: tuple[dict[str, Use], dict[str, Use]] = (
 )
 """Uses of a value behind an operator, and before it."""
 _SERIES = re.compile(r"(?i)\bgenerate_series\s*\([^()]*\)")
+_ENDS = re.compile(r"(?i)\bgenerate_series\s*\(\s*\$(\d+)(?:::\w+)?\s*,\s*\$(\d+)(?:::\w+)?\s*\)")
 _SUM = re.compile(r"\(*\$(\d+)(?:::bigint)?\)* [-+] \(*\$(\d+)\)*(?:::[^$]*)?")
 _COMPUTED = re.compile(r"\$\d+(?=\s*[-+*/%]\s*\$\d)")
 _NAME = "pgdyno_capture"
@@ -119,6 +122,8 @@ Found = tuple[int, tuple[Use, str, str]]
 def _limits(text: str) -> Iterator[Found]:
     for found in _LIMIT.finditer(text):
         yield int(found[2]), ("offset" if found[1].lower() == "offset" else "limit", "", "")
+    for found in _ENDS.finditer(text):
+        yield from ((int(found[1]), ("least", "", "")), (int(found[2]), ("most", "", "")))
 
 
 def _uses(top: Node, text: str, tables: Mapping[str, Table]) -> Iterator[Found]:
@@ -129,12 +134,24 @@ def _uses(top: Node, text: str, tables: Mapping[str, Table]) -> Iterator[Found]:
         if each.relation in tables
     }
     lists = lists_of(text, [each.alias for each in top.walk() if each.kind == _OF_VALUES])
+    beside: set[int] = set()
+    """Parameters of columns that the text compares them with, and not one that is equal to it."""
     for node in top.walk():
         for condition in node.conditions.values():
-            yield from _compared(condition, relations, lists)
+            for number, use in _compared(condition, relations, lists):
+                is_beside = _is_beside(text, number, use[2])
+                if is_beside or number not in beside:
+                    yield number, use
+                    beside |= {number} if is_beside else set()
     for node in top.walk():
         if node.kind == _CHANGING and node.children and node.relation in tables:
             yield from _written(node, text, tables[node.relation], lists)
+
+
+def _is_beside(text: str, number: int, column: str) -> bool:
+    """Return whether a statement has a column's name before a comparison with a parameter."""
+    compared = rf"\b{re.escape(column)}\"?\s*(?:in\b|[<>=!]+)\s*(?:any\b\s*)?\(?\s*\${number}(?!\d)"
+    return re.search(compared, text, re.IGNORECASE) is not None
 
 
 def _compared(condition: str, relations: Mapping[str, str], lists: Lists) -> Iterator[Found]:
@@ -180,8 +197,10 @@ def _written(node: Node, text: str, table: Table, lists: Lists) -> Iterator[Foun
         if plain:
             yield int(plain[1]), ("set", table.full_name, column)
         else:
+            chosen = _CHOOSING.search(expression) and not _COMPUTING.search(expression)
+            use: Use = "set" if chosen else "added"
             for number in _PLACE.findall(expression):
-                yield int(number), ("added", table.full_name, column)
+                yield int(number), (use, table.full_name, column)
 
 
 def _inserted(node: Node, text: str, table: Table, lists: Lists) -> Iterator[Found]:
