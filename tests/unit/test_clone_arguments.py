@@ -71,15 +71,33 @@ def test_a_range_has_as_many_rows_as_the_statement_finds() -> None:
 \\set bound :t_id_bound + 19
 select * from t where id between :t_id_bound and :bound;
 \\set t_id_bound_2 random(20, 10000)
-\\set bound_2 :t_id_bound_2 - 19
-select * from t where id < :t_id_bound_2 and id >= :bound_2;
+\\set bound_2 :t_id_bound_2 + 1
+\\set bound_3 :t_id_bound_2 - 19
+select * from t where id < :bound_2 and id >= :bound_3;
 \\set t_id_bound_3 9981
-select count(*) from t where id > :t_id_bound_3;
+\\set bound_4 :t_id_bound_3 - 1
+select count(*) from t where id > :bound_4;
 \\set t_id_bound_4 random(1, 10000)
-select * from t where id > :t_id_bound_4 limit 1;
+\\set bound_5 :t_id_bound_4 - 1
+select * from t where id > :bound_5 limit 1;
 \\set t_placed_bound 98
-\\set bound_3 timestamp(1735689600 + mod(:t_placed_bound, 200000) * 86400)
-select * from t where placed >= :bound_3;
+\\set bound_6 timestamp(1735689600 + mod(:t_placed_bound, 200000) * 86400)
+select * from t where placed >= :bound_6;
+""")
+
+
+def test_a_range_is_wider_where_other_conditions_leave_a_part_of_it() -> None:
+    of_kind = _parameter("compared", "kind", "integer")
+    least, most = _parameter("least"), _parameter("most")
+    beside = _statement("select * from t where kind = $1 and id >= $2", of_kind, least, rows=3)
+    assert "\\set t_id_bound 9986\n" in _script(beside)
+    some = _statement("select * from t where $1 < id and id <= $2", least, most, rows=0.4)
+    assert _script(some) == snapshot("""\
+\\set number 0 + case when random(1, 1000) <= 400 then 1 else 0 end
+\\set t_id_bound random(1, (10001 - :number))
+\\set bound :t_id_bound - 1
+\\set bound_2 :t_id_bound + (:number - 1)
+select * from t where :bound < id and id <= :bound_2;
 """)
 
 
@@ -167,6 +185,28 @@ def test_a_list_that_the_server_has_shortened_has_as_many_values_as_rows() -> No
     assert "kind in (:t_kind_key, :t_kind_key_2)" in _script(by_kind)
 
 
+def test_a_shortened_list_has_several_values() -> None:
+    listed = f"select * from t where id in ($1 {SHORTENED}) and name = any(array[$2 {SHORTENED}])"
+    found = _script(_statement(listed, _parameter("compared"), Parameter("text"), rows=0.0))
+    assert "id in (:t_id_key, :t_id_key_2) and name = any(array[:value, :value_2])" in found
+
+
+def test_rows_that_one_statement_updates_are_others() -> None:
+    id_, kind = _parameter("inserted"), _parameter("inserted", "kind")
+    text = "insert into t (id, kind) values ($1, $2), ($3, $4) on conflict (id, kind) do update"
+    found = _script(
+        _statement(f"{text} set placed = now()", id_, kind, id_, kind, rows=2),
+        table=_table(keys=(("id", "kind"),)),
+    )
+    assert found == snapshot("""\
+\\set t_id_key random(1, 100)
+\\set t_kind_key random(1, 100)
+\\set t_id_key_2 mod(:t_id_key + 7918, 100) + 1
+\\set t_kind_key_2 mod(:t_kind_key + 7918, 100) + 1
+insert into t (id, kind) values (:t_id_key, :t_kind_key), (:t_id_key_2, :t_kind_key_2) on conflict (id, kind) do update set placed = now();
+""")
+
+
 def test_a_row_that_the_source_did_not_find_is_not_there() -> None:
     def script(rows: float, text: str = "select * from t where id = $1") -> str:
         return _script(_statement(text, _parameter("compared"), rows=rows))
@@ -234,6 +274,18 @@ select * from t where id = :t_id_key and kind = :t_kind_key;
 """)
     update = _statement("update t set placed = now() where id = $1 and kind = $2", *both)
     assert "t_row permute(" in _script(update, table=replace(table, update_skew=1.2))
+
+
+def test_a_key_of_several_columns_is_not_found_by_the_last_of_them() -> None:
+    both = _parameter("compared"), _parameter("compared", "kind", "integer")
+    seldom = _statement("select * from t where id = $1 and kind = $2", *both, rows=0.2)
+    found = _script(seldom, table=_table(keys=(("id", "kind"),)))
+    assert found == snapshot("""\
+\\set t_row random(0, 9999)
+\\set t_id_key mod(:t_row / 100, 100) + 1
+\\set t_kind_key case when random(1, 1000) <= 800 then random(101, 2147483647) else mod(:t_row, 100) + 1 end
+select * from t where id = :t_id_key and kind = :t_kind_key;
+""")
 
 
 def test_a_relation_is_a_sequence_of_the_clone() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
-from pgdyno.clone.keys import GROWING_MIN, Keys, Place, is_in_order
+from pgdyno.clone.keys import GROWING_MIN, STEP, Keys, Place, is_in_order
 from pgdyno.clone.values import follows_keys, is_time, most_key
 from pgdyno.spec.change import first_word
 
@@ -22,7 +22,8 @@ new, or there."""
 SHARES = 1000
 """Parts of a whole in chances."""
 _CONFLICT = re.compile(r"(?is)\bon\s+conflict\b.*?\bdo\s+(?:nothing|(?P<update>update))\b")
-_JOINS = re.compile(r"(?i)\b(?:join|union|using|exists|and|or)\b|\bfrom\s+[^\s,]+(?:\s+\w+)?\s*,")
+_AND = re.compile(r"(?i)\band\b")
+_JOINS = re.compile(r"(?i)\b(?:join|union|using|exists|or)\b|\bfrom\s+[^\s,]+(?:\s+\w+)?\s*,")
 """Words, and a list of tables, by which a statement may find nothing although its row is there."""
 _WRITING = ("inserted", "set")
 _ROW = re.compile(r":row\b")
@@ -83,8 +84,17 @@ class Drawing:
         place = (table.full_name, column.name)
         share = _new_share(statement, place)
         return self._mixed(
-            self._keys.drawn(place), self._next(statement, table, column, turn), share
+            self._in_turn(statement, place, turn), self._next(statement, table, column, turn), share
         )
+
+    def _in_turn(self, statement: Statement, place: Place, turn: int) -> str:
+        """Return the expression of a key that is there; of a statement that updates rows in place
+        of inserting them, other ones than of its rows before: no row may be updated twice."""
+        first = self.variables.get((self._keys.root(place), 0))
+        conflict = _CONFLICT.search(statement.text)
+        if turn == 0 or first is None or conflict is None or not conflict["update"]:
+            return self._keys.drawn(place)
+        return f"mod(:{first} + {turn * STEP - 1}, {self._keys.count(place)}) + 1"
 
     def _mixed(self, there: str, new: str, share: float) -> tuple[str, float]:
         """Return an expression that is ``new`` in a share of the cases, and this share."""
@@ -101,22 +111,39 @@ class Drawing:
         share of those that are not there."""
         place = (parameter.table, column.name)
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
+        count = self._keys.count(place)
+        if parameter.use not in _WRITING and self._is_key(place):
+            count = max(1, self._keys.rows(table))
         if (root[1],) in self._keys.tables[root[0]].keys and (skew := self._skews.get(root[0])):
             there = self._keys.skewed(self._keys.count(root), skew)
         elif parameter.use in _WRITING:
-            there = self._keys.drawn(place, self._keys.frequent(table, column))
+            there = (
+                self._in_turn(statement, place, turn)
+                if table.is_in_key(column)
+                else self._keys.drawn(place, self._keys.frequent(table, column))
+            )
         else:
-            there = self._keys.drawn(place)
+            there = f"random(1, {count})"
         if parameter.use in _WRITING:
             return self._grown(there, statement, parameter, turn), 0.0
+        share = _found_share(statement, table) if self._tells_rows(table, column) else 1.0
         if (row := self._of_row(statement, parameter, column, turn)) is not None:
-            return row, 0.0
-        if (beside := self._beside(table, column, turn)) is not None:
+            there = row
+        elif (beside := self._beside(table, column, turn)) is not None:
             return beside, 0.0
-        if root != place or _found_share(statement, table) >= ALWAYS:
+        if share >= ALWAYS:
             return there, 0.0
-        absent = f"random({self._keys.count(place) + 1}, {most_key(column)})"
-        return self._mixed(there, absent, 1 - _found_share(statement, table))
+        absent = f"random({count + 1}, {most_key(column)})"
+        return self._mixed(there, absent, 1 - share)
+
+    def _tells_rows(self, table: Table, column: Column) -> bool:
+        """Return whether a column has the values by which a key is none of a row: the last of its
+        columns that have keys of their own."""
+        if self._is_key((table.full_name, column.name)):
+            return True
+        places = [[(table.full_name, each) for each in key] for key in table.keys]
+        own = ([each for each in key if self._keys.root(each) == each] for key in places)
+        return any(key and key[-1][1] == column.name for key in own)
 
     def _grown(self, there: str, statement: Statement, parameter: Parameter, turn: int) -> str:
         """Return the expression of a value to be written, a new one as often as the rows have
@@ -254,11 +281,12 @@ def _new_share(statement: Statement, place: Place) -> float:
 
 def _found_share(statement: Statement, table: Table) -> float:
     """Return the share of the executions that find their row, of a statement that names one by a
-    key of one column alone; 1 of others."""
+    whole key and nothing else; 1 of others."""
     named = [each for each in statement.parameters if each.use not in ("limit", "offset", "set")]
     added = [each for each in named if each.use == "added"]
     compared = [each for each in named if each.use == "compared"]
-    of_key = len(compared) == 1 and (compared[0].column,) in table.keys
-    is_plain = of_key and len(compared) + len(added) == len(named) and not statement.aggregates
-    is_one = is_plain and compared[0].table == table.full_name
+    columns = sorted(each.column for each in compared if each.table == table.full_name)
+    is_one = columns in [sorted(key) for key in table.keys]
+    is_one &= len(columns) + len(added) == len(named) and not statement.aggregates
+    is_one &= len(_AND.findall(statement.text)) < len(columns)
     return min(1.0, statement.rows) if is_one and not _JOINS.search(statement.text) else 1.0
