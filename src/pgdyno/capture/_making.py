@@ -20,6 +20,7 @@ from pgdyno.capture._texts import begins, is_kept, is_recursive, without_values
 from pgdyno.capture._transactions import Kind, Seen
 from pgdyno.capture._units import beginning
 from pgdyno.capture._whole import all_kinds
+from pgdyno.capture._widths import with_widths
 from pgdyno.clone.capture_file import (
     FORMAT,
     VERSION,
@@ -50,7 +51,8 @@ def capture_of(server: SourceServer, load: Load) -> Capture:
         gaps.append(f"utility statements are left out: {listed(sorted(left_out))}")
     with _schema(server, load, texts, gaps) as schema:
         statements = _statements(schema, texts, load, gaps)
-        tables, more = with_distinct(schema.tables, statements.values()), schema.gaps
+        told = with_widths(schema.tables, statements.values())
+        tables, more = with_distinct(told, statements.values()), schema.gaps
         differing = server.settings.beside(SourceSettings(schema.connection))
     if not statements:
         raise _idle(load)
