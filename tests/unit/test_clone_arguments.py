@@ -15,6 +15,7 @@ from pgdyno.clone.capture_file import (
     Capture,
     Column,
     Parameter,
+    Reference,
     Source,
     Statement,
     Step,
@@ -99,6 +100,16 @@ def test_a_range_is_wider_where_other_conditions_leave_a_part_of_it() -> None:
 \\set bound_2 :t_id_bound + (:number - 1)
 select * from t where :bound < id and id <= :bound_2;
 """)
+
+
+@pytest.mark.parametrize(("rows", "limit"), [(20.0, 20), (3.6, 16), (0.3, 4)])
+def test_a_limit_leaves_the_rows_to_a_range_that_decides_them(rows: float, limit: int) -> None:
+    uses = _parameter("least"), _parameter("most"), Parameter("bigint", "limit")
+    text = "select * from t where id between $1 and $2 limit $3"
+    assert f"limit {limit};" in _script(_statement(text, *uses, rows=rows))
+    assert f"limit {max(1, round(rows))};" in _script(
+        _statement("select * from t where kind = $1 limit $2", uses[0], uses[2], rows=rows)
+    )
 
 
 def test_new_keys_follow_each_other_where_the_rows_do() -> None:
@@ -250,6 +261,31 @@ begin;
 \\set events_event_id text_of(:events_event_id_key, 44)
 insert into bodies (event_id) values (:events_event_id);
 insert into events (event_id) values (:events_event_id);
+commit;
+""")
+
+
+def test_rows_that_were_added_before_are_found_beside_a_new_one() -> None:
+    id_ = Column("t_id", "bigint", "int8")
+    queue = Table(
+        "public", "queue", 20, 1, (id_,), likely=(Reference(("t_id",), "public.t", ("id",)),)
+    )
+    adds = _statement("insert into t (id) values ($1)", _parameter("inserted"))
+    of_queue = Parameter("bigint", "compared", "public.queue", "t_id")
+    ends = _statement("delete from queue where t_id = $1", of_queue, rows=4.0)
+    looks = _statement("select from queue where t_id = $1", of_queue, rows=0.0)
+    tables = (_table(), queue)
+    transaction = Transaction(10.0, (Step(0), Step(1), Step(2)), True)
+    source = Source(18, 60.0, 10.0, 2, 1.0)
+    statements = (adds, ends, looks)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
+    assert script_of(capture, transaction, Keys(tables)) == snapshot("""\
+begin;
+\\set t_id_key 10001 + abs(mod(hash(:random_seed + :client_id), 9007198717860079)) + :txn
+insert into t (id) values (:t_id_key);
+\\set t_id_key_2 random(1, 10000)
+delete from queue where t_id = :t_id_key_2;
+select from queue where t_id = :t_id_key;
 commit;
 """)
 

@@ -52,6 +52,10 @@ _WITH_PARTS = ("document_of(", "array_of(", "range_of(")
 _EVEN = 0.05
 """Part by which a mean number may differ from a whole one that stands for it."""
 
+_WHOLE, _ROOM = 0.001, 4
+"""Part by which rows of a call may differ from a LIMIT that always ends them, and how often the
+rows are in one that hardly ever does."""
+
 
 class _Range(Struct, frozen=True):
     """A range of which one bound is given."""
@@ -104,7 +108,7 @@ class Arguments:
             table = self._keys.tables.get(parameter.table)
             column = None if table is None else table.column(parameter.column)
             if parameter.use in ("limit", "offset"):
-                yield str(max(1, round(statement.rows)) if parameter.use == "limit" else 0)
+                yield str(_limit(statement) if parameter.use == "limit" else 0)
             elif (part := self._part(parameter, column)) is not None:
                 yield part
             elif parameter.type.endswith(_ARRAY) and (column is None or column.base != "array"):
@@ -272,6 +276,16 @@ class Arguments:
         if _is_literal(value) or value.startswith(_WITH_PARTS):
             return "'{}'"
         return f":{self._lines.array('several', count, value)}"
+
+
+def _limit(statement: Statement) -> int:
+    """Return a LIMIT with which a statement finds its rows: their number, unless a range with both
+    bounds decides it, and not the same one each time."""
+    bounded = {each.column for each in statement.parameters if each.use == "least"} & {
+        each.column for each in statement.parameters if each.use == "most"
+    }
+    is_whole = abs(statement.rows - round(statement.rows)) <= _WHOLE * statement.rows
+    return max(1, round(statement.rows)) * (1 if is_whole or not bounded else _ROOM)
 
 
 def _is_outside(text: str, number: int) -> bool:

@@ -30,6 +30,8 @@ _ROW = re.compile(r":row\b")
 _ROOM_MIN = 2**30
 """Free keys from which on sessions that begin at random ones hardly ever meet."""
 _FREE_MIN = 100
+_FOUND = 0.5
+"""Rows of a call from which on a statement finds what it looks for."""
 _START = "abs(mod(hash(:random_seed + :client_id), {}))"
 """A place of a session's own in each load."""
 
@@ -46,6 +48,8 @@ class Drawing:
         """Times that the statements are executed in a loop."""
         self._new: set[str] = set()
         """Variables with the key of a row that the transaction adds, or that is not there."""
+        self._filled: set[str] = set()
+        """Tables to which the transaction has added rows."""
         self._rows: dict[str, str] = {}
         """Table → variable with the number of a row, from 0."""
         self._skews = dict(skew for each in statements for skew in self._skewed(each))
@@ -61,7 +65,11 @@ class Drawing:
         place = (parameter.table, column.name)
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
         is_single = _must_be_new(statement, parameter, table)
-        known = self.variables.get((root, turn))
+        kept = root
+        if self.variables.get((root, turn)) in self._new and self._is_older(statement, parameter):
+            kept = place
+        known = self.variables.get((kept, turn))
+        self._filled |= {table.full_name} if parameter.use == "inserted" else set()
         if known is not None and (known in self._new or not is_single):
             return known
         is_own = root == place and table.is_in_key(column)
@@ -72,10 +80,19 @@ class Drawing:
         else:
             drawn, share_new = self._there(statement, parameter, column, turn)
         name = self._lines.set(f"{short(root)}_key", drawn)
-        self.variables[root, turn] = name
+        self.variables[kept, turn] = name
         if share_new >= ALWAYS:
             self._new.add(name)
         return name
+
+    def _is_older(self, statement: Statement, parameter: Parameter) -> bool:
+        """Return whether a statement finds rows by a column of a table to which the transaction has
+        added none: they are others than those of a row that it has added elsewhere."""
+        place = (parameter.table, parameter.column)
+        is_other = self._keys.root(place) != place and parameter.table not in self._filled
+        by_trigger = any(self._keys.tables[each].triggers for each in self._filled)
+        is_found = statement.rows >= _FOUND and not statement.aggregates
+        return parameter.use == "compared" and is_other and is_found and not by_trigger
 
     def _added(
         self, statement: Statement, table: Table, column: Column, turn: int
