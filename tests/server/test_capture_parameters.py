@@ -79,6 +79,8 @@ def schema() -> Iterator[EmptySchema]:
             "select * from t as a left join t as b on a.id = b.kind where a.id in ($1)",
             ["compared id"],
         ),
+        ("delete from t where (id) in (values ($1))", ["compared id"]),
+        ("select from t where (id) in (values ($1), ($2))", ["compared id"] * 2),
         (
             "update t set kind = case when kind < $1 then $2 else kind end where id = $3",
             ["set kind", "set kind", "compared id"],

@@ -43,6 +43,10 @@ _SERIES = re.compile(r"(?i)\bgenerate_series\s*\([^()]*\)")
 _ENDS = re.compile(r"(?i)\bgenerate_series\s*\(\s*\$(\d+)(?:::\w+)?\s*,\s*\$(\d+)(?:::\w+)?\s*\)")
 _SUM = re.compile(r"\(*\$(\d+)(?:::bigint)?\)* [-+] \(*\$(\d+)\)*(?:::[^$]*)?")
 _COMPUTED = re.compile(r"\$\d+(?=\s*[-+*/%]\s*\$\d)")
+_WITH_TEXT = re.compile(r"\b(\w+(?: \w+)*) = text\b")
+"""Types in the message about an operator that the server does not have."""
+_IN_VALUES = re.compile(r"(?i)\bin\s*\(\s*values\s*\([^()]*\)(?:\s*,\s*\([^()]*\))*")
+_UNTYPED = re.compile(r"\$\d+(?![\d:])")
 _NAME = "pgdyno_capture"
 _OF_VALUES, _CHANGING = "Values Scan", "ModifyTable"
 """Kinds of nodes: rows of VALUES, and changes of rows."""
@@ -81,14 +85,19 @@ def planned(
 
 def _prepared(connection: psycopg.Connection, text: str) -> tuple[str, list[str]]:
     """Return a statement and the types of its parameters. Those that could be of any type, such as
-    the ones that jsonb_build_object takes, are texts, and those of a series or a sum numbers.
+    the ones that jsonb_build_object takes, are texts, those of a series or a sum numbers, and
+    those of IN (VALUES …) of the type that they are compared with.
     Raises psycopg.Error."""
     import psycopg
 
     while True:
         try:
             connection.execute(f"prepare {_NAME} as {text}".encode())
-        except (psycopg.errors.IndeterminateDatatype, psycopg.errors.AmbiguousFunction) as problem:
+        except (
+            psycopg.errors.IndeterminateDatatype,
+            psycopg.errors.AmbiguousFunction,
+            psycopg.errors.UndefinedFunction,
+        ) as problem:
             typed = _with_type(text, problem)
             if typed == text:
                 raise
@@ -105,6 +114,10 @@ def _with_type(text: str, problem: psycopg.Error) -> str:
     same if it has one."""
     import psycopg
 
+    if isinstance(problem, psycopg.errors.UndefinedFunction):
+        compared = _WITH_TEXT.search(problem.diag.message_primary or "")
+        untyped = rf"\g<0>::{compared[1]}" if compared else r"\g<0>"
+        return _IN_VALUES.sub(lambda each: _UNTYPED.sub(untyped, each[0]), text)
     if isinstance(problem, psycopg.errors.AmbiguousFunction):
         typed = _SERIES.sub(lambda each: _PLACE.sub(r"\g<0>::bigint", each[0]), text)
         typed = _COMPUTED.sub(r"\g<0>::bigint", typed)
