@@ -568,5 +568,5 @@ def test_a_part_of_the_transactions_repeats_a_statement() -> None:
     control = [line for line in text.splitlines() if line.startswith(("\\if", "\\for", "\\end"))]
     assert control == [
         *("\\if :chance <= 500", "\\for round 4", "\\endfor", "\\endif"),
-        *("\\if :chance_2 <= 400", "\\for round :rounds", "\\endfor", "\\endif"),
+        *("\\if :chance <= 400", "\\for round :rounds", "\\endfor", "\\endif"),
     ]

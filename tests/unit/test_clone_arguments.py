@@ -357,3 +357,27 @@ select * from t where id = :t_id_key;
 """)
     near = _script(read, read, times=6.0)
     assert near.count("\\for") == 1
+
+
+def test_one_statement_in_place_of_another() -> None:
+    id_, kind = _parameter("inserted"), _parameter("compared", "kind")
+    statements = (
+        _statement("insert into t (id) values ($1)", id_),
+        _statement("select * from t where kind = $1", kind, rows=9),
+        _statement("insert into t (id) values ($1), ($2)", id_, id_, rows=2),
+        _statement("select id from t where kind = $1", kind, rows=9),
+    )
+    shares = (0.9, 0.3, 0.1, 0.7)
+    steps = tuple(Step(place, share) for place, share in enumerate(shares))
+    transaction = Transaction(10.0, steps, True)
+    source = Source(18, 60.0, 10.0, 2, 1.0)
+    tables = (_table(),)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
+    text = script_of(capture, transaction, Keys(tables))
+    check_script(text, "script.sql")
+    assert [each for each in text.splitlines() if each.startswith("\\if")] == [
+        "\\if :chance <= 900",
+        "\\if :chance <= 300",
+        "\\if :chance > 900 and :chance <= 1000",
+        "\\if :chance > 300 and :chance <= 1000",
+    ]
