@@ -290,6 +290,18 @@ commit;
 """)
 
 
+def test_a_statement_has_the_same_value_for_two_tables() -> None:
+    to_t = (Reference(("t_id",), "public.t", ("id",)),)
+    other = Table("public", "u", 90, 1, (Column("t_id", "bigint", "int8"),), references=to_t)
+    both = _parameter("compared"), Parameter("bigint", "compared", "public.u", "t_id")
+    joined = _statement("select from t, u where id = $1 and t_id = $2", *both)
+    transaction = Transaction(10.0, (Step(0),))
+    source, tables = Source(18, 60.0, 10.0, 2, 1.0), (_table(), other)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, (joined,), (transaction,), ())
+    text = script_of(capture, transaction, Keys(tables))
+    assert "where id = :t_id_key and t_id = :t_id_key;" in text
+
+
 def test_a_key_of_several_columns_is_that_of_a_row() -> None:
     both = _parameter("compared"), _parameter("compared", "kind", "integer")
     whole = _statement("select * from t where id = $1 and kind = $2", *both)

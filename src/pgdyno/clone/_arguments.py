@@ -101,7 +101,8 @@ class Arguments:
 
     def _values(self, statement: Statement) -> Iterator[str]:
         """Yield a variable, or a literal, for each parameter."""
-        turns: defaultdict[Place, int] = defaultdict(int)
+        turns: defaultdict[tuple[Place, str], int] = defaultdict(int)
+        """Values of a key that the statement has for a table, so far."""
         bounds: dict[Place, _Range] = {}
         lists = {int(each) for each in _SHORTENED.findall(statement.text)}
         for number, parameter in enumerate(statement.parameters, 1):
@@ -126,13 +127,13 @@ class Arguments:
                 place = (table.full_name, column.name)
                 root = self._keys.root(place)
                 count = self._listed(statement, place) if number in lists else 1
-                turn = turns[root]
+                turn = turns[root, table.name]
                 if (root, turn) not in self._drawing.variables and self._keys.is_null(
                     table, column
                 ):
                     yield "null"
                     continue
-                turns[root] += count
+                turns[root, table.name] += count
                 keys = (
                     self._drawing.of(statement, parameter, column, each)
                     for each in range(turn, turn + count)
