@@ -68,9 +68,23 @@ def schema() -> Iterator[EmptySchema]:
             "insert into t (name, id) values ($1, $2), (upper($3), $4) on conflict do nothing",
             ["inserted name", "inserted id", "other ", "inserted id"],
         ),
+        (
+            "insert into t values ($1, (select max(kind) from t where id = $2), $3)",
+            ["inserted id", "compared id", "inserted name"],
+        ),
         ("insert into t (id) select * from unnest($1::bigint[])", ["other "]),
         ("select now() + interval $1 from t where id = $2", ["other ", "compared id"]),
-        ("select nextval($1) from generate_series($2, $3)", ["other "] * 3),
+        ("select nextval($1) from generate_series($2, $3)", ["other ", "least ", "most "]),
+        (
+            "select * from t as a left join t as b on a.id = b.kind where a.id in ($1)",
+            ["compared id"],
+        ),
+        ("delete from t where (id) in (values ($1))", ["compared id"]),
+        ("select from t where (id) in (values ($1), ($2))", ["compared id"] * 2),
+        (
+            "update t set kind = case when kind < $1 then $2 else kind end where id = $3",
+            ["set kind", "set kind", "compared id"],
+        ),
         ("select jsonb_build_object($1, $2)", ["other "] * 2),
     ],
 )

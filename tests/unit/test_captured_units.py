@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from pgdyno.capture._order import possible_order
 from pgdyno.capture._transactions import Seen
 from pgdyno.capture._units import Run, Unit, beginning, units_of
 from pgdyno.capture._whole import all_kinds
-from pgdyno.clone.capture_file import Column, Parameter, Statement, Table, Use
+from pgdyno.clone.capture_file import Column, Parameter, Reference, Statement, Table, Use
 from pgdyno.clone.keys import Keys
 
 _LOOK_US = 1_000
@@ -116,3 +117,24 @@ def test_a_unit_begins_with_the_row_that_others_name() -> None:
     assert beginning([looks, looks], Keys(tables)) == 0
     returns = replace(looks, text="delete from t where of = $1 returning id")
     assert beginning([looks, names, returns], Keys(tables)) == 2
+    ends = statement("compared", "public.t", "id")
+    assert beginning([ends, statement("inserted", "public.t", "id")], Keys(tables)) == 1
+
+
+def test_a_row_is_there_before_others_refer_to_it() -> None:
+    of = (Column("of", "bigint", "int8"),)
+    to_t = (Reference(("of",), "public.t", ("id",)),)
+    tables = (
+        Table("public", "t", 9, 1, (_ID,), (("id",),), True),
+        Table("public", "Parts", 9, 1, of, references=to_t),
+    )
+
+    def order(*texts: str) -> list[int]:
+        statements = [Statement(each, (), 1.0, 1.0, 1.0, 0.0) for each in texts]
+        return possible_order(statements, Keys(tables))
+
+    looks, adds = "select 1", "insert into t (id) values ($1)"
+    part, gone = 'insert into public."Parts" values ($1)', 'DELETE FROM "Parts" WHERE of = $1'
+    assert order(part, looks, adds) == [2, 0, 1]
+    assert order(part, looks, gone, adds) == [2, 3, 0, 1]
+    assert order(looks, gone, adds, part) == [0, 1, 2, 3]

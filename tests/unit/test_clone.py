@@ -229,6 +229,44 @@ def test_texts_are_as_wide_as_the_table_says(
     assert tuple(text_length(table, each) for each in columns) == lengths
 
 
+def test_a_name_refers_to_a_table_that_can_have_its_values() -> None:
+    def table(name: str, rows: float, *columns: str, **more: Any) -> Table:
+        texts = tuple(Column(each, "text", "text") for each in columns)
+        return Table("public", name, rows, 9, texts, ((columns[0],),), **more)
+
+    events = table("events", 109, "event_id")
+    of_events = Reference(("cause",), "public.events", ("event_id",))
+    others = (
+        table("expiry", 0, "event_id", has_primary=True),
+        table("bodies", 109, "event_id", "note"),
+        table("links", 90, "link", "cause", references=(of_events,)),
+        table("people", 12, "name", has_primary=True),
+    )
+    told = table("told", 300, "no", "event_id", "cause", "chief_people_id", "link")
+    found = Keys([events, *others, told]).guessed
+    assert found == {
+        ("public.bodies", "event_id"): ("public.events", "event_id"),
+        ("public.expiry", "event_id"): ("public.events", "event_id"),
+        ("public.told", "event_id"): ("public.events", "event_id"),
+        ("public.told", "cause"): ("public.events", "event_id"),
+        ("public.told", "chief_people_id"): ("public.people", "name"),
+        ("public.told", "link"): ("public.links", "link"),
+    }
+    # Each of many rows cannot have one of the few of another table.
+    many = replace(table("many", 500, "event_id"), keys=(("event_id",),))
+    assert ("public.many", "event_id") not in Keys([replace(many, name="m"), *others[:1]]).guessed
+
+
+def test_values_that_are_all_different_are_so_in_rows() -> None:
+    columns = (Column("mail", "text", "text", distinct=-1), Column("gone", "boolean", "bool"))
+    keys = Keys([Table("public", "t", 100, 9, columns)])
+    assert len({*made(keys.of_row(keys.tables["public.t"], columns[0]), 100)}) == 100
+    # Of flags nothing is known.
+    assert keys.value(("public.t", "gone"), keys.of_row(keys.tables["public.t"], columns[1])) == (
+        "mod(random(1, 1), 2) = 0"
+    )
+
+
 def test_a_reference_to_a_table_without_rows_is_null() -> None:
     keys = Keys([replace(CUSTOMERS, rows=0), ORDERS, LINES])
     (of_orders,) = (each for each in setup_of(keys).splitlines() if '"Orders" (id, ' in each)
@@ -555,5 +593,5 @@ def test_a_part_of_the_transactions_repeats_a_statement() -> None:
     control = [line for line in text.splitlines() if line.startswith(("\\if", "\\for", "\\end"))]
     assert control == [
         *("\\if :chance <= 500", "\\for round 4", "\\endfor", "\\endif"),
-        *("\\if :chance_2 <= 400", "\\for round :rounds", "\\endfor", "\\endif"),
+        *("\\if :chance <= 400", "\\for round :rounds", "\\endfor", "\\endif"),
     ]

@@ -15,6 +15,7 @@ from pgdyno.clone.capture_file import (
     Capture,
     Column,
     Parameter,
+    Reference,
     Source,
     Statement,
     Step,
@@ -72,16 +73,44 @@ def test_a_range_has_as_many_rows_as_the_statement_finds() -> None:
 \\set bound :t_id_bound + 19
 select * from t where id between :t_id_bound and :bound;
 \\set t_id_bound_2 random(20, 10000)
-\\set bound_2 :t_id_bound_2 - 19
-select * from t where id < :t_id_bound_2 and id >= :bound_2;
+\\set bound_2 :t_id_bound_2 + 1
+\\set bound_3 :t_id_bound_2 - 19
+select * from t where id < :bound_2 and id >= :bound_3;
 \\set t_id_bound_3 9981
-select count(*) from t where id > :t_id_bound_3;
+\\set bound_4 :t_id_bound_3 - 1
+select count(*) from t where id > :bound_4;
 \\set t_id_bound_4 random(1, 10000)
-select * from t where id > :t_id_bound_4 limit 1;
+\\set bound_5 :t_id_bound_4 - 1
+select * from t where id > :bound_5 limit 1;
 \\set t_placed_bound 98
-\\set bound_3 timestamp(1735689600 + mod(:t_placed_bound, 200000) * 86400)
-select * from t where placed >= :bound_3;
+\\set bound_6 timestamp(1735689600 + mod(:t_placed_bound, 200000) * 86400)
+select * from t where placed >= :bound_6;
 """)
+
+
+def test_a_range_is_wider_where_other_conditions_leave_a_part_of_it() -> None:
+    of_kind = _parameter("compared", "kind", "integer")
+    least, most = _parameter("least"), _parameter("most")
+    beside = _statement("select * from t where kind = $1 and id >= $2", of_kind, least, rows=3)
+    assert "\\set t_id_bound 9986\n" in _script(beside)
+    some = _statement("select * from t where $1 < id and id <= $2", least, most, rows=0.4)
+    assert _script(some) == snapshot("""\
+\\set number 0 + case when random(1, 1000) <= 400 then 1 else 0 end
+\\set t_id_bound random(1, (10001 - :number))
+\\set bound :t_id_bound - 1
+\\set bound_2 :t_id_bound + (:number - 1)
+select * from t where :bound < id and id <= :bound_2;
+""")
+
+
+@pytest.mark.parametrize(("rows", "limit"), [(20.0, 20), (3.6, 16), (0.3, 4)])
+def test_a_limit_leaves_the_rows_to_a_range_that_decides_them(rows: float, limit: int) -> None:
+    uses = _parameter("least"), _parameter("most"), Parameter("bigint", "limit")
+    text = "select * from t where id between $1 and $2 limit $3"
+    assert f"limit {limit};" in _script(_statement(text, *uses, rows=rows))
+    assert f"limit {max(1, round(rows))};" in _script(
+        _statement("select * from t where kind = $1 limit $2", uses[0], uses[2], rows=rows)
+    )
 
 
 def test_new_keys_follow_each_other_where_the_rows_do() -> None:
@@ -168,6 +197,28 @@ def test_a_list_that_the_server_has_shortened_has_as_many_values_as_rows() -> No
     assert "kind in (:t_kind_key, :t_kind_key_2)" in _script(by_kind)
 
 
+def test_a_shortened_list_has_several_values() -> None:
+    listed = f"select * from t where id in ($1 {SHORTENED}) and name = any(array[$2 {SHORTENED}])"
+    found = _script(_statement(listed, _parameter("compared"), Parameter("text"), rows=0.0))
+    assert "id in (:t_id_key, :t_id_key_2) and name = any(array[:value, :value_2])" in found
+
+
+def test_rows_that_one_statement_updates_are_others() -> None:
+    id_, kind = _parameter("inserted"), _parameter("inserted", "kind")
+    text = "insert into t (id, kind) values ($1, $2), ($3, $4) on conflict (id, kind) do update"
+    found = _script(
+        _statement(f"{text} set placed = now()", id_, kind, id_, kind, rows=2),
+        table=_table(keys=(("id", "kind"),)),
+    )
+    assert found == snapshot("""\
+\\set t_id_key random(1, 100)
+\\set t_kind_key random(1, 100)
+\\set t_id_key_2 mod(:t_id_key + 7918, 100) + 1
+\\set t_kind_key_2 mod(:t_kind_key + 7918, 100) + 1
+insert into t (id, kind) values (:t_id_key, :t_kind_key), (:t_id_key_2, :t_kind_key_2) on conflict (id, kind) do update set placed = now();
+""")
+
+
 def test_a_row_that_the_source_did_not_find_is_not_there() -> None:
     def script(rows: float, text: str = "select * from t where id = $1") -> str:
         return _script(_statement(text, _parameter("compared"), rows=rows))
@@ -191,6 +242,67 @@ def test_a_key_that_was_looked_for_in_vain_is_inserted() -> None:
     assert _script(changed).startswith("\\set t_id_key 10001 + ")
 
 
+def test_a_row_beside_that_of_another_table_is_a_new_one() -> None:
+    of = Column("event_id", "text", "text", width_bytes=45)
+    events = Table("public", "events", 100, 9, (of,), keys=(("event_id",),))
+    bodies = replace(events, name="bodies")
+
+    def written(table: str) -> Statement:
+        parameter = Parameter("text", "inserted", f"public.{table}", "event_id")
+        return _statement(f"insert into {table} (event_id) values ($1)", parameter)
+
+    statements = written("bodies"), written("events")
+    transaction = Transaction(10.0, (Step(0), Step(1)), True)
+    source = Source(18, 60.0, 10.0, 2, 1.0)
+    tables = (events, bodies)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
+    assert script_of(capture, transaction, Keys(tables)) == snapshot("""\
+begin;
+\\set events_event_id_key random(101, 9007199254740992)
+\\set events_event_id text_of(:events_event_id_key, 44)
+insert into bodies (event_id) values (:events_event_id);
+insert into events (event_id) values (:events_event_id);
+commit;
+""")
+
+
+def test_rows_that_were_added_before_are_found_beside_a_new_one() -> None:
+    id_ = Column("t_id", "bigint", "int8")
+    queue = Table(
+        "public", "queue", 20, 1, (id_,), likely=(Reference(("t_id",), "public.t", ("id",)),)
+    )
+    adds = _statement("insert into t (id) values ($1)", _parameter("inserted"))
+    of_queue = Parameter("bigint", "compared", "public.queue", "t_id")
+    ends = _statement("delete from queue where t_id = $1", of_queue, rows=4.0)
+    looks = _statement("select from queue where t_id = $1", of_queue, rows=0.0)
+    tables = (_table(), queue)
+    transaction = Transaction(10.0, (Step(0), Step(1), Step(2)), True)
+    source = Source(18, 60.0, 10.0, 2, 1.0)
+    statements = (adds, ends, looks)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
+    assert script_of(capture, transaction, Keys(tables)) == snapshot("""\
+begin;
+\\set t_id_key 10001 + abs(mod(hash(:random_seed + :client_id), 9007198717860079)) + :txn
+insert into t (id) values (:t_id_key);
+\\set t_id_key_2 random(1, 10000)
+delete from queue where t_id = :t_id_key_2;
+select from queue where t_id = :t_id_key;
+commit;
+""")
+
+
+def test_a_statement_has_the_same_value_for_two_tables() -> None:
+    to_t = (Reference(("t_id",), "public.t", ("id",)),)
+    other = Table("public", "u", 90, 1, (Column("t_id", "bigint", "int8"),), references=to_t)
+    both = _parameter("compared"), Parameter("bigint", "compared", "public.u", "t_id")
+    joined = _statement("select from t, u where id = $1 and t_id = $2", *both)
+    transaction = Transaction(10.0, (Step(0),))
+    source, tables = Source(18, 60.0, 10.0, 2, 1.0), (_table(), other)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, (joined,), (transaction,), ())
+    text = script_of(capture, transaction, Keys(tables))
+    assert "where id = :t_id_key and t_id = :t_id_key;" in text
+
+
 def test_a_key_of_several_columns_is_that_of_a_row() -> None:
     both = _parameter("compared"), _parameter("compared", "kind", "integer")
     whole = _statement("select * from t where id = $1 and kind = $2", *both)
@@ -211,6 +323,18 @@ select * from t where id = :t_id_key and kind = :t_kind_key;
 """)
     update = _statement("update t set placed = now() where id = $1 and kind = $2", *both)
     assert "t_row permute(" in _script(update, table=replace(table, update_skew=1.2))
+
+
+def test_a_key_of_several_columns_is_not_found_by_the_last_of_them() -> None:
+    both = _parameter("compared"), _parameter("compared", "kind", "integer")
+    seldom = _statement("select * from t where id = $1 and kind = $2", *both, rows=0.2)
+    found = _script(seldom, table=_table(keys=(("id", "kind"),)))
+    assert found == snapshot("""\
+\\set t_row random(0, 9999)
+\\set t_id_key mod(:t_row / 100, 100) + 1
+\\set t_kind_key case when random(1, 1000) <= 800 then random(101, 2147483647) else mod(:t_row, 100) + 1 end
+select * from t where id = :t_id_key and kind = :t_kind_key;
+""")
 
 
 def test_a_relation_is_a_sequence_of_the_clone() -> None:
@@ -337,3 +461,27 @@ delete from t where id = :s0_oldest;
 )
 def test_outputs_of_a_statement(text: str, returned: list[tuple[str, str]]) -> None:
     assert [(each.column, each.name) for each in outputs_of(text)] == returned
+
+
+def test_one_statement_in_place_of_another() -> None:
+    id_, kind = _parameter("inserted"), _parameter("compared", "kind")
+    statements = (
+        _statement("insert into t (id) values ($1)", id_),
+        _statement("select * from t where kind = $1", kind, rows=9),
+        _statement("insert into t (id) values ($1), ($2)", id_, id_, rows=2),
+        _statement("select id from t where kind = $1", kind, rows=9),
+    )
+    shares = (0.9, 0.3, 0.1, 0.7)
+    steps = tuple(Step(place, share) for place, share in enumerate(shares))
+    transaction = Transaction(10.0, steps, True)
+    source = Source(18, 60.0, 10.0, 2, 1.0)
+    tables = (_table(),)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
+    text = script_of(capture, transaction, Keys(tables))
+    check_script(text, "script.sql")
+    assert [each for each in text.splitlines() if each.startswith("\\if")] == [
+        "\\if :chance <= 900",
+        "\\if :chance <= 300",
+        "\\if :chance > 900 and :chance <= 1000",
+        "\\if :chance > 300 and :chance <= 1000",
+    ]

@@ -10,6 +10,7 @@ from pgdyno.capture._applications import applications_of
 from pgdyno.capture._behaviour import behaviour_of, own_transactions
 from pgdyno.capture._calls import Calls
 from pgdyno.capture._distinct import with_distinct
+from pgdyno.capture._order import possible_order
 from pgdyno.capture._parameters import Unplannable, planned
 from pgdyno.capture._period import Load
 from pgdyno.capture._schema import EmptySchema
@@ -19,6 +20,7 @@ from pgdyno.capture._texts import begins, is_kept, is_recursive, without_values
 from pgdyno.capture._transactions import Kind, Seen
 from pgdyno.capture._units import beginning
 from pgdyno.capture._whole import all_kinds
+from pgdyno.capture._widths import with_widths
 from pgdyno.clone.capture_file import (
     FORMAT,
     VERSION,
@@ -52,7 +54,8 @@ def capture_of(server: SourceServer, load: Load) -> Capture:
         gaps.append(f"utility statements are left out: {listed(sorted(left_out))}")
     with _schema(server, load, texts, gaps) as schema:
         statements = _statements(schema, texts, load, gaps)
-        tables, more = with_distinct(schema.tables, statements.values()), schema.gaps
+        told = with_widths(schema.tables, statements.values())
+        tables, more = with_distinct(told, statements.values()), schema.gaps
         differing = server.settings.beside(SourceSettings(schema.connection))
     if not statements:
         raise _idle(load)
@@ -220,11 +223,19 @@ def _transactions(
             block = kind.block or len(kind.statements) > 1
             yield Transaction(per_s, tuple(logged), block)
             continue
-        start = 0
-        if kind.guessed or kind.looped or not kind.block:
-            start = beginning([statements[each] for each in kind.statements], keys)
         steps = tuple(
             Step(numbers[each], round(calls[each] / max(1.0, kind.transactions), 3))
-            for each in (*kind.statements[start:], *kind.statements[:start])
+            for each in _ordered(kind, statements, keys)
         )
         yield Transaction(per_s, steps, kind.block)
+
+
+def _ordered(kind: Kind, statements: Mapping[str, Statement], keys: Keys) -> Sequence[str]:
+    """Return the statements of a kind in an order that they can have; of a unit, or of what is
+    taken for a transaction, from the one on with which it begins."""
+    ids = kind.statements
+    texts = [statements[each] for each in ids]
+    if kind.block and not (kind.guessed or kind.looped):
+        return [ids[place] for place in possible_order(texts, keys)]
+    start = beginning(texts, keys)
+    return [*ids[start:], *ids[:start]]

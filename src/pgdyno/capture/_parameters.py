@@ -29,6 +29,8 @@ _LIST = re.compile(r"(?:ANY\s*)?\(*ARRAY\[(.*)\]\)*(?:::[^$]*)?", re.DOTALL)
 _LIMIT = re.compile(r"\b(limit|offset|fetch\s+(?:first|next))\s+\(?\$(\d+)", re.IGNORECASE)
 _SET = re.compile(r"\bset\b(.*?)(?:\bwhere\b|\bfrom\b|\breturning\b|$)", re.IGNORECASE | re.DOTALL)
 _ASSIGNED = re.compile(rf"({NAME})\s*=([^=]*?)(?=,\s*{NAME}\s*=|$)", re.DOTALL)
+_CHOOSING = re.compile(r"\b(?:case|coalesce|greatest|least)\b", re.IGNORECASE)
+_COMPUTING = re.compile(r"[-+*/|]")
 _INSERT = re.compile(
     rf"\s*insert\s+into\s+[^\s(]+(?:\s+as\s+{NAME})?\s*\(([^()]*)\)\s*values", re.I
 )
@@ -38,8 +40,13 @@ _BOUNDS: tuple[dict[str, Use], dict[str, Use]] = (
 )
 """Uses of a value behind an operator, and before it."""
 _SERIES = re.compile(r"(?i)\bgenerate_series\s*\([^()]*\)")
+_ENDS = re.compile(r"(?i)\bgenerate_series\s*\(\s*\$(\d+)(?:::\w+)?\s*,\s*\$(\d+)(?:::\w+)?\s*\)")
 _SUM = re.compile(r"\(*\$(\d+)(?:::bigint)?\)* [-+] \(*\$(\d+)\)*(?:::[^$]*)?")
 _COMPUTED = re.compile(r"\$\d+(?=\s*[-+*/%]\s*\$\d)")
+_WITH_TEXT = re.compile(r"\b(\w+(?: \w+)*) = text\b")
+"""Types in the message about an operator that the server does not have."""
+_IN_VALUES = re.compile(r"(?i)\bin\s*\(\s*values\s*\([^()]*\)(?:\s*,\s*\([^()]*\))*")
+_UNTYPED = re.compile(r"\$\d+(?![\d:])")
 _NAME = "pgdyno_capture"
 _OF_VALUES, _CHANGING = "Values Scan", "ModifyTable"
 """Kinds of nodes: rows of VALUES, and changes of rows."""
@@ -78,14 +85,19 @@ def planned(
 
 def _prepared(connection: psycopg.Connection, text: str) -> tuple[str, list[str]]:
     """Return a statement and the types of its parameters. Those that could be of any type, such as
-    the ones that jsonb_build_object takes, are texts, and those of a series or a sum numbers.
+    the ones that jsonb_build_object takes, are texts, those of a series or a sum numbers, and
+    those of IN (VALUES …) of the type that they are compared with.
     Raises psycopg.Error."""
     import psycopg
 
     while True:
         try:
             connection.execute(f"prepare {_NAME} as {text}".encode())
-        except (psycopg.errors.IndeterminateDatatype, psycopg.errors.AmbiguousFunction) as problem:
+        except (
+            psycopg.errors.IndeterminateDatatype,
+            psycopg.errors.AmbiguousFunction,
+            psycopg.errors.UndefinedFunction,
+        ) as problem:
             typed = _with_type(text, problem)
             if typed == text:
                 raise
@@ -102,6 +114,10 @@ def _with_type(text: str, problem: psycopg.Error) -> str:
     same if it has one."""
     import psycopg
 
+    if isinstance(problem, psycopg.errors.UndefinedFunction):
+        compared = _WITH_TEXT.search(problem.diag.message_primary or "")
+        untyped = rf"\g<0>::{compared[1]}" if compared else r"\g<0>"
+        return _IN_VALUES.sub(lambda each: _UNTYPED.sub(untyped, each[0]), text)
     if isinstance(problem, psycopg.errors.AmbiguousFunction):
         typed = _SERIES.sub(lambda each: _PLACE.sub(r"\g<0>::bigint", each[0]), text)
         typed = _COMPUTED.sub(r"\g<0>::bigint", typed)
@@ -119,6 +135,8 @@ Found = tuple[int, tuple[Use, str, str]]
 def _limits(text: str) -> Iterator[Found]:
     for found in _LIMIT.finditer(text):
         yield int(found[2]), ("offset" if found[1].lower() == "offset" else "limit", "", "")
+    for found in _ENDS.finditer(text):
+        yield from ((int(found[1]), ("least", "", "")), (int(found[2]), ("most", "", "")))
 
 
 def _uses(top: Node, text: str, tables: Mapping[str, Table]) -> Iterator[Found]:
@@ -129,12 +147,24 @@ def _uses(top: Node, text: str, tables: Mapping[str, Table]) -> Iterator[Found]:
         if each.relation in tables
     }
     lists = lists_of(text, [each.alias for each in top.walk() if each.kind == _OF_VALUES])
+    beside: set[int] = set()
+    """Parameters of columns that the text compares them with, and not one that is equal to it."""
     for node in top.walk():
         for condition in node.conditions.values():
-            yield from _compared(condition, relations, lists)
+            for number, use in _compared(condition, relations, lists):
+                is_beside = _is_beside(text, number, use[2])
+                if is_beside or number not in beside:
+                    yield number, use
+                    beside |= {number} if is_beside else set()
     for node in top.walk():
         if node.kind == _CHANGING and node.children and node.relation in tables:
             yield from _written(node, text, tables[node.relation], lists)
+
+
+def _is_beside(text: str, number: int, column: str) -> bool:
+    """Return whether a statement has a column's name before a comparison with a parameter."""
+    compared = rf"\b{re.escape(column)}\"?\s*(?:in\b|[<>=!]+)\s*(?:any\b\s*)?\(?\s*\${number}(?!\d)"
+    return re.search(compared, text, re.IGNORECASE) is not None
 
 
 def _compared(condition: str, relations: Mapping[str, str], lists: Lists) -> Iterator[Found]:
@@ -180,8 +210,10 @@ def _written(node: Node, text: str, table: Table, lists: Lists) -> Iterator[Foun
         if plain:
             yield int(plain[1]), ("set", table.full_name, column)
         else:
+            chosen = _CHOOSING.search(expression) and not _COMPUTING.search(expression)
+            use: Use = "set" if chosen else "added"
             for number in _PLACE.findall(expression):
-                yield int(number), ("added", table.full_name, column)
+                yield int(number), (use, table.full_name, column)
 
 
 def _inserted(node: Node, text: str, table: Table, lists: Lists) -> Iterator[Found]:
@@ -189,12 +221,13 @@ def _inserted(node: Node, text: str, table: Table, lists: Lists) -> Iterator[Fou
     plan."""
     listed = _INSERT.match(text)
     names = [folded(each) for each in re.findall(NAME, listed[1])] if listed else []
-    if listed and node.children[0].kind == _OF_VALUES:
+    rows = next(each for each in node.children if not each.is_apart)
+    if listed and rows.kind == _OF_VALUES:
         for row in rows_of_values(text):
             for name, value in zip(names, row, strict=False):
                 yield from ((number, ("inserted", table.full_name, name)) for number in value)
         return
     made = filter(is_made, table.columns)
-    for column, expression in zip(made, node.children[0].output, strict=False):
+    for column, expression in zip(made, rows.output, strict=False):
         for number in _numbers(expression, {}, lists):
             yield number, ("inserted", table.full_name, column.name)

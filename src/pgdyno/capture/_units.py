@@ -96,17 +96,32 @@ def beginning(unit: Sequence[Statement], keys: Keys) -> int:
         {keys.root((each.table, each.column)) for each in statement.parameters if each.table}
         for statement in unit
     ]
-    made = [{keys.made_by(each), *returned_keys(each, keys)} for each in unit]
+    added = [
+        {*_added(each, keys), *(returned_keys(each, keys).keys() - names)}
+        for each, names in zip(unit, named, strict=True)
+    ]
 
     def linked(start: int) -> int:
         known: set[Place] = set()
         count = 0
         for place in (*range(start, len(unit)), *range(start)):
             count += len(named[place] & known)
-            known.update(each for each in made[place] - named[place] if each is not None)
+            known |= added[place]
         return count
 
     return max(range(len(unit)), key=linked)
+
+
+def _added(statement: Statement, keys: Keys) -> Iterator[Place]:
+    """Yield the keys of a row that a statement adds: the one that the server makes, and those that
+    it gives the row."""
+    if (made := keys.made_by(statement)) is not None:
+        yield made
+    for each in statement.parameters:
+        place, table = (each.table, each.column), keys.tables.get(each.table)
+        is_key = table is not None and any(each.column in key for key in table.keys)
+        if each.use == "inserted" and is_key and keys.root(place) == place:
+            yield place
 
 
 class _Circle:

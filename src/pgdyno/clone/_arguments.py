@@ -6,12 +6,15 @@ transaction, and a row that was inserted is the one that later statements name.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pgdyno.clone._drawing import Drawing, Rounds, short
+from msgspec import Struct
+
+from pgdyno.clone._drawing import SHARES, Drawing, Rounds, short
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import SHORTENED, Column, Parameter, Statement, Table
 from pgdyno.clone.keys import Keys, Place
@@ -29,7 +32,8 @@ _ADDED = 100
 _ARRAY = "[]"
 _BOUNDS = ("least", "most")
 _SHORTENED = re.compile(rf"\$(\d+) *{re.escape(SHORTENED)}")
-_LIST_MAX = 100
+_LIST_MIN, _LIST_MAX = 2, 100
+"""Values of a list that the server has shortened: it leaves one that has a single value."""
 _VARIABLE = re.compile(r":\w+")
 _SET = re.compile(r"(?i)\bset\b")
 _PARTS = re.compile(
@@ -48,6 +52,23 @@ _KEY = "'w'"
 """Of a document's part that a statement sets: another one than documents are made with."""
 _WITH_PARTS = ("document_of(", "array_of(", "range_of(")
 """Values that an array would have to quote."""
+
+
+_EVEN = 0.05
+"""Part by which a mean number may differ from a whole one that stands for it."""
+
+_WHOLE, _ROOM = 0.001, 4
+"""Part by which rows of a call may differ from a LIMIT that always ends them, and how often the
+rows are in one that hardly ever does."""
+
+
+class _Range(Struct, frozen=True):
+    """A range of which one bound is given."""
+
+    bound: str
+    """Variable with the key that is the last one within."""
+    width: str
+    """Keys within: a number or a variable."""
 
 
 class Arguments:
@@ -89,30 +110,34 @@ class Arguments:
 
     def _values(self, statement: Statement) -> Iterator[str]:
         """Yield a variable, or a literal, for each parameter."""
-        turns: defaultdict[tuple[Place, int], int] = defaultdict(int)
+        turns: defaultdict[tuple[Place, str, int], int] = defaultdict(int)
+        """Values of a key that a query of the statement has for a table, so far."""
         queries = queries_of(statement.text)
-        bounds: dict[Place, str] = {}
+        bounds: dict[Place, _Range] = {}
         lists = {int(each) for each in _SHORTENED.findall(statement.text)}
         for number, parameter in enumerate(statement.parameters, 1):
             table = self._keys.tables.get(parameter.table)
             column = None if table is None else table.column(parameter.column)
             if parameter.use in ("limit", "offset"):
-                yield str(max(1, round(statement.rows)) if parameter.use == "limit" else 0)
+                yield str(_limit(statement) if parameter.use == "limit" else 0)
             elif (part := self._part(parameter, column)) is not None:
                 yield part
             elif parameter.type.endswith(_ARRAY) and (column is None or column.base != "array"):
                 yield self._array(parameter, table, column)
+            elif parameter.use in _BOUNDS and column is None:
+                yield self._number(statement.rows) if parameter.use == "most" else "1"
             elif table is None or column is None:
-                yield self._unknown(parameter)
+                count = _LIST_MIN if number in lists else 1
+                yield ", ".join(self._unknown(parameter) for _ in range(count))
             elif parameter.use == "added":
                 yield self._amount(statement)
             elif parameter.use in _BOUNDS and follows_keys(column):
-                yield self._bound(statement, parameter, column, bounds)
+                yield self._bound(statement, number, column, bounds)
             else:
                 place = (table.full_name, column.name)
                 root = self._keys.root(place)
                 count = self._listed(statement, place) if number in lists else 1
-                within = root, queries.get(number, 0)
+                within = root, table.name, queries.get(number, 0)
                 turn = turns[within]
                 if (root, turn) not in self._drawing.variables and self._keys.is_null(
                     table, column
@@ -149,37 +174,58 @@ class Arguments:
         if statement.aggregates:
             return _ELEMENTS
         rows_each = self._keys.rows(self._keys.tables[place[0]]) / self._keys.count(place)
-        return max(1, min(_LIST_MAX, round(statement.rows / max(1.0, rows_each))))
+        return max(_LIST_MIN, min(_LIST_MAX, round(statement.rows / max(1.0, rows_each))))
 
     def _bound(
-        self, statement: Statement, parameter: Parameter, column: Column, bounds: dict[Place, str]
+        self, statement: Statement, number: int, column: Column, bounds: dict[Place, _Range]
     ) -> str:
-        """Return a bound of a range with as many rows as the statement finds. ``bounds`` are the
-        keys of the statement's bounds before it."""
-        place = (parameter.table, column.name)
-        count, width = self._keys.count(place), self._width(statement, place)
-        is_least = parameter.use == "least"
+        """Return a bound, the parameter of this number, of a range with as many rows as the
+        statement finds. ``bounds`` are the ranges of the statement's bounds before it."""
+        parameter = statement.parameters[number - 1]
+        place, is_least = (parameter.table, column.name), parameter.use == "least"
+        outwards = 1 if _is_outside(statement.text, number) else 0
         if (other := bounds.get(place)) is not None:
-            key = f":{other} {'-' if is_least else '+'} {width - 1}"
+            key = f":{other.bound} {'-' if is_least else '+'} {_less(other.width, 1 - outwards)}"
         else:
+            width, count = self._number(self._width(statement, place)), self._keys.count(place)
             both = sum(each.use in _BOUNDS for each in statement.parameters) > 1
             limited = any(each.use == "limit" for each in statement.parameters)
             if both or limited:
-                drawn = f"random({1 if is_least else width}, {count - (width - 1) * is_least})"
+                least, most = ("1", _less(f"{count + 1}", width)) if is_least else (width, count)
+                drawn = f"random({least}, {most})"
             else:
-                drawn = str(count - width + 1 if is_least else width)
-            bounds[place] = self._lines.set(f"{short(place)}_bound", drawn)
-            key = f":{bounds[place]}"
+                drawn = _less(f"{count + 1}", width) if is_least else width
+            bounds[place] = _Range(self._lines.set(f"{short(place)}_bound", drawn), width)
+            shift = f" {'-' if is_least else '+'} 1" if outwards else ""
+            key = f":{bounds[place].bound}{shift}"
         value = self._keys.value(place, key)
         return value if _VARIABLE.fullmatch(value) else f":{self._lines.set('bound', value)}"
 
-    def _width(self, statement: Statement, place: Place) -> int:
-        """Return how many keys of a column are in a range of a statement."""
+    def _width(self, statement: Statement, place: Place) -> float:
+        """Return how many keys of a column are in a range of a statement, of whose rows other
+        conditions leave a part."""
         table, count = self._keys.tables[place[0]], self._keys.count(place)
-        of_key = any(place[1] in key for key in table.keys)
-        rows = _RANGE if statement.aggregates else statement.rows
-        keys = rows if of_key else rows * count / max(1, self._keys.rows(table))
-        return max(1, min(count, round(keys)))
+        keys_with = [key for key in table.keys if place[1] in key]
+        rows = float(_RANGE) if statement.aggregates else statement.rows
+        keys = rows if keys_with else rows * count / max(1, self._keys.rows(table))
+        others = {
+            each.column
+            for each in statement.parameters
+            if each.use == "compared" and each.table == place[0] and each.column != place[1]
+            if not statement.aggregates and not any(each.column in key for key in keys_with)
+        }
+        keys *= math.prod(self._keys.count((place[0], each)) for each in others)
+        return min(count, keys)
+
+    def _number(self, mean: float) -> str:
+        """Return a whole number, or a variable with one that is ``mean`` on average."""
+        least = math.floor(mean)
+        if abs(mean - round(mean)) <= _EVEN * mean:
+            return str(round(mean))
+        more = (
+            f"case when random(1, {SHARES}) <= {round((mean - least) * SHARES)} then 1 else 0 end"
+        )
+        return f":{self._lines.set('number', f'{least} + {more}')}"
 
     def _unknown(self, parameter: Parameter) -> str:
         """Return a value of which only the type is known; of relations, the name of a sequence."""
@@ -265,6 +311,28 @@ def queries_of(text: str) -> dict[int, int]:
         else:
             found.setdefault(int(part[4]), around[-1])
     return found
+
+
+def _limit(statement: Statement) -> int:
+    """Return a LIMIT with which a statement finds its rows: their number, unless a range with both
+    bounds decides it, and not the same one each time."""
+    bounded = {each.column for each in statement.parameters if each.use == "least"} & {
+        each.column for each in statement.parameters if each.use == "most"
+    }
+    is_whole = abs(statement.rows - round(statement.rows)) <= _WHOLE * statement.rows
+    return max(1, round(statement.rows)) * (1 if is_whole or not bounded else _ROOM)
+
+
+def _is_outside(text: str, number: int) -> bool:
+    """Return whether a bound, the parameter of this number, is not in its range itself."""
+    return re.search(rf"[<>]\s*\(*\${number}(?!\d)|\${number}\)*\s*[<>](?!=)", text) is not None
+
+
+def _less(one: str, other: str | int) -> str:
+    """Return the difference of two numbers, each of which may be a variable."""
+    if one.isdigit() and str(other).isdigit():
+        return str(int(one) - int(other))
+    return f"({one} - {other})" if other else one
 
 
 _BASES = {

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
-from pgdyno.clone.keys import GROWING_MIN, Keys, Place, is_in_order
+from pgdyno.clone.keys import GROWING_MIN, STEP, Keys, Place, is_in_order
 from pgdyno.clone.values import follows_keys, is_time, most_key
 from pgdyno.spec.change import first_word
 
@@ -24,13 +24,16 @@ new, or there."""
 SHARES = 1000
 """Parts of a whole in chances."""
 _CONFLICT = re.compile(r"(?is)\bon\s+conflict\b.*?\bdo\s+(?:nothing|(?P<update>update))\b")
-_JOINS = re.compile(r"(?i)\b(?:join|union|using|exists|and|or)\b|\bfrom\s+[^\s,]+(?:\s+\w+)?\s*,")
+_AND = re.compile(r"(?i)\band\b")
+_JOINS = re.compile(r"(?i)\b(?:join|union|using|exists|or)\b|\bfrom\s+[^\s,]+(?:\s+\w+)?\s*,")
 """Words, and a list of tables, by which a statement may find nothing although its row is there."""
 _WRITING = ("inserted", "set")
 _ROW = re.compile(r":row\b")
 _ROOM_MIN = 2**30
 """Free keys from which on sessions that begin at random ones hardly ever meet."""
 _FREE_MIN = 100
+_FOUND = 0.5
+"""Rows of a call from which on a statement finds what it looks for."""
 _START = "abs(mod(hash(:random_seed + :client_id), {}))"
 """A place of a session's own in each load."""
 
@@ -68,6 +71,8 @@ class Drawing:
         """Of the loop in which the statements are executed."""
         self._new: set[str] = set()
         """Variables with the key of a row that the transaction adds, or that is not there."""
+        self._filled: set[str] = set()
+        """Tables to which the transaction has added rows."""
         self._rows: dict[str, str] = {}
         """Table → variable with the number of a row, from 0."""
         self._skews = dict(skew for each in statements for skew in self._skewed(each))
@@ -83,21 +88,34 @@ class Drawing:
         place = (parameter.table, column.name)
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
         is_single = _must_be_new(statement, parameter, table)
-        known = self.variables.get((root, turn))
+        kept = root
+        if self.variables.get((root, turn)) in self._new and self._is_older(statement, parameter):
+            kept = place
+        known = self.variables.get((kept, turn))
+        self._filled |= {table.full_name} if parameter.use == "inserted" else set()
         if known is not None and (known in self._new or not is_single):
             return known
         is_own = root == place and table.is_in_key(column)
         if is_own and (parameter.use == "inserted" or is_single):
             drawn, share_new = self._added(statement, table, column, turn)
         elif is_single:
-            drawn, share_new = self._of_other(place), 0.0
+            drawn, share_new = self._of_other(statement, place, turn)
         else:
             drawn, share_new = self._there(statement, parameter, column, turn)
         name = self._lines.set(f"{short(root)}_key", drawn)
-        self.variables[root, turn] = name
+        self.variables[kept, turn] = name
         if share_new >= ALWAYS:
             self._new.add(name)
         return name
+
+    def _is_older(self, statement: Statement, parameter: Parameter) -> bool:
+        """Return whether a statement finds rows by a column of a table to which the transaction has
+        added none: they are others than those of a row that it has added elsewhere."""
+        place = (parameter.table, parameter.column)
+        is_other = self._keys.root(place) != place and parameter.table not in self._filled
+        by_trigger = any(self._keys.tables[each].triggers for each in self._filled)
+        is_found = statement.rows >= _FOUND and not statement.aggregates
+        return parameter.use == "compared" and is_other and is_found and not by_trigger
 
     def _added(
         self, statement: Statement, table: Table, column: Column, turn: int
@@ -106,8 +124,17 @@ class Drawing:
         place = (table.full_name, column.name)
         share = _new_share(statement, place)
         return self._mixed(
-            self._keys.drawn(place), self._next(statement, table, column, turn), share
+            self._in_turn(statement, place, turn), self._next(statement, table, column, turn), share
         )
+
+    def _in_turn(self, statement: Statement, place: Place, turn: int) -> str:
+        """Return the expression of a key that is there; of a statement that updates rows in place
+        of inserting them, other ones than of its rows before: no row may be updated twice."""
+        first = self.variables.get((self._keys.root(place), 0))
+        conflict = _CONFLICT.search(statement.text)
+        if turn == 0 or first is None or conflict is None or not conflict["update"]:
+            return self._keys.drawn(place)
+        return f"mod(:{first} + {turn * STEP - 1}, {self._keys.count(place)}) + 1"
 
     def _mixed(self, there: str, new: str, share: float) -> tuple[str, float]:
         """Return an expression that is ``new`` in a share of the cases, and this share."""
@@ -124,24 +151,41 @@ class Drawing:
         share of those that are not there."""
         place = (parameter.table, column.name)
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
+        count = self._keys.count(place)
+        if parameter.use not in _WRITING and self._is_key(place):
+            count = max(1, self._keys.rows(table))
         if (skew := self._skews.get(root[0])) and self._finds_row(root):
             there = f"{self.rounds.one_of(self._keys.count(root), skew)} + 1"
         elif parameter.use in _WRITING:
-            there = self._keys.drawn(place, self._keys.frequent(table, column))
+            there = (
+                self._in_turn(statement, place, turn)
+                if table.is_in_key(column)
+                else self._keys.drawn(place, self._keys.frequent(table, column))
+            )
         elif self.rounds.most > 1:
-            there = f"{self.rounds.one_of(self._keys.count(place))} + 1"
+            there = f"{self.rounds.one_of(count)} + 1"
         else:
-            there = self._keys.drawn(place)
+            there = f"random(1, {count})"
         if parameter.use in _WRITING:
             return self._grown(there, statement, parameter, turn), 0.0
+        share = _found_share(statement, table) if self._tells_rows(table, column) else 1.0
         if (row := self._of_row(statement, parameter, column, turn)) is not None:
-            return row, 0.0
-        if (beside := self._beside(table, column, turn)) is not None:
+            there = row
+        elif (beside := self._beside(table, column, turn)) is not None:
             return beside, 0.0
-        if root != place or _found_share(statement, table) >= ALWAYS:
+        if share >= ALWAYS:
             return there, 0.0
-        absent = f"random({self._keys.count(place) + 1}, {most_key(column)})"
-        return self._mixed(there, absent, 1 - _found_share(statement, table))
+        absent = f"random({count + 1}, {most_key(column)})"
+        return self._mixed(there, absent, 1 - share)
+
+    def _tells_rows(self, table: Table, column: Column) -> bool:
+        """Return whether a column has the values by which a key is none of a row: the last of its
+        columns that have keys of their own."""
+        if self._is_key((table.full_name, column.name)):
+            return True
+        places = [[(table.full_name, each) for each in key] for key in table.keys]
+        own = ([each for each in key if self._keys.root(each) == each] for key in places)
+        return any(key and key[-1][1] == column.name for key in own)
 
     def _grown(self, there: str, statement: Statement, parameter: Parameter, turn: int) -> str:
         """Return the expression of a value to be written, a new one as often as the rows have
@@ -248,14 +292,19 @@ class Drawing:
     def _is_key(self, place: Place) -> bool:
         return (place[1],) in self._keys.tables[place[0]].keys
 
-    def _of_other(self, place: Place) -> str:
-        """Return the expression of a key of another table's that a table with at most one row for
-        each has not yet, as far as there are some."""
+    def _of_other(self, statement: Statement, place: Place, turn: int) -> tuple[str, float]:
+        """Return the expression of a key for a table with at most one row for each of another's,
+        and the share of those that are in neither: all, where no constraint wants it there, and
+        otherwise one that this table has not yet, as far as there are some."""
+        root = self._keys.root(place)
+        column = self._keys.tables[root[0]].column(root[1])
+        if self._keys.guessed.get(place) == root and column is not None:
+            return self._following(statement, root, column, turn), 1.0
         least = self._keys.rows(self._keys.tables[place[0]]) + 1
         free = self._keys.count(place) + 1 - least
         if free < _FREE_MIN:
-            return self._keys.drawn(place)
-        return f"{least} + mod({_START.format(free)} + :txn, {free})"
+            return self._keys.drawn(place), 0.0
+        return f"{least} + mod({_START.format(free)} + :txn, {free})", 0.0
 
     def _skewed(self, statement: Statement) -> Iterator[tuple[str, float]]:
         """Yield a table that a statement updates, with the exponent of its rows."""
@@ -292,11 +341,12 @@ def _new_share(statement: Statement, place: Place) -> float:
 
 def _found_share(statement: Statement, table: Table) -> float:
     """Return the share of the executions that find their row, of a statement that names one by a
-    key of one column alone; 1 of others."""
+    whole key and nothing else; 1 of others."""
     named = [each for each in statement.parameters if each.use not in ("limit", "offset", "set")]
     added = [each for each in named if each.use == "added"]
     compared = [each for each in named if each.use == "compared"]
-    of_key = len(compared) == 1 and (compared[0].column,) in table.keys
-    is_plain = of_key and len(compared) + len(added) == len(named) and not statement.aggregates
-    is_one = is_plain and compared[0].table == table.full_name
+    columns = sorted(each.column for each in compared if each.table == table.full_name)
+    is_one = columns in [sorted(key) for key in table.keys]
+    is_one &= len(columns) + len(added) == len(named) and not statement.aggregates
+    is_one &= len(_AND.findall(statement.text)) < len(columns)
     return min(1.0, statement.rows) if is_one and not _JOINS.search(statement.text) else 1.0

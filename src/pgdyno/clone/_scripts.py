@@ -13,9 +13,12 @@ from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Step, Transaction
 from pgdyno.clone.keys import Keys, Place
 from pgdyno.clone.outputs import returned_keys
+from pgdyno.spec.change import first_word
 
 _PARAMETER = re.compile(r"\$(\d+)")
 _RETURNING = re.compile(r"(?is).*\breturning\b(.+)$")
+_ROWS = re.compile(r"\([$\s,]*\)(?:\s*,\s*\([$\s,]*\))+|\([$\s,]*\)")
+"""Rows of parameters without numbers."""
 _SAME = 0.05
 """Part by which the executions of statements of one loop may differ."""
 _OFTEN = 1.5
@@ -36,13 +39,18 @@ class _Script:
         self._statements = [capture.statements[each.statement] for each in transaction.steps]
         self._lines = Lines()
         self._arguments = Arguments(self._statements, keys, self._lines)
+        self._chance = ""
+        """Variable by which parts of the transactions are chosen: what a transaction has seldom
+        comes together."""
+        self._taken: dict[str, float] = {}
+        """Share of the transactions that have a statement, by what others are in its place."""
 
     def text(self) -> str:
         """Return the script."""
         if self._transaction.block:
             self._lines.add("begin;")
         for times, chance, group in _groups(self._transaction.steps):
-            with self._by_chance(chance):
+            with self._by_chance(0.0, chance):
                 self._write(group, times)
         if self._transaction.block:
             self._lines.add("commit;")
@@ -75,11 +83,25 @@ class _Script:
         found = self._found(place) if captured is None and chance == 1 else {}
         for name, value in found.items():
             self._lines.add(f"\\set {name} {value}")
-        with self._by_chance(chance):
+        least = self._others(self._statements[place], chance) if chance < 1 else 0.0
+        with self._by_chance(least, least + chance):
             ends = f" \\gset s{place}_" if captured else f" \\aset s{place}_" if found else ";"
             self._lines.add(text + ends)
         if captured:
             self._arguments.returned(captured[0], f"s{place}_{captured[1]}")
+
+    def _others(self, statement: Statement, chance: float) -> float:
+        """Return the share of the transactions that have another statement in place of one: the
+        same with another number of rows, or one that does the same to the table in all others."""
+        shape = _ROWS.sub("()", _PARAMETER.sub("$", statement.text))
+        table = next((each.table for each in statement.parameters if each.table), "")
+        kind = f"{first_word(statement.text)} {table}"
+        same, like = self._taken.get(shape, 0.0), self._taken.get(kind, 0.0)
+        least = same if same + chance <= 1 + _SAME else 0.0
+        if abs(1 - like - chance) <= _SAME:
+            least = like
+        self._taken |= {shape: least + chance, kind: least + chance}
+        return least
 
     def _found(self, place: int) -> dict[str, str]:
         """Have later statements name the rows whose keys a statement returns; return the variables
@@ -110,13 +132,16 @@ class _Script:
         return compared, written
 
     @contextmanager
-    def _by_chance(self, chance: float) -> Iterator[None]:
-        """Have lines that are written meanwhile executed in this share of the transactions."""
-        if chance >= 1:
+    def _by_chance(self, least: float, most: float) -> Iterator[None]:
+        """Have lines that are written meanwhile executed in a part of the transactions: in those
+        between two shares."""
+        if most - least >= 1:
             yield
             return
-        name = self._lines.set("chance", f"random(1, {SHARES})")
-        self._lines.add(f"\\if :{name} <= {max(1, round(chance * SHARES))}")
+        self._chance = self._chance or self._lines.set("chance", f"random(1, {SHARES})")
+        above = f":{self._chance} > {round(least * SHARES)} and " if least else ""
+        highest = max(1, round(most * SHARES))
+        self._lines.add(f"\\if {above}:{self._chance} <= {highest}")
         yield
         self._lines.add("\\endif")
 

@@ -8,9 +8,11 @@ of the row where they are unique or in order, and are drawn otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+from pgdyno.clone._likely import Place as Place
+from pgdyno.clone._likely import likely_references
 from pgdyno.clone.capture_file import Column, Statement, Table
 from pgdyno.clone.values import value_of
 
@@ -28,10 +30,8 @@ _ORDERED_MIN = 0.9
 _ZIPF_MIN, _ZIPFIAN_MIN = 0.99, 1.001
 """Exponent from which on random_zipfian is used, and the least that it takes."""
 _PARTS = 10**12
-_STEP = 7919
+STEP = 7919
 """A prime, by which rows of a composite key are spread over those that they refer to."""
-Place = tuple[str, str]
-"""Table, with its schema, and column."""
 
 
 class Keys:
@@ -75,43 +75,8 @@ class Keys:
 
     @cached_property
     def guessed(self) -> dict[Place, Place]:
-        """References that no constraint has: columns with the name of a key of another table, or
-        those that had it before names were replaced."""
-        keys: dict[str, Place] = {}
-        for each in sorted(self.tables.values(), key=_is_of_others):
-            if each.has_primary:
-                for name in _names_of_key(each):
-                    keys.setdefault(name, (each.full_name, each.keys[0][-1]))
-        found = {
-            (table.full_name, each.columns[0]): (each.table, each.keys[0])
-            for table in self.tables.values()
-            for each in table.likely
-            if each.table in self.tables
-        }
-        ways = {
-            each.full_name: {to.table for to in (*each.references, *each.likely)}
-            for each in self.tables.values()
-        }
-        for table in self.tables.values():
-            both = (*table.references, *table.likely)
-            referring = {name for each in both for name in each.columns}
-            prefix = _prefix(table)
-            for column in table.columns:
-                place = (table.full_name, column.name)
-                names = (column.name, column.name.removeprefix(prefix))
-                others = (keys[each] for each in names if each in keys)
-                to = next((each for each in others if each[0] != table.full_name), None)
-                if to is None or column.name in referring:
-                    continue
-                is_like = self._base(place) == self._base(to) and not _is_made_by_server(column)
-                if is_like and not _leads(ways, to[0], place[0]):
-                    found[place] = to
-                    ways[place[0]].add(to[0])
-        return found
-
-    def _base(self, place: Place) -> str:
-        column = self.tables[place[0]].column(place[1])
-        return "" if column is None else column.base
+        """References that no constraint has, by the column that refers."""
+        return likely_references(self.tables)
 
     def is_null(self, table: Table, column: Column) -> bool:
         """Return whether a column is null because there is no row that it could refer to."""
@@ -141,7 +106,8 @@ class Keys:
     def _distinct(self, column: Column, rows: int) -> int:
         most = 2 if column.base == "bool" else column.labels or rows
         if column.distinct is None:
-            return most
+            # Flags are set for few rows.
+            return 1 if column.base == "bool" else most
         share = -column.distinct * rows if column.distinct < 0 else column.distinct
         return max(1, min(most, round(share)))
 
@@ -257,50 +223,18 @@ class Keys:
                 digit, whole = f"mod({row}, {digits[column.name]})", self.count(place)
                 if column.name == key[-1] and whole > digits[column.name]:
                     # The rows of one beginning refer to others than those of the next.
-                    digit = f"mod({digit} + :row / {digits[column.name]} * {_STEP}, {whole})"
+                    digit = f"mod({digit} + :row / {digits[column.name]} * {STEP}, {whole})"
                 return f"{digit} + 1"
         if column.correlation is not None and is_in_order(column):
             return self.of_number(table, column, ":row")
-        return self.drawn(place, self.frequent(table, column))
+        frequent = self.frequent(table, column)
+        rows = self.rows(table)
+        if self.count(place) >= rows > 1 and not frequent and column.distinct is not None:
+            is_unique = self._distinct(column, rows) >= _UNIQUE_MIN * rows
+            return f"permute(:row, {rows}) + 1" if is_unique else self.drawn(place)
+        return self.drawn(place, frequent)
 
 
 def is_in_order(column: Column) -> bool:
     """Return whether the values of a column follow the order of the rows, as far as is known."""
     return column.correlation is None or column.correlation > _ORDERED_MIN
-
-
-def _is_made_by_server(column: Column) -> bool:
-    return column.has_sequence or column.default == "uuid"
-
-
-def _is_of_others(table: Table) -> tuple[bool, int, str]:
-    """Return by what tables are in order if a key of the same name may be that of several: those
-    whose keys the server makes come first, then those with shorter names."""
-    keys = [table.column(each) for each in table.keys[0]] if table.has_primary else []
-    is_made = any(each is not None and _is_made_by_server(each) for each in keys)
-    return not is_made, len(table.name), table.full_name
-
-
-def _leads(ways: Mapping[str, Iterable[str]], start: str, end: str) -> bool:
-    """Return whether references lead from a table to another: a further one back would make a
-    circle, in which no column has keys of its own."""
-    reached = {start: None}
-    for each in (left := [start]):  # It grows meanwhile.
-        new = [to for to in ways.get(each, ()) if to not in reached]
-        reached.update(dict.fromkeys(new))
-        left += new
-    return end in reached
-
-
-def _names_of_key(table: Table) -> list[str]:
-    """Return the names that columns of other tables have if they refer to a table's key, or to the
-    last column of it."""
-    key = table.keys[0][-1]
-    of_table = [f"{table.name}_id", f"{table.name.removesuffix('s')}_id"]
-    return [*(of_table if len(table.keys[0]) == 1 else []), *([key] if key != "id" else [])]
-
-
-def _prefix(table: Table) -> str:
-    """Return what the names of all columns of a table begin with, up to the first underscore."""
-    beginnings = {each.name.partition("_")[0] for each in table.columns}
-    return f"{beginnings.pop()}_" if len(beginnings) == 1 and len(table.columns) > 1 else ""

@@ -168,6 +168,16 @@ def elements_of(column: Column) -> Elements | None:
     return Elements(count, max(1, min(most, round(distinct))), length)
 
 
+def is_text(column: Column) -> bool:
+    """Return whether the values of a column are texts or documents."""
+    return column.base in _TEXTS or column.base in DOCUMENTS
+
+
+def bytes_of(column: Column) -> int:
+    """Return the bytes of a column's values by its type."""
+    return _BYTES.get(column.base, 8)
+
+
 def follows_keys(column: Column) -> bool:
     """Return whether higher keys of a column have higher values."""
     return column.base in ("int4", "int8", *_TIMES)
@@ -238,8 +248,8 @@ def _width_of_rows(table: Table) -> int:
     nearly empty, or full of old versions."""
     if table.rows < _ROWS_MIN or not table.pages:
         return _LENGTH_DEFAULT
-    texts = [each for each in table.columns if each.base in _TEXTS or each.base in DOCUMENTS]
-    others = sum(_BYTES.get(each.base, 8) for each in table.columns if each not in texts)
+    texts = [each for each in table.columns if is_text(each) and each.width_bytes is None]
+    others = sum(each.width_bytes or bytes_of(each) for each in table.columns if each not in texts)
     left = _bytes_of_row(table) - _ROW_BYTES - others - len(texts) * _HEADER_BYTES
     left -= sum(_length_most(each) for each in texts if each.base == "bpchar")
     limits = sorted(_length_most(each) for each in texts if each.base != "bpchar")

@@ -82,6 +82,8 @@ class Node(Struct, frozen=True):
     """Partitions left out when the execution began."""
     workers_planned: int
     workers_launched: int
+    is_apart: bool = False
+    """True if its rows are not those that its parent reads: it gives a value of an expression."""
     children: tuple[Node, ...] = ()
 
     def walk(self) -> Iterator[Node]:
@@ -228,6 +230,7 @@ def _node(given: Fields, processes: int = 1) -> Node:
         subplans_removed=int(given.get("Subplans Removed", 0)),
         workers_planned=int(given.get("Workers Planned", 0)),
         workers_launched=launched,
+        is_apart=given.get("Parent Relationship") in ("InitPlan", "SubPlan"),
         children=tuple(_node(child, below) for child in given.get("Plans", ())),
     )
 

@@ -1,0 +1,134 @@
+"""The widths of texts that the WAL of INSERTs tells, where no statistics do, and the pages of a
+table with few rows may be nearly empty.
+
+The record of a row has its columns, and that of each index the key. Each INSERT tells the sum of
+its texts' widths, and columns that refer to each other have the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pgdyno.clone.capture_file import Statement, Table
+from pgdyno.clone.keys import Keys, Place
+from pgdyno.clone.values import bytes_of, is_text
+from pgdyno.spec.sql_text import NAME, folded
+
+_ROWS_MAX = 1000
+"""Rows of a table from which on its pages tell its widths."""
+_OF_ROW, _OF_INDEX, _OF_LOCK = 54, 52, 54
+"""Bytes of the records of a row, of its key in an index, and of the lock of a row that it refers
+to, without values."""
+_ONCE = 0.95
+"""Share of the WAL that is of rows; the rest is of pages that are divided or cleaned up."""
+_WIDTH_MIN, _WIDTH_MAX = 2.0, 8000.0
+_ALIKE = 0.3
+"""Weight of the texts of an INSERT being alike, beside that of its WAL."""
+_IMAGES_MAX = 0.02
+_OTHER = re.compile(r"\b(?:on\s+conflict|select)\b", re.IGNORECASE)
+"""A row may be updated in place of being inserted, or have values of other rows."""
+_PLAIN = re.compile(rf"USING btree \(({NAME}(?:\s+DESC)?(?:,\s*{NAME}(?:\s+DESC)?)*)\)")
+
+
+class _Equation(Struct, frozen=True):
+    """Bytes of WAL, less those that are known, and the texts that they are of."""
+
+    bytes: float
+    texts: Counter[Place]
+
+    @property
+    def mean(self) -> float:
+        """Width of each text, if all are alike."""
+        return self.bytes / self.texts.total()
+
+
+def with_widths(tables: tuple[Table, ...], statements: Iterable[Statement]) -> tuple[Table, ...]:
+    """Return the tables with widths of texts that have none, as far as INSERTs tell them."""
+    keys = Keys(tables)
+    equations = [each for statement in statements for each in _equations(statement, keys)]
+    told = _solved([each for each in equations if each.texts and each.bytes > 0])
+    return tuple(_with(table, told) for table in tables)
+
+
+def _solved(equations: Sequence[_Equation]) -> dict[Place, float]:
+    """Return the widths that agree best with all INSERTs, and are near to each other; texts of one
+    INSERT alone have what the others leave of it."""
+    if not equations:
+        return {}
+    import numpy
+    from scipy.optimize import lsq_linear
+
+    seen = Counter(text for each in equations for text in each.texts)
+    places = sorted(seen)
+    means = [median(each.mean for each in equations if place in each.texts) for place in places]
+    times = [[each.texts[place] / each.bytes for place in places] for each in equations]
+    alike = numpy.diag([_ALIKE / mean for mean in means])
+    found = lsq_linear(
+        numpy.vstack([times, alike]),
+        [1.0] * len(equations) + [_ALIKE] * len(places),
+        (_WIDTH_MIN, _WIDTH_MAX),
+    )
+    told = dict(zip(places, map(float, found.x), strict=True))
+    for each in equations:
+        own = {text: times for text, times in each.texts.items() if seen[text] == 1}
+        others = sum(told[text] * times for text, times in each.texts.items() if text not in own)
+        if own:
+            width = (each.bytes - others) / sum(own.values())
+            told |= dict.fromkeys(own, max(_WIDTH_MIN, min(_WIDTH_MAX, width)))
+    return told
+
+
+def _equations(statement: Statement, keys: Keys) -> Iterator[_Equation]:
+    """Yield the equation of an INSERT that gives one row."""
+    written = [each for each in statement.parameters if each.use == "inserted"]
+    table = keys.tables.get(written[0].table) if written else None
+    names = [each.column for each in written]
+    if table is None or table.triggers or len({*names}) < len(names):
+        return
+    is_other = _OTHER.search(statement.text) is not None
+    if is_other or statement.rows < _ONCE or (statement.wal_images or 0.0) > _IMAGES_MAX:
+        return
+    if (indexed := _indexed(table)) is None:
+        return
+    known = _OF_ROW + _OF_INDEX * len(indexed) + _OF_LOCK * len(table.references)
+    texts: Counter[Place] = Counter()
+    for name in (each for part in (names, *indexed) for each in part if each in names):
+        root = keys.root((table.full_name, name))
+        column = keys.tables[root[0]].column(root[1])
+        if column is None:
+            return
+        if is_text(column) and column.width_bytes is None and column.base != "bpchar":
+            texts[root] += 1
+        else:
+            known += round(column.width_bytes or bytes_of(column))
+    yield _Equation(_ONCE * statement.wal_bytes / statement.rows - known, texts)
+
+
+def _indexed(table: Table) -> list[tuple[str, ...]] | None:
+    """Return the columns of a table's indexes, without those of expressions or for a part of the
+    rows; None if some have another structure."""
+    indexed = [*table.keys]
+    for index in table.indexes:
+        if (found := _PLAIN.fullmatch(index.sql)) is not None:
+            indexed.append(tuple(folded(each.split()[0]) for each in found[1].split(",")))
+        elif "USING btree" not in index.sql:
+            return None
+    return indexed
+
+
+def _with(table: Table, told: Mapping[Place, float]) -> Table:
+    if table.rows >= _ROWS_MAX:
+        return table
+    columns = (
+        replace(each, width_bytes=round(told[place], 1))
+        if (place := (table.full_name, each.name)) in told
+        else each
+        for each in table.columns
+    )
+    return replace(table, columns=tuple(columns))
