@@ -39,7 +39,7 @@ _SET = re.compile(r"(?i)\bset\b")
 _PARTS = re.compile(
     r"(?i)(?P<query>\(\s*(?:select|with|insert|update|delete)\b)|(?P<open>\()|(?P<close>\))|\$(\d+)"
 )
-"""What begins a query within another one, parentheses, and parameters."""
+"""Beginnings of queries within others, parentheses, and parameters."""
 _RANGE = 20
 """Keys in a range, if the rows of the statement do not tell it."""
 _ELEMENTS, _ELEMENTS_MAX = 10, 1000

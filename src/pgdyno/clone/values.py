@@ -69,7 +69,7 @@ _ROW_BYTES = 28
 _PAGE_BYTES = 8168
 """Of a page without its header."""
 _UNUSED_ROWS, _ALIGNED_BYTES = 0.5, 3.5
-"""What a page, and a row, leave unused on average."""
+"""Room that a page, in rows, and a row leave unused on average."""
 _ROWS_MIN = 100
 _ELEMENTS = 3
 """Elements of an array, where nothing is known of it."""
