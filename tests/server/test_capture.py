@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -371,6 +372,29 @@ def test_statements_that_are_not_seen(
         taken(cluster, tmp_path / "x.pgdyno", user="nobody")
     assert failed.value.code == code
     assert failed.value.hint is not None
+
+
+def test_clients_that_connect_for_each_transaction(
+    new_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    cluster = source(new_cluster, 18)
+    values, ended = {**cluster.conninfo.kwargs(), "application_name": None}, threading.Event()
+
+    def work() -> None:
+        while not ended.is_set():
+            with psycopg.connect(**values, autocommit=True) as conn:
+                conn.execute(SELECT, (1,))
+                time.sleep(0.02)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        found = taken(cluster, tmp_path / "shop.pgdyno")
+    finally:
+        ended.set()
+        thread.join()
+    # One after the other, and an ending one beside the next.
+    assert 1 <= found.source.sessions <= 2
 
 
 def test_other_names(new_cluster: Callable[..., Cluster], tmp_path: Path) -> None:

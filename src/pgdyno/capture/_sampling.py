@@ -30,12 +30,16 @@ SHARE_MAX = 0.01
 """Share of the time in which sessions are read, of a minute or more."""
 LOOKS_S_MIN = 0.5
 """Time in which they are read in a shorter period."""
+LOOKS_S_MAX = 60.0
+"""Time in which they are read in a longer one: all that is seen is kept until its end."""
 BURST_S = 0.05
 _REPEATED_MIN = 0.1
 """Part of the transactions with a statement in which it is seen again, if it is in a loop: two
 transactions may be taken for one by chance."""
 _CIRCLE_MAX = 16
 """Statements of a loop above which their order is not looked for."""
+PAUSE_S_MAX = 5.0
+"""Longest pause of the function that is called between bursts."""
 Client: TypeAlias = tuple[str, str]
 """Role and name of the application."""
 
@@ -68,11 +72,13 @@ class Samples:
         """By the process."""
         self._connected: Counter[Client] = Counter()
         """Sessions of each in all bursts."""
+        self._present: list[frozenset[int]] = []
+        """Processes of all clients, at each burst."""
 
     def watch(self, seconds: float, between: Callable[[], None]) -> None:
         """Read sessions for so long, in bursts, and call a function between them. Raises
         psycopg.Error."""
-        looks_s = max(SHARE_MAX * seconds, min(LOOKS_S_MIN, seconds / 2))
+        looks_s = min(LOOKS_S_MAX, max(SHARE_MAX * seconds, min(LOOKS_S_MIN, seconds / 2)))
         bursts = max(1, round(looks_s / BURST_S))
         ends_s = time.monotonic() + seconds
         for left in range(bursts, 0, -1):
@@ -83,7 +89,11 @@ class Samples:
                 self._look()
             between()
             left_s = ends_s - time.monotonic() - (left - 1) * BURST_S
-            time.sleep(max(0.0, left_s / left))
+            next_s = time.monotonic() + left_s / left
+            while (pause_s := next_s - time.monotonic()) > PAUSE_S_MAX:
+                time.sleep(PAUSE_S_MAX)
+                between()
+            time.sleep(max(0.0, pause_s))
 
     def _look(self) -> None:
         self.looks += 1
@@ -121,6 +131,7 @@ class Samples:
             for row in rows_of(self._connection, "clients")
         }
         self._clients |= found
+        self._present.append(frozenset(found))
         self._connected.update(found.values())
 
     def by_client(self) -> list[tuple[Client, list[str]]]:
@@ -150,15 +161,18 @@ class Samples:
         }
 
     def sessions(self, statements: Collection[str]) -> tuple[int, float]:
-        """Return how many sessions executed some of these statements, and how many of them were
-        within a transaction on average."""
+        """Return how many sessions that executed some of these statements there were at a time, at
+        most, and how many of them were within a transaction on average."""
         mine = {
             pid
             for burst in self._bursts
             for pid, ids in burst.items()
             if not {*ids.values()}.isdisjoint(statements)
         }
-        return len(mine), sum(self._busy[pid] for pid in mine) / max(1, self.looks)
+        most = max((len(mine & present) for present in self._present), default=0)
+        return max(most, min(1, len(mine))), sum(self._busy[pid] for pid in mine) / max(
+            1, self.looks
+        )
 
     def sequences(self) -> list[list[str]]:
         """Return the ids of the statements that were seen of each transaction, in order."""
