@@ -203,6 +203,34 @@ differs: public.orders
     assert len(same.out.splitlines()) == 2
 
 
+def test_the_course(pgdyno: Callable[..., Said], shop: str) -> None:
+    rates = (200.0, 300.0, 250.0, 240.0)
+    course = [
+        {"seconds": 10.0, "transactions_per_s": rate, "sessions": 2.0, "busy_sessions": rate / 200}
+        for rate in rates
+    ]
+    Path("course.pgdyno").write_text(json.dumps({**SHOP, "course": course}))
+    shown = pgdyno("capture", "show", "course.pgdyno").out.splitlines()
+    assert shown[2:6] == snapshot(
+        [
+            "course, in 4 intervals of 10 s:",
+            "  transactions: lowest 200/s after 10 s, median 245/s, highest 300/s after 20 s",
+            "  sessions: lowest 2 after 10 s, median 2, highest 2 after 10 s",
+            "  within a transaction: lowest 1 after 10 s, median 1.2, highest 1.5 after 20 s",
+        ]
+    )
+    other = [{**each, "transactions_per_s": 250.0} for each in course]
+    Path("even.pgdyno").write_text(json.dumps({**SHOP, "course": other}))
+    said = pgdyno("capture", "diff", "course.pgdyno", "even.pgdyno").out.splitlines()
+    assert said[1:3] == snapshot(
+        [
+            "lowest rate of an interval: 200/s before and 250/s after, 1.25x",
+            "highest rate of an interval: 300/s before and 250/s after, 0.83x",
+        ]
+    )
+    assert pgdyno("capture", "diff", shop, "even.pgdyno").out.splitlines()[2:] == []
+
+
 def test_it_runs_at_any_scale(pgdyno: Callable[..., Said], shop: str) -> None:
     said = pgdyno("run", shop, "-s", "3", "-t", "20", "-o", "shop.db")
     assert said.status == 0, said.err

@@ -356,6 +356,9 @@ def test_counters_that_are_reset_meanwhile(
     assert "pg_stat_statements was reset" in gaps
     assert "the database's statistics were reset" in gaps
     assert found.source.transactions_per_s > 0
+    assert len(found.course) >= 2
+    assert max(each.transactions_per_s for each in found.course) > 0
+    assert max(each.sessions for each in found.course) >= 2
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pgdyno._engine import build_info
 from pgdyno.capture._applications import applications_of
 from pgdyno.capture._behaviour import behaviour_of, own_transactions
 from pgdyno.capture._calls import Calls
+from pgdyno.capture._course import course_of
 from pgdyno.capture._distinct import with_distinct
 from pgdyno.capture._order import possible_order
 from pgdyno.capture._parameters import Unplannable, planned
@@ -77,6 +78,9 @@ def capture_of(server: SourceServer, load: Load) -> Capture:
         views=schema.views,
         settings=differing,
         applications=_applications(kinds, load),
+        course=course_of(
+            load.reads, load.samples.bursts, load.observed.own_transactions / load.seconds
+        ),
     )
 
 

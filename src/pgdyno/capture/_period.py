@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from pgdyno.capture._accesses import Accesses
 from pgdyno.capture._catalogue import Catalogue
+from pgdyno.capture._course import Read
 from pgdyno.capture._log_lines import Period
 from pgdyno.capture._logs import LogTransactions, transactions_in
 from pgdyno.capture._readings import STATEMENTS_MAX, Readings
@@ -41,6 +42,7 @@ class Load(Struct):
     texts: dict[str, str]
     samples: Samples
     transactions: float
+    reads: list[Read]
     updates: dict[int, Updates]
     """By the ids of tables."""
     skews: dict[int, float | None]
@@ -101,6 +103,7 @@ def watched(
         texts={each: text for each, text in readings.texts.items() if each in rises},
         samples=samples,
         transactions=readings.transactions,
+        reads=readings.reads,
         updates=readings.updates,
         skews=readings.exponents(catalogue.tables),
         accesses=readings.accesses,

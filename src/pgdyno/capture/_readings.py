@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from pgdyno.capture._accesses import Accesses
+from pgdyno.capture._course import Read
 from pgdyno.capture._queries import rows_of
 from pgdyno.capture._sampling import SHARE_MAX, Samples
 from pgdyno.capture._skew import Updates, exponent_of, next_xid
@@ -70,6 +71,7 @@ class Readings:
         self.rises: dict[str, Rise] = {}
         self.texts: dict[str, str] = {}
         self.transactions = 0.0
+        self.reads: list[Read] = []
         self.updates: dict[int, Updates] = {}
         """By the ids of tables."""
         self.gaps: list[str] = []
@@ -139,7 +141,10 @@ class Readings:
                 name: None if value is None else value + (earlier.get(name) or 0)
                 for name, value in rise.items()
             }
-        self.transactions += max(0.0, now.transactions - before.transactions - 1)
+        transactions = max(0.0, now.transactions - before.transactions - 1)
+        self.transactions += transactions
+        last_s = self.reads[-1].ended_s if self.reads else self._began_s
+        self.reads.append(Read(last_s, began_s, transactions))
         for table, rows in now.updates.items():
             old, last = self.updates.get(table, Updates()), before.updates.get(table, rows)
             self.updates[table] = old.and_since(last, rows)

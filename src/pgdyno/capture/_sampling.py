@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
+from pgdyno.capture._course import Burst
 from pgdyno.capture._queries import rows_of
 from pgdyno.capture._units import Run
 from pgdyno.wait_events import wait_class
@@ -72,6 +73,7 @@ class Samples:
         """By the process."""
         self._connected: Counter[Client] = Counter()
         """Sessions of each in all bursts."""
+        self.bursts: list[Burst] = []
         self._present: list[frozenset[int]] = []
         """Processes of all clients, at each burst."""
 
@@ -84,9 +86,7 @@ class Samples:
         for left in range(bursts, 0, -1):
             self._bursts.append(defaultdict(dict))
             self._look_at_clients()
-            burst_ends_s = time.monotonic() + BURST_S
-            while time.monotonic() < burst_ends_s:
-                self._look()
+            self._burst()
             between()
             left_s = ends_s - time.monotonic() - (left - 1) * BURST_S
             next_s = time.monotonic() + left_s / left
@@ -94,6 +94,16 @@ class Samples:
                 time.sleep(PAUSE_S_MAX)
                 between()
             time.sleep(max(0.0, pause_s))
+
+    def _burst(self) -> None:
+        ends_s = time.monotonic() + BURST_S
+        looks, busy = self.looks, self._busy.total()
+        while time.monotonic() < ends_s:
+            self._look()
+        number = self.looks - looks
+        mean = (self._busy.total() - busy) / max(1, number)
+        # The look at clients is a query, too.
+        self.bursts.append(Burst(time.monotonic(), len(self._present[-1]), mean, number + 1))
 
     def _look(self) -> None:
         self.looks += 1

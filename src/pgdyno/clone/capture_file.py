@@ -270,6 +270,17 @@ class Application(Struct, frozen=True):
     """Number of each of the file's transactions in a second."""
 
 
+class Interval(Struct, frozen=True):
+    """A part of the time that the load was watched."""
+
+    seconds: float
+    transactions_per_s: float
+    sessions: float
+    """Mean number of those that were connected."""
+    busy_sessions: float
+    """Mean number of those within a transaction."""
+
+
 class Capture(Struct, frozen=True):
     """A capture file."""
 
@@ -288,6 +299,8 @@ class Capture(Struct, frozen=True):
     """Settings that matter to a load, where they differ from the default."""
     applications: tuple[Application, ...] = ()
     """Those with most sessions first; () if all sessions do the same."""
+    course: tuple[Interval, ...] = ()
+    """The period in parts, in order; () if it was too short for two."""
 
     @property
     def all_sessions(self) -> Application:

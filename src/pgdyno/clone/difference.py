@@ -78,7 +78,8 @@ class Differences(Struct, frozen=True):
 
     transactions: Figure
     sessions: tuple[Figure, ...]
-    """Number of sessions, those within a transaction, and their CPU time."""
+    """Number of sessions, those within a transaction, and their CPU time; the lowest and the
+    highest rate."""
     waits: tuple[Figure, ...]
     """Shares of the time of sessions at work, by class of waits."""
     new_findings: tuple[str, ...]
@@ -112,7 +113,7 @@ def differences(before: Capture, after: Capture) -> Differences:
     applications, new_applications, gone_applications = _of_applications(before, after)
     return Differences(
         transactions=Figure("transactions", "/s", one.transactions_per_s, other.transactions_per_s),
-        sessions=_differing(_of_sources(one, other)),
+        sessions=_differing((*_of_sources(one, other), *_of_courses(before, after))),
         waits=_differing(_of_shares(one.waits, other.waits)),
         new_findings=_beside(_findings(other), _findings(one)),
         gone_findings=_beside(_findings(one), _findings(other)),
@@ -164,6 +165,13 @@ def _of_sources(one: Source, other: Source) -> Iterator[Figure]:
     yield Figure("sessions within a transaction", "", one.busy_sessions, other.busy_sessions)
     if one.cpu_ms is not None and other.cpu_ms is not None:
         yield Figure("CPU of a transaction", "ms", one.cpu_ms, other.cpu_ms)
+
+
+def _of_courses(before: Capture, after: Capture) -> Iterator[Figure]:
+    sides = [[each.transactions_per_s for each in side.course] for side in (before, after)]
+    if all(sides):
+        yield Figure("lowest rate of an interval", "/s", *map(min, sides))
+        yield Figure("highest rate of an interval", "/s", *map(max, sides))
 
 
 def _of_shares(

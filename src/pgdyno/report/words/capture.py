@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from statistics import median
 
-from pgdyno.clone.capture_file import Application, Capture, Column, Source, Statement, Step, Table
+from pgdyno.clone.capture_file import (
+    Application,
+    Capture,
+    Column,
+    Interval,
+    Source,
+    Statement,
+    Step,
+    Table,
+)
 from pgdyno.clone.difference import SHARE, Changed, Differences, Figure
 from pgdyno.clone.likeness import Compared, Likeness
 from pgdyno.numbers import counted, duration, figure, percent, ratio, size
@@ -13,6 +24,12 @@ from pgdyno.wait_events import CLASS_WORDS
 
 _USES = {"least": "lower bound of", "most": "upper bound of"}
 """Uses of parameters that are no words by themselves."""
+_OF_INTERVALS = (
+    ("transactions", "/s", "transactions_per_s"),
+    ("sessions", "", "sessions"),
+    ("within a transaction", "", "busy_sessions"),
+)
+"""Name, unit and field of figures of the course."""
 _DEFAULT = "the default"
 
 
@@ -20,6 +37,7 @@ def capture_text(capture: Capture) -> list[str]:
     """Return all of a capture in lines."""
     return [
         *_source(capture),
+        *_course(capture.course),
         *_applications(capture),
         "",
         *_transactions(capture),
@@ -53,6 +71,22 @@ def _behaviour(source: Source) -> Iterator[str]:
         yield f"sessions at work: {', '.join(parts)}"
     if source.findings:
         yield f"findings: {', '.join(f'{each.id} ({each.severity})' for each in source.findings)}"
+
+
+def _course(course: Sequence[Interval]) -> Iterator[str]:
+    """Yield the lowest, median and highest figures of the intervals, with the time of the first
+    and the last one."""
+    if not course:
+        return
+    ends = list(accumulate(each.seconds for each in course))
+    yield f"course, in {len(course)} intervals of {duration(ends[-1] / len(course))}:"
+    for name, unit, of in _OF_INTERVALS:
+        values = [getattr(each, of) for each in course]
+        low, high = (
+            f"{figure(value)}{unit} after {duration(ends[values.index(value)])}"
+            for value in (min(values), max(values))
+        )
+        yield f"  {name}: lowest {low}, median {figure(median(values))}{unit}, highest {high}"
 
 
 def _applications(capture: Capture) -> Iterator[str]:
