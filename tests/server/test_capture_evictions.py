@@ -63,6 +63,8 @@ def test_evicted_statements_are_said_with_their_share(
     values = {**cluster.conninfo.kwargs(), "application_name": None}
     where = Where(psycopg.conninfo.make_conninfo("", **values))
     for tables, lost in ((TABLES, True), (2, False)):
+        with connect_plain(cluster.conninfo) as connection:
+            connection.execute("select pg_stat_statements_reset()")
         with load(cluster, tables):
             gaps = capture(CaptureRequest(where, SECONDS, path), Silent()).gaps
         assert any(MISSING in each for each in gaps) is lost, gaps

@@ -110,9 +110,9 @@ def _agreeing(
     are as many as have ended, as far as that agrees with how often they were seen. Of the two the
     one counts more that is less uncertain."""
     looped = [each for each in kinds if each.looped]
-    if not looped:
-        return kinds
     before = sum(each.transactions for each in looped)
+    if not before:
+        return kinds
     left = ended - sum(each.transactions for each in kinds if not each.looped)
     if len(looped) == len(kinds):
         factor = left / before

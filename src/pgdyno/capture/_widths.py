@@ -33,6 +33,7 @@ _ALIKE = 0.3
 _IMAGES_MAX = 0.02
 _OTHER = re.compile(r"\b(?:on\s+conflict|select)\b", re.IGNORECASE)
 """A row may be updated in place of being inserted, or have values of other rows."""
+_BTREE = re.compile(r"USING btree\b")
 _PLAIN = re.compile(rf"USING btree \(({NAME}(?:\s+DESC)?(?:,\s*{NAME}(?:\s+DESC)?)*)\)")
 
 
@@ -117,7 +118,7 @@ def _indexed(table: Table) -> list[tuple[str, ...]] | None:
     for index in table.indexes:
         if (found := _PLAIN.fullmatch(index.sql)) is not None:
             indexed.append(tuple(folded(each.split()[0]) for each in found[1].split(",")))
-        elif "USING btree" not in index.sql:
+        elif _BTREE.match(index.sql) is None:
             return None
     return indexed
 
