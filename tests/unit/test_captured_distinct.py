@@ -34,7 +34,7 @@ def _told(text: str, rows: float, *columns: str) -> dict[str, float | None]:
     ("text", "rows", "columns", "told"),
     [
         ("select * from orders where customer = $1", 50.0, ["customer"], {"customer": 200.0}),
-        ("select * from orders where state = $1 limit $2", 5.0, ["state"], {"state": -0.2}),
+        ("select * from orders where state = $1 limit $2", 5.0, ["state"], {"state": 666.6667}),
         (
             "select * from orders where shop = $1 and customer = $2",
             2.0,

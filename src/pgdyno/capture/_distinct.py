@@ -16,6 +16,8 @@ from pgdyno.clone.keys import GROWING_MIN, Keys, Place
 
 _ROWS_MIN = 0.01
 """Rows of a call below which nothing can be told: values are sought that are not there."""
+_MORE = 3.0
+"""Times the rows of a LIMIT from which on nearly all values, spread at random, have as many."""
 
 
 def with_distinct(tables: tuple[Table, ...], statements: Iterable[Statement]) -> tuple[Table, ...]:
@@ -43,8 +45,17 @@ def _told(statement: Statement, keys: Keys) -> tuple[Place, float] | None:
         return None
     others = math.prod(keys.count(each) for each in compared if each not in unknown)
     rows = max(1, keys.rows(keys.tables[names.pop()]))
-    count = min(rows, max(1.0, rows / others / statement.rows))
+    is_limited = len(used) < len(statement.parameters)
+    found = _without_limit(statement.rows) if is_limited else statement.rows
+    count = min(rows, max(1.0, rows / others / found))
     return unknown[0], -count / rows if count > GROWING_MIN * rows else count
+
+
+def _without_limit(rows: float) -> float:
+    """Return how many rows values have at least, of which a statement with LIMIT finds so many:
+    values that are spread at random have fewer rows than the mean as often as more."""
+    spread = math.inf if rows >= 1 else -math.log1p(-rows)
+    return min(spread, _MORE * max(1.0, rows))
 
 
 def _is_unknown(place: Place, keys: Keys) -> bool:
