@@ -83,6 +83,8 @@ _BYTES = {
     "uuid": 16,
     "date": 4,
 }
+_WORD = 8
+"""Characters of a word."""
 LABEL_CHARACTERS = 10
 
 
@@ -174,8 +176,10 @@ def is_text(column: Column) -> bool:
 
 
 def bytes_of(column: Column) -> int:
-    """Return the bytes of a column's values by its type."""
-    return _BYTES.get(column.base, 8)
+    """Return about the bytes of a value, of a column whose width is not known."""
+    if column.base == "array" and (elements := elements_of(column)) is not None:
+        return _ARRAY_BYTES + elements.count * (_ELEMENT_BYTES + (elements.length or 8))
+    return _WORD + _HEADER_BYTES if _is_word(column) else _BYTES.get(column.base, 8)
 
 
 def follows_keys(column: Column) -> bool:
@@ -231,7 +235,12 @@ def text_length(table: Table, column: Column) -> int:
         return most
     if column.width_bytes is not None:
         return max(1, min(most, round(column.width_bytes) - _HEADER_BYTES))
-    return max(1, min(most, _width_of_rows(table)))
+    return max(1, min(most, _WORD if _is_word(column) else _width_of_rows(table)))
+
+
+def _is_word(column: Column) -> bool:
+    """Return whether a text has a default: it is one of few words then, such as that of a state."""
+    return column.base in _TEXTS and column.default == "value"
 
 
 def _length_most(column: Column) -> int:
@@ -248,7 +257,8 @@ def _width_of_rows(table: Table) -> int:
     nearly empty, or full of old versions."""
     if table.rows < _ROWS_MIN or not table.pages:
         return _LENGTH_DEFAULT
-    texts = [each for each in table.columns if is_text(each) and each.width_bytes is None]
+    unknown = [each for each in table.columns if is_text(each) and each.width_bytes is None]
+    texts = [each for each in unknown if not _is_word(each)]
     others = sum(each.width_bytes or bytes_of(each) for each in table.columns if each not in texts)
     left = _bytes_of_row(table) - _ROW_BYTES - others - len(texts) * _HEADER_BYTES
     left -= sum(_length_most(each) for each in texts if each.base == "bpchar")
