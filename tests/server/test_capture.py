@@ -158,7 +158,10 @@ def test_a_load_and_its_clone(
     assert found.source.sessions == 2
     tables = {each.full_name: each for each in found.tables}
     events = tables["Shop; 1.events"]
-    assert (events.rows, events.partitions) == (600, Partitions("range", ("day",), 2))
+    assert (events.rows, events.partitions) == (
+        600,
+        Partitions("range", ("day",), 2, (0.5167, 0.4833)),
+    )
     (read,) = (each for each in found.statements if "events" in each.text)
     assert read.parameters == (Parameter("date", "compared", "Shop; 1.events", "day"),)
     booked = tables["Shop; 1.booked"]

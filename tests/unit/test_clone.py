@@ -387,6 +387,40 @@ def test_partitions(strategy: Any, base: str, made: str) -> None:
     assert ("to (maxvalue, maxvalue)" in last) == (kind == "range")
 
 
+def test_partitions_have_the_shares_of_the_rows() -> None:
+    columns = (Column("at", "timestamptz", "timestamptz"), Column("id", "bigint", "int8"))
+    partitions = Partitions("range", ("at",), 5, (0.2, 0.0, 0.8, 0.0, 0.0))
+    table = Table("public", "t", 1005, 90, columns, partitions=partitions)
+    bounds = [each.partition(" to ")[2] for each in partitions_sql(table, Keys([table]))]
+    assert bounds == snapshot(
+        [
+            "(to_timestamp(1735689802)::timestamptz)",
+            "(to_timestamp(1735689803)::timestamptz)",
+            "(to_timestamp(2735689598)::timestamptz)",
+            "(to_timestamp(2735689599)::timestamptz)",
+            "(maxvalue)",
+        ]
+    )
+
+
+def test_a_column_with_a_sequence_is_unique_within_a_key() -> None:
+    by_server = Column("id", "bigint", "int8", identity=True)
+    at = Column("at", "timestamptz", "timestamptz", default="time")
+    table = Table("public", "t", 5000, 90, (by_server, at), keys=(("id", "at"),), has_primary=True)
+    keys = Keys([table])
+    assert keys.of_row(table, by_server) == ":row + 1"
+    assert keys.count(("public.t", "id")) == keys.count(("public.t", "at")) == 5000
+
+
+def test_a_text_with_a_default_is_a_word() -> None:
+    state = Column("state", "text", "text", default="value")
+    note = Column("note", "text", "text")
+    tags = Column("tags", "text[]", "array")
+    table = Table("public", "t", 8000, 200, (state, note, tags))
+    assert value_of(table, state, ":row") == "text_of(:row, 8)"
+    assert value_of(table, note, ":row") == snapshot("text_of(:row, 100)")
+
+
 def test_the_scripts() -> None:
     scripts = clone_of(CAPTURE, "shop").scripts
     for file, text in scripts.items():

@@ -201,7 +201,11 @@ def _by_table(rows: Sequence[Row]) -> defaultdict[int, list[Row]]:
 def _partitions(row: Row) -> Partitions | None:
     if row["strategy"] is None or row["is_by_expression"] or not row["parts"]:
         return None
-    return Partitions(row["strategy"], tuple(row["partitioned_by"]), row["parts"])
+    whole = sum(row["rows_of_parts"])
+    shares = (round(each / whole, 4) for each in row["rows_of_parts"]) if whole else ()
+    is_range = row["strategy"] == "range"
+    by, count = tuple(row["partitioned_by"]), row["parts"]
+    return Partitions(row["strategy"], by, count, tuple(shares) if is_range else ())
 
 
 def _texts_of(tables: Sequence[Row], columns: Sequence[Row]) -> Iterator[str]:

@@ -27,6 +27,7 @@ _MOST_OF = {
     "transactions_per_s": 1e7,
     "per_s": 1e7,
     "share": 1,
+    "shares": 1,
     "null_share": 1,
     "hot_share": 2,
     "frequent": 1,
@@ -82,8 +83,11 @@ def _of_table(table: Table, known: dict[str, Table]) -> Iterator[str]:
     for columns in own:
         if not columns or not set(names).issuperset(columns) or _twice(columns):
             yield f"a key of {table.full_name} with columns that it does not have"
-    if table.partitions is not None and not 1 <= table.partitions.count <= _PARTITIONS_MAX:
-        yield f"{table.partitions.count} partitions of {table.full_name}"
+    if (parts := table.partitions) is not None:
+        if not 1 <= parts.count <= _PARTITIONS_MAX:
+            yield f"{parts.count} partitions of {table.full_name}"
+        if parts.shares and len(parts.shares) != parts.count:
+            yield f"shares of other partitions than those of {table.full_name}"
     for each in references:
         to = known.get(each.table)
         if to is None:

@@ -88,12 +88,14 @@ class Index(Struct, frozen=True, omit_defaults=True):
     unique: bool = False
 
 
-class Partitions(Struct, frozen=True):
+class Partitions(Struct, frozen=True, omit_defaults=True):
     """The partitions of a table, those below others too."""
 
     strategy: Literal["range", "list", "hash"]
     columns: tuple[str, ...]
     count: int
+    shares: tuple[float, ...] = ()
+    """Shares of the rows in ranges, in the order of these; () if they are not known."""
 
 
 class Scans(Struct, frozen=True, omit_defaults=True):

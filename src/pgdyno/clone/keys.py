@@ -151,9 +151,10 @@ class Keys:
         rows = max(1, self.rows(table))
         for name in key if len(key) > 1 else ():
             column, place = table.column(name), (table.full_name, name)
-            if column is None or column.distinct is None or self.root(place) != place:
+            if column is None or self.root(place) != place:
                 continue
-            if self._distinct(column, rows) >= _UNIQUE_MIN * rows:
+            is_known = column.distinct is not None or column.has_sequence
+            if is_known and self._distinct(column, rows) >= _UNIQUE_MIN * rows:
                 return name
         return None
 

@@ -9,9 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from pgdyno.clone.capture_file import Column, Function, Index, Reference, Table, View, sequence_name
+from pgdyno.clone.capture_file import (
+    Column,
+    Function,
+    Index,
+    Partitions,
+    Reference,
+    Table,
+    View,
+    sequence_name,
+)
 from pgdyno.clone.keys import Keys
-from pgdyno.clone.values import LABEL_CHARACTERS, follows_keys, is_made, literal_of
+from pgdyno.clone.values import LABEL_CHARACTERS, follows_keys, is_made, literal_of, most_key
 from pgdyno.spec.sql_text import NAME, columns_text, folded, literal, quoted
 
 _SHARES = 10_000
@@ -97,7 +106,8 @@ def _is_in_order(table: Table) -> bool:
 
 
 def partitions_sql(table: Table, keys: Keys) -> Iterator[str]:
-    """Yield the statements that create the partitions of a table, ranges with as many keys each."""
+    """Yield the statements that create the partitions of a table, ranges with the shares of the
+    rows that the source's have."""
     if table.partitions is None:
         return
     count = table.partitions.count
@@ -126,8 +136,20 @@ def _bound(table: Table, keys: Keys, number: int) -> str:
     if number in (0, count):
         least = "minvalue" if number == 0 else "maxvalue"
         return ", ".join([least] * (1 + len(others)))
-    key = max(count, keys.count((table.full_name, first))) * number // count + 1
+    key = _first_key(table.partitions, keys.count((table.full_name, first)), number)
+    key = key or most_key(column) - count + number
     return ", ".join([literal_of(column, key), *["minvalue"] * len(others)])
+
+
+def _first_key(partitions: Partitions, keys: int, number: int) -> int | None:
+    """Return the first of so many keys that is in a range, by its number from 0; None if it and
+    those behind it have none."""
+    shares = partitions.shares or (1.0,) * partitions.count
+    if not sum(shares[number:]):
+        return None
+    before = sum(shares[:number]) / sum(shares)
+    # Each range has a key at least.
+    return 1 + number + int(max(0, keys - partitions.count) * before)
 
 
 def key_sql(table: Table, key: tuple[str, ...]) -> str:

@@ -1,7 +1,8 @@
 -- Tables and materialized views of this database; a partition is counted with the table that it
 -- belongs to. Rows are those of the last analysis, or those that the statistics count if they are
 -- more by now. Of a table that was empty then the pages are those of its file, without the part
--- that old versions of its rows take.
+-- that old versions of its rows take. The rows of partitions are in the order of their ranges:
+-- bounds of one type are longer if they are higher, or as long.
 with recursive tree (root, oid) as (
     select oid, oid from pg_class where relkind in ('r', 'p', 'm') and not relispartition
     union all
@@ -17,6 +18,9 @@ select c.oid::bigint as id, n.nspname as schema, c.relname as name,
               order by key.place) as partitioned_by,
        coalesce(0 = any (p.partattrs::int2[]), false) as is_by_expression,
        count(*) filter (where part.relkind <> 'p')::int as parts,
+       array_agg(greatest(part.reltuples, live.tuples, 0)::float8
+                 order by bound <> 'MINVALUE', length(bound), bound collate "C")
+       filter (where part.relkind <> 'p') as rows_of_parts,
        c.relpersistence = 'u' as is_unlogged,
        coalesce(sum(greatest(part.reltuples, live.tuples, 0)) filter (where part.relkind <> 'p'),
                 0)::float8 as rows,
@@ -36,6 +40,8 @@ select c.oid::bigint as id, n.nspname as schema, c.relname as name,
   left join pg_partitioned_table p on p.partrelid = c.oid
   left join lateral (select pg_stat_get_live_tuples(part.oid)::float8 as tuples) live on true
   left join lateral (select pg_stat_get_dead_tuples(part.oid)::float8 as tuples) dead on true
+  left join lateral (select substring(pg_get_expr(part.relpartbound, part.oid)
+                                      from 'FROM \(''?([^'')]*)') as bound) low on true
  where n.nspname not in ('pg_catalog', 'information_schema')
    and n.nspname !~ '^pg_(toast|temp)' and c.relpersistence <> 't'
    and not exists (select from pg_depend d
