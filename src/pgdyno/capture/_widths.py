@@ -62,18 +62,26 @@ def _solved(equations: Sequence[_Equation]) -> dict[Place, float]:
     INSERT alone have what the others leave of it."""
     if not equations:
         return {}
-    import numpy
+    from scipy import sparse
     from scipy.optimize import lsq_linear
 
     seen = Counter(text for each in equations for text in each.texts)
     places = sorted(seen)
     means = [median(each.mean for each in equations if place in each.texts) for place in places]
-    times = [[each.texts[place] / each.bytes for place in places] for each in equations]
-    alike = numpy.diag([_ALIKE / mean for mean in means])
+    number = {place: at for at, place in enumerate(places)}
+    parts = [
+        (count / each.bytes, at, number[place])
+        for at, each in enumerate(equations)
+        for place, count in each.texts.items()
+    ]
+    values, rows, columns = zip(*parts, strict=True)
+    times = sparse.csr_array((values, (rows, columns)), (len(equations), len(places)))
+    alike = sparse.diags_array([_ALIKE / mean for mean in means])
     found = lsq_linear(
-        numpy.vstack([times, alike]),
+        sparse.vstack([times, alike], format="csr"),
         [1.0] * len(equations) + [_ALIKE] * len(places),
         (_WIDTH_MIN, _WIDTH_MAX),
+        lsmr_tol="auto",
     )
     told = dict(zip(places, map(float, found.x), strict=True))
     for each in equations:
