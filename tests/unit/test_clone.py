@@ -257,6 +257,13 @@ def test_a_name_refers_to_a_table_that_can_have_its_values() -> None:
     assert ("public.many", "event_id") not in Keys([replace(many, name="m"), *others[:1]]).guessed
 
 
+def test_a_name_refers_to_a_table_in_its_own_schema() -> None:
+    id_ = Column("id", "bigint", "int8")
+    users = [Table(each, "users", 9, 1, (id_,), (("id",),), True) for each in ("a", "b")]
+    orders = Table("b", "orders", 9, 1, (id_, Column("user_id", "bigint", "int8")), (("id",),))
+    assert Keys([*users, orders]).guessed == {("b.orders", "user_id"): ("b.users", "id")}
+
+
 def test_values_that_are_all_different_are_so_in_rows() -> None:
     columns = (Column("mail", "text", "text", distinct=-1), Column("gone", "boolean", "bool"))
     keys = Keys([Table("public", "t", 100, 9, columns)])

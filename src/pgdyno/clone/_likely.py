@@ -5,11 +5,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 from pgdyno.clone.capture_file import Column, Table
 
 Place = tuple[str, str]
 """Table, with its schema, and column."""
+_ANY = ""
+_Named: TypeAlias = Mapping[tuple[str, str], list[Place]]
+"""Keys by names of columns that may refer to them, and by the key's schema or ``_ANY``."""
 _ALL = 0.9
 """Rows of a table, as a share of another's, from which on each of these may have one there: both
 are estimates."""
@@ -43,13 +47,16 @@ def likely_references(tables: Mapping[str, Table]) -> dict[Place, Place]:
 
 
 def _target(
-    table: Table, column: Column, named: Mapping[str, list[Place]], tables: Mapping[str, Table]
+    table: Table, column: Column, named: _Named, tables: Mapping[str, Table]
 ) -> Place | None:
     """Return the key that a column's name is that of, or the next of its names if that is its own:
-    the first one that can have its values."""
+    the first one that can have its values, in its own schema if there is one."""
     for name in _names(table, column):
-        able = (each for each in named.get(name, ()) if _can_have(each, table, column, tables))
-        to = next(able, None)
+        both: tuple[Place, ...] = (
+            *named.get((name, table.schema), ()),
+            *named.get((name, _ANY), ()),
+        )
+        to = next((each for each in both if _can_have(each, table, column, tables)), None)
         if to is not None and to[0] != table.full_name:
             return to
     return None
@@ -76,14 +83,15 @@ def _has(to: Table, table: Table, column: Column) -> bool:
     return to.rows > 0 or table.rows <= 0
 
 
-def _by_name(tables: Mapping[str, Table]) -> dict[str, list[Place]]:
+def _by_name(tables: Mapping[str, Table]) -> _Named:
     """Return the keys that columns with a name may refer to, the most likely first: those of tables
     with this name, those to which others with the name do refer, and those that have it."""
-    found: defaultdict[str, dict[Place, None]] = defaultdict(dict)
+    found: defaultdict[tuple[str, str], dict[Place, None]] = defaultdict(dict)
     ordered = sorted(tables.values(), key=_is_of_others)
     for names_of in (_of_table, lambda table: _referring(table, tables), _of_key):
         for name, place in (each for table in ordered for each in names_of(table)):
-            found[name][place] = None
+            for schema in (tables[place[0]].schema, _ANY):
+                found[name, schema][place] = None
     return {name: [*places] for name, places in found.items()}
 
 
