@@ -143,3 +143,21 @@ WHOLES = {
 def test_no_index_is_wanted(connection: psycopg.Connection, condition: str) -> None:
     plan = planned(connection, f"select * from wanted_note {condition}", "analyze, ")
     assert index_candidates(connection, [plan]) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "index"),
+    [
+        ("where tags @> array['tag 5']", "using gin (tags)"),
+        ("""where body @> '{"k": 5}'""", "using gin (body jsonb_path_ops)"),
+        ("where during @> timestamp '2026-01-03'", "using gist (during)"),
+    ],
+)
+def test_no_index_is_wanted_that_is_there_and_not_used(
+    connection: psycopg.Connection, condition: str, index: str
+) -> None:
+    connection.execute(f"create index on wanted_note {index}".encode())
+    connection.execute("set local enable_bitmapscan = off")
+    connection.execute("set local enable_indexscan = off")
+    plan = planned(connection, f"select * from wanted_note {condition}", "analyze, ")
+    assert index_candidates(connection, [plan]) == []

@@ -186,6 +186,8 @@ class _Column(Struct, frozen=True):
     """Of its type, as pg_type has it."""
     size_bytes: int
     """Of the table."""
+    methods: Sequence[str]
+    """Of the indexes of all rows that have it."""
 
 
 class _Key(Struct, frozen=True):
@@ -292,11 +294,17 @@ def _key(expression: str, operator: str, other: str, columns: Mapping[str, _Colu
         if _may_begin_with(operator, other):
             is_there = column is not None and column.leads_index
             return None if is_there else _Key(f"{sql} text_pattern_ops", is_equal=False)
-        return _Key(f"{sql} gin_trgm_ops", is_equal=False, method="gin")
+        return _unless_there(column, _Key(f"{sql} gin_trgm_ops", is_equal=False, method="gin"))
     if operator in (IS, "<>"):
         return None
     is_gist = column.category in (_RANGE, _GEOMETRY) if column is not None else operator == "&&"
-    return _Key(sql, is_equal=False, method="gist" if is_gist else "gin")
+    return _unless_there(column, _Key(sql, is_equal=False, method="gist" if is_gist else "gin"))
+
+
+def _unless_there(column: _Column | None, key: _Key) -> _Key | None:
+    """Return a key of a column; None if an index of its method has that: it is there and not
+    used."""
+    return None if column is not None and key.method in column.methods else key
 
 
 def _named(expression: str, columns: Mapping[str, _Column]) -> tuple[_Column | None, str]:
