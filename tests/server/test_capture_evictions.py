@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from patience import PATIENCE_S
+from patience import beside
 from pgdyno.capture import CaptureRequest, capture
 from pgdyno.check import Where
 from pgdyno.conduct import Silent
@@ -25,27 +25,18 @@ MISSING = "of the server's transactions have none of the captured statements"
 EVICTED = "pg_stat_statements evicted statements meanwhile"
 
 
-@contextmanager
-def load(cluster: Cluster, tables: int) -> Iterator[None]:
+def load(cluster: Cluster, tables: int) -> AbstractContextManager[None]:
     """Execute an update of each of so many tables, over and over."""
-    ended, begun = threading.Event(), threading.Barrier(2)
     values = {**cluster.conninfo.kwargs(), "application_name": None}
 
-    def work() -> None:
+    def work(begun: threading.Event, ended: threading.Event) -> None:
         with psycopg.connect(**values, autocommit=True) as connection:
-            begun.wait(PATIENCE_S)
+            begun.set()
             while not ended.is_set():
                 for number in range(tables):
                     connection.execute(f"update t{number} set v = v + %s", (1,))
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        begun.wait(PATIENCE_S)
-        yield
-    finally:
-        ended.set()
-        thread.join(PATIENCE_S)
+    return beside(work)
 
 
 def test_evicted_statements_are_said_with_their_share(

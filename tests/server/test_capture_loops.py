@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from patience import PATIENCE_S
+from patience import beside
 from pgdyno.capture import CaptureRequest, alike, capture
 from pgdyno.check import Where
 from pgdyno.conduct import Silent
@@ -40,43 +40,34 @@ RESULT = "update results set found = 1 where kind = %s and job_id = %s"
 WORD = "update words set uses = uses + 1 where id = %s"
 
 
-@contextmanager
-def loaded(cluster: Cluster) -> Iterator[None]:
+def loaded(cluster: Cluster) -> AbstractContextManager[None]:
     """A session that empties queues, the oldest of each in one transaction, and does something else
     in the next: two sessions would meet at the oldest."""
-    ended, begun = threading.Event(), threading.Barrier(2)
     values = {**cluster.conninfo.kwargs(), "application_name": None}
 
-    def empty(conn: psycopg.Connection) -> None:
-        for kind in range(KINDS):
-            row = conn.execute(OLDEST, (kind, kind)).fetchone()
-            assert row is not None
-            ended.wait(0.001)
-            conn.execute(RESULT, (kind, row[0]))
-            ended.wait(0.001)
+    def work(begun: threading.Event, ended: threading.Event) -> None:
+        def empty(conn: psycopg.Connection) -> None:
+            for kind in range(KINDS):
+                row = conn.execute(OLDEST, (kind, kind)).fetchone()
+                assert row is not None
+                ended.wait(0.001)
+                conn.execute(RESULT, (kind, row[0]))
+                ended.wait(0.001)
 
-    def use(conn: psycopg.Connection) -> None:
-        conn.execute(WORD, (1,))
-        ended.wait(0.002)
-        conn.execute("select uses from words where id = %s", (2,))
+        def use(conn: psycopg.Connection) -> None:
+            conn.execute(WORD, (1,))
+            ended.wait(0.002)
+            conn.execute("select uses from words where id = %s", (2,))
 
-    def work() -> None:
         with psycopg.connect(**values, autocommit=True) as conn:
-            begun.wait(PATIENCE_S)
+            begun.set()
             for does in itertools.cycle((empty, use)):
                 if ended.is_set():
                     break
                 with conn.transaction():
                     does(conn)
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        begun.wait(PATIENCE_S)
-        yield
-    finally:
-        ended.set()
-        thread.join()
+    return beside(work)
 
 
 def test_a_loop_over_queues_and_its_clone(
