@@ -7,10 +7,9 @@ the numbers of different values; if one of them is not known, it follows.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from msgspec.structs import replace
-
+from pgdyno.capture._told import with_told
 from pgdyno.clone.capture_file import Statement, Table
 from pgdyno.clone.keys import GROWING_MIN, Keys, Place
 
@@ -28,7 +27,7 @@ def with_distinct(tables: tuple[Table, ...], statements: Iterable[Statement]) ->
     for each in sorted(statements, key=lambda each: -each.calls_per_s):
         if (found := _told(each, keys)) is not None:
             told.setdefault(*found)
-    return tuple(_with(table, told) for table in tables)
+    return with_told(tables, "distinct", {place: round(count, 4) for place, count in told.items()})
 
 
 def _told(statement: Statement, keys: Keys) -> tuple[Place, float] | None:
@@ -63,13 +62,3 @@ def _is_unknown(place: Place, keys: Keys) -> bool:
     column = table.column(place[1])
     is_own = keys.root(place) == place and column is not None and not table.is_in_key(column)
     return is_own and column is not None and column.distinct is None and not column.labels
-
-
-def _with(table: Table, told: Mapping[Place, float]) -> Table:
-    columns = (
-        replace(each, distinct=round(told[place], 4))
-        if (place := (table.full_name, each.name)) in told
-        else each
-        for each in table.columns
-    )
-    return replace(table, columns=tuple(columns))

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from msgspec import Struct
-from msgspec.structs import replace
 
+from pgdyno.capture._told import with_told
 from pgdyno.clone.capture_file import Statement, Table
 from pgdyno.clone.keys import Keys, Place
 from pgdyno.clone.values import bytes_of, is_text
@@ -54,7 +54,9 @@ def with_widths(tables: tuple[Table, ...], statements: Iterable[Statement]) -> t
     keys = Keys(tables)
     equations = [each for statement in statements for each in _equations(statement, keys)]
     told = _solved([each for each in equations if each.texts and each.bytes > 0])
-    return tuple(_with(table, told) for table in tables)
+    few = {table.full_name for table in tables if table.rows < _ROWS_MAX}
+    widths = {place: round(width, 1) for place, width in told.items() if place[0] in few}
+    return with_told(tables, "width_bytes", widths)
 
 
 def _solved(equations: Sequence[_Equation]) -> dict[Place, float]:
@@ -129,15 +131,3 @@ def _indexed(table: Table) -> list[tuple[str, ...]] | None:
         elif _BTREE.match(index.sql) is None:
             return None
     return indexed
-
-
-def _with(table: Table, told: Mapping[Place, float]) -> Table:
-    if table.rows >= _ROWS_MAX:
-        return table
-    columns = (
-        replace(each, width_bytes=round(told[place], 1))
-        if (place := (table.full_name, each.name)) in told
-        else each
-        for each in table.columns
-    )
-    return replace(table, columns=tuple(columns))
