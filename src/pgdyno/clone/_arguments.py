@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from pgdyno.clone._drawing import SHARES, Drawing, Rounds, short
+from pgdyno.clone._drawing import Drawing, Rounds, on_average, short
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import SHORTENED, Column, Parameter, Statement, Table
 from pgdyno.clone.keys import Keys, Place
@@ -219,13 +219,9 @@ class Arguments:
 
     def _number(self, mean: float) -> str:
         """Return a whole number, or a variable with one that is ``mean`` on average."""
-        least = math.floor(mean)
         if abs(mean - round(mean)) <= _EVEN * mean:
             return str(round(mean))
-        more = (
-            f"case when random(1, {SHARES}) <= {round((mean - least) * SHARES)} then 1 else 0 end"
-        )
-        return f":{self._lines.set('number', f'{least} + {more}')}"
+        return f":{self._lines.set('number', on_average(mean))}"
 
     def _unknown(self, parameter: Parameter) -> str:
         """Return a value of which only the type is known; of relations, the name of a sequence."""

@@ -7,6 +7,7 @@ later statements name the same row by its variable.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -140,9 +141,7 @@ class Drawing:
         """Return an expression that is ``new`` in a share of the cases, and this share."""
         if share >= ALWAYS:
             return new, share
-        if not (chances := round(share * SHARES)):
-            return there, share
-        return f"case when random(1, {SHARES}) <= {chances} then {new} else {there} end", share
+        return (chosen(share, new, there) if round(share * SHARES) else there), share
 
     def _there(
         self, statement: Statement, parameter: Parameter, column: Column, turn: int
@@ -313,6 +312,17 @@ class Drawing:
                 table = self._keys.tables.get(each.table)
                 if table is not None and table.update_skew and each.use == "compared":
                     yield table.full_name, table.update_skew
+
+
+def chosen(share: float, one: str, other: str) -> str:
+    """Return an expression that is ``one`` in a share of the cases, and ``other`` in the rest."""
+    return f"case when random(1, {SHARES}) <= {round(share * SHARES)} then {one} else {other} end"
+
+
+def on_average(mean: float) -> str:
+    """Return the expression of a whole number that is ``mean`` on average."""
+    least = math.floor(mean)
+    return f"{least} + {chosen(mean - least, '1', '0')}"
 
 
 def short(place: Place) -> str:

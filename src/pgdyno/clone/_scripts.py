@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pgdyno.clone._arguments import Arguments
-from pgdyno.clone._drawing import ALWAYS, SHARES, Rounds
+from pgdyno.clone._drawing import ALWAYS, SHARES, Rounds, on_average
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Step, Transaction
 from pgdyno.clone.keys import Keys, Place
@@ -71,10 +71,9 @@ class _Script:
     def _rounds(self, times: float) -> str:
         """Return a number of rounds that is ``times`` on average."""
         least = math.floor(times)
-        if not (chances := round((times - least) * SHARES)):
+        if not round((times - least) * SHARES):
             return str(least)
-        more = f"case when random(1, {SHARES}) <= {chances} then 1 else 0 end"
-        return f":{self._lines.set('rounds', f'{least} + {more}')}"
+        return f":{self._lines.set('rounds', on_average(times))}"
 
     def _write_step(self, place: int, step: Step, *, is_once: bool) -> None:
         chance = _chance(step) if is_once else 1.0
