@@ -8,7 +8,7 @@ its texts' widths, and columns that refer to each other have the same.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
@@ -67,9 +67,11 @@ def _solved(equations: Sequence[_Equation]) -> dict[Place, float]:
     from scipy import sparse
     from scipy.optimize import lsq_linear
 
-    seen = Counter(text for each in equations for text in each.texts)
-    places = sorted(seen)
-    means = [median(each.mean for each in equations if place in each.texts) for place in places]
+    means: defaultdict[Place, list[float]] = defaultdict(list)
+    for each in equations:
+        for text in each.texts:
+            means[text].append(each.mean)
+    places = sorted(means)
     number = {place: at for at, place in enumerate(places)}
     parts = [
         (count / each.bytes, at, number[place])
@@ -78,7 +80,7 @@ def _solved(equations: Sequence[_Equation]) -> dict[Place, float]:
     ]
     values, rows, columns = zip(*parts, strict=True)
     times = sparse.csr_array((values, (rows, columns)), (len(equations), len(places)))
-    alike = sparse.diags_array([_ALIKE / mean for mean in means])
+    alike = sparse.diags_array([_ALIKE / median(means[place]) for place in places])
     found = lsq_linear(
         sparse.vstack([times, alike], format="csr"),
         [1.0] * len(equations) + [_ALIKE] * len(places),
@@ -87,7 +89,7 @@ def _solved(equations: Sequence[_Equation]) -> dict[Place, float]:
     )
     told = dict(zip(places, map(float, found.x), strict=True))
     for each in equations:
-        own = {text: times for text, times in each.texts.items() if seen[text] == 1}
+        own = {text: times for text, times in each.texts.items() if len(means[text]) == 1}
         others = sum(told[text] * times for text, times in each.texts.items() if text not in own)
         if own:
             width = (each.bytes - others) / sum(own.values())
