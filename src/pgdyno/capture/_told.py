@@ -1,4 +1,4 @@
-"""What the statements of a load tell of columns, where no statistics can be read."""
+"""Figures of columns that the statements of a load tell, where no statistics can be read."""
 
 from __future__ import annotations
 
