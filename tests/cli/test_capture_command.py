@@ -203,6 +203,36 @@ differs: public.orders
     assert len(same.out.splitlines()) == 2
 
 
+def test_differences_that_do_not_matter_are_counted(pgdyno: Callable[..., Said]) -> None:
+    heavy = {**SHOP["statements"][0], "parameters": []}
+    light = [
+        {**heavy, "text": f"select {number} from orders", "calls_per_s": 1.0, "ms": 0.01}
+        for number in range(5)
+    ]
+    rare = [{**heavy, "text": f"select 'x{name}'", "calls_per_s": 0.2} for name in "ab"]
+    scans = [{"index": "id", "per_s": 0.1}]
+    for name, statements, times, table in (
+        ("a", [heavy, *light, rare[0]], 1, scans),
+        ("b", [heavy, *light, rare[1]], 2, [{"per_s": 0.1}]),
+    ):
+        capture = {
+            **SHOP,
+            "statements": [{**each, "ms": each["ms"] * times} for each in statements],
+            "tables": [{**SHOP["tables"][0], "scans": table}],
+        }
+        Path(f"{name}.pgdyno").write_text(json.dumps(capture))
+    said = pgdyno("capture", "diff", "a.pgdyno", "b.pgdyno")
+    assert said.status == 0, said.err
+    assert said.out == snapshot("""\
+transactions: 250/s before and 250/s after, 1.00x
+6 statements of both, 0 new and 0 gone; 1 table of both, 0 new and 0 gone
+differs: select state from orders where id = $1
+  time of a call: 0.02 ms before and 0.04 ms after, 2.00x
+5 more statements differ, with less than 1 % of the time and of the WAL each
+2 statements of one alone executed fewer than 20 times, and not listed: the other may have missed them
+""")
+
+
 def test_the_course(pgdyno: Callable[..., Said], shop: str) -> None:
     rates = (200.0, 300.0, 250.0, 240.0)
     course = [

@@ -22,6 +22,10 @@ from pgdyno.clone.capture_file import (
 DIFFERENCE_MIN = 0.1
 """Share from which on a figure differs: that of the tolerances of a clone."""
 POINTS_MIN = 0.05
+CALLS_MIN = 20.0
+"""Executions, updates and scans over a period, from which on a figure is judged."""
+WEIGHT_MIN = 0.01
+"""Part of all time, WAL or pages, from which on those of one statement are judged."""
 SHARE = "share"
 """Unit of a part of a whole."""
 HOT_SHARE = "updates that are HOT"
@@ -92,8 +96,12 @@ class Differences(Struct, frozen=True):
     """Statements that both have."""
     new_statements: tuple[Statement, ...]
     gone_statements: tuple[Statement, ...]
+    rare_statements: int
+    """Those that only one has, executed fewer than ``CALLS_MIN`` times: they may be in both."""
     changed_statements: tuple[Changed, ...]
     """Those that take the most time first."""
+    light_statements: int
+    """Those that differ, and have less than ``WEIGHT_MIN`` of the time and of the WAL of both."""
     tables: int
     new_tables: tuple[str, ...]
     gone_tables: tuple[str, ...]
@@ -107,8 +115,12 @@ def differences(before: Capture, after: Capture) -> Differences:
     tables, new_tables, gone_tables = _paired(
         before.tables, after.tables, lambda each: each.full_name
     )
-    by_time = sorted(both, key=lambda pair: -_time(pair[1]))
-    changed_tables = (_of_tables(one, other) for one, other in tables)
+    changed, light = _of_both_statements(before, after, both)
+    new_often, gone_often = _often(after, new), _often(before, gone)
+    changed_tables = (
+        _of_tables(one, other, scans=is_scanned(before, one) and is_scanned(after, other))
+        for one, other in tables
+    )
     one, other = before.source, after.source
     applications, new_applications, gone_applications = _of_applications(before, after)
     return Differences(
@@ -122,13 +134,11 @@ def differences(before: Capture, after: Capture) -> Differences:
         gone_applications=gone_applications,
         changed_applications=applications,
         statements=len(both),
-        new_statements=tuple(sorted(new, key=lambda each: -_time(each))),
-        gone_statements=tuple(sorted(gone, key=lambda each: -_time(each))),
-        changed_statements=tuple(
-            Changed(one.text, figures)
-            for one, other in by_time
-            if (figures := _differing(_of_statements(one, other)))
-        ),
+        new_statements=new_often,
+        gone_statements=gone_often,
+        rare_statements=len(new) + len(gone) - len(new_often) - len(gone_often),
+        changed_statements=changed,
+        light_statements=light,
         tables=len(tables),
         new_tables=tuple(each.full_name for each in new_tables),
         gone_tables=tuple(each.full_name for each in gone_tables),
@@ -259,8 +269,49 @@ def _of_sessions(one: Application, other: Application) -> Iterator[Figure]:
     yield Figure("sessions within a transaction", "", one.busy_sessions, other.busy_sessions)
 
 
-def _time(statement: Statement) -> float:
-    return statement.calls_per_s * statement.ms
+def per_s(statement: Statement, of: str) -> float:
+    """Return a figure of a call for all calls in a second; 0 if it is not known."""
+    return statement.calls_per_s * (getattr(statement, of) or 0.0)
+
+
+def is_often(capture: Capture, statement: Statement) -> bool:
+    """Return whether a statement was executed often enough to be judged."""
+    return statement.calls_per_s * capture.source.seconds >= CALLS_MIN
+
+
+def _often(capture: Capture, statements: Sequence[Statement]) -> tuple[Statement, ...]:
+    """Return those that are executed often, those that take the most time first."""
+    often = (each for each in statements if is_often(capture, each))
+    return tuple(sorted(often, key=lambda each: -per_s(each, "ms")))
+
+
+def _of_both_statements(
+    before: Capture, after: Capture, both: Sequence[tuple[Statement, Statement]]
+) -> tuple[tuple[Changed, ...], int]:
+    """Return the statements that differ and matter, and how many others differ."""
+    matter = _that_matter(before) | _that_matter(after)
+    found, light = [], 0
+    for one, other in sorted(both, key=lambda pair: -per_s(pair[1], "ms")):
+        if figures := _differing(_of_statements(one, other)):
+            if shape_of(one.text) in matter:
+                found.append(Changed(one.text, figures))
+            else:
+                light += 1
+    return tuple(found), light
+
+
+def _that_matter(capture: Capture) -> set[str]:
+    """Return the shapes of statements that are executed often, and have a part of the time or of
+    the WAL that matters."""
+    found: set[str] = set()
+    for of in ("ms", "wal_bytes"):
+        least = WEIGHT_MIN * sum(per_s(each, of) for each in capture.statements)
+        found |= {
+            shape_of(each.text)
+            for each in capture.statements
+            if is_often(capture, each) and 0 < least <= per_s(each, of)
+        }
+    return found
 
 
 def _of_statements(one: Statement, other: Statement) -> list[Figure]:
@@ -276,13 +327,15 @@ def _differing(figures: Iterable[Figure]) -> tuple[Figure, ...]:
     return tuple(each for each in figures if each.differs)
 
 
-def _of_tables(one: Table, other: Table) -> Changed | None:
+def _of_tables(one: Table, other: Table, *, scans: bool) -> Changed | None:
+    """Return the differences of a table, and whether it is scanned otherwise if its ``scans`` are
+    enough to tell."""
     figures = _differing(
         [
             Figure("rows", "", one.rows, other.rows),
             Figure("size", "bytes", one.size_bytes, other.size_bytes),
             *_of_updates(one, other),
-            *_of_scans(one, other),
+            *(_of_scans(one, other) if scans else ()),
         ]
     )
     before, after = _parts(one), _parts(other)
@@ -300,19 +353,22 @@ def _of_updates(one: Table, other: Table) -> Iterator[Figure]:
 
 def _of_scans(one: Table, other: Table) -> Iterator[Figure]:
     """Yield the shares of scans, which show other plans at any rate."""
-    if scanned(one) and scanned(other):
-        for each in _of_shares(scan_shares(one), scan_shares(other)):
-            yield replace(each, name=scans_by(f"the index on {each.name}" if each.name else ""))
+    for each in _of_shares(scan_shares(one), scan_shares(other)):
+        yield replace(each, name=scans_by(f"the index on {each.name}" if each.name else ""))
 
 
-def scanned(table: Table) -> float:
-    """Return the scans of a table in a second."""
+def is_scanned(capture: Capture, table: Table) -> bool:
+    """Return whether a table was scanned often enough to be judged."""
+    return _scanned(table) * capture.source.seconds >= CALLS_MIN
+
+
+def _scanned(table: Table) -> float:
     return sum(each.per_s for each in table.scans)
 
 
 def scan_shares(table: Table) -> dict[str, float]:
     """Return the shares of the scans of a table by its indexes; '' for those of the whole."""
-    total = scanned(table)
+    total = _scanned(table)
     return {each.index: each.per_s / total for each in table.scans} if total else {}
 
 

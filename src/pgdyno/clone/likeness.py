@@ -14,12 +14,16 @@ from msgspec import Struct
 
 from pgdyno.clone.capture_file import Capture, Statement, Table
 from pgdyno.clone.difference import (
+    CALLS_MIN,
     DIFFERENCE_MIN,
     HOT_SHARE,
     POINTS_MIN,
     SHARE,
+    WEIGHT_MIN,
+    is_often,
+    is_scanned,
+    per_s,
     scan_shares,
-    scanned,
     scans_by,
     shape_of,
 )
@@ -32,10 +36,6 @@ FAILED_SHARE_MAX = 0.001
 """Transactions that may fail: at least 99.9 % of statements that write do what they did."""
 TIME_SHARE_MIN = 0.95
 """Part of the statements' time that is in plans that are alike."""
-_CALLS_MIN = 20.0
-"""Executions, updates and scans over the period, from which on a figure is judged."""
-_WEIGHT_MIN = 0.01
-"""Part of all WAL, or pages, from which on those of one statement are judged."""
 _PAGE_BYTES = 8192
 _OF_TRANSACTION = (
     ("WAL of a transaction", "bytes", "wal_bytes"),
@@ -142,7 +142,7 @@ def _errors(source: Capture, clone: Capture, done: int, failed: int) -> Iterator
         # The clone's statements are executed as often; one that is rare may miss its time.
         if shape_of(each.text) in there:
             continue
-        expected = each.calls_per_s * clone.source.seconds >= _CALLS_MIN
+        expected = each.calls_per_s * clone.source.seconds >= CALLS_MIN
         yield Compared(
             "errors",
             "calls",
@@ -163,12 +163,7 @@ def _pairs(source: Capture, clone: Capture) -> list[tuple[Statement, Statement]]
         for each in source.statements
         if shape_of(each.text) in there
     )
-    return [
-        (one, other)
-        for one, other in both
-        if one.calls_per_s * source.source.seconds >= _CALLS_MIN
-        and other.calls_per_s * clone.source.seconds >= _CALLS_MIN
-    ]
+    return [(one, other) for one, other in both if is_often(source, one) and is_often(clone, other)]
 
 
 def _data(source: Capture, clone: Capture) -> Iterator[Compared]:
@@ -184,9 +179,9 @@ def _data(source: Capture, clone: Capture) -> Iterator[Compared]:
     for one, other in pairs:
         yield _number("data", "rows of a call", one.rows, other.rows, of=one.text)
     for name, unit, of in _OF_CALL:
-        total = sum(_per_s(one, of) for one in source.statements)
+        total = sum(per_s(one, of) for one in source.statements)
         for one, other in pairs:
-            if total and _per_s(one, of) >= _WEIGHT_MIN * total:
+            if total and per_s(one, of) >= WEIGHT_MIN * total:
                 both = (one, other)
                 why = ""
                 if of == "wal_bytes":
@@ -199,7 +194,7 @@ def _data(source: Capture, clone: Capture) -> Iterator[Compared]:
 def _updates(source: Capture, clone: Capture) -> Iterator[Compared]:
     tables = {each.full_name: each for each in clone.tables}
     for table in source.tables:
-        often = table.updates_per_s * source.source.seconds >= _CALLS_MIN
+        often = table.updates_per_s * source.source.seconds >= CALLS_MIN
         if table.hot_share is not None and often:
             other = tables.get(table.full_name)
             share = other.hot_share if other else None
@@ -220,16 +215,12 @@ def _other_images(images: Sequence[float | None], wal_bytes: Sequence[float | No
     return f"full-page images differ ({one} and {other}): checkpoints began at other times"
 
 
-def _per_s(statement: Statement, of: str) -> float:
-    return statement.calls_per_s * (getattr(statement, of) or 0.0)
-
-
 def _of_transaction(capture: Capture, of: str) -> float | None:
     """Return the sum over all statements, for a transaction; None if it is not known."""
     tps = capture.source.transactions_per_s
     if tps <= 0 or any(getattr(each, of) is None for each in capture.statements):
         return None
-    return sum(_per_s(each, of) for each in capture.statements) / tps
+    return sum(per_s(each, of) for each in capture.statements) / tps
 
 
 def _performance(source: Capture, clone: Capture, *, same_clients: bool) -> Iterator[Compared]:
@@ -277,7 +268,7 @@ def _plans(source: Capture, clone: Capture) -> Iterator[Compared]:
     seen = [
         (each, tables[each.full_name])
         for each in source.tables
-        if each.full_name in tables and scanned(each) * source.source.seconds >= _CALLS_MIN
+        if each.full_name in tables and is_scanned(source, each)
     ]
     if not seen:
         why = _unknown_of(None, None)

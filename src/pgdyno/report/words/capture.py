@@ -17,7 +17,14 @@ from pgdyno.clone.capture_file import (
     Step,
     Table,
 )
-from pgdyno.clone.difference import SHARE, Changed, Differences, Figure
+from pgdyno.clone.difference import (
+    CALLS_MIN,
+    SHARE,
+    WEIGHT_MIN,
+    Changed,
+    Differences,
+    Figure,
+)
 from pgdyno.clone.likeness import Compared, Likeness
 from pgdyno.numbers import counted, duration, figure, percent, ratio, size
 from pgdyno.wait_events import CLASS_WORDS
@@ -234,10 +241,24 @@ def differences_text(found: Differences) -> list[str]:
         *(f"new: {each.text} ({_load(each)})" for each in found.new_statements),
         *(f"gone: {each.text} ({_load(each)})" for each in found.gone_statements),
         *(line for each in found.changed_statements for line in _changed(each)),
+        *_in_numbers(found),
         *(f"new table: {each}" for each in found.new_tables),
         *(f"gone table: {each}" for each in found.gone_tables),
         *(line for each in found.changed_tables for line in _changed(each)),
     ]
+
+
+def _in_numbers(found: Differences) -> Iterator[str]:
+    """Yield how many statements are not listed."""
+    if found.light_statements:
+        number = counted(found.light_statements, "more statement differs", "more statements differ")
+        yield f"{number}, with less than {percent(WEIGHT_MIN)} of the time and of the WAL each"
+    if found.rare_statements:
+        number = counted(found.rare_statements, "statement", "statements")
+        yield (
+            f"{number} of one alone executed fewer than {CALLS_MIN:.0f} times, and not listed:"
+            " the other may have missed them"
+        )
 
 
 def _load(statement: Statement) -> str:
