@@ -193,6 +193,7 @@ def changed(**values: Any) -> dict[str, Any]:
         changed(transactions=[{"per_s": 1.0, "steps": [{"statement": 0, "times": 10**9}]}]),
         changed(transactions=[{"per_s": 1.0, "steps": [{"statement": -1}]}]),
         changed(transactions=[{"per_s": 1.0, "steps": []}]),
+        changed(transactions=[{"per_s": 1.0, "steps": [{"statement": 0}] * 2001}]),
         changed(transactions=[]),
         changed(
             statements=[
@@ -242,3 +243,11 @@ def test_references_in_circles_have_keys() -> None:
     keys = Keys(mutual)
     assert keys.root(("public.one", "x")) == keys.root(("public.two", "x"))
     assert keys.count(("public.one", "x")) >= 1
+
+
+def test_a_file_that_is_too_long_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "long.pgdyno"
+    with path.open("wb") as file:
+        file.truncate((64 << 20) + 1)
+    with pytest.raises(UsageError, match="longer than 64 MB"):
+        read_capture(path)

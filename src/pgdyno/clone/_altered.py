@@ -42,6 +42,8 @@ _TEXT_CHARACTERS_MAX = 1 << 20
 _NAMES = ("schema", "name", "type", "base", "table", "column", "columns", "keys", "id", "severity")
 """Fields with names; other texts may be longer."""
 _PARTITIONS_MAX = 10_000
+_STEPS_MAX = 2000
+"""Of a transaction: a capture has no more statements."""
 _PARAMETER = re.compile(r"\$\d{6}")
 
 
@@ -68,6 +70,8 @@ def _found(capture: Capture) -> Iterator[str]:
         yield "the number of a statement that it does not have"
     if not all(each.steps for each in capture.transactions):
         yield "a transaction without statements"
+    if any(len(each.steps) > _STEPS_MAX for each in capture.transactions):
+        yield f"a transaction of more than {_STEPS_MAX} steps"
     if any(len(each.per_s) != len(capture.transactions) for each in capture.applications):
         yield "an application with other transactions"
 

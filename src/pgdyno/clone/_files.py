@@ -45,6 +45,11 @@ def read_capture(path: Path) -> Capture:
         raise UsageError(
             f"{path} cannot be read: {problem.strerror}", code="capture-unreadable"
         ) from None
+    if len(content) > _BYTES_MAX:
+        raise UsageError(
+            f"{path} is longer than {_BYTES_MAX >> 20} MB, and is not read",
+            code="capture-malformed",
+        )
     try:
         head = msgspec.json.decode(content, type=_Head)
         if head.format == FORMAT and head.version != VERSION:
