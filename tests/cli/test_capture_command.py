@@ -126,8 +126,6 @@ def test_the_difference_of_two(pgdyno: Callable[..., Said], shop: str) -> None:
 transactions: 250/s before and 500/s after, 2.00x
 1 statement of both, 1 new and 0 gone; 1 table of both, 0 new and 0 gone
 new: select 1 (250/s, 0.02 ms a call)
-differs: select state from orders where id = $1
-  calls: 250/s before and 500/s after, 2.00x
 differs: public.orders
   rows: 1,000 before and 4,000 after, 4.00x
   new: column state character varying(9)
@@ -228,7 +226,7 @@ transactions: 250/s before and 250/s after, 1.00x
 6 statements of both, 0 new and 0 gone; 1 table of both, 0 new and 0 gone
 differs: select state from orders where id = $1
   time of a call: 0.02 ms before and 0.04 ms after, 2.00x
-5 more statements differ, with less than 1 % of the time and of the WAL each
+5 more statements differ, with less than 1 % of the time, or of the WAL, each
 2 statements of one alone executed fewer than 20 times, and not listed: the other may have missed them
 """)
 

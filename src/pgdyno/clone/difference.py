@@ -101,7 +101,7 @@ class Differences(Struct, frozen=True):
     changed_statements: tuple[Changed, ...]
     """Those that take the most time first."""
     light_statements: int
-    """Those that differ, and have less than ``WEIGHT_MIN`` of the time and of the WAL of both."""
+    """Those that differ, and have less than ``WEIGHT_MIN`` of the time, or of the WAL, of both."""
     tables: int
     new_tables: tuple[str, ...]
     gone_tables: tuple[str, ...]
@@ -289,38 +289,45 @@ def _of_both_statements(
     before: Capture, after: Capture, both: Sequence[tuple[Statement, Statement]]
 ) -> tuple[tuple[Changed, ...], int]:
     """Return the statements that differ and matter, and how many others differ."""
-    matter = _that_matter(before) | _that_matter(after)
+    one, other = before.source.transactions_per_s, after.source.transactions_per_s
+    grown = other / one if one else 1.0
+    heavy = {of: _heavy(before, of) | _heavy(after, of) for of in ("ms", "wal_bytes")}
     found, light = [], 0
-    for one, other in sorted(both, key=lambda pair: -per_s(pair[1], "ms")):
-        if figures := _differing(_of_statements(one, other)):
-            if shape_of(one.text) in matter:
-                found.append(Changed(one.text, figures))
-            else:
-                light += 1
+    for pair in sorted(both, key=lambda pair: -per_s(pair[1], "ms")):
+        name, shape = pair[0].text, shape_of(pair[0].text)
+        figures = tuple(_of_statements(*pair, grown))
+        kept = tuple(figure for of, figure in figures if any(shape in heavy[each] for each in of))
+        found += [Changed(name, kept)] if kept else []
+        light += bool(figures) and not kept
     return tuple(found), light
 
 
-def _that_matter(capture: Capture) -> set[str]:
-    """Return the shapes of statements that are executed often, and have a part of the time or of
-    the WAL that matters."""
-    found: set[str] = set()
-    for of in ("ms", "wal_bytes"):
-        least = WEIGHT_MIN * sum(per_s(each, of) for each in capture.statements)
-        found |= {
-            shape_of(each.text)
-            for each in capture.statements
-            if is_often(capture, each) and 0 < least <= per_s(each, of)
-        }
-    return found
+def _heavy(capture: Capture, of: str) -> set[str]:
+    """Return the shapes of statements that are executed often, and have a part of the time, or of
+    the WAL, that matters."""
+    least = WEIGHT_MIN * sum(per_s(each, of) for each in capture.statements)
+    return {
+        shape_of(each.text)
+        for each in capture.statements
+        if is_often(capture, each) and 0 < least <= per_s(each, of)
+    }
 
 
-def _of_statements(one: Statement, other: Statement) -> list[Figure]:
-    return [
-        Figure("calls", "/s", one.calls_per_s, other.calls_per_s),
-        Figure("rows a call", "", one.rows, other.rows),
-        Figure("time of a call", "ms", one.ms, other.ms),
-        Figure("WAL of a call", "bytes", one.wal_bytes, other.wal_bytes),
-    ]
+def _of_statements(
+    one: Statement, other: Statement, grown: float
+) -> Iterator[tuple[tuple[str, ...], Figure]]:
+    """Yield the figures that differ, each with those of which a statement has a part that matters
+    if it does. Calls differ if they have not ``grown`` as all transactions have."""
+    calls = Figure("calls", "/s", one.calls_per_s, other.calls_per_s)
+    if replace(calls, before=grown * calls.before).differs:
+        yield ("ms", "wal_bytes"), calls
+    for of, figure in (
+        (("ms", "wal_bytes"), Figure("rows a call", "", one.rows, other.rows)),
+        (("ms",), Figure("time of a call", "ms", one.ms, other.ms)),
+        (("wal_bytes",), Figure("WAL of a call", "bytes", one.wal_bytes, other.wal_bytes)),
+    ):
+        if figure.differs:
+            yield of, figure
 
 
 def _differing(figures: Iterable[Figure]) -> tuple[Figure, ...]:

@@ -252,7 +252,7 @@ def _in_numbers(found: Differences) -> Iterator[str]:
     """Yield how many statements are not listed."""
     if found.light_statements:
         number = counted(found.light_statements, "more statement differs", "more statements differ")
-        yield f"{number}, with less than {percent(WEIGHT_MIN)} of the time and of the WAL each"
+        yield f"{number}, with less than {percent(WEIGHT_MIN)} of the time, or of the WAL, each"
     if found.rare_statements:
         number = counted(found.rare_statements, "statement", "statements")
         yield (
