@@ -20,7 +20,7 @@ from pgdyno.clone.capture_file import (
     Statement,
     Table,
 )
-from pgdyno.clone.likeness import Compared, Likeness, likeness
+from pgdyno.clone.likeness import Compared, Failures, Likeness, likeness
 from pgdyno.report.words.capture import likeness_text
 
 SELECT = Statement(
@@ -121,6 +121,34 @@ def test_what_fails_is_an_error() -> None:
     assert unlike(compared(SOURCE, failed=30))[0][0] == "errors"
     none = likeness(SOURCE, SOURCE, clients=4, done=0, failed=0)
     assert unlike(none)[0][:2] == ("errors", "transactions that fail")
+
+
+def test_what_failed_and_what_is_not_known_is_said_in_short() -> None:
+    rare = [
+        replace(SELECT, text=f"select {name}", calls_per_s=0.1) for name in ("one", "two", "three")
+    ]
+    source = replace(SOURCE, statements=(*SOURCE.statements, *rare))
+    failures = [Failures(30, "23505 duplicate key", "insert into orders …")]
+    lines = likeness_text(likeness(source, SOURCE, clients=4, done=9, failed=30, failures=failures))
+    assert lines[0].startswith("unlike in 1 of")
+    assert "(errors 1)" in lines[0]
+    assert lines[1:3] == [
+        "failed: 30 transactions: 23505 duplicate key",
+        "  insert into orders …",
+    ]
+    assert [each for each in lines if each.startswith("not known: calls")] == [
+        "not known: calls (3): executed too rarely"
+    ]
+
+
+def test_what_takes_most_time_comes_first() -> None:
+    more = replace(SELECT, text="select more", ms=9.0)
+    clone = replace(SOURCE, statements=())
+    found = likeness(
+        replace(SOURCE, statements=(UPDATE, SELECT, more)), clone, clients=4, done=9, failed=0
+    )
+    missing = [of for _, name, of in unlike(found) if name == "calls"]
+    assert missing == ["select more", SELECT.text, UPDATE.text]
 
 
 def scanned(*orders: Scans) -> Capture:

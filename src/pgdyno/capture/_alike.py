@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pgdyno.capture._capturing import captured
 from pgdyno.check import Where, temporary_run_file
 from pgdyno.clone import Capture
-from pgdyno.clone.likeness import Likeness, likeness
+from pgdyno.clone.likeness import Failures, Likeness, likeness
 from pgdyno.conduct import open_session
 from pgdyno.conduct.watch import Watcher
 from pgdyno.record import RunFile, SliceKind
@@ -18,6 +18,7 @@ from pgdyno.server import ConnInfo
 from pgdyno.spec import Spec
 
 _WARM_S = 2.0
+_FAILURES_MAX = 10
 
 
 def alike(capture: Capture, spec: Spec, seconds: float, watcher: Watcher) -> Likeness:
@@ -44,11 +45,20 @@ def alike(capture: Capture, spec: Spec, seconds: float, watcher: Watcher) -> Lik
             session.stop_load()
         with RunFile(path) as run:
             ledger, took_s = run.ledger(slices), run.seconds(slices)
+            errors = run.errors(slices)
     # Its clients know the transactions without those of the probes.
     tps = round(ledger.done / took_s, 3) if took_s else 0.0
     clone = replace(clone, source=replace(clone.source, transactions_per_s=tps))
     clients = sum(group.count for group in spec.clients)
-    return likeness(capture, clone, clients=clients, done=ledger.done, failed=ledger.failed)
+    failures = [Failures(each.count, each.words, each.statement) for each in errors]
+    return likeness(
+        capture,
+        clone,
+        clients=clients,
+        done=ledger.done,
+        failed=ledger.failed,
+        failures=failures[:_FAILURES_MAX],
+    )
 
 
 def _conninfo(server: ConnInfo) -> str:

@@ -366,16 +366,17 @@ def _of_scans(one: Table, other: Table) -> Iterator[Figure]:
 
 def is_scanned(capture: Capture, table: Table) -> bool:
     """Return whether a table was scanned often enough to be judged."""
-    return _scanned(table) * capture.source.seconds >= CALLS_MIN
+    return scanned(table) * capture.source.seconds >= CALLS_MIN
 
 
-def _scanned(table: Table) -> float:
+def scanned(table: Table) -> float:
+    """Return the scans of a table in a second."""
     return sum(each.per_s for each in table.scans)
 
 
 def scan_shares(table: Table) -> dict[str, float]:
     """Return the shares of the scans of a table by its indexes; '' for those of the whole."""
-    total = _scanned(table)
+    total = scanned(table)
     return {each.index: each.per_s / total for each in table.scans} if total else {}
 
 

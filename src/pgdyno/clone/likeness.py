@@ -24,6 +24,7 @@ from pgdyno.clone.difference import (
     is_scanned,
     per_s,
     scan_shares,
+    scanned,
     scans_by,
     shape_of,
 )
@@ -68,6 +69,14 @@ class Compared(Struct, frozen=True):
     """Percentage points between two shares."""
 
 
+class Failures(Struct, frozen=True):
+    """Transactions of the clone that failed in one way."""
+
+    count: int
+    words: str
+    statement: str
+
+
 class Likeness(Struct, frozen=True):
     """All figures, the unlike ones first."""
 
@@ -78,10 +87,20 @@ class Likeness(Struct, frozen=True):
     done: int
     failed: int
     """Transactions of the clone."""
+    failures: tuple[Failures, ...]
+    """The most frequent ones of those that failed."""
     compared: tuple[Compared, ...]
 
 
-def likeness(source: Capture, clone: Capture, *, clients: int, done: int, failed: int) -> Likeness:
+def likeness(
+    source: Capture,
+    clone: Capture,
+    *,
+    clients: int,
+    done: int,
+    failed: int,
+    failures: Sequence[Failures] = (),
+) -> Likeness:
     """Return the likeness of a clone whose load has had so many clients."""
     found = [
         *_errors(source, clone, done, failed),
@@ -91,7 +110,7 @@ def likeness(source: Capture, clone: Capture, *, clients: int, done: int, failed
     found.sort(key=lambda each: (_ORDER[each.verdict], KINDS.index(each.kind)))
     unlike = sum(each.verdict == "unlike" for each in found)
     judged = sum(each.verdict != "unknown" for each in found)
-    return Likeness(not unlike, judged, unlike, done, failed, tuple(found))
+    return Likeness(not unlike, judged, unlike, done, failed, tuple(failures), tuple(found))
 
 
 def _number(
@@ -138,7 +157,7 @@ def _errors(source: Capture, clone: Capture, done: int, failed: int) -> Iterator
         "errors", "transactions that fail", "", SHARE, 0.0, share, verdict, points=100 * share
     )
     there = {shape_of(each.text) for each in clone.statements}
-    for each in source.statements:
+    for each in _by_time(source):
         # The clone's statements are executed as often; one that is rare may miss its time.
         if shape_of(each.text) in there:
             continue
@@ -155,12 +174,17 @@ def _errors(source: Capture, clone: Capture, done: int, failed: int) -> Iterator
         )
 
 
+def _by_time(capture: Capture) -> list[Statement]:
+    """Return the statements, those first that take the most time."""
+    return sorted(capture.statements, key=lambda each: -per_s(each, "ms"))
+
+
 def _pairs(source: Capture, clone: Capture) -> list[tuple[Statement, Statement]]:
     """Return the statements that both execute often enough."""
     there = {shape_of(each.text): each for each in clone.statements}
     both = (
         (each, there[shape_of(each.text)])
-        for each in source.statements
+        for each in _by_time(source)
         if shape_of(each.text) in there
     )
     return [(one, other) for one, other in both if is_often(source, one) and is_often(clone, other)]
@@ -193,7 +217,7 @@ def _data(source: Capture, clone: Capture) -> Iterator[Compared]:
 
 def _updates(source: Capture, clone: Capture) -> Iterator[Compared]:
     tables = {each.full_name: each for each in clone.tables}
-    for table in source.tables:
+    for table in sorted(source.tables, key=lambda each: -each.updates_per_s):
         often = table.updates_per_s * source.source.seconds >= CALLS_MIN
         if table.hot_share is not None and often:
             other = tables.get(table.full_name)
@@ -267,7 +291,7 @@ def _plans(source: Capture, clone: Capture) -> Iterator[Compared]:
     tables = {each.full_name: each for each in clone.tables}
     seen = [
         (each, tables[each.full_name])
-        for each in source.tables
+        for each in sorted(source.tables, key=lambda each: -scanned(each))
         if each.full_name in tables and is_scanned(source, each)
     ]
     if not seen:

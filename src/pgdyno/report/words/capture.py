@@ -25,7 +25,7 @@ from pgdyno.clone.difference import (
     Differences,
     Figure,
 )
-from pgdyno.clone.likeness import Compared, Likeness
+from pgdyno.clone.likeness import Compared, Failures, Likeness
 from pgdyno.numbers import counted, duration, figure, percent, ratio, size
 from pgdyno.wait_events import CLASS_WORDS
 
@@ -297,21 +297,39 @@ def _value(value: float, unit: str) -> str:
 
 def likeness_text(found: Likeness) -> list[str]:
     """Return a clone's likeness in lines, what is unlike first, in its kinds."""
+    by_verdict: defaultdict[str, list[Compared]] = defaultdict(list)
+    for each in found.compared:
+        by_verdict[each.verdict].append(each)
+    kinds = Counter(each.kind for each in by_verdict["unlike"])
     verdict = (
         f"alike in all {found.judged:,} figures"
         if found.is_alike
         else f"unlike in {found.unlike:,} of {found.judged:,} figures"
+        f" ({', '.join(f'{kind} {count:,}' for kind, count in kinds.items())})"
     )
-    by_verdict: defaultdict[str, list[Compared]] = defaultdict(list)
-    for each in found.compared:
-        by_verdict[each.verdict].append(each)
     return [
         f"{verdict}, of {counted(found.done, 'transaction', 'transactions')} of the clone",
+        *(line for each in found.failures for line in _failures(each)),
         *(line for each in by_verdict["unlike"] for line in _compared(each)),
         *(line for each in by_verdict["alike"] if not each.of for line in _compared(each)),
         *_in_short(by_verdict["alike"]),
-        *(f"not known: {_name(each)}: {each.why}" for each in by_verdict["unknown"]),
+        *_not_known(by_verdict["unknown"]),
     ]
+
+
+def _failures(each: Failures) -> Iterator[str]:
+    yield f"failed: {counted(each.count, 'transaction', 'transactions')}: {each.words}"
+    yield f"  {each.statement}"
+
+
+def _not_known(unknown: Sequence[Compared]) -> Iterator[str]:
+    """Yield one line for all figures of a name that are not known for one reason."""
+    groups: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for each in unknown:
+        groups[each.name, each.why].append(each.of)
+    for (name, why), ofs in groups.items():
+        which = f" ({len(ofs):,})" if len(ofs) > 1 else f": {ofs[0]}" if ofs[0] else ""
+        yield f"not known: {name}{which}: {why}"
 
 
 def _compared(each: Compared) -> Iterator[str]:
@@ -342,7 +360,3 @@ def _in_short(alike: Sequence[Compared]) -> Iterator[str]:
     counts = Counter(each.name for each in alike if each.of)
     if counts:
         yield f"alike: {', '.join(f'{name} ({count:,})' for name, count in counts.items())}"
-
-
-def _name(each: Compared) -> str:
-    return f"{each.name}: {each.of}" if each.of else each.name
