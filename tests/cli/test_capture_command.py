@@ -71,11 +71,14 @@ def test_show_prints_all_of_it(pgdyno: Callable[..., Said], shop: str) -> None:
     assert said.out == snapshot("""\
 PostgreSQL 16, watched for 1 min: 250 transactions/s, 2 sessions, 1.5 of them within a transaction on average
 settings: enable_gone = off, work_mem = 7MB
+statements that take the most time:
+  100 %: select state from orders where id = $1
+1 statement in 1 kind of transactions; 1 table with 1,000 rows, 160 kB
 
 transaction 1: 250/s, without a block
   select state from orders where id = $1
-    250/s, 0.02 ms, 1 rows and 0 B of WAL a call
-    $1 bigint compared public.orders.id
+    250/s, 0.02 ms, 1 row and 0 B of WAL a call
+    $1 bigint compared with public.orders.id
 
 table public.orders: 1,000 rows, 160 kB
   id bigint (not null)
@@ -86,6 +89,29 @@ note: tables of temporary sessions are left out
 """)
     as_json = json.loads(pgdyno("capture", "show", shop, "--format=json").out)
     assert as_json["transactions"] == SHOP["transactions"]
+
+
+def test_show_has_all_code(pgdyno: Callable[..., Said]) -> None:
+    computed = {"name": "size", "type": "integer", "base": "int4", "generated": "(length(state))"}
+    columns = [*SHOP["tables"][0]["columns"], computed]
+    table = {**SHOP["tables"][0], "columns": columns, "checks": ["CHECK ((id > 0))"]}
+    function = {"schema": "public", "name": "f", "sql": "CREATE FUNCTION public.f() …"}
+    view = {"schema": "public", "name": "v", "sql": " SELECT id\n   FROM orders"}
+    capture = {**SHOP, "tables": [table], "functions": [function], "views": [view]}
+    Path("code.pgdyno").write_text(json.dumps(capture))
+    shown = pgdyno("capture", "show", "code.pgdyno").out.splitlines()
+    assert shown[shown.index("  index USING btree (state)") - 2 :] == snapshot(
+        [
+            "  size integer (computed as (length(state)))",
+            "  primary key (id)",
+            "  index USING btree (state)",
+            "  CHECK ((id > 0))",
+            "CREATE FUNCTION public.f() …",
+            "create view public.v as  SELECT id",
+            "   FROM orders",
+            "note: tables of temporary sessions are left out",
+        ]
+    )
 
 
 def test_options_of_clients_are_about_all_applications(pgdyno: Callable[..., Said]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import click
 from msgspec import Struct
@@ -14,9 +14,6 @@ from pgdyno.cli.output import print_json, printable
 from pgdyno.cli.server_options import ConnectOptions
 from pgdyno.cli.types import Duration, complete_files
 from pgdyno.errors import UsageError
-
-if TYPE_CHECKING:
-    from pgdyno.clone.capture_file import Capture
 
 HELP_ORDER = 12
 
@@ -108,6 +105,7 @@ def take(what: Database, connect: ConnectOptions, options: CaptureOptions) -> No
     from pgdyno.check import Where
     from pgdyno.cli.connection import conninfo_without_load
     from pgdyno.cli.screen import watcher_for
+    from pgdyno.report.words.capture import summary_text
 
     path = _path(options.output)
     conninfo = conninfo_without_load(what, connect, "capture")
@@ -116,9 +114,10 @@ def take(what: Database, connect: ConnectOptions, options: CaptureOptions) -> No
     request = CaptureRequest(where, options.time / 1000, path, logs, options.rename)
     with watcher_for(quiet=options.quiet, every_s=1.0) as watcher:
         found = capture(request, watcher)
-    _print(found, options.output_format)
+    _print_lines(found, summary_text(found), options.output_format)
     if options.output_format == "text":
-        click.echo(printable(f"wrote {path}; run it with: pgdyno run {path}"))
+        click.echo(printable(f"wrote {path}; all of it: pgdyno capture show {path}"))
+        click.echo(printable(f"run it with: pgdyno run {path}"))
 
 
 @command.command("show")
@@ -133,8 +132,10 @@ def show(
       pgdyno capture show shop.pgdyno
     """
     from pgdyno.clone import read_capture
+    from pgdyno.report.words.capture import capture_text
 
-    _print(read_capture(Path(file)), output_format)
+    found = read_capture(Path(file))
+    _print_lines(found, capture_text(found), output_format)
 
 
 @command.command("diff")
@@ -242,12 +243,6 @@ def _path(output: str | None) -> Path:
             f"{path} exists already", code="capture-file", hint="nothing is overwritten"
         )
     return path
-
-
-def _print(capture: Capture, output_format: str) -> None:
-    from pgdyno.report.words.capture import capture_text
-
-    _print_lines(capture, capture_text(capture), output_format)
 
 
 def _print_lines(result: Struct, lines: list[str], output_format: str) -> None:

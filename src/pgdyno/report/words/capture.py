@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from statistics import median
 
@@ -16,6 +16,7 @@ from pgdyno.clone.capture_file import (
     Statement,
     Step,
     Table,
+    Use,
 )
 from pgdyno.clone.difference import (
     CALLS_MIN,
@@ -24,13 +25,27 @@ from pgdyno.clone.difference import (
     Changed,
     Differences,
     Figure,
+    per_s,
 )
 from pgdyno.clone.likeness import Compared, Failures, Likeness
+from pgdyno.clone.schema import view_sql
 from pgdyno.numbers import counted, duration, figure, percent, ratio, size
+from pgdyno.spec.sql_text import shortened
 from pgdyno.wait_events import CLASS_WORDS
 
-_USES = {"least": "lower bound of", "most": "upper bound of"}
-"""Uses of parameters that are no words by themselves."""
+_USES: Mapping[Use, str] = {
+    "compared": "compared with",
+    "least": "lower bound of",
+    "most": "upper bound of",
+    "inserted": "inserted into",
+    "set": "written to",
+    "added": "added to",
+}
+"""Uses of parameters, before the column."""
+_HEAVIEST = 5
+"""Statements that are named first."""
+_CHARACTERS = 100
+"""Of their texts."""
 _OF_INTERVALS = (
     ("transactions", "/s", "transactions_per_s"),
     ("sessions", "", "sessions"),
@@ -40,19 +55,46 @@ _OF_INTERVALS = (
 _DEFAULT = "the default"
 
 
+def summary_text(capture: Capture) -> list[str]:
+    """Return the load of a capture, and its gaps, in a few lines."""
+    return [*_head(capture), *_gaps(capture)]
+
+
 def capture_text(capture: Capture) -> list[str]:
     """Return all of a capture in lines."""
     return [
-        *_source(capture),
-        *_course(capture.course),
-        *_applications(capture),
+        *_head(capture),
         "",
         *_transactions(capture),
         "",
         *_tables(capture),
         *(line for each in capture.functions for line in each.sql.splitlines()),
+        *(line for each in capture.views for line in view_sql(each).splitlines()),
         *_gaps(capture),
     ]
+
+
+def _head(capture: Capture) -> Iterator[str]:
+    yield from _source(capture)
+    yield from _course(capture.course)
+    yield from _applications(capture)
+    yield from _heaviest(capture.statements)
+    statements = counted(len(capture.statements), "statement", "statements")
+    kinds = counted(len(capture.transactions), "kind", "kinds")
+    tables = counted(len(capture.tables), "table", "tables")
+    rows = sum(each.rows for each in capture.tables)
+    of = size(sum(each.size_bytes for each in capture.tables))
+    yield f"{statements} in {kinds} of transactions; {tables} with {rows:,.0f} rows, {of}"
+
+
+def _heaviest(statements: Sequence[Statement]) -> Iterator[str]:
+    """Yield the statements with the most time, and their part of all time."""
+    total = sum(per_s(each, "ms") for each in statements)
+    if total:
+        yield "statements that take the most time:"
+    for each in sorted(statements, key=lambda each: -per_s(each, "ms"))[:_HEAVIEST]:
+        if total:
+            yield f"  {percent(per_s(each, 'ms') / total)}: {shortened(each.text, _CHARACTERS)}"
 
 
 def _source(capture: Capture) -> Iterator[str]:
@@ -120,16 +162,17 @@ def _often(step: Step) -> str:
     is_sure = step.share is None or step.share == 1
     parts = [
         *([] if is_sure else [f"in {percent(step.share)}"]),
-        *([] if step.times == (step.share or 1) else [f"{figure(step.times)} times"]),
+        *([] if figure(step.times) == figure(step.share or 1) else [f"{figure(step.times)} times"]),
     ]
     return f"{', '.join(parts)}: " if parts else ""
 
 
 def _statement(times: str, each: Statement) -> Iterator[str]:
     yield f"  {times}{each.text}"
+    rows = counted(each.rows, "row", "rows")
     yield (
         f"    {figure(each.calls_per_s)}/s, {figure(each.ms)} ms,"
-        f" {figure(each.rows)} rows{_pages(each)} and {size(each.wal_bytes)} of WAL a call"
+        f" {rows}{_pages(each)} and {size(each.wal_bytes)} of WAL a call"
     )
     uses = [
         f"${number} {parameter.type}"
@@ -146,7 +189,7 @@ def _statement(times: str, each: Statement) -> Iterator[str]:
 
 
 def _pages(each: Statement) -> str:
-    return "" if each.pages is None else f", {figure(each.pages)} pages"
+    return "" if each.pages is None else f", {counted(each.pages, 'page', 'pages')}"
 
 
 def _tables(capture: Capture) -> Iterator[str]:
@@ -165,6 +208,7 @@ def _parts(table: Table) -> Iterator[str]:
         yield f"  ({', '.join(each.columns)}) references {each.table} ({', '.join(each.keys)})"
     for index in table.indexes:
         yield f"  {'unique ' if index.unique else ''}index {index.sql}"
+    yield from (f"  {each}" for each in table.checks)
     yield from (f"  {each}" for each in table.triggers)
     if table.options:
         yield f"  with {', '.join(table.options)}"
@@ -191,6 +235,8 @@ def _statistics(column: Column) -> str:
         parts.append("by a sequence")
     elif column.default != "none":
         parts.append(f"default: a {column.default}")
+    if column.generated:
+        parts.append(f"computed as {column.generated}")
     if column.labels:
         parts.append(counted(column.labels, "label", "labels"))
     if column.null_share:
