@@ -75,8 +75,8 @@ READ = "select name from app.many where id = %s"
 SOME = "select id from app.some where id = %s"
 
 
-def load(cluster: Cluster) -> AbstractContextManager[None]:
-    """A session with one transaction over and over."""
+def load(cluster: Cluster, *, alone: bool = False) -> AbstractContextManager[None]:
+    """A session with one transaction over and over, or with its first statement ``alone``."""
 
     def work(begun: threading.Event, ended: threading.Event) -> None:
         with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
@@ -87,18 +87,17 @@ def load(cluster: Cluster) -> AbstractContextManager[None]:
                 with conn.transaction():
                     conn.execute(UPDATE, (1, number))
                     ended.wait(0.002)
-                    conn.execute(CALL, (number,))
-                    conn.execute(READ, (number,))
-                    conn.execute(SOME, (number,))
+                    for each in () if alone else (CALL, READ, SOME):
+                        conn.execute(each, (number,))
                 begun.set()
 
     return beside(work)
 
 
-def captured(cluster: Cluster, path: Path) -> Capture:
+def captured(cluster: Cluster, path: Path, *, alone: bool = False) -> Capture:
     kwargs = {**cluster.conninfo.kwargs(), "application_name": None}
     where = Where(psycopg.conninfo.make_conninfo("", **kwargs))
-    with load(cluster):
+    with load(cluster, alone=alone):
         return capture(CaptureRequest(where, SECONDS, path), Silent())
 
 
@@ -156,3 +155,35 @@ def test_functions_and_triggers(new_cluster: Callable[..., Cluster], tmp_path: P
     assert not likeness.failed
     unlike = [each for each in likeness.compared if each.verdict == "unlike"]
     assert not [each for each in unlike if each.kind == "errors"]
+
+
+def test_code_of_the_source_has_no_rights_here(
+    new_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    cluster = new_cluster(18, shared_preload_libraries="pg_stat_statements")
+    planted = cluster.data_dir / "planted"
+    path = " || ".join(f"chr({ord(each)})" for each in str(planted))
+    with connect_plain(cluster.conninfo) as conn:
+        conn.execute(
+            f"""
+            create extension pg_stat_statements;
+            create schema app;
+            create table app.stock (id int primary key, number int);
+            insert into app.stock select i, 0 from generate_series(1, 3000) i;
+            create table app.many as select i as id from generate_series(1, 9) i;
+            create function app.plant() returns trigger language plpgsql as $$
+            declare made oid;
+            begin
+                if (select rolsuper from pg_catalog.pg_roles where rolname = session_user) then
+                    made := lo_from_bytea(0, convert_to(chr(65), 'UTF8'));
+                    perform lo_export(made, {path});
+                end if;
+                return new;
+            end $$;
+            analyze;
+            create trigger plant before update on app.many for each row execute function app.plant();
+            """.encode()
+        )
+    found = captured(cluster, tmp_path / "app.pgdyno", alone=True)
+    assert [len(each.triggers) for each in found.tables if each.name == "many"] == [1]
+    assert not planted.exists()
