@@ -37,7 +37,9 @@ class Catalogue:
         self.gaps: list[str] = []
         found = rows_of(connection, "tables", {"most": TABLES_MAX})
         if len(found) == TABLES_MAX:
-            self.gaps.append(f"tables beyond the {TABLES_MAX:,} with most rows are left out")
+            self.gaps.append(
+                f"tables beyond the {TABLES_MAX:,} whose rows are used most are left out"
+            )
         self.ids = [int(row["id"]) for row in found]
         values = {"tables": self.ids, "rows_min": ROWS_MIN}
         self._columns = _by_table(rows_of(connection, "columns", values))

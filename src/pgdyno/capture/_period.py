@@ -118,6 +118,9 @@ def _unseen(readings: Readings, rises: Mapping[str, Rise]) -> Iterator[str]:
     """Yield what is not seen of the statements."""
     if not readings.server["sees_others"]:
         yield "statements of other roles are not seen: GRANT pg_monitor TO the role"
+    if (beyond := len(readings.rises) - len(rises)) > 0:
+        number = counted(beyond, "statement is", "statements are")
+        yield f"{number} left out beyond the {STATEMENTS_MAX:,} that take the most time"
     if gone := sum(each not in readings.texts for each in rises):
         number = counted(gone, "statement has", "statements have")
         yield f"{number} no text any more, and are left out"

@@ -2,12 +2,31 @@
 -- belongs to. Rows are those of the last analysis, or those that the statistics count if they are
 -- more by now. Of a table that was empty then the pages are those of its file, without the part
 -- that old versions of its rows take. The rows of partitions are in the order of their ranges:
--- bounds of one type are longer if they are higher, or as long.
+-- bounds of one type are longer if they are higher, or as long. Of too many tables those are taken of
+-- which most rows were read and written.
 with recursive tree (root, oid) as (
-    select oid, oid from pg_class where relkind in ('r', 'p', 'm') and not relispartition
+    select c.oid, c.oid
+      from pg_class c
+      join pg_namespace n on n.oid = c.relnamespace
+     where c.relkind in ('r', 'p', 'm') and not c.relispartition and c.relpersistence <> 't'
+       and n.nspname not in ('pg_catalog', 'information_schema')
+       and n.nspname !~ '^pg_(toast|temp)'
+       and not exists (select from pg_depend d
+                        where d.classid = 'pg_class'::regclass and d.objid = c.oid
+                          and d.deptype = 'e')
     union all
     select tree.root, inhrelid from tree join pg_inherits on inhparent = tree.oid
       join pg_class part on part.oid = inhrelid and part.relispartition
+), used (root) as (
+    select tree.root
+      from tree
+      join pg_class part on part.oid = tree.oid
+     group by tree.root
+     order by sum(pg_stat_get_tuples_returned(tree.oid) + pg_stat_get_tuples_fetched(tree.oid)
+                  + pg_stat_get_tuples_inserted(tree.oid) + pg_stat_get_tuples_updated(tree.oid)
+                  + pg_stat_get_tuples_deleted(tree.oid)) desc,
+              sum(greatest(part.reltuples, 0)) desc, tree.root
+     limit %(most)s
 )
 select c.oid::bigint as id, n.nspname as schema, c.relname as name,
        case p.partstrat when 'r' then 'range' when 'l' then 'list'
@@ -33,7 +52,8 @@ select c.oid::bigint as id, n.nspname as schema, c.relname as name,
        coalesce(c.reloptions, '{}') as options,
        has_table_privilege(c.oid, 'select')
        or pg_has_role(current_user, 'pg_read_all_data', 'usage') as is_readable
-  from tree
+  from used
+  join tree using (root)
   join pg_class c on c.oid = tree.root
   join pg_class part on part.oid = tree.oid
   join pg_namespace n on n.oid = c.relnamespace
@@ -42,10 +62,5 @@ select c.oid::bigint as id, n.nspname as schema, c.relname as name,
   left join lateral (select pg_stat_get_dead_tuples(part.oid)::float8 as tuples) dead on true
   left join lateral (select substring(pg_get_expr(part.relpartbound, part.oid)
                                       from 'FROM \(''?([^'')]*)') as bound) low on true
- where n.nspname not in ('pg_catalog', 'information_schema')
-   and n.nspname !~ '^pg_(toast|temp)' and c.relpersistence <> 't'
-   and not exists (select from pg_depend d
-                    where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
  group by c.oid, n.nspname, p.partrelid
  order by sum(greatest(part.reltuples, 0)) desc, n.nspname, c.relname
- limit %(most)s
